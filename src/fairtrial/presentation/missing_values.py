@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from fairtrial.core.recommendation import Progress
 from fairtrial.presentation.words import count, percent, plural
@@ -66,35 +67,31 @@ def missing_values(progress: Progress) -> list[MissingValues]:
     >>> [(one.arm, one.share) for one in missing_values(progress)]
     [('high', 0.2)]
     """
-    rows: Sequence[Mapping[str, object]] = progress.details.get("measures", ())
-    found = [
-        MissingValues(
-            *(str(row[key]) for key in ("arm", "group", "measure")),
-            known=int(str(row["values"])),
-            missing=int(str(row["missing"])),
-        )
+    lacking = [one for one in _all_values(progress) if one.missing]
+    return sorted(lacking, key=lambda one: -one.share)
+
+
+def _all_values(progress: Progress) -> list[MissingValues]:
+    rows: Sequence[Mapping[str, Any]] = progress.details.get("measures", ())
+    return [
+        MissingValues(row["arm"], row["group"], row["measure"], row["values"], row["missing"])
         for row in rows
     ]
-    return sorted((one for one in found if one.missing), key=lambda one: -one.share)
 
 
 def summary_of_missing(progress: Progress) -> str:
     """Return by measure how many values are missing; empty where a pull measures one thing."""
-    rows: Sequence[Mapping[str, object]] = progress.details.get("measures", ())
     totals: dict[str, tuple[int, int]] = {}
-    for row in rows:
-        known, missing = totals.get(str(row["measure"]), (0, 0))
-        totals[str(row["measure"])] = (
-            known + int(str(row["values"])),
-            missing + int(str(row["missing"])),
-        )
+    for one in _all_values(progress):
+        known, missing = totals.get(one.measure, (0, 0))
+        totals[one.measure] = known + one.known, missing + one.missing
     lacking = [
         f"{count(missing)} of {plural(known + missing, 'value')} of {measure} "
         f"({percent(missing / (known + missing))})"
         for measure, (known, missing) in totals.items()
         if missing
     ]
-    if not rows or lacking:
+    if not totals or lacking:
         return f"Never will be known: {'; '.join(lacking)}." if lacking else ""
     return "No value of a measure is missing in the blocks that are settled."
 
