@@ -91,12 +91,13 @@ def summary_of_missing(progress: Progress) -> str:
         for measure, (known, missing) in totals.items()
         if missing
     ]
-    if not totals or lacking:
+    losses: Mapping[str, Any] = progress.details.get("losses", {})
+    if not totals or lacking or losses.get("share"):
         return f"Never will be known: {'; '.join(lacking)}." if lacking else ""
     return "No value of a measure is missing in the blocks that are settled."
 
 
 def counting_of_missing(progress: Progress) -> str:
     """Return what bets take a missing value for, and what that assumes."""
-    losses: Mapping[str, object] = progress.details.get("losses", {})
+    losses: Mapping[str, Any] = progress.details.get("losses", {})
     return _MEANING.get(str(losses.get("counted_as")), "")
