@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, overload
 
@@ -16,6 +17,7 @@ from fairtrial.errors import (
     ExperimentFinished,
     FairtrialError,
     InvalidArgument,
+    MistakesFound,
     NothingToAsk,
 )
 from fairtrial.study import Event, StudyPull
@@ -37,6 +39,9 @@ __all__ = ["RemoteStudy"]
 
 MOST_AT_ONCE = 1_000
 """Pulls or outcomes in one request."""
+
+_PLACE = re.compile(r"outcomes\[(\d+)\]: (.*)", re.DOTALL)
+"""Which of several outcomes was refused, and why."""
 
 
 class RemoteStudy(RemoteViewing):
@@ -231,6 +236,31 @@ class RemoteStudy(RemoteViewing):
         events = self._transport.post(path, {"values": known})["events"]
         return event_of(events[0]) if events else None
 
+    def tell_many_known(
+        self,
+        outcomes: Sequence[tuple[Pull | str, Outcome]],
+        *,
+        actor: str | None = None,
+    ) -> list[Event]:
+        """Take of many pulls the measures that are known, as `Study.tell_many_known`.
+
+        Raises
+        ------
+        MistakesFound
+            If some are refused; all of them are named, by their place.
+        """
+        _check_left_out(actor=actor)
+        pairs = as_pairs(outcomes)
+        _check_many("outcomes", len(pairs))
+        told = [
+            {"pull": self._pull_id(pull), "values": as_result(self.problem, values).outcome}
+            for pull, values in pairs
+        ]
+        if not told:
+            return []
+        answer = self._transport.post(f"{self._path}/known", {"outcomes": told})
+        return list(map(event_of, answer["events"]))
+
     def tell_table(self, path: str | os.PathLike[str], *, actor: str | None = None) -> list[Event]:
         """Take the results of a table, as `Study.tell_table`; at most 1,000 of them.
 
@@ -256,7 +286,11 @@ class RemoteStudy(RemoteViewing):
                 mistakes.append((row.place, str(error)))
         table.refuse(mistakes)
         try:
-            return self.tell_many(told)
+            return self.tell_many_known(told) if self.problem.measures else self.tell_many(told)
+        except MistakesFound as error:
+            refused = [_PLACE.fullmatch(mistake) for mistake in error.mistakes]
+            table.refuse([(table.rows[int(one[1])].place, one[2]) for one in refused if one])
+            raise
         except AlreadyTold as error:
             places = [row.place for row in table.rows if row.pull_id in str(error)]
             table.refuse([(place, str(error)) for place in places])

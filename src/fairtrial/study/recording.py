@@ -8,7 +8,7 @@ from typing import Any, overload
 
 from fairtrial.core import Pull
 from fairtrial.core.problem import Outcome
-from fairtrial.errors import ExperimentFinished, FairtrialError, NothingToAsk
+from fairtrial.errors import ExperimentFinished, FairtrialError, MistakesFound, NothingToAsk
 from fairtrial.study.arguments import (
     as_json,
     as_pairs,
@@ -227,6 +227,48 @@ class Recording(Viewing):
         ]
         records = self._session.write(lambda writer: [tell(writer) for tell in telling])
         return [Event.of(record) for record in records]
+
+    def tell_many_known(
+        self,
+        outcomes: Sequence[tuple[Pull | str, Outcome]],
+        *,
+        actor: str | None = None,
+    ) -> list[Event]:
+        """Take of many pulls the measures that are known, in one write: all, or none.
+
+        Parameters
+        ----------
+        outcomes : sequence of (pull, values)
+            Each as in `tell_known`; at most 1,000.
+        actor : str, optional
+            Who says so; recorded.
+
+        Returns
+        -------
+        list of Event
+            One for each pull of which something new was said, or whose outcome is whole.
+
+        Raises
+        ------
+        MistakesFound
+            If some are refused; all of them are named, by their place.
+        """
+        check_texts(actor=actor)
+        pairs = as_pairs(outcomes)
+        told = [(self._pull_id(pull), as_result(self.problem, values)) for pull, values in pairs]
+
+        def tell(writer: Writer) -> list[Record]:
+            records, mistakes = [], []
+            for place, (pull_id, result) in enumerate(told):
+                try:
+                    records += writer.tell_or_report(pull_id, result, actor)
+                except FairtrialError as error:
+                    mistakes.append(f"outcomes[{place}]: {error}")
+            if mistakes:
+                raise MistakesFound(mistakes, "outcomes")
+            return records
+
+        return [Event.of(record) for record in self._session.write(tell)]
 
     def tell_table(self, path: str | os.PathLike[str], *, actor: str | None = None) -> list[Event]:
         """Take the results of a table in one write: all of them, or after an error none.
