@@ -32,6 +32,7 @@ from fairtrial.server.schemas import (
     EventsAnswer,
     Heartbeat,
     Known,
+    KnownOfMany,
     PullAnswer,
     PullsAnswer,
     Reading,
@@ -114,6 +115,31 @@ async def tell_many(
     def tell(opened: Study) -> Answer:
         outcomes = _outcomes(opened, body)
         events = opened.tell_many(outcomes, actor=viewer.actor, request_id=key)
+        return Answer(200, to_text({"events": [_event(viewer, event) for event in events]}))
+
+    return await _written(request, service, viewer, study, body, key, tell)
+
+
+@routes.post(
+    "/v1/studies/{study}/known",
+    response_model=EventsAnswer,
+    summary="Tell the measures of many pulls that are known",
+)
+async def tell_many_known(
+    request: Request,
+    service: TheService,
+    viewer: TheViewer,
+    study: StudyName,
+    body: KnownOfMany,
+    key: IdempotencyKey = None,
+) -> Response:
+    """Take of several pulls those measures that are known: all of it, or nothing."""
+    viewer.require("run", study)
+    require_batch(service, "outcomes", len(body.outcomes))
+
+    def tell(opened: Study) -> Answer:
+        outcomes = [(told.pull, told.values) for told in body.outcomes]
+        events = opened.tell_many_known(outcomes, actor=viewer.actor)
         return Answer(200, to_text({"events": [_event(viewer, event) for event in events]}))
 
     return await _written(request, service, viewer, study, body, key, tell)
