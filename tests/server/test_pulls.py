@@ -389,3 +389,16 @@ def test_any_text_comes_back_as_it_was_and_as_nothing_else(service, text):
     shown = service.read.get(f"{URL}/events").json()["events"][-1]
     assert shown["reason"] == text
     assert service.study().verify().ok
+
+
+@pytest.mark.parametrize("name", ["self", "pull", "actor", "request_id", "a b"])
+def test_names_that_no_family_knows_are_refused(service, name):
+    pull = service.run.ask()[0]["id"]
+    before = service.study().head_hash
+    refused = [
+        service.run.post(f"{URL}/pulls/{pull}/report", {"value": 0.5, name: 1}),
+        service.run.post(f"{URL}/tells", {"outcomes": [{name: "a", "group": "x", "value": 1}]}),
+        service.run.post(f"{URL}/asks", {"context": {name: 1}}),
+    ]
+    assert [answer.status_code for answer in refused] == [422] * 3
+    assert service.study().head_hash == before

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt, StrictStr
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+    Tag,
+)
 
 __all__ = [
     "Amendment",
@@ -75,10 +84,24 @@ class _Unsolicited(BaseModel):
     value: _Outcome
 
 
+def _kind_of_outcome(given: Any) -> str:
+    """Return which of the two an outcome is meant as: a mistake is then named once."""
+    has_pull = "pull" in given if isinstance(given, dict) else hasattr(given, "pull")
+    return "told" if has_pull else "unsolicited"
+
+
 class Tells(_Body):
     """Outcomes; all are taken, or none."""
 
-    outcomes: Annotated[list[Told | _Unsolicited], Field(min_length=1)]
+    outcomes: Annotated[
+        list[
+            Annotated[
+                Annotated[Told, Tag("told")] | Annotated[_Unsolicited, Tag("unsolicited")],
+                Discriminator(_kind_of_outcome),
+            ]
+        ],
+        Field(min_length=1),
+    ]
 
 
 class Value(_Body):

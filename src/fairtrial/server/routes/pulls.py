@@ -148,7 +148,7 @@ def _pull_of(study: Study, told: Any) -> Pull | str:
     if isinstance(told, Told):
         return told.pull
     labels = told.model_extra or {}
-    if not all(name.isidentifier() for name in labels):
+    if not all(name.isidentifier() and name != "self" for name in labels):
         raise InvalidArgument("outcomes", "must have labels that the problem knows", labels)
     return study.problem.pull(**labels)
 
@@ -230,7 +230,7 @@ async def report(
 
 def _names_of_details(details: dict[str, Any]) -> dict[str, Any]:
     for name in details:
-        if name in ("pull", "request_id", "actor") or not name.isidentifier():
+        if name in ("self", "pull", "request_id", "actor") or not name.isidentifier():
             raise InvalidArgument("details", "must have names that the family knows", name)
     return details
 
