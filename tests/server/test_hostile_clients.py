@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from fairtrial.study import Study
-from fairtrial.study.sqlite import SQLiteStore
 from fairtrial.server.problems import Refusal
 from fairtrial.server.security.bodies import parse_json
+from fairtrial.study import Study
+from fairtrial.study.sqlite import SQLiteStore
 from tests.server.load import Client, in_thread, make_study, make_token
 from tests.server.toys import OWN
 

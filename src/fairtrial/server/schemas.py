@@ -157,7 +157,10 @@ class Heartbeat(_Body):
 
 
 class PullAnswer(BaseModel):
-    """A pull. `outcome` is there for those who may see it, `should_stop` of a single pull."""
+    """A pull. `outcome` is there for those who may see it, `should_stop` of a single pull.
+
+    Without the scope ``read``, `propensity` is left out.
+    """
 
     id: str
     number: int
@@ -187,7 +190,7 @@ class AsksAnswer(BaseModel):
 
 
 class EventAnswer(BaseModel):
-    """An event of the log."""
+    """An event of the log. Without the scope ``read``, what would unblind is left out."""
 
     seq: int
     kind: str
@@ -203,7 +206,7 @@ class EventAnswer(BaseModel):
     request_id: str | None
     reason: str | None
     body: dict[str, Any]
-    hash: str
+    hash: str | None
     should_stop: bool | None = None
 
 
