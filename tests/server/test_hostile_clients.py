@@ -4,13 +4,14 @@ import http.client
 import json
 import socket
 import time
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 
 import pytest
 
 from fairtrial.server.problems import Refusal
 from fairtrial.server.security.bodies import parse_json
+from fairtrial.server.security.connections import PatientProtocol
 from fairtrial.study import Study
 from fairtrial.study.sqlite import SQLiteStore
 from tests.server.load import Client, in_thread, make_study, make_token
@@ -70,6 +71,39 @@ def test_clients_that_send_a_byte_now_and_then_keep_nobody_out_and_are_sent_away
             require_served(Client(port, token))
         assert {status_of(connection) for connection in slow} == {408}
         require_served(Client(port, token))
+
+
+def test_connections_by_which_no_whole_request_comes_are_closed(storage, monkeypatch):
+    monkeypatch.setattr(PatientProtocol, "patience", 0.3)
+    token = make_token(storage)
+    live = b"GET /health/live HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+    with in_thread(storage) as port, ExitStack() as stack:
+        silent, slow, second = (raw(port, stack) for _ in range(3))
+        second.sendall(live + b"\r\n")
+        assert status_of(second) == 200
+        for letter in live[:8]:
+            slow.sendall(bytes([letter]))
+            second.sendall(bytes([letter]))
+            time.sleep(0.02)
+        for connection in (silent, slow, second):
+            with suppress(ConnectionError):
+                assert connection.recv(1) == b""
+        require_served(Client(port, token))
+
+
+def test_connections_beyond_a_number_are_closed_at_once_and_those_before_them_go_on(
+    storage, monkeypatch
+):
+    monkeypatch.setattr(PatientProtocol, "most", 3)
+    token = make_token(storage)
+    with in_thread(storage) as port, ExitStack() as stack:
+        client = Client(port, token)
+        require_served(client)
+        for _ in range(2):
+            raw(port, stack)
+        with suppress(ConnectionError):
+            assert raw(port, stack).recv(1) == b""
+        require_served(client)
 
 
 @pytest.mark.slow
