@@ -148,6 +148,7 @@ def _run(app: FastAPI, host: str, port: int, announce: Any) -> None:
     """Serve until a signal asks to end; what was accepted is then written before."""
     import uvicorn
 
+    from fairtrial.server.security.connections import PatientProtocol
     from fairtrial.server.telemetry import configure_logs
 
     class Server(uvicorn.Server):
@@ -166,6 +167,8 @@ def _run(app: FastAPI, host: str, port: int, announce: Any) -> None:
         app,
         host,
         port,
+        http=PatientProtocol,
+        ws="none",
         log_config=None,
         access_log=False,
         server_header=False,
