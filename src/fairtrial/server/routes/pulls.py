@@ -347,7 +347,7 @@ async def _written(
     key: str | None,
     operation: Callable[[Study], Answer],
 ) -> Response:
-    known = key_of(request, viewer, key, body.model_dump())
+    known = None if key is None else key_of(request, viewer, key, body.model_dump())
     try:
         return answered(await service.write(study, operation, known))
     except ConflictingOutcome as error:

@@ -16,7 +16,7 @@ from fairtrial.core.nesting import is_deeper
 from fairtrial.server.problems import Refusal
 from fairtrial.server.security.guard import SLASH
 
-__all__ = ["StrictRoute", "parse_json"]
+__all__ = ["StrictRoute", "parse_json", "read_json"]
 
 _DEEPEST = 32
 _SHOWN = 40
@@ -59,6 +59,18 @@ class _StrictRequest(Request):
         if not hasattr(self, "_strict"):
             self._strict = parse_json(await self.body())
         return self._strict
+
+
+def read_json(request: Request, content: bytes) -> Any:
+    """Return what the body of a request says that must have one.
+
+    Raises
+    ------
+    Refusal
+        If it is not declared to be JSON, or is not; see `parse_json`.
+    """
+    _require_json(request)
+    return parse_json(content)
 
 
 def _require_json(request: Request) -> None:
