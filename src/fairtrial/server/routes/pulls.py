@@ -11,10 +11,11 @@ from fastapi import Query, Request, Response
 
 from fairtrial.core import Pull
 from fairtrial.core.problem import Outcome
-from fairtrial.errors import FairtrialError, InvalidArgument, UnknownPull
+from fairtrial.errors import FairtrialError, InvalidArgument, MistakesFound, UnknownPull
 from fairtrial.server.blinding import (
     event_for,
     may_see,
+    mistakes_for,
     require_correction,
     require_own_events,
     require_untold,
@@ -150,8 +151,12 @@ async def tell_many_known(
 
     def tell(opened: Study) -> Answer:
         outcomes = [(told.pull, told.values) for told in body.outcomes]
-        events = opened.tell_many_known(outcomes, actor=viewer.actor)
-        return Answer(200, to_text({"events": [_event(viewer, event) for event in events]}))
+        try:
+            events = opened.tell_many_known(outcomes, actor=viewer.actor)
+        except MistakesFound as error:
+            raise mistakes_for(viewer, error) from None
+        documents = [event_for(viewer, event, opened) for event in events]
+        return Answer(200, to_text({"events": documents}))
 
     return await _written(request, service, viewer, study, body, key, tell)
 
@@ -389,7 +394,7 @@ async def _written(
     key: str | None,
     operation: Callable[[Study], Answer],
 ) -> Response:
-    known = key_of(request, viewer, key, body.model_dump())
+    known = None if key is None else key_of(request, viewer, key, body.model_dump())
     return answered(await write_as(service, viewer, study, operation, known, key))
 
 
