@@ -248,10 +248,6 @@ def row_budgets(environment: NetworkEnvironment, delta: float = 0.05) -> Budgets
     delta : float
         Level 1 - delta of the certificates.
 
-    Returns
-    -------
-    Budgets
-
     Raises
     ------
     ModelError

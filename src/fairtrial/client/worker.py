@@ -15,7 +15,12 @@ from typing import Any, Literal, TypeVar
 from fairtrial.client.remote_study import MOST_AT_ONCE, RemoteStudy
 from fairtrial.core import Pull
 from fairtrial.core.problem import Outcome
-from fairtrial.core.validation import check_instance, check_integer, check_number
+from fairtrial.core.validation import (
+    check_instance,
+    check_integer,
+    check_number,
+    check_optional_integer,
+)
 from fairtrial.errors import (
     AlreadyTold,
     ConflictingOutcome,
@@ -127,7 +132,7 @@ def work(
         function,
         min(check_integer("parallel", parallel, low=1), MOST_AT_ONCE),
         check_lease(lease),
-        None if pulls is None else check_integer("pulls", pulls, low=1),
+        check_optional_integer("pulls", pulls, low=1),
         check_number("grace", grace, low=0.0),
         check_integer("max_failures", max_failures, low=0),
         interrupted,

@@ -50,7 +50,7 @@ def health(found: Findings, *, blinded: bool = False) -> Markup:
             doubts
             or [element("p", "No check of the results against the assumptions found a problem.")]
         ),
-        _audit(found.verification),
+        _audit(found.verification, blinded),
         state,
         _delays(found),
         None if blinded else _returned(found),
@@ -62,9 +62,11 @@ def _sentence(text: str) -> str:
     return ended(text[:1].upper() + text[1:])
 
 
-def _audit(check: VerificationLike) -> Markup:
+def _audit(check: VerificationLike, blinded: bool) -> Markup:
     if not check.ok:
-        said = f"The log does not replay to the recorded decisions: {check.first_difference}."
+        # The difference may name a result.
+        where = "those who may see the full view find where" if blinded else check.first_difference
+        said = f"The log does not replay to the recorded decisions: {where}."
         return element("p", element("strong", said), class_="warning")
     if not check.skipped:
         said = f"The log replays to the same decisions: {plural(check.events, 'event')} checked."

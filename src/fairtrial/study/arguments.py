@@ -48,8 +48,7 @@ _LONGEST_JSON = 1_000_000
 _DEEPEST_JSON = 32
 
 LONGEST_LEASE = 3.2e9
-"""Seconds: a century."""
-"""Seconds: for ever, and small enough for the database."""
+"""Seconds: a century, which is for ever, and small enough for the database."""
 
 
 def check_name(name: object) -> None:
