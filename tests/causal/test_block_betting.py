@@ -795,3 +795,23 @@ def test_covariates_and_mediators_are_taken_in_every_way():
         policy = BlockBetting(problem, delta=0.1, knowledge=knowledge, seed=0)
         run = run_policy(policy, environment, np.random.default_rng(1), horizon=20_000)
         assert run.answer in environment.truth.acceptable
+
+
+def test_an_attribute_that_is_a_parent_of_the_outcome_is_refused_with_what_to_do():
+    model = CausalModel(
+        [("S", "V"), ("V", "Y"), ("S", "Y")],
+        {"S": 2, "V": 2, "Y": ["0", "1"]},
+        {"S": [0.5, 0.5], "Y": [[[0.5, 0.5], [0.2, 0.8]], [[0.6, 0.4], [0.1, 0.9]]]},
+    )
+    arms = {"a": [[0.5, 0.5]] * 2, "b": [[0.2, 0.8], [0.3, 0.7]]}
+    problem = Problem(model, "S", "V", "Y", arms, 0.2, (0.0, 1.0))
+    with pytest.raises(ModelError, match="'S' changes through other nodes only") as caught:
+        BlockBetting(problem)
+    assert "Record what it acts through as a node" in str(caught.value)
+    assert "use PlugIn" in str(caught.value)
+    policy, environment = PlugIn(problem, budget=200), NetworkEnvironment(problem)
+    rng = np.random.default_rng(0)
+    while not policy.stopped:
+        pull = policy.ask()
+        policy.tell(pull, environment.sample(pull, rng))
+    assert policy.recommend().status == "decided"

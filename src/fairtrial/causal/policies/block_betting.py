@@ -15,6 +15,7 @@ from fairtrial.causal._contradictions import Contradiction
 from fairtrial.causal._functionals import KNOWLEDGE, Functionals, knowledge_of
 from fairtrial.causal._kernels import betting
 from fairtrial.causal._kernels.betting_state import CONSTANTS, Constants, Model, Rules
+from fairtrial.causal._mixtures import limits_costs, mixtures_of
 from fairtrial.causal.environments import RowEnvironment
 from fairtrial.causal.errors import NoInformation
 from fairtrial.causal.policies.allocations import allocation_of
@@ -220,7 +221,7 @@ class BlockBetting(BlockPolicy):
             means=known.means,
             gaps=known.gaps,
             breakable=known.breakable.astype(np.float64),
-            mixtures=_mixtures(self.problem),
+            mixtures=mixtures_of(self.problem),
             class_of=known.classes.astype(np.float64),
             stratum_of=known.strata.astype(np.float64),
             group_of=known.group_of_stratum.astype(np.float64),
@@ -246,7 +247,7 @@ class BlockBetting(BlockPolicy):
             variance_prior=2.0,
             pause=0.5,
             cap=0.6,
-            carries=_limits_costs(self.problem),
+            carries=limits_costs(self.problem),
             pulls_again=self.losses == "ignorable",
             modes=len(self.problem.modes),
         )
@@ -541,27 +542,6 @@ def _functionals_of(problem: Problem, wanted: str) -> Functionals:
         problem.cache[key] = Functionals(problem, known)
     found: Functionals = problem.cache[key]
     return found
-
-
-def _limits_costs(problem: Problem) -> bool:
-    return problem.mean_budget is not None and math.isfinite(problem.mean_budget)
-
-
-def _mixtures(problem: Problem) -> Floats:
-    """Return what a plan may mix, shape (mixtures, actions): actions, or pairs on the budget."""
-    costs, budget = problem.row_costs.ravel(), problem.mean_budget
-    every = np.eye(len(costs))
-    if budget is None or not _limits_costs(problem):
-        return every[np.isfinite(costs)]
-    cheap = np.flatnonzero(costs <= budget)
-    dear = np.flatnonzero((costs > budget) & np.isfinite(costs))
-    mixed = [
-        every[i] + (budget - costs[i]) / (costs[j] - costs[i]) * (every[j] - every[i])
-        for i in cheap
-        for j in dear
-        if costs[i] < budget
-    ]
-    return np.concatenate([every[cheap], np.reshape(mixed, (-1, len(costs)))])
 
 
 def _warn_of_no_overlap(problem: Problem, known: Functionals, model: Model) -> None:
