@@ -17,7 +17,7 @@ from fairtrial.presentation.cuts import cut_of_arms
 from fairtrial.presentation.effects import OVERALL, limited
 from fairtrial.presentation.guardrails import EVIDENCE, TITLE, guardrails
 from fairtrial.presentation.limits import Standing, as_estimate, limits_of, standing
-from fairtrial.presentation.lines import behind_chart, bound_chart, distance_chart
+from fairtrial.presentation.lines import LineChart, behind_chart, bound_chart, distance_chart
 from fairtrial.presentation.panels import panels_of
 from fairtrial.presentation.shares import (
     BEHIND,
@@ -156,9 +156,14 @@ def _over_time(found: Findings) -> Markup | None:
     return text_of(
         [
             element("h3", f"Distance from each {found.limit}, over time"),
-            lines_figure(chart, caption, "Distance from the limit"),
+            _lines_figure(found, chart, caption, "Distance from the limit"),
         ]
     )
+
+
+def _lines_figure(found: Findings, chart: LineChart, caption: str, name: str) -> Markup:
+    controls = found.controls(name.lower().replace(" ", "-"))
+    return lines_figure(chart, found.of_results(caption), name, found.zoomed(chart), controls)
 
 
 def _limits_of_measures(found: Findings) -> Markup | None:
@@ -308,7 +313,7 @@ def _bounds_over_time(found: Findings) -> Markup | None:
         f"results; below 0 the bound is exceeded. The nearest now is that of "
         f"{shorten(where, LABEL_LENGTH)}: {number(least, 3)}."
     )
-    figure = lines_figure(chart, caption, "Distance from the bound")
+    figure = _lines_figure(found, chart, caption, "Distance from the bound")
     return text_of([element("h3", "Distance from the bound, over time"), figure])
 
 
@@ -325,7 +330,7 @@ def _behind(found: Findings) -> Markup | None:
     return text_of(
         [
             element("h3", "Behind or ahead of the guaranteed share, over time"),
-            lines_figure(chart, caption, "Pulls behind"),
+            _lines_figure(found, chart, caption, "Pulls behind"),
         ]
     )
 

@@ -93,6 +93,7 @@ def test_a_blinded_page_is_accessible_and_a_refused_form_leads_to_its_mistakes(b
             assert_accessible(page)
         page.fill("#n", "many")
         page.click("button:has-text('Ask')")
+        page.wait_for_selector(".problems")
         assert page.evaluate("document.activeElement.className") == "problems"
         assert page.input_value("#n") == "many"
         assert too_wide(page) == []
