@@ -99,10 +99,13 @@ class CloserLook:
         steps = session.store.steps(session.id, self._replica.seq, until)
         while not self.reaches(last) and (batch := list(islice(steps, _BATCH))):
             for part in _parts(batch, self._replica.policy.told, lambda: self._stride):
+                if self.reaches(last):
+                    return
                 self._replica.replay(part)
                 self._note()
-            if time.monotonic() > deadline:
-                return
+                # What a policy says of itself may take milliseconds, each time.
+                if time.monotonic() > deadline:
+                    return
 
     def _note(self) -> None:
         told = self._replica.policy.told
