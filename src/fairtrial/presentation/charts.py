@@ -123,7 +123,7 @@ def interval_chart(
     shown = [one for _, row in panels for one in row if one is not None]
     axes, limit = _axes(panels), name_of_limit(shown)
     answer = named(progress.recommendation)
-    occurring = {standing(one, answer) for one in shown}
+    occurring, has_limits = {standing(one, answer) for one in shown}, any(map(limits_of, shown))
     return IntervalChart(
         tuple(arms),
         tuple(sorted(answered(progress.recommendation))),
@@ -133,12 +133,12 @@ def interval_chart(
         ),
         axes,
         tuple(
-            (state, meaning.format(limit=limit))
+            (state, meaning.format(limit=limit) if has_limits else "mean")
             for state, meaning in _MEANINGS.items()
             if state in occurring
         ),
         _name_of_intervals(progress),
-        limit if any(map(limits_of, shown)) else "",
+        limit if has_limits else "",
         note,
     )
 

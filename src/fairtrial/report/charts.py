@@ -38,8 +38,10 @@ __all__ = [
 
 Span = tuple[float, float]
 
-_NAMED_PERIOD = 0.12
-"""Share of the width from which on the name of who led has room."""
+_LETTER = 0.0085
+"""Share of a wide picture's width that a letter of a name takes."""
+_NARROW = 3.0
+"""How many times as much it takes on a phone."""
 
 _CIRCLE = "M-4.5,0a4.5,4.5 0 1,0 9,0a4.5,4.5 0 1,0 -9,0z"
 _CROSS = "M-5,-3L-3,-5L0,-2L3,-5L5,-3L2,0L5,3L3,5L0,2L-3,5L-5,3L-2,0z"
@@ -284,13 +286,15 @@ def _strip(lead_periods: Sequence[LeadPeriod], across: Span) -> Markup:
 
 
 def _period(period: LeadPeriod, across: Span) -> Markup:
-    wide = (period.end - period.start) / (across[1] - across[0]) >= _NAMED_PERIOD
+    share, name = (period.end - period.start) / (across[1] - across[0]), period.leader
+    needed = _LETTER * (len(shorten(name, LABEL_LENGTH)) + 1.5)
+    class_ = None if share >= _NARROW * needed else "wide-only"
     return element(
         "svg",
         element("title", period.leader),
         element("rect", x="0", y="0", width="100%", height="100%"),
-        element("text", shorten(period.leader, LABEL_LENGTH), x=".3em", y="50%", dy=".35em")
-        if wide
+        element("text", shorten(name, LABEL_LENGTH), x=".3em", y="50%", dy=".35em", class_=class_)
+        if share >= needed
         else None,
         x=_place(period.start, across),
         width=_place(across[0] + period.end - period.start, across),

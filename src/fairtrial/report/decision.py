@@ -132,7 +132,7 @@ def _evidence(found: Findings) -> Markup:
     led = [
         f"{shorten(one.leader, LABEL_LENGTH)} from {count(one.start)}" for one in whole.lead_periods
     ]
-    caption = f"{_standing_of_evidence(found.progress)} Who led: {listed(led, 6) or 'nobody yet'}."
+    caption = f"{_standing_of_evidence(found.progress)} Who led: {_in_turn(led)}."
     moments = _some(_within(found.trace, chart.span))
     places = decimals(v for one in moments for v in (one.evidence, one.threshold))
 
@@ -165,6 +165,11 @@ def _evidence(found: Findings) -> Markup:
             ),
         ]
     )
+
+
+def _in_turn(led: Sequence[str]) -> str:
+    # The leaders of a moment may be several, with commas between them.
+    return listed(led, 6, "; ") or "nobody yet"
 
 
 def _standing_of_evidence(progress: Progress) -> str:

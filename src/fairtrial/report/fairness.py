@@ -106,9 +106,11 @@ def _limits_table(found: Findings, title: str, estimates: Sequence[Estimate], li
     """Return a table of estimates with their limits, and how far they are from these."""
     places = places_of(estimates)
     labels = [str(key).capitalize() for key in estimates[0].labels]
+    # Answers that cannot be pulled have no results of their own.
+    pulled = any(one.pulls for one in estimates)
     heads = (
         *labels,
-        "Results",
+        *["Results"] * pulled,
         "Mean",
         "Lower",
         "Upper",
@@ -117,7 +119,7 @@ def _limits_table(found: Findings, title: str, estimates: Sequence[Estimate], li
         "Distance of interval",
         "Standing",
     )
-    rows = [_limit_row(found, estimate, places) for estimate in estimates]
+    rows = [_limit_row(found, estimate, places, pulled) for estimate in estimates]
     return table(title, heads, rows, words={*range(len(labels)), len(heads) - 1})
 
 
@@ -323,9 +325,13 @@ def _behind(found: Findings) -> Markup | None:
     if chart is None:
         return None
     most, arm = max((line.up[-1], line.name) for line in chart.lines)
+    name = shorten(arm, LABEL_LENGTH)
+    now = f"Most behind now: {name}, by {number(most, 3)}."
+    if most <= 0:
+        now = f"None is behind now; nearest to it is {name}, {number(abs(most), 3)} ahead."
     caption = (
         "Pulls that each arm is behind what it is owed, over the results; below 0 it is ahead. "
-        f"Most behind now: {shorten(arm, LABEL_LENGTH)}, by {number(most, 3)}."
+        f"{now}"
     )
     return text_of(
         [
@@ -335,12 +341,12 @@ def _behind(found: Findings) -> Markup | None:
     )
 
 
-def _limit_row(found: Findings, action: Estimate, places: int) -> tuple[object, ...]:
+def _limit_row(found: Findings, action: Estimate, places: int, pulled: bool) -> tuple[object, ...]:
     estimated = (action.mean, action.lower, action.upper)
     distances = (found.distance_of(action), found.sure_distance_of(action))
     return (
         *(label(name) for name in action.labels.values()),
-        count(action.pulls),
+        *[count(action.pulls)] * pulled,
         *(fixed(value, places) for value in estimated),
         " to ".join(fixed(limit, places) for limit in sorted(limits_of(action))),
         *(fixed(value, places) for value in distances),

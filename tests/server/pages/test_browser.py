@@ -40,6 +40,7 @@ def assert_accessible(page):
 
 def too_wide(page):
     """Return what has to be moved sideways to be read."""
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     return page.evaluate(
         """[...document.querySelectorAll("body *")]
         .filter((one) => one.getBoundingClientRect().right > innerWidth + 1)

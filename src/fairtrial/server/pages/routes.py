@@ -19,6 +19,7 @@ from fairtrial.report.findings import Findings, Zoom
 from fairtrial.report.glossary import glossary
 from fairtrial.report.html import section
 from fairtrial.report.log import event_table, origin
+from fairtrial.server.blinding import seal
 from fairtrial.server.pages.guarded import PageRoute, login_address
 from fairtrial.server.pages.observer import Checks, ObservedStudy
 from fairtrial.server.pages.observers import Observers, View
@@ -248,10 +249,11 @@ async def _show_zoomed(
         )
 
     def state(view: View) -> str:
+        whole = _state(viewer, view)
         if asked.is_whole:
-            return view.state
+            return whole
         part = quote(f"{asked.begin}-{asked.end}", safe="")[:_LONGEST_PART]
-        return f"{view.state}-{part}-{view.observer.looks}"
+        return f"{whole}-{part}-{view.observer.looks}"
 
     return await shown(request, service, viewer, study, make, state=state)
 
@@ -317,17 +319,20 @@ async def shown(
     make: Callable[[View], Response],
     *,
     may_be_known: bool = True,
-    state: Callable[[View], str] = lambda view: view.state,
+    state: Callable[[View], str] | None = None,
 ) -> Response:
     """Return a page that is made of a study; nothing of it to whoever has it already."""
 
+    def tag_of(view: View) -> str:
+        return _tag(request, viewer, state(view) if state else _state(viewer, view))
+
     def answer(view: View) -> Response:
-        tag = _tag(request, viewer, state(view))
+        tag = tag_of(view)
         if may_be_known and tag in request.headers.get("if-none-match", ""):
             return Response(status_code=304, headers={"ETag": tag})
         response = make(view)
         # Not the same if making it has read more detail.
-        response.headers["ETag"] = _tag(request, viewer, state(view))
+        response.headers["ETag"] = tag_of(view)
         return response
 
     return await _observers(request, service).show(study, answer)
@@ -338,6 +343,11 @@ def _tag(request: Request, viewer: Viewer, state: str) -> str:
     theme = request.cookies.get("theme", "")[:6]
     form = (viewer.csrf_token or "")[:8]
     return f'"{state}-{scopes}-{quote(theme)}-{form}"'
+
+
+def _state(viewer: Viewer, view: View) -> str:
+    """Return what differs as soon as a page would."""
+    return view.state if viewer.can("read") else seal(view.state)
 
 
 def _observers(request: Request, service: Service) -> Observers:
@@ -382,7 +392,7 @@ def study_page(
         "problem": "",
         "sections": [markup(part) for part in parts if part is not None],
         "glossary": markup(glossary()),
-        "state": view.state,
+        "state": _state(viewer, view),
         "events": view.row.head_seq,
         "moment": _moment(datetime.now(UTC)),
     }
