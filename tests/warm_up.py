@@ -1,7 +1,8 @@
 """Compile every kernel, and install PostgreSQL's server, once before parallel test processes.
 
-Kernels that one test process after the other needs would else be compiled by each of them. The
-calls are those of the logs in `tests/golden`: there pulls get lost, come late and are corrected.
+Kernels that one test process after the other needs would else be compiled by each of them. These
+are more than `fairtrial compile` compiles. The calls are those of the logs in `tests/golden`: there
+pulls get lost, come late and are corrected.
 """
 
 import json
@@ -12,6 +13,7 @@ from concurrent.futures import ProcessPoolExecutor
 import numpy as np
 
 from fairtrial import allocation, causal, delayed, linear, subpopulations
+from fairtrial.confidence.drift_test import log_evidence_of_drift
 from tests import postgresql
 from tests.golden.logs import ARROW, LogPlayer, read_logs
 from tests.testing.families import POLICIES, Row, guardrails, late_scores, limited
@@ -56,7 +58,8 @@ def warm_linear() -> None:
 
 
 def warm_subpopulations() -> None:
-    """Plan, and bet on what was assigned."""
+    """Plan, look for drift, and bet on what was assigned."""
+    log_evidence_of_drift([0.0, 1.0])
     warm(row for row in rows_of("subpopulations") if "guardrails" not in row.name)
     problem = subpopulations.Problem(2, 2, noise_std=1.0)
     environment = subpopulations.GaussianEnvironment(problem, [[0.5, 0.4], [0.2, 0.3]])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,7 +11,7 @@ from fairtrial.client.viewing import RemoteViewing
 from fairtrial.core import Pull
 from fairtrial.core.problem import Outcome
 from fairtrial.core.validation import check_integer
-from fairtrial.errors import AlreadyTold, FairtrialError, InvalidArgument
+from fairtrial.errors import AlreadyTold, FairtrialError, InvalidArgument, MistakesFound
 from fairtrial.study import Event, StudyPull
 from fairtrial.study.arguments import as_result, check_lease, is_unsolicited, own_action
 from fairtrial.study.base import Asked
@@ -21,6 +22,9 @@ __all__ = ["RemoteStudy"]
 
 MOST_AT_ONCE = 1_000
 """Pulls or outcomes in one request."""
+
+_PLACE = re.compile(r"outcomes\[(\d+)\]: (.*)", re.DOTALL)
+"""Which of several outcomes was refused, and why."""
 
 
 class RemoteStudy(RemoteViewing):
@@ -120,6 +124,16 @@ class RemoteStudy(RemoteViewing):
         events = self._transport.post(path, {"values": result.outcome})["events"]
         return event_of(events[0]) if events else None
 
+    def _tell_many_known(
+        self, told: Sequence[tuple[str, Result]], actor: str | None
+    ) -> list[Event]:
+        self._check_many("outcomes", len(told))
+        if not told:
+            return []
+        outcomes = [{"pull": pull_id, "values": result.outcome} for pull_id, result in told]
+        answer = self._transport.post(f"{self._path}/known", {"outcomes": outcomes})
+        return list(map(event_of, answer["events"]))
+
     def _tell_table(self, table: ResultTable, actor: str | None) -> list[Event]:
         actions = {pull.id: pull.action for pull in self.outstanding()}
         told, mistakes = [], list(table.mistakes)
@@ -134,7 +148,11 @@ class RemoteStudy(RemoteViewing):
                 mistakes.append((row.place, str(error)))
         table.refuse(mistakes)
         try:
-            return self.tell_many(told)
+            return self.tell_many_known(told) if self.problem.measures else self.tell_many(told)
+        except MistakesFound as error:
+            refused = [_PLACE.fullmatch(mistake) for mistake in error.mistakes]
+            table.refuse([(table.rows[int(one[1])].place, one[2]) for one in refused if one])
+            raise
         except AlreadyTold as error:
             places = [row.place for row in table.rows if row.pull_id in str(error)]
             table.refuse([(place, str(error)) for place in places])

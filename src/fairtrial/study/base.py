@@ -251,6 +251,33 @@ class BaseStudy(ABC):
         check_texts(request_id=request_id)
         return self._tell_many(as_pairs(outcomes), actor, request_id)
 
+    def tell_many_known(
+        self, outcomes: Sequence[tuple[Pull | str, Outcome]], *, actor: str | None = None
+    ) -> list[Event]:
+        """Take of many pulls the measures that are known, in one write: all, or none.
+
+        Parameters
+        ----------
+        outcomes : sequence of (pull, values)
+            Each as in `tell_known`; at most 10,000, because others wait while they are written.
+        actor : str, optional
+            Who says so; recorded.
+
+        Returns
+        -------
+        list of Event
+            One for each pull of which something new was said, or whose outcome is whole.
+
+        Raises
+        ------
+        MistakesFound
+            If some are refused; all of them are named, by their place.
+        """
+        self._check_who(actor=actor)
+        pairs = as_pairs(outcomes)
+        told = [(self._pull_id(pull), as_result(self.problem, values)) for pull, values in pairs]
+        return self._tell_many_known(told, actor)
+
     def tell_table(self, path: str | os.PathLike[str], *, actor: str | None = None) -> list[Event]:
         """Take the results of a table in one write: all of them, or after an error none.
 
@@ -507,6 +534,11 @@ class BaseStudy(ABC):
         outcomes: Sequence[tuple[Pull | str, Outcome]],
         actor: str | None,
         request_id: str | None,
+    ) -> list[Event]: ...
+
+    @abstractmethod
+    def _tell_many_known(
+        self, told: Sequence[tuple[str, Result]], actor: str | None
     ) -> list[Event]: ...
 
     @abstractmethod

@@ -7,7 +7,7 @@ from typing import Any
 
 from fairtrial.core import Pull
 from fairtrial.core.problem import Outcome
-from fairtrial.errors import FairtrialError
+from fairtrial.errors import FairtrialError, MistakesFound
 from fairtrial.study.arguments import as_result, is_unsolicited, own_action
 from fairtrial.study.base import Asked
 from fairtrial.study.log import Event, PullRow, Record, Result
@@ -75,6 +75,22 @@ class Recording(Viewing):
         ]
         records = self._session.write(lambda writer: [tell(writer) for tell in telling])
         return [Event.of(record) for record in records]
+
+    def _tell_many_known(
+        self, told: Sequence[tuple[str, Result]], actor: str | None
+    ) -> list[Event]:
+        def tell(writer: Writer) -> list[Record]:
+            records, mistakes = [], []
+            for place, (pull_id, result) in enumerate(told):
+                try:
+                    records += writer.tell_or_report(pull_id, result, actor)
+                except FairtrialError as error:
+                    mistakes.append(f"outcomes[{place}]: {error}")
+            if mistakes:
+                raise MistakesFound(mistakes, "outcomes")
+            return records
+
+        return [Event.of(record) for record in self._session.write(tell)]
 
     def _tell_table(self, table: ResultTable, actor: str | None) -> list[Event]:
         def tell(writer: Writer) -> list[Record]:

@@ -18,6 +18,7 @@ from fairtrial.report.findings import Findings
 from fairtrial.report.glossary import glossary
 from fairtrial.report.html import section
 from fairtrial.report.log import event_table, origin
+from fairtrial.server.blinding import seal
 from fairtrial.server.pages.guarded import PageRoute, login_address
 from fairtrial.server.pages.observer import Checks, ObservedStudy
 from fairtrial.server.pages.observers import Observers, View
@@ -290,7 +291,12 @@ def _tag(request: Request, viewer: Viewer, view: View) -> str:
     scopes = "".join(scope[0] for scope in ("read", "run", "admin") if viewer.can(scope))
     theme = request.cookies.get("theme", "")[:6]
     form = (viewer.csrf_token or "")[:8]
-    return f'"{view.state}-{scopes}-{quote(theme)}-{form}"'
+    return f'"{_state(viewer, view)}-{scopes}-{quote(theme)}-{form}"'
+
+
+def _state(viewer: Viewer, view: View) -> str:
+    """Return what differs as soon as a page would."""
+    return view.state if viewer.can("read") else seal(view.state)
 
 
 def _observers(request: Request, service: Service) -> Observers:
@@ -333,7 +339,7 @@ def study_page(
         "notes": [],
         "sections": [markup(part) for part in parts if part is not None],
         "glossary": markup(glossary()),
-        "state": view.state,
+        "state": _state(viewer, view),
         "events": view.row.head_seq,
         "moment": _moment(datetime.now(UTC)),
     }

@@ -333,7 +333,17 @@ class BlockBetting(FloorPolicy, BlockPolicy):
 
     def _spreads(self) -> list[Floats]:
         record = self._blocks.state.settled_noise
-        return [record] if record.size else []
+        if not record.size:
+            return []
+        # Measures of one pull may depend on each other in any way: each is tested by itself.
+        measures = max(1, len(self.problem.measures))
+        return [record[place::measures] for place in range(measures)]
+
+    @property
+    def _tested(self) -> list[str]:
+        measures = self.problem.measures
+        stated = "noise_std" if self.problem.noise_covariance is None else "noise_cov"
+        return [f"{stated} of {name}" for name in measures] if measures else super()._tested
 
     def _scale(self) -> Floats:
         return self.problem.scale
@@ -454,8 +464,6 @@ class BlockBetting(FloorPolicy, BlockPolicy):
 
     @property
     def _loses_unequally(self) -> bool:
-        if self._measured is not None and self._measured.loses_measures_unequally:
-            return True
         return self._blocks.loses_unequally(self.problem.shape[1])
 
     @property
