@@ -35,7 +35,6 @@ from fairtrial.confidence.block_betting import (
 from fairtrial.confidence.block_betting.bets import GRID, NO_BET
 from fairtrial.confidence.block_betting.cuts import Cuts, actions_of
 from fairtrial.confidence.loss_test import UNEQUAL_LOSSES
-from fairtrial.core.policy import Choice
 from fairtrial.core.pull import Pull
 from fairtrial.core.recommendation import Estimate, Guarantee
 from fairtrial.core.validation import check_choice, check_instance, check_optional_integer
@@ -309,12 +308,6 @@ class BlockBetting(BlockPolicy):
 
     # ------------------------------------------------------------------- contract
 
-    def choose(self) -> Choice:
-        """Return the next pull of an open block, planning a new one when there is none."""
-        if self._cuts is not None:
-            return self._next_assigned(self._cuts)
-        return self._blocks.choose(float(self.batch or 0))
-
     def learn(self, pull: Pull, outcome: Any) -> None:
         """Take one row; after its loss it counts for bets wherever its block is known."""
         row = self._row(pull, outcome)
@@ -396,10 +389,6 @@ class BlockBetting(BlockPolicy):
         """Rows that came, by action."""
         counts: Floats = self._blocks.state.counts
         return counts
-
-    @property
-    def _finished(self) -> bool:
-        return self._blocks.finished
 
     @property
     def _answer(self) -> int | None:
