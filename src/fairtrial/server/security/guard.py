@@ -141,8 +141,10 @@ def _too_slow(exchange: _Exchange) -> Refusal:
         return Refusal(408, "body-too-slow", "the body did not arrive in time")
     return Refusal(
         503,
-        "storage-busy",
-        "there was no answer in time; give the same request again, with the same Idempotency-Key",
+        # Not "busy", of which nothing is kept: the writer may be just about to commit this one.
+        "storage-unreachable",
+        "there was no answer in time, and it is not known whether this request was kept: give it "
+        "again with the same Idempotency-Key, by which it counts once",
         headers={"Retry-After": "5"},
     )
 
