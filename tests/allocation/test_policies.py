@@ -491,9 +491,11 @@ def test_the_guarantee_says_who_is_promised_what():
     def said(problem):
         return FairLearn(problem).guarantee.statement
 
-    assert said(PROBLEM).endswith("every arm i has had at least floor(r_i t) pulls")
-    assert said(Problem(3, "1/5", 2)).endswith("at least floor(r_i t) - 2 pulls")
-    assert "every arm and every group i" in said(GROUPED)
+    assert said(PROBLEM).endswith(
+        "every arm are at least its share of all rounds so far, rounded down"
+    )
+    assert said(Problem(3, "1/5", 2)).endswith("so far, rounded down and less 2")
+    assert "every arm and every group are" in said(GROUPED)
 
 
 @pytest.mark.parametrize(

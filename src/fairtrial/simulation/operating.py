@@ -261,9 +261,10 @@ def _lower_bound(policy: Policy, scenario: Scenario, found: Simulation) -> float
     if delta is None or not _is_plain(scenario) or not found.decided.all():
         return None
     family = family_of(problem.family)
-    if family.complexity is None or not family.has_bound(problem):
+    environment = scenario.environment
+    if family.complexity is None or not family.has_bound(environment):
         return None
-    bound = family.complexity(scenario.environment).lower_bound(delta)
+    bound = family.complexity(environment).lower_bound(delta)
     return bound if math.isfinite(bound) else None
 
 
