@@ -71,7 +71,7 @@ async def make_study(
     _require_name(body.name)
     if not viewer.sees(body.name):
         raise Refusal(403, "access-refused", "the token is not for studies of that name")
-    spec, fresh = await service.readers.run_on_store(lambda _: _specified(service, body))
+    spec, fresh = await service.readers.run_apart(lambda: _specified(service, body))
     any_seed = body.seed is None
 
     def make(store: Store) -> Answer:
