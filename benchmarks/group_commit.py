@@ -8,9 +8,7 @@ as an ask and a tell, by as many threads.
 from __future__ import annotations
 
 import asyncio
-import json
 import tempfile
-import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,9 +17,8 @@ from typing import Any
 import optuna
 
 from benchmarks.study_throughput import OWN, Arms, Turns, flushes, seconds, show
-from fairtrial.server.settings import Settings
 from fairtrial.server.writer import StudyWriter
-from fairtrial.study import Store, Study, Tokens
+from fairtrial.study import Store, Study
 from fairtrial.study.location import open_store
 from tests import postgresql
 
@@ -42,7 +39,6 @@ def run(*, quick: bool) -> None:
                 show_writer(f"SQLite, {where}", file, clients, studies, pairs)
                 with server.database() as url:
                     show_writer(f"PostgreSQL, {where}", url, clients, studies, pairs)
-        show_service(folder, 32, pairs)
         with server.database() as url:
             show_optuna(folder, 32, pairs, url.replace("postgresql://", "postgresql+psycopg://"))
 
@@ -75,61 +71,6 @@ def make(store: Store, studies: int) -> None:
     problem = Arms()
     for number in range(studies):
         Study.create(problem, Turns(problem), storage=store, name=str(number), seed=1)
-
-
-# ------------------------------------------------------------------------- over HTTP
-
-
-def show_service(folder: Path, clients: int, pairs: int) -> None:
-    """Let clients call a service on this machine, in this process: they share its processor."""
-    import uvicorn
-
-    from fairtrial.server import create_app
-
-    storage = f"sqlite:///{folder}/service.db"
-    store = open_store(storage)
-    make(store, 1)
-    with Tokens(store) as tokens:
-        _, secret = tokens.create("benchmark", ["run"])
-    store.close()
-    settings = Settings(rate=1e9)
-    app = create_app(storage, settings=settings, policies=CLASSES[0], problems=CLASSES[1])
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="critical", access_log=False))
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    while not server.started:
-        threading.Event().wait(0.01)
-    port = server.servers[0].sockets[0].getsockname()[1]
-
-    async def all_clients() -> None:
-        await asyncio.gather(*(http_client(port, secret, pairs) for _ in range(clients)))
-
-    spent = seconds(lambda: asyncio.run(all_clients()))
-    show(f"HTTP, SQLite, {clients} clients, 1 study", clients * pairs, "pairs", spent)
-    server.should_exit = True
-    thread.join()
-
-
-async def http_client(port: int, secret: str, pairs: int) -> None:
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-
-    async def ask(body: dict[str, Any]) -> str:
-        text = json.dumps(body).encode()
-        writer.write(
-            b"POST /v1/studies/0/asks HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer "
-            + secret.encode()
-            + b"\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(text)
-            + text
-        )
-        head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
-        length = int(head.partition("content-length: ")[2].partition("\r\n")[0])
-        answer = json.loads(await reader.readexactly(length))
-        return str(answer["pulls"][0]["id"])
-
-    pull = await ask({})
-    for _ in range(pairs):
-        pull = await ask({"tell": {"pull": pull, "value": 0.5}})
-    writer.close()
 
 
 # ----------------------------------------------------------------------------- Optuna

@@ -1,19 +1,17 @@
 """The service as a process of its own: decisions a second, how long each takes, many studies.
 
-Clients, in another process, tell an outcome and ask for the next pull in one request; each answer
-is safe on the disk. Optuna's storages carry out the same as an ask and a tell, by as many threads.
+Clients, in another process, tell an outcome and ask for the next pull, in one request unless it
+says two; each answer is safe on the disk. Optuna's storages carry out the same as an ask and a
+tell, by as many threads.
 A `LocalAllocator` decides in the process that serves visitors, without asking anybody.
 """
 
 from __future__ import annotations
 
-import asyncio
-import json
 import os
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
@@ -21,6 +19,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from benchmarks import clients
 from benchmarks.group_commit import make, show_optuna
 from benchmarks.study_throughput import OWN, flushes, seconds, show
 from fairtrial.allocation import FairLearn, LocalAllocator, Problem
@@ -41,9 +40,11 @@ def run(*, quick: bool) -> None:
             cases = {"SQLite": f"sqlite:///{folder}/service.db", "PostgreSQL": url}
             for title, storage in cases.items():
                 with served(storage, 16) as service:
-                    for clients, studies in ((1, 1), (8, 1), (32, 1), (32, 16)):
-                        where = f"{title}, {clients} clients, {studies} studies"
-                        press(where, service, clients, studies, spell)
+                    for number, studies in ((1, 1), (8, 1), (32, 1), (32, 16)):
+                        where = f"{title}, {number} clients, {studies} studies"
+                        show_press(where, service, number, studies, spell)
+                    where = f"{title}, 32 clients, 1 study, two requests"
+                    show_press(where, service, 32, 1, spell, fused=False)
         with server.database() as url:
             by_psycopg = url.replace("postgresql://", "postgresql+psycopg://")
             show_optuna(folder, 32, 20 if quick else 100, by_psycopg)
@@ -90,74 +91,36 @@ def _resident(process: int) -> float:
     return float(status.partition("VmRSS:")[2].split()[0]) / 1e3
 
 
-def press(title: str, service: Service, clients: int, studies: int, spell: float) -> None:
-    """Let clients work for some seconds; show pairs a second, and how long one takes."""
+def show_press(
+    title: str, service: Service, number: int, studies: int, spell: float, *, fused: bool = True
+) -> None:
+    """Let clients work for some seconds; show pairs a second, and how long requests take."""
     before = service.processor_seconds()
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        where = service.port, service.secret
-        took = sorted(pool.submit(load, *where, clients, studies, spell).result())
-    # Clients begin by a pair for each study, outside of the spell.
-    worked = (service.processor_seconds() - before) / (len(took) + max(clients, studies))
-    show(title, len(took), "pairs", spell)
-    middle, last = took[len(took) // 2], took[int(len(took) * 0.99)]
-    print(f"{'':<46}{middle * 1e3:10,.1f} ms in the middle, {last * 1e3:,.1f} ms at the 99th %")
-    print(f"{'':<46}{worked * 1e3:10,.2f} ms of the service's processor for each")
-
-
-def load(port: int, secret: str, clients: int, studies: int, spell: float) -> list[float]:
-    """Return how long each request took that was answered within the spell."""
-    took: list[float] = []
-
-    async def all_clients() -> None:
-        ready = asyncio.Barrier(clients)
-        await asyncio.gather(*(client(number, ready) for number in range(clients)))
-
-    async def client(number: int, ready: asyncio.Barrier) -> None:
-        reader, writer = await asyncio.open_connection(_HOST, port)
-        # In turn through all studies of this client, from one of its own.
-        own = range(number % studies, studies, clients) or [number % studies]
-        pulls = {study: await _ask(reader, writer, secret, study, {}) for study in own}
-        await ready.wait()
-        end = time.perf_counter() + spell
-        while True:
-            for study in own:
-                before = time.perf_counter()
-                body = {"tell": {"pull": pulls[study], "value": 0.5}}
-                pulls[study] = await _ask(reader, writer, secret, study, body)
-                if (now := time.perf_counter()) > end:
-                    writer.close()
-                    return
-                took.append(now - before)
-
-    asyncio.run(all_clients())
-    return took
-
-
-async def _ask(
-    reader: asyncio.StreamReader,
-    writer: asyncio.StreamWriter,
-    secret: str,
-    study: int,
-    body: dict[str, Any],
-) -> str:
-    text = json.dumps(body).encode()
-    head = (
-        f"POST /v1/studies/{study}/asks HTTP/1.1\r\nHost: {_HOST}\r\n"
-        f"Authorization: Bearer {secret}\r\nContent-Type: application/json\r\n"
-        f"Content-Length: {len(text)}\r\n\r\n"
+        where = service.port, service.secret, number, studies, spell
+        pressed = pool.submit(clients.press, *where, fused=fused).result()
+    # Clients begin by a pull of each study, outside of the spell.
+    worked = (service.processor_seconds() - before) / (pressed.pairs + max(number, studies))
+    show(title, pressed.pairs, "pairs", spell)
+    for kind, took in pressed.seconds.items():
+        took.sort()
+        middle, last = took[len(took) // 2], took[int(len(took) * 0.99)]
+        name = "" if kind == "both" else f" for a request to {kind}"
+        figures = f"{middle * 1e3:10,.1f} ms in the middle, {last * 1e3:,.1f} ms at the 99th %"
+        print(f"{'':<46}{figures}{name}")
+    print(
+        f"{'':<46}{worked * 1e3:10,.2f} ms of processors for a pair by the service, "
+        f"{pressed.processor_seconds * 1e3:,.2f} ms by the clients",
+        flush=True,
     )
-    writer.write(head.encode() + text)
-    answer = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
-    length = int(answer.partition("content-length: ")[2].partition("\r\n")[0])
-    content = json.loads(await reader.readexactly(length))
-    return str(content["pulls"][0]["id"])
 
 
 def many_studies(folder: Path, number: int, spell: float) -> None:
     """Use many studies of one server in turn: more than it keeps open."""
     storage = f"sqlite:///{folder}/many.db"
     with served(storage, number) as service:
-        press(f"SQLite, 32 clients, {number:,} studies in turn", service, 32, number, spell)
+        where = f"SQLite, 32 clients, {number:,} studies in turn"
+        show_press(where, service, 32, number, spell)
 
 
 def local_decisions(number: int) -> None:
@@ -189,14 +152,19 @@ def serve(storage: str) -> None:
     import uvicorn
 
     from fairtrial.server import Settings, create_app
+    from fairtrial.server.http import configured
+    from fairtrial.server.telemetry import configure_logs
 
     class Server(uvicorn.Server):
         async def startup(self, sockets: Any = None) -> None:
             await super().startup(sockets)
             print(self.servers[0].sockets[0].getsockname()[1], flush=True)
 
-    app = create_app(storage, settings=Settings(rate=1e9), **OWN)
-    Server(uvicorn.Config(app, _HOST, 0, log_config=None, access_log=False)).run()
+    # As `fairtrial serve` does it, with its log.
+    with Path(os.devnull).open("w") as log:
+        configure_logs(log)
+        app = create_app(storage, settings=Settings(rate=1e9), **OWN)
+        Server(configured(app, _HOST, 0)).run()
 
 
 if __name__ == "__main__":

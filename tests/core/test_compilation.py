@@ -9,7 +9,13 @@ import pytest
 from numba.core import config
 
 from fairtrial.core import compilation
-from fairtrial.core.compilation import _imported_by, kernel, source_stamp
+from fairtrial.core.compilation import (
+    PACKAGE,
+    _imported_by,
+    _reached_from,
+    kernel,
+    source_stamp,
+)
 
 CALLEE = """
 from fairtrial.core.compilation import kernel
@@ -228,3 +234,11 @@ def test_options_are_those_of_numba():
 def test_nothing_else_in_the_package_compiles():
     sources = [path for path in compilation.PACKAGE.rglob("*.py") if "njit" in path.read_text()]
     assert sources == [Path(compilation.__file__).resolve()]
+
+
+def test_no_kernel_counts_what_is_not_for_kernels():
+    """Else an edit of a message would compile kernels again, for half a minute."""
+    sources = [path for path in PACKAGE.rglob("*.py") if "@kernel" in path.read_text()]
+    for path in sources:
+        reached = {str(source.relative_to(PACKAGE)) for source in _reached_from(path, PACKAGE)}
+        assert not reached & {"errors.py", "core/validation.py", "core/wording.py"}, path

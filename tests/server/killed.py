@@ -8,6 +8,7 @@ import sys
 import uvicorn
 
 from fairtrial.server import Settings, create_app
+from fairtrial.server.http import configured
 from fairtrial.study import postgresql
 from tests.server.toys import OWN
 
@@ -16,7 +17,7 @@ def main(storage: str, port: int) -> None:
     # The tests' server has only just started, and nobody has to connect again.
     postgresql.SETTLING_SECONDS = 0
     app = create_app(storage, settings=Settings(rate=1e6), **OWN)
-    uvicorn.run(app, host="127.0.0.1", port=port, log_config=None, access_log=False)
+    uvicorn.Server(configured(app, "127.0.0.1", port)).run()
 
 
 if __name__ == "__main__":

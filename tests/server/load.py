@@ -20,7 +20,7 @@ from typing import Any
 import uvicorn
 
 from fairtrial.server import Settings, create_app
-from fairtrial.server.security.connections import PatientProtocol
+from fairtrial.server.http import configured
 from fairtrial.study import Study, Tokens
 from tests.server.histories import Operation, asked, looked, told
 from tests.server.toys import ARMS, OWN, FourArms, InTurn
@@ -290,10 +290,7 @@ def require_same_again(client: Client, study: str, operations: list[Operation]) 
 def in_thread(storage, own=OWN, **limits):
     """Give the port of a service in a thread of this process, with settings of one's own."""
     app = create_app(storage, settings=Settings(**limits), **own)
-    config = uvicorn.Config(
-        app, "127.0.0.1", 0, http=PatientProtocol, log_config=None, access_log=False
-    )
-    server = uvicorn.Server(config)
+    server = uvicorn.Server(configured(app, "127.0.0.1", 0))
     thread = threading.Thread(target=server.run)
     thread.start()
     try:

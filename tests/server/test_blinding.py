@@ -64,7 +64,9 @@ def call(caller, method, path, pull):
     where = path.replace("{study}", "trial").replace("{pull}", pull)
     if method == "GET":
         return caller.get(where)
-    return caller.post(where, BODIES[path.rpartition("/")[2]])
+    body = BODIES[path.rpartition("/")[2]]
+    of_many = path.endswith("{study}/known")
+    return caller.post(where, {"outcomes": [{"pull": pull, **body}]} if of_many else body)
 
 
 def test_the_documentation_lists_every_route(service):
@@ -224,14 +226,16 @@ def test_measures_that_others_reported_are_not_told(service, wards):
     mine, theirs = wards
     problem = Problem(["a", "b"], 1, measures={"cd4": (0, 1), "safe": (0, 1)}, objective="cd4")
     Study.create(problem, BlockBetting(problem), storage=service.store, name="measured").close()
-    url = f"/v1/studies/measured/pulls/{theirs.ask(study='measured')[0]['id']}"
+    pull = theirs.ask(study="measured")[0]["id"]
+    many, url = "/v1/studies/measured/known", f"/v1/studies/measured/pulls/{pull}"
     assert theirs.post(f"{url}/known", {"values": {"cd4": 0.8125}}).status_code == 200
     answers = [
         mine.post(f"{url}/known", {"values": {"cd4": 0.5}}),
         mine.post(f"{url}/known", {"values": {"safe": 1}}),
         mine.post(f"{url}/known", {"values": {"safe": 0}}),
+        mine.post(many, {"outcomes": [{"pull": pull, "values": {"cd4": 0.5}}]}),
         mine.get(url),
     ]
-    assert [answer.status_code for answer in answers] == [409, 200, 409, 200]
+    assert [answer.status_code for answer in answers] == [409, 200, 409, 422, 200]
     assert not [answer for answer in answers if "0.8125" in answer.text]
     assert "0.8125" in service.read.get(url).text

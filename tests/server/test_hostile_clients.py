@@ -182,10 +182,10 @@ def test_a_request_of_two_lengths_is_refused_and_what_follows_it_is_not_answered
 
 def test_a_name_that_comes_twice_among_very_many_is_found_at_once():
     names = ",".join(f'"{number}":1' for number in range(30_000))
-    begin = time.perf_counter()
+    begin = time.process_time()
     with pytest.raises(Refusal, match="twice"):
         parse_json(f'{{{names},"29999":1}}'.encode())
-    assert time.perf_counter() - begin < 2.0
+    assert time.process_time() - begin < 2.0
 
 
 @pytest.mark.parametrize(
@@ -201,12 +201,12 @@ def test_a_body_of_very_many_parts_keeps_nobody_waiting(storage, body):
     token = make_token(storage)
     with in_thread(storage) as port, ExitStack() as stack:
         connection = raw(port, stack)
-        begin = time.perf_counter()
+        begin = time.process_time()
         path = b"/tells HTTP/1.1"
         sent = head(token, f"Content-Length: {len(body)}").replace(b"/asks HTTP/1.1", path)
         connection.sendall(sent + body)
         assert status_of(connection) == 413
-        assert time.perf_counter() - begin < 2.0
+        assert time.process_time() - begin < 2.0
 
 
 @pytest.mark.slow
@@ -239,3 +239,40 @@ def test_10_000_open_leases_run_out_in_one_write(storage):
         kinds = [event.kind for event in study.events()]
         assert study.verify().ok
     assert kinds.count("expire") == 9_999
+
+
+HEAD = b"GET /health/live HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+CHUNKED = HEAD.replace(b"GET", b"POST") + b"Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n"
+
+
+@pytest.mark.parametrize(
+    ("begin", "more"),
+    [
+        (b"GET /" + b"a" * 1_000, b"a" * 1_000),
+        (HEAD + b"X: ", b"a" * 1_000),
+        (HEAD, b"X: " + b"a" * 1_000 + b"\r\n"),
+        (CHUNKED + b"1;x=", b"a" * 1_000),
+        (CHUNKED + b"0\r\n", b"X: " + b"a" * 1_000 + b"\r\n"),
+    ],
+)
+def test_a_head_or_trailer_without_end_is_refused_before_it_takes_memory(storage, begin, more):
+    token = make_token(storage)
+    with in_thread(storage) as port, ExitStack() as stack:
+        connection = raw(port, stack)
+        connection.sendall(begin)
+        sent = 0
+        try:
+            while sent < 50_000_000:
+                sent += connection.send(more * 10)
+        except OSError:
+            pass
+        # The buffers of both ends hold a part of it.
+        assert sent < 25_000_000
+        require_served(Client(port, token))
+
+
+def test_a_head_of_some_kilobytes_is_read(storage):
+    with in_thread(storage) as port, ExitStack() as stack:
+        connection = raw(port, stack)
+        connection.sendall(HEAD + b"X: " + b"a" * 30_000 + b"\r\n\r\n")
+        assert status_of(connection) == 200

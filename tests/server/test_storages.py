@@ -191,7 +191,7 @@ def test_a_server_that_drops_its_connections_is_met_by_new_ones(postgresql_url, 
 def test_a_request_that_takes_too_long_is_given_up_and_may_be_given_again(serve, path):
     store = SQLiteStore(path, "process")
     make(store)
-    service = serve(store, timeout=0.2, longest_wait=0.1)
+    service = serve(store, timeout=1.0, longest_wait=0.1)
     may_end = threading.Event()
     writer = service.app.state.service.writer
     holder = threading.Thread(

@@ -46,7 +46,14 @@ def _analysis(problem: Problem, actions: Sequence[int], delta: float) -> BlockBe
     return BlockBetting(problem, delta, assigned=list(actions))
 
 
+def _compile_kernels() -> None:
+    from fairtrial.causal.compiling import compile_kernels
+
+    compile_kernels()
+
+
 FAMILY = Family(
+    compile_kernels=_compile_kernels,
     environment=_environment,
     environment_keys={},
     path_arguments=("model",),

@@ -67,10 +67,6 @@ def complexity(environment: NetworkEnvironment, delta: float = 0.05) -> Complexi
     delta : float
         Level 1 - delta of the certificates.
 
-    Returns
-    -------
-    Complexity
-
     Raises
     ------
     ModelError

@@ -78,6 +78,8 @@ class Family:
 
     Parameters
     ----------
+    compile_kernels : callable
+        ``()``: compiles all that policies of the family run, and keeps it on the disk.
     environment : callable
         ``(problem, given, mistakes)``, given values of `environment_keys`: returns the simulated
         environment that a file describes, or None after adding to the mistakes.
@@ -139,6 +141,7 @@ class Family:
         ``(environment)``: the usual experiment of fixed size, to compare with; None without.
     """
 
+    compile_kernels: Callable[[], None]
     environment: Callable[[Any, Mapping[str, Any], Mistakes], Environment | None]
     environment_keys: Mapping[str, Any] = field(
         default_factory=lambda: {

@@ -60,10 +60,6 @@ def time_ratios(
     ax : matplotlib.axes.Axes, optional
         Where to draw; by default on a new figure.
 
-    Returns
-    -------
-    matplotlib.figure.Figure
-
     Raises
     ------
     InvalidArgument
@@ -169,10 +165,6 @@ def cost_of_answers(
     figure : matplotlib.figure.Figure or SubFigure, optional
         Where to draw; by default a new one.
 
-    Returns
-    -------
-    matplotlib.figure.Figure
-
     Raises
     ------
     InvalidArgument
@@ -273,10 +265,6 @@ def race_over_time(
         those of a simulated one.
     figure : matplotlib.figure.Figure or SubFigure, optional
         Where to draw; by default a new one.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
 
     Raises
     ------

@@ -16,6 +16,7 @@ from fairtrial.server.pages import add_pages
 from fairtrial.server.problems import add_problems
 from fairtrial.server.readers import Readers
 from fairtrial.server.routes import health, pulls, reading, studies
+from fairtrial.server.routes.direct import add_direct_routes
 from fairtrial.server.security.access import Access
 from fairtrial.server.security.guard import Guard
 from fairtrial.server.service import Service
@@ -95,6 +96,7 @@ def create_app(
     app.state.service = service
     for part in (health, studies, pulls, reading):
         app.include_router(part.routes)
+    add_direct_routes(app, pulls.routes.routes)
     add_pages(app)
     add_problems(app, service.telemetry)
     app.add_middleware(Guard, settings=chosen, telemetry=service.telemetry)

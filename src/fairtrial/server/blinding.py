@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from fairtrial.errors import ConflictingOutcome, InvalidArgument
+from fairtrial.errors import ConflictingOutcome, InvalidArgument, MistakesFound
 from fairtrial.server.documents import event_document
 from fairtrial.server.problems import Refusal
 from fairtrial.server.security.access import Viewer
@@ -23,6 +23,7 @@ __all__ = [
     "event_for",
     "may_correct",
     "may_see",
+    "mistakes_for",
     "require_correction",
     "require_own_events",
     "require_untold",
@@ -85,6 +86,15 @@ def _conflict_for(viewer: Viewer, error: ConflictingOutcome, study: Study) -> Co
         # Somebody else may have reported some of them.
         return ConflictingOutcome(f"pull {error.pull} was told another outcome before")
     return error
+
+
+def mistakes_for(viewer: Viewer, error: MistakesFound) -> MistakesFound:
+    """Return what is wrong with outcomes of several measures, as the caller may see it."""
+    if viewer.can("read"):
+        return error
+    places = [mistake.partition(": ")[0] for mistake in error.mistakes]
+    reason = "the pull is unknown, or another value was told before"
+    return MistakesFound([f"{place}: {reason}" for place in places], "outcomes")
 
 
 def _require_own_request(study: Study, viewer: Viewer, request_id: str | None) -> None:

@@ -181,27 +181,27 @@ def add_problems(app: FastAPI, telemetry: Telemetry) -> None:
     """Let an application answer every error with a document."""
 
     @app.exception_handler(Refusal)
-    def refused(request: Request, error: Refusal) -> Response:
+    async def refused(request: Request, error: Refusal) -> Response:
         if error.reason is not None:
             actor = getattr(request.state, "actor", None)
             telemetry.refused(actor, error.reason, request_id_of(request.scope))
         return error.response()
 
     @app.exception_handler(FairtrialError)
-    def failed(_: Request, error: FairtrialError) -> Response:
+    async def failed(_: Request, error: FairtrialError) -> Response:
         return as_refusal(error).response()
 
     @app.exception_handler(RequestValidationError)
-    def invalid(_: Request, error: RequestValidationError) -> Response:
+    async def invalid(_: Request, error: RequestValidationError) -> Response:
         return _of_validation(error).response()
 
     @app.exception_handler(HTTPException)
-    def unrouted(_: Request, error: HTTPException) -> Response:
+    async def unrouted(_: Request, error: HTTPException) -> Response:
         slug = _TITLES.get(error.status_code, "Error").lower().replace(" ", "-")
         return Refusal(error.status_code, slug, str(error.detail), headers=error.headers).response()
 
     @app.exception_handler(Exception)
-    def unexpected(_: Request, _error: Exception) -> Response:
+    async def unexpected(_: Request, _error: Exception) -> Response:
         return Refusal(500, "internal-error", "the server failed; its log says why").response()
 
 

@@ -140,6 +140,18 @@ class Known(_Body):
     ]
 
 
+class KnownOfPull(Known):
+    """Those measures of one of several pulls that are known."""
+
+    pull: _PullId
+
+
+class KnownOfMany(_Body):
+    """Those measures of several pulls that are known; all are taken, or none."""
+
+    outcomes: Annotated[list[KnownOfPull], Field(min_length=1)]
+
+
 class Amendment(_Body):
     """A correction of an outcome that was told before."""
 

@@ -26,11 +26,13 @@ __all__ = [
     "Answer",
     "IdempotencyKey",
     "Key",
+    "KeyText",
     "Service",
     "TheService",
     "TheViewer",
     "current_viewer",
     "fingerprint",
+    "service_of",
     "the_service",
 ]
 
@@ -152,32 +154,38 @@ def fingerprint(request: Request, body: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def the_service(request: Request) -> Service:
+def service_of(request: Request) -> Service:
     """Return the service's parts."""
     service: Service = request.app.state.service
     return service
 
 
+async def the_service(request: Request) -> Service:
+    """Return the same; FastAPI would call a plain function in another thread."""
+    return service_of(request)
+
+
 async def current_viewer(request: Request) -> Viewer:
     """Return who asks; 401 if it is nobody who is known."""
-    return await the_service(request).access.viewer(request)
+    return await service_of(request).access.viewer(request)
 
 
 TheService = Annotated[Service, Depends(the_service)]
 TheViewer = Annotated[Viewer, Depends(current_viewer)]
 
 
-async def _idempotency_key(
-    idempotency_key: Annotated[
-        str | None,
-        Header(
-            min_length=1,
-            max_length=200,
-            pattern=r"^[\x21-\x7e]+$",
-            description="The same key again gets the first answer, and nothing is done twice.",
-        ),
-    ] = None,
-) -> str | None:
+KeyText = Annotated[
+    str | None,
+    Header(
+        min_length=1,
+        max_length=200,
+        pattern=r"^[\x21-\x7e]+$",
+        description="The same key again gets the first answer, and nothing is done twice.",
+    ),
+]
+
+
+async def _idempotency_key(idempotency_key: KeyText = None) -> str | None:
     return idempotency_key
 
 

@@ -79,10 +79,6 @@ def operating_characteristics(
     parallel, executor, workers, progress
         As in `simulate`.
 
-    Returns
-    -------
-    OperatingCharacteristics
-
     Raises
     ------
     InvalidArgument

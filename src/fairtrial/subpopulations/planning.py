@@ -59,10 +59,6 @@ def complexity(
         is chosen; any non-negative numbers. The costs must then be equal. By default those of
         the environment, if it has them.
 
-    Returns
-    -------
-    Complexity
-
     Raises
     ------
     InvalidArgument

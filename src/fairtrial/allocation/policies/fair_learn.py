@@ -23,6 +23,7 @@ from fairtrial.core.validation import (
     check_instance,
     check_integer,
     check_number,
+    check_optional_integer,
 )
 from fairtrial.errors import InvalidArgument, NotSupported
 
@@ -140,7 +141,7 @@ class FairLearn(AllocationPolicy):
     ) -> None:
         self.learner = learner
         self.scheduler = check_choice("scheduler", scheduler, _SCHEDULERS)
-        self.carry = None if carry is None else check_integer("carry", carry, low=1)
+        self.carry = check_optional_integer("carry", carry, low=1)
         self.mask = check_flag("mask", mask)
         self.allow_unsafe = check_flag("allow_unsafe", allow_unsafe)
         self.contexts = check_integer("contexts", contexts, low=1)

@@ -36,7 +36,7 @@ from fairtrial.confidence.loss_test import UNEQUAL_LOSSES
 from fairtrial.core.policy import Choice
 from fairtrial.core.pull import Pull
 from fairtrial.core.recommendation import Estimate, Guarantee
-from fairtrial.core.validation import check_choice, check_instance, check_integer
+from fairtrial.core.validation import check_choice, check_instance, check_optional_integer
 from fairtrial.errors import InvalidArgument, InvalidOutcome
 
 __all__ = ["BlockBetting"]
@@ -188,7 +188,7 @@ class BlockBetting(BlockPolicy):
             accepted = "must have an outcome_range: no stop is proven without"
             raise InvalidArgument("problem", accepted, problem.outcome_range)
         self.knowledge = check_choice("knowledge", knowledge, ["auto", *KNOWLEDGE])
-        self.batch = None if batch is None else check_integer("batch", batch, low=1)
+        self.batch = check_optional_integer("batch", batch, low=1)
         self.losses = check_choice("losses", losses, ["informative", "ignorable"])
         self.randomize = check_randomize(randomize, self.losses)
         self.assigned = assigned

@@ -148,7 +148,7 @@ def _run(app: FastAPI, host: str, port: int, announce: Any) -> None:
     """Serve until a signal asks to end; what was accepted is then written before."""
     import uvicorn
 
-    from fairtrial.server.security.connections import PatientProtocol
+    from fairtrial.server.http import configured
     from fairtrial.server.telemetry import configure_logs
 
     class Server(uvicorn.Server):
@@ -163,18 +163,7 @@ def _run(app: FastAPI, host: str, port: int, announce: Any) -> None:
             await super().shutdown(sockets)
 
     configure_logs()
-    config = uvicorn.Config(
-        app,
-        host,
-        port,
-        http=PatientProtocol,
-        ws="none",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        timeout_graceful_shutdown=_GRACE_SECONDS,
-    )
-    server = Server(config)
+    server = Server(configured(app, host, port, timeout_graceful_shutdown=_GRACE_SECONDS))
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     for number in before:
         # uvicorn raises a signal once more when it has ended, for whoever had a handler.

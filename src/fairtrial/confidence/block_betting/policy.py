@@ -19,7 +19,26 @@ _MANY_WAIT = 100
 
 
 class BlockPolicy(FixedConfidencePolicy):
-    """A policy whose pulls are those of `LiveBlocks`; its family says the rest."""
+    """A policy whose pulls are those of `LiveBlocks`; its family says the rest.
+
+    Parameters
+    ----------
+    delta : float
+        Probability of a wrong answer that is accepted.
+    max_pulls : int, optional
+        Stop undecided after this many results.
+    assigned : array-like of int, optional
+        What a finished experiment did, for `fairtrial.analyse`: the action of every unit in the
+        order of assignment. Blocks are cut from it instead of being planned.
+    randomize : bool or "bernoulli"
+        Whether the pulls of a block come in random order (default), each drawn from those that
+        are left. With ``"bernoulli"`` the arm of each pull is drawn on its own, with the planned
+        shares, when its block is planned: then nobody who knows what is left of a block can guess
+        the next arm. With False the most numerous come first, and the next pull can be predicted
+        from the results.
+    seed : None, int or numpy.random.Generator
+        Source of the random order.
+    """
 
     batch: int | None
     randomize: Randomize

@@ -11,10 +11,11 @@ from fastapi import Query, Request, Response
 
 from fairtrial.core import Pull
 from fairtrial.core.problem import Outcome
-from fairtrial.errors import FairtrialError, InvalidArgument, UnknownPull
+from fairtrial.errors import FairtrialError, InvalidArgument, MistakesFound, UnknownPull
 from fairtrial.server.blinding import (
     event_for,
     may_see,
+    mistakes_for,
     require_correction,
     require_own_events,
     require_untold,
@@ -40,6 +41,7 @@ from fairtrial.server.schemas import (
     EventsAnswer,
     Heartbeat,
     Known,
+    KnownOfMany,
     PullAnswer,
     PullsAnswer,
     Reading,
@@ -124,6 +126,35 @@ async def tell_many(
         outcomes = _outcomes(opened, body)
         events = opened.tell_many(outcomes, actor=viewer.actor, request_id=key)
         require_own_events(viewer, events, key)
+        documents = [event_for(viewer, event, opened) for event in events]
+        return Answer(200, to_text({"events": documents}))
+
+    return await _written(request, service, viewer, study, body, key, tell)
+
+
+@routes.post(
+    "/v1/studies/{study}/known",
+    response_model=EventsAnswer,
+    summary="Tell the measures of many pulls that are known",
+)
+async def tell_many_known(
+    request: Request,
+    service: TheService,
+    viewer: TheViewer,
+    study: StudyName,
+    body: KnownOfMany,
+    key: IdempotencyKey = None,
+) -> Response:
+    """Take of several pulls those measures that are known: all of it, or nothing."""
+    viewer.require("run", study)
+    require_batch(service, "outcomes", len(body.outcomes))
+
+    def tell(opened: Study) -> Answer:
+        outcomes = [(told.pull, told.values) for told in body.outcomes]
+        try:
+            events = opened.tell_many_known(outcomes, actor=viewer.actor)
+        except MistakesFound as error:
+            raise mistakes_for(viewer, error) from None
         documents = [event_for(viewer, event, opened) for event in events]
         return Answer(200, to_text({"events": documents}))
 
@@ -363,7 +394,7 @@ async def _written(
     key: str | None,
     operation: Callable[[Study], Answer],
 ) -> Response:
-    known = key_of(request, viewer, key, body.model_dump())
+    known = None if key is None else key_of(request, viewer, key, body.model_dump())
     return answered(await write_as(service, viewer, study, operation, known, key))
 
 

@@ -177,7 +177,8 @@ async def events(
     viewer.require("read", study)
     if wait:
         await service.readers.run(study, _head)
-        await service.heads.wait(study, after, min(wait, service.settings.longest_wait))
+        seconds = min(wait, service.settings.longest_wait)
+        await service.heads.wait(study, after, seconds, viewer.actor)
     headers, known = await unchanged(request, service, viewer, study)
     if known is not None:
         return known

@@ -125,7 +125,8 @@ async def show_study(
     """Return what is known of a study from its first day, and how long its log is."""
     require_any(viewer, study)
     if wait and after is not None:
-        await service.heads.wait(study, after, min(wait, service.settings.longest_wait))
+        seconds = min(wait, service.settings.longest_wait)
+        await service.heads.wait(study, after, seconds, viewer.actor)
     headers, known = await unchanged(request, service, viewer, study)
     if known is not None:
         return known

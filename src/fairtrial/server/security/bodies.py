@@ -17,7 +17,7 @@ from fairtrial.core.nesting import is_deeper
 from fairtrial.server.problems import Refusal
 from fairtrial.server.security.guard import SLASH
 
-__all__ = ["StrictRoute", "parse_json"]
+__all__ = ["StrictRoute", "parse_json", "read_json"]
 
 _DEEPEST = 32
 _SHOWN = 40
@@ -65,6 +65,20 @@ class _StrictRequest(Request):
         if not hasattr(self, "_strict"):
             self._strict = parse_json(await self.body())
         return self._strict
+
+
+def read_json(request: Request, content: bytes, batch_limit: int) -> Any:
+    """Return what the body of a request says that must have one.
+
+    Raises
+    ------
+    Refusal
+        If it is not declared to be JSON, or is not; see `parse_json`. If it has too many parts.
+    """
+    _require_json(request)
+    data = parse_json(content)
+    _require_few_parts(data, batch_limit)
+    return data
 
 
 def _require_json(request: Request) -> None:
