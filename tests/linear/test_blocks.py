@@ -511,7 +511,7 @@ def test_no_bet_rests_on_initial_pulls_and_intervals_wait_for_those_that_are_not
 def test_different_arms_at_first_cost_no_more_pulls_than_repeats_of_a_basis() -> None:
     problem = PLATES["known noise"]
     environment = GaussianEnvironment(problem, [0.0, 0.4, 0.2, -0.3, 0.3, 0.5, 0.3])
-    runs = effort.runs(100, whole=1000)
+    runs = effort.runs(40, whole=1000)
     early, late = (
         simulate(
             BlockBetting(problem, initial_pulls=initial), environment, replications=runs, seed=1

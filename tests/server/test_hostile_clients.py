@@ -201,6 +201,7 @@ def test_a_body_of_very_many_parts_keeps_nobody_waiting(storage, body):
     token = make_token(storage)
     with in_thread(storage) as port, ExitStack() as stack:
         connection = raw(port, stack)
+        # Of this process, in which the service runs too: other work on the machine does not count.
         begin = time.process_time()
         path = b"/tells HTTP/1.1"
         sent = head(token, f"Content-Length: {len(body)}").replace(b"/asks HTTP/1.1", path)

@@ -324,3 +324,71 @@ def test_a_function_that_returns_no_measures_fails_its_pull(study, outcome, reas
     with pytest.raises(SourceError, match=reason):
         _driven(study, lambda arm, report, group: outcome, max_failures=0)
     assert {event.kind for event in study.events()} == {"ask", "fail"}
+
+
+# ---------------------------------------------------------------------------- what is known
+
+
+def test_what_is_known_is_told_in_any_order_and_once(study) -> None:
+    first, second, third = study.ask(3)
+    assert study.tell_known(first, {"event_free": 1}).kind == "report"
+    assert study.tell_known(first, {"event_free": 1}) is None
+    assert study.tell_known(first, {"event_free": 1, "cd4": 0.25}).kind == "tell"
+    # Said again it is the first event, also if only a part of it is said.
+    again = study.tell_known(first, {"cd4": 0.25})
+    assert (again.kind, again.outcome) == ("tell", BOTH)
+    assert study.tell_known(second, {"event_free": None, "cd4": 0.25}).outcome["event_free"] is None
+    study.fail(third, "left")
+    late = study.tell_known(third, {"cd4": 0.25, "event_free": 1})
+    assert late.kind == "late_tell"
+    _assert_replays(study)
+
+
+def test_what_is_known_of_a_lost_pull_comes_bit_by_bit(study) -> None:
+    pull = study.ask()
+    study.tell_known(pull, {"cd4": 0.25})
+    study.fail(pull, "moved away")
+    assert study.tell_known(pull, {"event_free": 1}).outcome == BOTH
+    _assert_replays(study)
+
+
+@pytest.mark.parametrize(
+    ("values", "error"),
+    [
+        ({"event_free": None}, InvalidOutcome),
+        ({"cd4": 0.5}, ConflictingOutcome),
+        ({"cd4": None, "event_free": 1}, ConflictingOutcome),
+        ({"event_free": 7}, InvalidOutcome),
+        ({"rash": 1}, InvalidOutcome),
+        (0.25, InvalidOutcome),
+        (None, InvalidOutcome),
+        ({"event_free": True, "cd4": True}, InvalidOutcome),
+    ],
+)
+def test_what_is_refused_of_what_is_known_writes_nothing(study, values, error) -> None:
+    pull = study.ask()
+    if values == {"event_free": None}:
+        other = study.ask()
+        with pytest.raises(InvalidOutcome, match="only once all other measures are known"):
+            study.tell_known(other, values)
+    study.tell_known(pull, {"cd4": 0.25})
+    events, before = len(list(study.events())), str(_state(study))
+    if values == {"event_free": None}:
+        assert study.tell_known(pull, values).kind == "tell"
+        return
+    with pytest.raises(error):
+        study.tell_known(pull, values)
+    assert (len(list(study.events())), str(_state(study))) == (events, before)
+
+
+def test_another_process_tells_the_rest(tmp_path) -> None:
+    place = f"sqlite:///{tmp_path}/trial.db"
+    with Study.create(PROBLEM, TakesTurns(PROBLEM), storage=place, name="trial", seed=1) as one:
+        pull = one.ask()
+        one.tell_known(pull, {"cd4": 0.25})
+        with Study.open(place, "trial", policies=[TakesTurns]) as other:
+            assert other.tell_known(pull.id, {"event_free": 1}).outcome == BOTH
+        assert one.tell_known(pull, {"event_free": 1}).outcome == BOTH
+        with pytest.raises(ConflictingOutcome, match="was told"):
+            one.tell_known(pull, {"event_free": 0})
+        _assert_replays(one)

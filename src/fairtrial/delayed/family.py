@@ -150,9 +150,10 @@ def _times(problem: Problem, delay: Any, mistakes: Mistakes) -> list[float]:
     return found
 
 
-def _has_bound(problem: Problem) -> bool:
+def _has_bound(environment: Environment) -> bool:
     """Return whether results alone count: with readings, a rule may answer before outcomes."""
-    return not problem.readings_used
+    problem = environment.problem
+    return isinstance(problem, Problem) and not problem.readings_used
 
 
 def _analysis(problem: Problem, actions: Sequence[int], delta: float) -> BlockBetting:

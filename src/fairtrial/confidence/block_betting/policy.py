@@ -8,6 +8,7 @@ from typing import Any
 from fairtrial.confidence.block_betting.cuts import ASSIGNED, Cuts
 from fairtrial.confidence.block_betting.live import LiveBlocks, Randomize
 from fairtrial.core.fixed_confidence import FixedConfidencePolicy
+from fairtrial.core.policy import Choice
 from fairtrial.core.recommendation import PREDICTABLE, Guarantee
 from fairtrial.core.wording import listed, plural
 from fairtrial.errors import InvalidArgument
@@ -58,6 +59,16 @@ class BlockPolicy(FixedConfidencePolicy):
         """Toss all coins by a secret instead of the seed, before the first pull."""
         super().conceal(secret)
         self._blocks.use_key(self._key)
+
+    def choose(self) -> Choice:
+        """Return the next pull of an open block, planning a new one when there is none."""
+        if self._cuts is not None:
+            return self._next_assigned(self._cuts)
+        return self._blocks.choose(float(self.batch or 0))
+
+    @property
+    def _finished(self) -> bool:
+        return self._blocks.finished
 
     @property
     def _is_reopened(self) -> bool:

@@ -33,7 +33,6 @@ from fairtrial.confidence.effects import (
 from fairtrial.confidence.loss_test import UNEQUAL_LOSSES
 from fairtrial.confidence.noise_test import NoiseTest
 from fairtrial.core.documentation import documented_by
-from fairtrial.core.policy import Choice
 from fairtrial.core.pull import Pull
 from fairtrial.core.recommendation import Effect, Estimate, Guarantee
 from fairtrial.core.run import Run
@@ -214,12 +213,6 @@ class BlockBetting(BlockPolicy):
 
     # ------------------------------------------------------------------------- contract
 
-    def choose(self) -> Choice:
-        """Return the next pull of an open block; plan a block when none has pulls left."""
-        if self._cuts is not None:
-            return self._next_assigned(self._cuts)
-        return self._blocks.choose(float(self.batch or 0))
-
     def learn(self, pull: Pull, outcome: float) -> None:
         """Take one result: in time, after a loss, or unsolicited (then it informs plans only)."""
         self._require_near(outcome)
@@ -311,10 +304,6 @@ class BlockBetting(BlockPolicy):
         return self._finished_run(environment, flight.pulls, now, cancelled)
 
     # --------------------------------------------------------------------------- report
-
-    @property
-    def _finished(self) -> bool:
-        return self._blocks.finished
 
     @property
     def _has_target(self) -> bool:

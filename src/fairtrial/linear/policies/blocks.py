@@ -472,7 +472,7 @@ class BlockBetting(LinearPolicy, BlockPolicy):
         stated = promise(
             self.delta,
             self.problem.reward_range,
-            "whatever theta is",
+            "whatever the true coefficients are",
             "the mean of each reward is linear in the features of its arm",
         )
         stated = self._with_order(stated)

@@ -11,7 +11,6 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from starlette.routing import BaseRoute, Match
 from starlette.types import Message, Receive, Scope, Send
 
-from fairtrial.server.problems import Refusal
 from fairtrial.server.security.bodies import read_json
 from fairtrial.server.service import KeyText, service_of
 
@@ -72,7 +71,7 @@ class _Direct(BaseRoute):
         content = await request.body()
         try:
             given = self._read(request, content, service.settings.batch_limit)
-        except (Refusal, ValidationError):
+        except ValidationError:
             # It says what is wrong.
             await self._usual.handle(scope, _Again(content, receive), send)
             return
