@@ -1,4 +1,4 @@
-"""Pages of a study with a long log: the first visit, every tab, and a page after more results."""
+"""Pages of a study with a long log: the first visit, every tab, zoom, a page after more results."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 
 import httpx
 
@@ -55,9 +56,34 @@ def visit(client: httpx.Client, study: Study) -> None:
     show("history read in the background", seconds(lambda: until_whole(client)))
     for tab in _TABS:
         show(tab, statistics.median(seconds(look(tab)) for _ in range(_VISITS)))
+    zoom(client, study.n_events // 2)
     for tab in ("decision", "log"):
         add(study, 5)
         show(f"{tab}, after 10 new events", seconds(look(tab)))
+
+
+def zoom(client: httpx.Client, results: int) -> None:
+    """Look closely at parts of the history that nobody has looked at before, and again."""
+    for part in (2, 8, 64, 1_024):
+        spent = []
+        for percent in range(30, 40, 2):
+            begin = results * percent // 100 + 1
+            address = f"/studies/long/fairness?from={begin}&to={begin + results // part}"
+            spent.append(seconds(partial(look_at, client, address)))
+        show(f"zoom into a part of 1/{part}, median", statistics.median(spent))
+        show(f"zoom into a part of 1/{part}, slowest", max(spent))
+        show("until all of its detail is read", seconds(partial(until_detailed, client, address)))
+        show("the same part again", seconds(partial(look_at, client, address)))
+
+
+def look_at(client: httpx.Client, address: str) -> str:
+    return client.get(address).raise_for_status().text
+
+
+def until_detailed(client: httpx.Client, address: str) -> None:
+    """Wait until the page no longer says that more detail is being read."""
+    while "being read" in look_at(client, address):
+        time.sleep(0.05)
 
 
 def until_whole(client: httpx.Client) -> None:

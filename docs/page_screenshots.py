@@ -20,6 +20,14 @@ _SHOTS = (
     # name, who, address, width, height, colours
     ("page-decision", "board", "/studies/wards/decision", 1280, 1150, "light"),
     ("page-fairness", "board", "/studies/wards/fairness", 1280, 1150, "light"),
+    (
+        "page-zoom",
+        "board",
+        "/studies/wards/fairness?from=60&to=130#zoom-distance-from-the-limit",
+        1280,
+        680,
+        "light",
+    ),
     ("page-phone", "board", "/studies/wards/decision", 390, 1000, "dark"),
     ("page-recruitment", "clinic", "/studies/wards/recruitment", 1280, 800, "light"),
     ("page-pulls", "clinic", "/studies/wards/pulls", 1280, 1000, "light"),

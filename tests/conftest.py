@@ -25,8 +25,9 @@ from tests.long_run import LongRun  # noqa: E402 - likewise
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add `--long`, by which statistical and repetitive tests run whole."""
+    """Add `--long`, by which costly tests run whole, and `--seed`, which repeats a simulation."""
     parser.addoption("--long", action="store_true", help="run costly tests whole")
+    parser.addoption("--seed", type=int, help="repeat one simulation of tests/simulator")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -39,7 +40,7 @@ def pytest_configure(config: pytest.Config) -> None:
     opening.fresh_secret = lambda: "20261123"
     settings.register_profile(
         "fairtrial",
-        max_examples=effort.runs(50, whole=100),
+        max_examples=effort.runs(30, whole=100),
         deadline=None,
         derandomize=True,
         database=None,

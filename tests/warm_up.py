@@ -1,132 +1,136 @@
-"""Compile every kernel, and install PostgreSQL's server, once before parallel test processes."""
+"""Compile every kernel, and install PostgreSQL's server, once before parallel test processes.
 
+Kernels that one test process after the other needs would else be compiled by each of them. These
+are more than `fairtrial compile` compiles. The calls are those of the logs in `tests/golden`: there
+pulls get lost, come late and are corrected.
+"""
+
+import json
+import warnings
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
 
 from fairtrial import allocation, causal, delayed, linear, subpopulations
+from fairtrial.confidence.drift_test import log_evidence_of_drift
 from tests import postgresql
+from tests.golden.logs import ARROW, LogPlayer, read_logs
+from tests.testing.families import POLICIES, Row, guardrails, late_scores, limited
+
+_CALLS = 250
+"""Of a log, at most: enough to make every kind of call."""
+
+_PULLS = 50
+"""Of a simulated run, at most."""
+
+_ALIKE = 2
+"""Rows of one policy that are tried; block betting has kernels of its own for every problem."""
 
 
 def main() -> None:
-    """Warm the families side by side."""
+    """Warm the families side by side, those first that take longest."""
     postgresql.install()
-    families = (warm_subpopulations, warm_linear, warm_delayed, warm_allocation, warm_causal)
+    tasks = (
+        warm_linear,
+        warm_subpopulations,
+        warm_delayed,
+        warm_measures,
+        warm_causal,
+        warm_allocation,
+    )
     with ProcessPoolExecutor(2) as pool:
-        for done in [pool.submit(family) for family in families]:
+        for done in [pool.submit(task) for task in tasks]:
             done.result()
 
 
+def warm_linear() -> None:
+    """Design, bet on limits and on what was assigned, and draw sums of rewards at once."""
+    warm(row for row in rows_of("linear"))
+    problem = linear.Problem([[1, 0], [0, 1], [0.7, 0.7]], noise_std=1.0)
+    environment = linear.GaussianEnvironment(problem, [1.0, 0.2])
+    linear.complexity(environment)
+    linear.complexity(limited()[1])
+    linear.xy_optimal_design(problem)
+    draws_at_once = linear.GAllocation(problem, seed=0, block_draws=True)
+    draws_at_once.compiled_run(environment, np.random.default_rng(0), None)
+    follow_assigned(linear.BlockBetting, environment)
+
+
 def warm_subpopulations() -> None:
-    """Ask, tell and simulate with one policy of each compiled path."""
-    means = [[0.5, 0.4], [0.2, 0.3]]
-    known = subpopulations.Problem(2, 2, noise_std=1.0)
-    environment = subpopulations.GaussianEnvironment(known, means)
-    for cls in (subpopulations.BlockBetting, subpopulations.BalancedTracking):
-        policy = cls(known, seed=0)
-        pulls = policy.ask(2)
-        policy.tell(pulls[0], 0.5)
-        policy.fail(pulls[1])
-        policy.amend(pulls[0], 0.5, 0.4)
-        policy.progress()
-        cls(known, seed=0).compiled_run(environment, np.random.default_rng(0), 50)
+    """Plan, look for drift, and bet on what was assigned."""
+    log_evidence_of_drift([0.0, 1.0])
+    warm(row for row in rows_of("subpopulations") if "guardrails" not in row.name)
+    problem = subpopulations.Problem(2, 2, noise_std=1.0)
+    environment = subpopulations.GaussianEnvironment(problem, [[0.5, 0.4], [0.2, 0.3]])
     subpopulations.complexity(environment)
-    warm_measures()
+    follow_assigned(subpopulations.BlockBetting, environment)
 
 
 def warm_measures() -> None:
-    """Ask, tell and simulate where one pull measures several things."""
-    problem = subpopulations.Problem(
-        2, 1, measures={"y": (0, 1), "z": (0, 1)}, objective="y", ceilings={"z": 0.5}
-    )
-    environment = subpopulations.BernoulliEnvironment(
-        problem, [[[0.6, 0.2]], [[0.4, 0.2]]], correlation=0.0
-    )
-    policy = subpopulations.BlockBetting(problem, seed=0)
-    policy.tell(policy.ask(), {"y": 1.0, "z": 0.0})
-    policy.progress()
-    run = subpopulations.BlockBetting(problem, seed=0)
-    run.compiled_run(environment, np.random.default_rng(0), 50)
-    subpopulations.complexity(environment)
-
-
-def warm_linear() -> None:
-    """Plan, ask, tell and simulate with one policy of each compiled path."""
-    features = [[1, 0], [0, 1], [0.7, 0.7]]
-    problem = linear.Problem(features, noise_std=1.0)
-    environment = linear.GaussianEnvironment(problem, [1.0, 0.2])
-    linear.complexity(environment)
-    linear.xy_optimal_design(problem)
-    generator = np.random.default_rng(0)
-    for cls in (linear.BlockBetting, linear.LinGapE, linear.LinGame, linear.Rage):
-        policy = cls(problem, seed=0)
-        pull = policy.ask()
-        policy.tell(pull, 0.5)
-        policy.progress()
-        cls(problem, seed=0).compiled_run(environment, generator, 50)
-    limited = linear.Problem(features, noise_std=1.0, floors=0.1)
-    linear.BlockBetting(limited, seed=0).compiled_run(
-        linear.GaussianEnvironment(limited, [1.0, 0.2]), generator, 50
-    )
-
-
-def warm_allocation() -> None:
-    """Decide, learn, void and simulate once with learners of both kinds."""
-    problem = allocation.Problem(2, 0.25)
-    allocation.FairLearn(problem, lambda t, counts, sums, allowed: 0).ask()
-    policy = allocation.FairLearn(problem, seed=0)
-    pulls = policy.ask(2)
-    policy.tell(pulls[0], 0.5)
-    policy.amend(pulls[0], 0.5, 0.4)
-    policy.fail(pulls[1])
-    for environment in (
-        allocation.BernoulliEnvironment(problem, [0.5, 0.4]),
-        allocation.SleepingEnvironment(problem, [0.5, 0.4], 0.5),
-        allocation.ContextualEnvironment(problem, [[0.5, 0.4], [0.4, 0.5]]),
-    ):
-        generator = np.random.default_rng(0)
-        environment.sample(policy.ask(**environment.context(generator)), generator)
-        policy.clone().compiled_run(environment, generator, 20)
+    """Plan, where one pull measures several things."""
+    warm(row for row in rows_of("subpopulations") if "guardrails" in row.name)
+    subpopulations.complexity(guardrails()[1])
+    follow_assigned(subpopulations.BlockBetting, guardrails()[1])
 
 
 def warm_delayed() -> None:
-    """Ask, report, tell and simulate with one policy of each compiled path."""
-    problem = delayed.Problem(2, noise_std=1.0, feedback="unbiased", reading_std=0.5)
-    environment = delayed.SimulatedEnvironment(problem, [0.5, 0.4], delay=3.0)
-    policy = delayed.InformationRacing(problem)
-    pull = policy.ask()
-    policy.report(pull, 0.5)
-    policy.tell(pull, 0.4)
-    generator = np.random.default_rng(0)
-    environment.trajectory(pull, generator)
-    policy.clone().compiled_run(environment, generator, 20)
-    blocks = delayed.BlockBetting(delayed.Problem(2, reward_range=(0, 1)), initial_pulls=1)
-    for value in (0.0, 1.0, 0.0, 1.0, 0.0, 1.0):
-        blocks.tell(blocks.ask(), value)
-    delayed.BlockBetting(problem).compiled_run(environment, generator, 20)
-    rule = delayed.ASHA(problem)
-    pull = rule.ask()
-    rule.report(pull, 0.5)
-    rule.to_cancel()
-    rule.progress()
-    rule.clone().compiled_run(environment, generator, 20)
+    """Bet on what was assigned."""
+    warm(rows_of("delayed"))
+    follow_assigned(delayed.BlockBetting, late_scores()[1])
 
 
 def warm_causal() -> None:
-    """Ask, tell, correct and simulate with block betting."""
+    """Bet on what was assigned."""
+    warm(rows_of("causal"))
     arms = {"a": [[0.5, 0.5], [0.4, 0.6]], "b": [[0.2, 0.8], [0.1, 0.9]]}
-    problem, environment = causal.chain(0.4, arms, [0.1, 0.9], 0.2)
-    policy = causal.BlockBetting(problem, seed=0)
-    pulls = policy.ask(2)
+    follow_assigned(causal.BlockBetting, causal.chain(0.4, arms, [0.1, 0.9], 0.2)[1])
+
+
+def warm_allocation() -> None:
+    """Decide with a learner that is a function, too."""
+    warm(rows_of("allocation"))
+    problem = allocation.Problem(2, 0.25)
+    allocation.FairLearn(problem, lambda t, counts, sums, allowed: 0).ask()
+
+
+# ------------------------------------------------------------------------- what is called
+
+
+def rows_of(family: str) -> Iterator[Row]:
+    """Yield rows of a family: all of block betting, and a few of every other policy."""
+    tried: dict[str, int] = {}
+    for row in POLICIES:
+        name = row.policy.__name__
+        if row.name.startswith(f"{family}-") and tried.get(name, 0) < _ALIKE:
+            yield row
+            tried[name] = tried.get(name, 0) + (name != "BlockBetting")
+
+
+def warm(rows: Iterator[Row]) -> None:
+    """Make the calls of a log, and a simulated run, with each."""
+    logs = read_logs()
+    for row in rows:
+        player = LogPlayer(row)
+        for line in logs[row.name][0][:_CALLS]:
+            player.make(*json.loads(line.split(ARROW)[0]))
+        policy, environment = row.make()
+        policy.compiled_run(environment, np.random.default_rng(0), _PULLS)
+
+
+def follow_assigned(policy_class: type, environment: object) -> None:
+    """Let block betting read an experiment that others made, and correct a result of it."""
+    problem = environment.problem
+    assigned = np.arange(150) % problem.n_actions
+    policy = policy_class(problem, delta=1e-6, assigned=assigned)
     generator = np.random.default_rng(0)
-    row = environment.sample(pulls[0], generator)
-    policy.tell(pulls[0], row)
-    policy.fail(pulls[1])
-    policy.amend(pulls[0], row, row)
-    policy.tell(pulls[1], environment.sample(pulls[1], generator))
-    policy.progress()
-    policy.clone().compiled_run(environment, generator, 50)
+    while not policy.stopped:
+        pull = policy.ask()
+        outcome = environment.sample(pull, generator)
+        policy.tell(pull, outcome)
+    policy.amend(pull, outcome, environment.sample(pull, generator))
 
 
 if __name__ == "__main__":
+    warnings.simplefilter("ignore")
     main()

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from fairtrial.causal import complexity
+from fairtrial.causal import row_budgets
 from papers.causal.cache import RULES, SimulationCache
 from papers.causal.instances import OFFERS, Setting
 from papers.causal.tables import error_table
@@ -58,7 +58,7 @@ def offers(cache: SimulationCache) -> Section:
 
 def _truth(setting: Setting) -> Iterator[Row]:
     environment = setting.instances[0].make(0)
-    truth, plan = environment.truth, complexity(environment)
+    truth, plan = environment.truth, row_budgets(environment)
     sizes = np.abs(np.array(list(truth.gaps.values()))).max(axis=0)
     for place in np.argsort(-truth.means):
         arm = environment.problem.arm_labels[place]

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from fairtrial.allocation import FairLearn, Problem, cover_groups
 from fairtrial.allocation.covering import _vertex
 from fairtrial.errors import InvalidArgument
+from tests import effort
 from tests.allocation.slow import solve_fractions
 
 pytestmark = pytest.mark.filterwarnings("ignore:the shares take every pull")
@@ -45,7 +46,7 @@ def overlapping(draw):
     return arms, groups, draw(st.lists(own, min_size=len(arms), max_size=len(arms)))
 
 
-@settings(max_examples=80)
+@settings(max_examples=effort.runs(30, whole=80))
 @given(overlapping())
 def test_shares_cover_exactly_and_with_the_least_sum(case):
     arms, groups, least = case

@@ -191,7 +191,7 @@ def test_the_bound_over_all_epochs_is_sharp():
         assert Fraction(9, 20) * 2 * (number + 1) // 1 - second == number
 
 
-@settings(max_examples=40)
+@settings(max_examples=effort.runs(20, whole=40))
 @given(seed=st.integers(0, 2**32))
 def test_groups_keep_their_credits(seed):
     rng = np.random.default_rng(seed)

@@ -343,7 +343,7 @@ def test_shares_of_every_play_leave_nothing_for_others_though_none_is_due_yet():
 # ----------------------------------------------------------------- groups and plays
 
 
-@settings(max_examples=80)
+@settings(max_examples=effort.runs(30, whole=80))
 @given(seed=st.integers(0, 2**32))
 def test_groups_and_their_members_are_both_served(seed):
     rng = np.random.default_rng(seed)
@@ -381,7 +381,7 @@ def test_groups_and_their_members_are_both_served(seed):
     assert metrics["rounds_in_violation"] == 0
 
 
-@settings(max_examples=80)
+@settings(max_examples=effort.runs(30, whole=80))
 @given(seed=st.integers(0, 2**32), plays=st.integers(1, 4), full=st.booleans())
 def test_several_plays_a_round_keep_every_share(seed, plays, full):
     rng = np.random.default_rng(seed)
@@ -443,7 +443,7 @@ def pressing(share, number, begun=0):
     return begun + deadline, not bit, -(begun + group) if group else 0
 
 
-@settings(max_examples=100)
+@settings(max_examples=effort.runs(40, whole=100))
 @given(seed=st.integers(0, 2**32), unfairness_tolerance=st.integers(0, 1), later=st.booleans())
 def test_several_plays_are_forced_in_the_order_of_pd2(seed, unfairness_tolerance, later):
     """Also if every arm begins in a round of its own, as a credit below 0 says."""

@@ -747,6 +747,54 @@ def test_a_budget_below_the_cheapest_row_is_refused():
 # -------------------------------------------------------------------------------- studies
 
 
+class InBatches(NetworkEnvironment):
+    """A network whose rows come from NumPy, block by block."""
+
+    row_source = None
+
+
+@pytest.mark.parametrize(
+    ("environment", "knowledge"),
+    [
+        (tiny()[1], "cells"),
+        (three()[1], "ratios"),
+        (region()[1], "covariates"),
+        (NetworkEnvironment(diamond(0, attributes=2).clone(outcome_range=(0, 1))), "ratios"),
+    ],
+)
+def test_a_run_in_compiled_code_draws_the_rows_of_the_environment(environment, knowledge):
+    found = []
+    for world in (environment, InBatches(environment.problem)):
+        policy = BlockBetting(environment.problem, delta=1e-3, knowledge=knowledge, seed=3)
+        generator = np.random.default_rng(4)
+        policy.compiled_run(world, generator, 500)
+        found.append((policy.get_state(), generator.bit_generator.state))
+    assert found[0][1] == found[1][1]
+    for key, value in found[0][0].items():
+        np.testing.assert_array_equal(value, found[1][0][key])
+
+
+def test_a_run_refuses_rows_that_cannot_be_by_the_problems_model():
+    def model(first):
+        tables = {"S": [0.4, 0.6], "X": [first, [0.4, 0.6]], "Y": [[0.9, 0.1], [0.1, 0.9]]}
+        edges = [("S", "X"), ("X", "V"), ("V", "Y")]
+        return CausalModel(edges, dict.fromkeys("SXVY", 2), tables)
+
+    problem = Problem(
+        model([1.0, 0.0]),
+        "S",
+        "V",
+        ("Y", {"0": 0.0, "1": 1.0}),
+        {"a": [[0.5, 0.5], [0.4, 0.6]], "b": [[0.2, 0.8], [0.1, 0.9]]},
+        0.2,
+        outcome_range=(0, 1),
+    )
+    environment = NetworkEnvironment(problem, model([0.5, 0.5]))
+    policy = BlockBetting(problem, seed=0)
+    with pytest.raises(InvalidOutcome, match=r"row \d+ has probability zero under its own"):
+        policy.compiled_run(environment, np.random.default_rng(0), 100)
+
+
 def test_a_study_continues_where_it_was_closed(tmp_path):
     problem, environment = small()
     storage = f"sqlite:///{tmp_path / 'trial.db'}"
@@ -795,3 +843,23 @@ def test_covariates_and_mediators_are_taken_in_every_way():
         policy = BlockBetting(problem, delta=0.1, knowledge=knowledge, seed=0)
         run = run_policy(policy, environment, np.random.default_rng(1), horizon=20_000)
         assert run.answer in environment.truth.acceptable
+
+
+def test_an_attribute_that_is_a_parent_of_the_outcome_is_refused_with_what_to_do():
+    model = CausalModel(
+        [("S", "V"), ("V", "Y"), ("S", "Y")],
+        {"S": 2, "V": 2, "Y": ["0", "1"]},
+        {"S": [0.5, 0.5], "Y": [[[0.5, 0.5], [0.2, 0.8]], [[0.6, 0.4], [0.1, 0.9]]]},
+    )
+    arms = {"a": [[0.5, 0.5]] * 2, "b": [[0.2, 0.8], [0.3, 0.7]]}
+    problem = Problem(model, "S", "V", "Y", arms, 0.2, (0.0, 1.0))
+    with pytest.raises(ModelError, match="'S' changes through other nodes only") as caught:
+        BlockBetting(problem)
+    assert "Record what it acts through as a node" in str(caught.value)
+    assert "use PlugIn" in str(caught.value)
+    policy, environment = PlugIn(problem, budget=200), NetworkEnvironment(problem)
+    rng = np.random.default_rng(0)
+    while not policy.stopped:
+        pull = policy.ask()
+        policy.tell(pull, environment.sample(pull, rng))
+    assert policy.recommend().status == "decided"

@@ -17,9 +17,9 @@ from fairtrial.causal import (
     TwoStageRejection,
     UniformSampling,
     allocate,
-    complexity,
     divergences,
     estimate,
+    row_budgets,
 )
 from fairtrial.causal._cell_model import cell_model_of
 from fairtrial.causal._clipped import Clipped
@@ -82,7 +82,7 @@ def test_a_group_that_nobody_is_in_has_no_gap_and_no_part_in_the_mean():
         assert found.best == "k"
         assert found["k"].gaps["a", "none"] == 0.0
         assert found.verdicts == ("fair", "fair")
-    assert None not in complexity(environment).certifying_budget
+    assert None not in row_budgets(environment).certifying_budget
 
 
 @pytest.mark.parametrize(
@@ -386,7 +386,7 @@ def test_a_gap_that_a_log_cannot_tell_is_unknown():
 def test_the_certifying_budget_matches_the_width_of_intervals():
     problem = separated()
     environment = NetworkEnvironment(problem)
-    plan = complexity(environment)
+    plan = row_budgets(environment)
     # The fair arm's gaps have weight zero: one row is as good as a thousand.
     assert plan.certifying_budget[0] == 1
     truth = np.abs(np.column_stack([*environment.truth.gaps.values()]))

@@ -8,7 +8,7 @@ from fairtrial.causal import (
     NetworkEnvironment,
     allocate,
     chain,
-    complexity,
+    row_budgets,
 )
 from fairtrial.causal._cell_model import cell_model_of
 from fairtrial.causal._intervals import bernstein_reach
@@ -23,7 +23,7 @@ from tests.causal.slow import diamond, tiny
 def test_the_certifying_budget_makes_the_interval_as_wide_as_the_margin(build):
     environment = build()
     problem = environment.problem
-    plan = complexity(environment)
+    plan = row_budgets(environment)
     together = 0.05 / (2 * problem.n_arms)
     gaps = np.abs(environment.truth.gaps[problem.pairs[0]])
     for k, budget in enumerate(plan.certifying_budget):
@@ -42,7 +42,7 @@ def test_the_certifying_budget_makes_the_interval_as_wide_as_the_margin(build):
 
 def test_information_is_the_programmes_value():
     problem, environment = tiny(costs=[0, 1, 1], mean_budget=0.1)
-    plan = complexity(environment)
+    plan = row_budgets(environment)
     assert plan.information == allocate(problem, pool_natural=True).value
     assert plan.allocation.sum() == pytest.approx(1.0)
     ConstraintSuccessiveRejection(problem, plan.least_budget)
@@ -51,7 +51,7 @@ def test_information_is_the_programmes_value():
 def test_an_arm_on_the_bound_can_never_be_certified():
     environment = tiny()[1]
     bound = float(abs(environment.truth.gaps[("s", "s'")][0]))
-    assert complexity(tiny(fairness_bound=bound)[1]).certifying_budget[0] is None
+    assert row_budgets(tiny(fairness_bound=bound)[1]).certifying_budget[0] is None
 
 
 def test_an_arm_without_overlap_can_never_be_certified():
@@ -59,7 +59,7 @@ def test_an_arm_without_overlap_can_never_be_certified():
     costs = [[0, 0, 0], [math.inf] * 3]
     _, environment = chain(0.4, arms, [0.1, 0.1, 0.9], 0.2, costs=costs)
     with pytest.warns(UserWarning, match="'k1'"):
-        found = complexity(environment).certifying_budget
+        found = row_budgets(environment).certifying_budget
     assert found[0] is not None
     assert found[1] is None
 
@@ -68,10 +68,10 @@ def test_too_many_pairs_leave_the_budget_open():
     arms = {"a": np.full((5, 2), 0.5), "b": np.tile([0.2, 0.8], (5, 1))}
     _, environment = chain([0.2] * 5, arms, [0.1, 0.9], 0.2)
     with pytest.raises(NotSupported, match="20 pairs"):
-        complexity(environment)
+        row_budgets(environment)
 
 
 def test_without_a_range_nothing_can_be_planned():
     bare = tiny()[0].clone(outcome_range=None)
     with pytest.raises(InvalidArgument, match="must have an outcome range"):
-        complexity(NetworkEnvironment(bare))
+        row_budgets(NetworkEnvironment(bare))

@@ -11,6 +11,7 @@ from fairtrial.cli.environments import build_replay
 from fairtrial.cli.sections import ReplaySource
 from fairtrial.errors import ConfigurationError
 from fairtrial.subpopulations import BalancedTracking, BlockBetting
+from tests import effort
 from tests.cli.configurations import ROWS, replayed, write, write_table
 
 
@@ -406,7 +407,7 @@ values = st.recursive(
 
 
 @settings(
-    max_examples=150,
+    max_examples=effort.runs(60, whole=150),
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(data=st.data(), replacement=values)

@@ -8,6 +8,7 @@ from click.testing import CliRunner
 from fairtrial.cli.app import app
 from fairtrial.cli.config import load_configuration
 from fairtrial.errors import ConfigurationError
+from fairtrial.study import Study
 
 FILE = """
 [study]
@@ -104,3 +105,102 @@ def test_results_are_told_by_hand_measure_by_measure(folder) -> None:
     assert amended.exit_code == 0, amended.output
     shown = run(app, ["study", "show", "dose", *where])
     assert "harmed" in shown.output
+
+
+def test_missing_values_are_shown_by_cell_and_measure(folder) -> None:
+    path = _file(folder, FILE.replace("delta = 0.1", "delta = 1e-9"))
+    run, where = CliRunner().invoke, ["--storage", "sqlite:///dose.db"]
+    assert run(app, ["study", "create", str(path)]).exit_code == 0
+    with Study.open("sqlite:///dose.db", "dose") as study:
+        for _ in range(40):
+            pull = study.ask()
+            study.tell(pull, {"cured": 1, "harmed": None if pull.arm == "high" else 0})
+    shown = run(app, ["study", "show", "dose", *where]).output
+    assert "Missing values" in shown
+    assert re.search(r"high +│? *0 +│? *harmed", shown)
+    assert "Never will be known" in shown
+
+
+# ------------------------------------------------------------------------------ commands
+
+
+def _commanded(folder, script, source="", policy="max_pulls = 4"):
+    (folder / "measure.sh").write_text(script)
+    text = FILE.replace("delta = 0.1", f"delta = 0.1\n{policy}")
+    text += f'[source]\nkind = "command"\nrun = "sh measure.sh {{arm}} {{pull}}"\n{source}'
+    return _file(folder, text)
+
+
+def _ended(path, *options):
+    result = CliRunner().invoke(app, ["run", str(path), *options])
+    with Study.open("sqlite:///dose.db", "dose") as study:
+        assert study.verify().ok
+        return result, list(study.events()), study.outstanding()
+
+
+@pytest.mark.parametrize("parallel", ["1", "3"])
+def test_a_command_prints_measures_line_by_line(folder, parallel) -> None:
+    script = """
+    echo starting; echo '{"cured": 1}'; sleep 0.3; echo 'half way'
+    if [ $1 = high ]; then echo '{"harmed": null}'; else echo '{"harmed": 0}'; fi
+    """
+    path = _commanded(folder, script)
+    result, events, waiting = _ended(path, "--parallel", parallel)
+    told = [event.outcome for event in events if event.kind == "tell"]
+    assert len(told) == 4, result.output
+    assert {"cured": 1.0, "harmed": 0.0} in told
+    assert {"cured": 1.0, "harmed": None} in told
+    assert [event.outcome for event in events if event.kind == "report"] == [{"cured": 1.0}] * 4
+    assert waiting == []
+
+
+def test_what_a_command_leaves_out_is_told_by_hand(folder) -> None:
+    path = _commanded(folder, "echo '{\"cured\": 1}'\n")
+    _, events, waiting = _ended(path, "--pulls", "2")
+    assert [event.kind for event in events].count("report") == 2
+    pull = waiting[0].id
+    told = CliRunner().invoke(
+        app, ["study", "tell", "dose", pull, "--storage", "sqlite:///dose.db", "harmed=0"]
+    )
+    assert told.exit_code == 0, told.output
+    _, events, waiting = _ended(path, "--pulls", "1")
+    assert [event.kind for event in events].count("report") == 3
+    assert len(waiting) == 2
+    assert "fail" not in {event.kind for event in events}
+
+
+@pytest.mark.parametrize(
+    ("line", "about"),
+    [
+        ("echo hello", "printed no line with a measure"),
+        ("echo 0.5", "printed no line with a measure"),
+        ("echo '{\"rash\": 1}'", "only measures of"),
+        ("echo '{\"cured\": 7}'", "must be in [0, 1]"),
+        ("echo '{\"cured\": NaN}'", "must be finite"),
+        ("echo '{cured: 1}'", "is not a JSON object"),
+        ('echo \'{"cured": 1, "harmed": 0}\'; exit 3', "exited with code 3"),
+        ("echo '{\"harmed\": 0}'; echo '{\"harmed\": 1}'", "another value of harmed before"),
+    ],
+)
+def test_a_command_whose_measures_are_refused_is_named(folder, line, about) -> None:
+    result, events, _ = _ended(_commanded(folder, f"{line}\n"))
+    said = re.sub(r"\s+", " ", result.output)
+    assert result.exit_code != 0
+    assert about in said
+    assert not any(event.kind == "tell" for event in events)
+
+
+def test_a_command_that_fails_before_it_said_anything_is_started_again(folder) -> None:
+    script = 'test -e once_$2 && echo \'{"cured": 1, "harmed": 0}\' || { touch once_$2; exit 1; }\n'
+    _, events, _ = _ended(_commanded(folder, script, "retries = 1\n"))
+    assert [event.kind for event in events].count("tell") == 4
+    assert not any(event.kind == "fail" for event in events)
+
+
+def test_a_command_that_fails_half_way_loses_its_pull_and_not_what_it_reported(folder) -> None:
+    script = """
+    echo '{"cured": 1}'; test $2 = 1 && sleep 0.5 && exit 1; echo '{"harmed": 0}'
+    """
+    _, events, _ = _ended(_commanded(folder, script, "retries = 1\n"))
+    assert [event.kind for event in events].count("fail") == 1
+    assert [event.outcome for event in events if event.kind == "report"] == [{"cured": 1.0}]

@@ -555,6 +555,116 @@ def test_a_plan_of_interventions_says_what_certain_verdicts_assume(document, inv
     assert assumes in " ".join(invoke("plan", example).stdout.split())
 
 
+COINS = """
+[study]
+name = "fair"
+storage = "sqlite:///fair.db"
+[problem]
+family = "causal"
+sensitive = "S"
+intervened = "V"
+outcome = "Y"
+outcome_range = [0, 1]
+fairness_bound = BOUND
+[problem.model]
+edges = [["S", "V"], ["V", "Y"]]
+[problem.model.states]
+S = 2
+V = 3
+Y = ["0", "1"]
+[problem.model.tables]
+S = [0.4, 0.6]
+Y = [[0.9, 0.1], [0.9, 0.1], [0.1, 0.9]]
+[problem.arms]
+k0 = [[0.5, 0.3, 0.2], [0.4, 0.3, 0.3]]
+k1 = [[0.2, 0.3, 0.5], [0.1, 0.3, 0.6]]
+k2 = [[0.1, 0.2, 0.7], [0.5, 0.3, 0.2]]
+[policy]
+name = "BlockBetting"
+delta = 0.1
+[source]
+kind = "simulate"
+[plan]
+replications = 20
+"""
+
+
+def test_a_plan_of_interventions_holds_the_proven_rule_against_the_bound(folder, document, invoke):
+    """Measured with other code: T* is at most 4.722, and 43 rows are needed."""
+    (folder / "fair.toml").write_text(COINS.replace("BOUND", "0.2"))
+    found = document("plan", "fair.toml")[0]
+    assert found["answer"] == "k1"
+    assert 0.95 * 4.722 <= found["complexity"] <= 4.722
+    assert found["lower_bound"] == pytest.approx(found["complexity_lower"] * kl(0.1))
+    assert "one end of their range or the other" in found["assumes"]
+    assert sum(row["share"] for row in found["allocation"]) == pytest.approx(1.0)
+    assert "certifying_budget" not in found
+    assert 35 <= found["simulated"]["stopping_time"]["mean"] <= 50
+    shown = " ".join(invoke("plan", "fair.toml").stdout.split())
+    assert "Lower bound" in shown
+    # A rule with a fixed budget is not: its plan is with how many rows verdicts are certain.
+    text = COINS.replace("BOUND", "0.2").replace("delta = 0.1", "budget = 50")
+    (folder / "fair.toml").write_text(text.replace("BlockBetting", "PlugIn"))
+    found = document("plan", "fair.toml")[0]
+    assert "complexity" not in found
+    assert found["certifying_budget"].keys() == {"k0", "k1", "k2"}
+
+
+def test_a_plan_of_interventions_on_their_bound_says_that_no_number_of_rows_suffices(
+    folder, document
+):
+    text = COINS.replace("BOUND", "0.08").replace("replications = 20", "replications = 2")
+    (folder / "fair.toml").write_text(text.replace("delta = 0.1", "delta = 0.1\nmax_pulls = 100"))
+    found = document("plan", "fair.toml")[0]
+    assert found["complexity"] is None or math.isinf(found["complexity"])
+    assert found["reason"] == "a gap of 'k0' is exactly on the bound"
+
+
+MEASURED = """
+[study]
+name = "dose"
+storage = "sqlite:///dose.db"
+[problem]
+family = "subpopulations"
+arms = ["low", "high"]
+groups = 1
+KNOWN
+objective = "cured"
+ceilings = { harmed = 0.3 }
+[plan]
+replications = 4
+SOURCE
+[plan.means]
+cured = { low = [0.3], high = [0.8] }
+harmed = { low = [0.05], high = [0.1] }
+"""
+
+
+@pytest.mark.parametrize(
+    ("known", "source", "assumed"),
+    [
+        ("measures = { cured = [0, 1], harmed = [0, 1] }", "", "no correlation; for measures in"),
+        (
+            "measures = { cured = [0, 1], harmed = [0, 1] }",
+            "correlation = 0.1",
+            "this covariance; for measures in a range, which are not normal, it is a yardstick",
+        ),
+        (
+            'measures = ["cured", "harmed"]\nnoise_cov = [[1.0, 0.5], [0.5, 1.0]]',
+            "",
+            "standard deviations and this covariance",
+        ),
+    ],
+)
+def test_a_plan_says_what_its_bound_takes_measures_to_be(folder, document, known, source, assumed):
+    text = MEASURED.replace("KNOWN", known).replace("SOURCE", source)
+    (folder / "dose.toml").write_text(text)
+    found = document("plan", "dose.toml")[0]
+    assert "jointly normal measures" in found["assumes"]
+    assert assumed in found["assumes"]
+    assert found["lower_bound"] > 0
+
+
 FOUND_WITH = {
     **EXAMPLE,
     "problem": {

@@ -125,7 +125,9 @@ def test_the_log_is_json_and_names_neither_studies_nor_tokens(running):
     assert "trial" not in "".join(line for line in running.process.log if '"request"' in line)
 
 
-def test_metrics_are_served(running):
+def test_metrics_are_served_to_those_alone_who_have_a_token_for_them(running):
+    with contextlib.closing(opened(f"{running.url}/metrics")) as answer:
+        assert answer.status == 401
     running.connection.study("trial").ask(3)
     headers = {"Authorization": f"Bearer {running.token}"}
     request = urllib.request.Request(f"{running.url}/metrics", headers=headers)

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairtrial.cli.shell import Misplaced, filled, misplaced, placeholders, referring, variable
+from tests import effort
 
 NAMES = ("arm", "group", "pull")
 SHOW = "show() { printf '<%s>' \"$@\"; }; "
@@ -102,13 +103,13 @@ def test_a_placeholder_elsewhere_is_refused_and_would_still_run_nothing(command,
         assert not (tmp_path / "pwned").exists()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=effort.runs(20, whole=60), deadline=None)
 @given(label=st.text(alphabet=st.characters(codec="utf-8", exclude_characters="\0"), max_size=20))
 def test_no_label_can_break_out_of_its_place(label):
     assert run("show 'x' {arm} end", label, "/") == f"<x><{label}><end>"
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=effort.runs(120, whole=300), deadline=None)
 @given(text=st.text(alphabet="{}arm'\"`$()\\<# \n;", max_size=40))
 def test_any_text_is_gone_through_to_its_end(text):
     found = [one.name for one in misplaced(text, ["arm"])]

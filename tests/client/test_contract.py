@@ -528,3 +528,27 @@ def test_nothing_is_taken_of_measures_that_are_refused(doses, value, error):
     doses.report(pull, {"cured": 1})
     with pytest.raises(errors.ConflictingOutcome):
         doses.tell(pull, {"cured": 0, "harmed": 0})
+
+
+def test_a_table_may_have_some_measures_of_a_pull(doses, tmp_path):
+    pulls = doses.ask(4)
+    path = doses.write_pulls(pulls, tmp_path / "results.csv")
+    head, *rows = path.read_text().splitlines()
+    filled = [f"{row.removesuffix(',,')}{own}" for row, own in zip(rows, TABLE, strict=True)]
+    path.write_text("\n".join([head, *filled]))
+    events = doses.tell_table(path)
+    assert [event.kind for event in events] == ["tell", "report", "tell"]
+    assert events[2].outcome == {"cured": 0.0, "harmed": None}
+    assert {pull.number for pull in doses.outstanding()} == {1, 3}
+    before = doses.n_events
+    wrong = [filled[0].replace(",1,0", ",0,0"), f"{rows[1].removesuffix(',,')},0,", filled[2]]
+    path.write_text("\n".join([head, *wrong]))
+    with pytest.raises(errors.InvalidTable) as caught:
+        doses.tell_table(path)
+    first, second = caught.value.mistakes
+    assert first.startswith("line 2: pull")
+    assert second.startswith("line 3: cured was reported as 1; got 0")
+    assert doses.n_events == before
+
+
+TABLE = (",1,0", ",1,", ",0,missing", ",,")

@@ -365,3 +365,38 @@ def test_wrong_arguments_are_refused_before_anything_is_asked(make, options, nam
         work(remote, "measure")
     with pytest.raises(errors.InvalidArgument, match=r"^study must"):
         work(study, measure)
+
+
+# ------------------------------------------------------------------------------ measures
+
+DOSES = subpopulations.Problem(
+    ["low", "high"], 1, measures={"cured": (0, 1), "harmed": (0, 1)}, objective="cured"
+)
+
+
+def test_a_worker_tells_measures_in_parts_and_leaves_the_rest_to_others(make):
+    local, remote = make(subpopulations.BlockBetting(DOSES))
+
+    def measure(arm, report, group):
+        report({"cured": 1})
+        return {"harmed": 0} if report.pull.number % 2 else {}
+
+    assert work(remote, measure, lease=0.5, pulls=6) == "limit"
+    assert kinds(local).count("tell") == 3
+    waiting = local.outstanding()
+    assert [pull.number for pull in waiting] == [0, 2, 4]
+    time.sleep(0.6)
+    # Their leases do not run out: no other worker measures them again.
+    assert work(remote, measure, lease=0.5, pulls=1) == "limit"
+    assert "expire" not in kinds(local)
+    for pull in waiting:
+        assert remote.tell_known(pull.id, {"harmed": None}).kind == "tell"
+    assert local.verify().ok
+
+
+def test_a_worker_whose_function_knows_no_measure_fails_the_pull(make):
+    local, remote = make(subpopulations.BlockBetting(DOSES))
+    with pytest.raises(errors.SourceError, match="at least one measure"):
+        work(remote, lambda arm, report, group: {}, max_failures=0, pulls=2)
+    assert "fail" in kinds(local)
+    assert "tell" not in kinds(local)

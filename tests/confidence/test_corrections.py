@@ -79,7 +79,7 @@ def assert_same_evidence(one, other):
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(runs(1, whole=2)))
 def test_corrected_late_is_as_told_right_at_once(family, noise, seed):
     right, corrected = family(noise, delta=1e-6, seed=1), family(noise, delta=1e-6, seed=1)
     pulls = with_blocks_in_flight(right, seed)
@@ -100,7 +100,7 @@ def test_corrected_late_is_as_told_right_at_once(family, noise, seed):
     assert counted in corrected.guarantee.assumptions
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(runs(1, whole=2)))
 def test_told_after_its_block_was_paid_is_as_told_in_time(family, noise, seed):
     right, late = family(noise, delta=1e-6, seed=1), family(noise, delta=1e-6, seed=1)
     pulls = with_blocks_in_flight(right, seed)
@@ -304,7 +304,7 @@ def names_b(noise, timing, seed):
 @pytest.mark.parametrize("timing", ["random", "when the evidence is high", "after the stop"])
 def test_values_that_are_wrong_at_first_do_not_make_answers_wrong(noise, timing):
     """Share of wrong answers at delta .1; the tolerance is 4 standard errors of that many runs."""
-    number, delta = runs(40, whole=1_000), 0.1
+    number, delta = runs(25, whole=1_000), 0.1
     wrong = sum(names_b(noise, timing, seed) for seed in range(number))
     assert wrong / number <= delta + 4 * np.sqrt(delta * (1 - delta) / number)
 

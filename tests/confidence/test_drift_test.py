@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairtrial.confidence.drift_test import Drift, find_drift, log_evidence_of_drift
+from tests import effort
 
 KEY = 0x6472696674
 STAKES = np.array([-1.8, -0.9, 0.0, 0.9, 1.8])
@@ -35,7 +36,7 @@ def largest_average(results: list[float], cell: int) -> float:
     return math.log(largest)
 
 
-@settings(max_examples=40)
+@settings(max_examples=effort.runs(20, whole=40))
 @given(st.lists(st.sampled_from([-1.5, 0.0, 0.25, 0.5, 1e9]), max_size=40), st.integers(0, 5))
 def test_the_evidence_is_the_average_wealth_of_all_bets(results: list[float], cell: int) -> None:
     assert log_evidence_of_drift(results, cell) == pytest.approx(

@@ -10,6 +10,7 @@ from scipy.stats import chisquare
 from fairtrial import delayed, linear, subpopulations
 from fairtrial.confidence.block_betting.blocks import serial_of
 from fairtrial.errors import InvalidArgument, NotSupported
+from tests import effort
 
 RANGE = {"reward_range": (0, 1)}
 FAMILIES = {
@@ -76,7 +77,7 @@ def test_every_order_of_a_block_comes_equally_often(make):
         policy = make(seed=seed, initial_pulls=1)
         return tuple(pull.action for pull in policy.ask(policy.problem.n_actions // 2 or 1))
 
-    counts = Counter(order(seed) for seed in range(600))
+    counts = Counter(order(seed) for seed in range(effort.runs(300, whole=600)))
     first = Counter(actions[0] for actions in counts.elements())
     possible = len({pull.action for pull in blocks_of(make(initial_pulls=1), 60)[0]})
     assert len(first) == possible
@@ -92,7 +93,7 @@ def test_the_whole_order_of_a_small_block_is_uniform():
             pull.arm
             for pull in subpopulations.BlockBetting(problem, initial_pulls=2, seed=s).ask(4)
         )
-        for s in range(1_800)
+        for s in range(effort.runs(600, whole=1_800))
     )
     assert len(counts) == 6
     assert chisquare(list(counts.values())).pvalue > LEAST_P
@@ -195,7 +196,8 @@ def test_an_arm_that_is_tossed_for_has_one_propensity_throughout_its_block(make)
 def test_tossed_counts_follow_the_planned_shares_and_each_other_not():
     """Each pull of a block is independent of the one before it, unlike drawn ones."""
     repeats, drawn_repeats, expected = 0, 0, 0.0
-    for seed in range(300):
+    runs = effort.runs(100, whole=300)
+    for seed in range(runs):
         for randomize in ("bernoulli", True):
             policy = FAMILIES["delayed"](seed=seed, randomize=randomize, initial_pulls=2, batch=6)
             for pull in policy.ask(6):
@@ -210,23 +212,23 @@ def test_tossed_counts_follow_the_planned_shares_and_each_other_not():
                 expected += 5 * (sum(share**2 for share in chances.values()) + rest**2)
             else:
                 drawn_repeats += same
-    # Each of the 1,500 pairs agrees with a probability near a third: sd below .5 sqrt(1,500).
-    assert repeats == pytest.approx(expected, abs=4 * 0.5 * np.sqrt(1_500))
+    # Each of 5 pairs a run agrees with a probability near a third: its deviation is below .5.
+    assert repeats == pytest.approx(expected, abs=4 * 0.5 * np.sqrt(5 * runs))
     assert drawn_repeats < repeats
 
 
 @pytest.mark.parametrize("order", [True, "bernoulli"])
 def test_a_wrong_answer_stays_as_rare_in_random_order(order):
-    """On a boundary: the better arm fails its floor by nothing. Error at most .1, 4 sd of 400."""
+    """On a boundary: the better arm fails its floor by nothing. Error at most .1, 4 sd."""
     problem = subpopulations.Problem(["a", "b"], ["x", "y"], floors=0.5, **RANGE)
     policy = subpopulations.BlockBetting(problem, delta=0.1, randomize=order, max_pulls=1_500)
     world = subpopulations.BernoulliEnvironment(problem, [[0.9, 0.4999], [0.55, 0.55]])
-    wrong = 0
-    for seed in range(400):
+    wrong, runs = 0, effort.runs(150, whole=400)
+    for seed in range(runs):
         clone = policy.clone(seed=seed)
         clone.compiled_run(world, np.random.default_rng(seed), None)
         wrong += clone.recommend().arm == "a"
-    assert wrong / 400 <= 0.1 + 4 * np.sqrt(0.1 * 0.9 / 400)
+    assert wrong / runs <= 0.1 + 4 * np.sqrt(0.1 * 0.9 / runs)
 
 
 # ------------------------------------------------------------------------- bad input

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from fairtrial.core import Policy, run_policy
 from fairtrial.core.seeds import spawn_seeds
+from tests import effort
 from tests.core.toys import (
     ArrivalBalance,
     DelayedEnvironment,
@@ -132,7 +133,7 @@ def test_the_asynchronous_race_finds_the_two_best() -> None:
 # ---------------------------------------------- one that never stops and counts at issue
 
 
-@settings(max_examples=40)
+@settings(max_examples=effort.runs(20, whole=40))
 @given(
     shares=st.lists(st.integers(0, 5), min_size=3, max_size=3),
     slack=st.integers(1, 5),

@@ -4,6 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairtrial.core.philox import philox_uniform, philox_words
+from tests import effort
 
 words = st.integers(0, 2**64 - 1)
 
@@ -18,7 +19,7 @@ def our_words(key0: int, key1: int, counter: int) -> list[int]:
     return out.tolist()
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=effort.runs(120, whole=300))
 @given(words, words, words)
 def test_words_are_those_of_numpy_bit_for_bit(key0: int, key1: int, counter: int) -> None:
     assert (

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from fairtrial.core import Policy, Recommendation
 from fairtrial.core.policy import State
 from fairtrial.errors import InvalidArgument, NotSupported
+from tests import effort
 from tests.core.toys import (
     ArrivalBalance,
     FairChoice,
@@ -116,7 +117,7 @@ def test_a_restored_policy_goes_on_as_the_one_that_never_paused(
 
 
 @pytest.mark.parametrize("make", POLICIES.values(), ids=POLICIES)
-@settings(max_examples=40)
+@settings(max_examples=effort.runs(20, whole=40))
 @given(steps=STEPS)
 def test_the_same_calls_give_the_same_pulls(
     make: Callable[[], Policy], steps: list[tuple[str, int, int]]
@@ -125,7 +126,7 @@ def test_the_same_calls_give_the_same_pulls(
 
 
 @pytest.mark.parametrize("make", POLICIES.values(), ids=POLICIES)
-@settings(max_examples=40)
+@settings(max_examples=effort.runs(20, whole=40))
 @given(steps=STEPS, more=STEPS)
 def test_a_state_is_a_copy(
     make: Callable[[], Policy],
@@ -144,7 +145,7 @@ def test_a_state_is_a_copy(
 
 
 @pytest.mark.parametrize("make", POLICIES.values(), ids=POLICIES)
-@settings(max_examples=40)
+@settings(max_examples=effort.runs(20, whole=40))
 @given(steps=STEPS)
 def test_every_pull_is_in_flight_or_lost_or_told(
     make: Callable[[], Policy], steps: list[tuple[str, int, int]]

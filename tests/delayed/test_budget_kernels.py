@@ -322,7 +322,7 @@ def refuse(*arguments):
 # ------------------------------------------------------------------------------ parts
 
 
-@settings(max_examples=200)
+@settings(max_examples=effort.runs(80, whole=200))
 @given(st.integers(1, 2000), st.integers(0, 2**32 - 1))
 def test_the_mean_of_readings_is_numpys_to_the_last_bit(number, seed):
     from fairtrial.delayed._kernels.budget_state import total

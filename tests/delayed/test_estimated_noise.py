@@ -20,6 +20,7 @@ from fairtrial.delayed import (
 )
 from fairtrial.delayed._kernels.student import student_evidence, student_radius
 from fairtrial.errors import InvalidArgument
+from tests import effort
 from tests.delayed.states import arms_of
 
 UNKNOWN = Problem(2, noise_std="estimated")
@@ -68,7 +69,7 @@ def test_a_tolerance_ends_a_race_when_its_evidence_reaches_the_level():
     raise AssertionError("it never ended")
 
 
-@settings(max_examples=60)
+@settings(max_examples=effort.runs(20, whole=60))
 @given(
     number=st.integers(2, 60), variance=st.floats(1e-3, 10), level=st.floats(0.5, 8),
     prior=st.floats(0.05, 2),
@@ -98,7 +99,7 @@ def test_the_degrees_of_freedom_are_those_of_welch():
     assert found == pytest.approx(expected, rel=1e-12)
 
 
-@settings(max_examples=40)
+@settings(max_examples=effort.runs(20, whole=40))
 @given(outcomes=st.lists(st.floats(-5, 5), min_size=1, max_size=8), shift=st.sampled_from([0, 1e6]))
 def test_mean_and_deviation_are_those_of_the_outcomes(outcomes, shift):
     policy = InformationRacing(UNKNOWN, delta=1e-9)

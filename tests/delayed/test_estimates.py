@@ -16,6 +16,7 @@ from fairtrial.delayed._kernels.boxes import split_three, split_two
 from fairtrial.delayed.policies.bound_table import bound_table
 from fairtrial.delayed.policies.information import price_of_prefixes
 from fairtrial.errors import InvalidArgument
+from tests import effort
 from tests.delayed.slow import Seen, least_sum_of_radii, likelihood_estimate
 from tests.delayed.states import arms_of
 
@@ -153,7 +154,7 @@ def enact(policy, problem, pulls):
 
 
 @pytest.mark.parametrize("feedback", list(HOW))
-@settings(max_examples=40)
+@settings(max_examples=effort.runs(20, whole=40))
 @given(pulls=pulls_of_two_arms())
 def test_information_is_generalised_least_squares_on_all_that_was_seen(feedback, pulls):
     problem = Problem(2, noise_std=[1.0, 2.0], feedback=feedback, **HOW[feedback])

@@ -24,6 +24,7 @@ from fairtrial.delayed import (
 )
 from fairtrial.delayed._kernels.state import ACCEPTED, SURVIVES
 from fairtrial.errors import AlreadyTold, InvalidArgument, NothingToAsk, NotSupported, UnknownPull
+from tests import effort
 from tests.delayed.slow import box_sets, declared, lucb_choice, pair_sets, settled_within
 from tests.delayed.states import arms_of, pulls_of
 
@@ -243,7 +244,7 @@ def replay(policy, events):
 
 
 @pytest.mark.parametrize("feedback", ["unbiased", "refining", "incremental", "biased"])
-@settings(max_examples=60)
+@settings(max_examples=effort.runs(20, whole=60))
 @given(events=shuffled_events())
 def test_the_same_events_in_any_order_leave_the_same_estimates_bit_for_bit(feedback, events):
     first, second = events
@@ -259,7 +260,7 @@ def test_the_same_events_in_any_order_leave_the_same_estimates_bit_for_bit(feedb
         assert np.array_equal(*columns)
 
 
-@settings(max_examples=40)
+@settings(max_examples=effort.runs(20, whole=40))
 @given(events=shuffled_events())
 def test_the_full_race_depends_on_the_set_of_events_only(events):
     problem = problem_with("full", arms=2)
@@ -649,7 +650,7 @@ def test_lucb_is_the_slow_version_with_pulls_in_flight(per_arm):
 # --------------------------------------------------------------------------- decisions
 
 
-@settings(max_examples=60)
+@settings(max_examples=effort.runs(20, whole=60))
 @given(seed=st.integers(0, 10**6), arms=st.integers(2, 6), data=st.data(), boxes=st.booleans())
 def test_sets_follow_from_estimates_as_in_the_slow_version(seed, arms, data, boxes):
     top = data.draw(st.integers(1, arms - 1))

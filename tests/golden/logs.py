@@ -29,7 +29,7 @@ from tests.testing.families import POLICIES, Row
 FOLDER = Path(__file__).parent
 ROWS = {row.name: row for row in POLICIES}
 
-_ARROW = " -> "
+ARROW = " -> "
 _NOTHING = "-"
 _DIGITS = 6
 _RELATIVE, _ABSOLUTE = 1e-5, 1e-6
@@ -160,14 +160,14 @@ def _written(number: float | None) -> str:
 
 def line_of(call: Iterable[Any], decision: str) -> str:
     """Return a call and what was decided as a line of a log."""
-    return json.dumps(list(call), separators=(",", ":")) + _ARROW + decision
+    return json.dumps(list(call), separators=(",", ":")) + ARROW + decision
 
 
 def first_difference(row: Row, log: list[str]) -> str | None:
     """Make the calls of a log; return what the first decision is that differs, if one does."""
     player = LogPlayer(row)
     for number, line in enumerate(log):
-        call, recorded = line.split(_ARROW)
+        call, recorded = line.split(ARROW)
         made = json.loads(call)
         found = player.make(*made)
         if not _agree(made[0], recorded, found):

@@ -476,15 +476,15 @@ def test_a_first_plate_repeats_no_condition(name: str, options: dict) -> None:
     plate = BlockBetting(problem, **options).ask(96)
     rows = problem.features[[pull.action for pull in plate]]
     assert len(np.unique(rows, axis=0)) == 96
-    first = rows[: len(problem.start_arms)]
+    first = rows[: len(problem.geometry.start_arms)]
     assert np.linalg.matrix_rank(first) == problem.rank
 
 
 def test_a_first_plate_repeats_conditions_if_asked_to_or_if_there_are_no_more() -> None:
     problem = PLATES["known noise"]
-    repeated = BlockBetting(problem, initial_pulls=3).ask(3 * len(problem.start_arms))
+    repeated = BlockBetting(problem, initial_pulls=3).ask(3 * len(problem.geometry.start_arms))
     pulls = np.bincount([pull.action for pull in repeated], minlength=128)
-    assert set(np.flatnonzero(pulls)) == set(problem.start_arms.tolist())
+    assert set(np.flatnonzero(pulls)) == set(problem.geometry.start_arms.tolist())
     assert set(pulls[pulls > 0]) == {3}
     few = BlockBetting(Problem(SOARE, noise_std=1.0)).ask(10)
     assert np.ptp(np.bincount([pull.action for pull in few])) <= 1
@@ -492,7 +492,7 @@ def test_a_first_plate_repeats_conditions_if_asked_to_or_if_there_are_no_more() 
 
 def test_no_bet_rests_on_initial_pulls_and_intervals_wait_for_those_that_are_not_lost() -> None:
     policy = BlockBetting(PLATES["known noise"])
-    plate = policy.ask(4 * len(policy.problem.start_arms))
+    plate = policy.ask(4 * len(policy.problem.geometry.start_arms))
     assert {pull.tag for pull in plate} == {-1}
     rng = np.random.default_rng(1)
     policy.fail(plate[5])
@@ -511,7 +511,7 @@ def test_no_bet_rests_on_initial_pulls_and_intervals_wait_for_those_that_are_not
 def test_different_arms_at_first_cost_no_more_pulls_than_repeats_of_a_basis() -> None:
     problem = PLATES["known noise"]
     environment = GaussianEnvironment(problem, [0.0, 0.4, 0.2, -0.3, 0.3, 0.5, 0.3])
-    runs = effort.runs(100, whole=1000)
+    runs = effort.runs(40, whole=1000)
     early, late = (
         simulate(
             BlockBetting(problem, initial_pulls=initial), environment, replications=runs, seed=1
@@ -524,7 +524,7 @@ def test_different_arms_at_first_cost_no_more_pulls_than_repeats_of_a_basis() ->
 
 def test_a_straggler_of_the_first_plate_keeps_no_block_from_being_planned() -> None:
     policy = BlockBetting(PLATES["known noise"])
-    plate = policy.ask(4 * len(policy.problem.start_arms))
+    plate = policy.ask(4 * len(policy.problem.geometry.start_arms))
     rng = np.random.default_rng(1)
     for pull in plate[1:]:
         policy.tell(pull, rng.normal())

@@ -207,7 +207,7 @@ def test_more_arms_are_pulled_than_any_function_fits(cls: type[Policy]) -> None:
     rng = np.random.default_rng(0)
     features = rng.normal(size=(12, 4))
     problem = Problem(features, noise_std=0.01)
-    assert len(problem.start_arms) == 7
+    assert len(problem.geometry.start_arms) == 7
     policy = finish(cls(problem), features @ [1.0, 2.0, -1.0, 0.5], 0.01, 0)
     assert (np.array([row.pulls for row in policy.progress().actions]) > 0).sum() >= 7
     assert policy.recommend().guarantee.proven  # type: ignore[union-attr]

@@ -22,6 +22,7 @@ from fairtrial.linear import (
     xy_optimal_design,
 )
 from fairtrial.linear._kernels.designs import MinMaxSolver, PairSearch, g_design
+from tests import effort
 
 
 def soare(dimension: int, angle: float) -> np.ndarray:
@@ -151,7 +152,7 @@ def test_of_several_best_every_one_is_told_from_every_other() -> None:
 # ------------------------------------------------------------------------------- certificates
 
 
-@settings(max_examples=60)
+@settings(max_examples=effort.runs(20, whole=60))
 @given(st.integers(0, 10_000), st.integers(1, 5), st.integers(2, 40), st.sampled_from([1.0, 1e-3]))
 def test_every_design_returned_is_certified(
     seed: int, dimension: int, arms: int, flatness: float
@@ -259,7 +260,7 @@ def test_bad_arguments_are_refused(arguments: dict, message: str) -> None:
 
 
 @given(st.integers(0, 10_000), st.integers(2, 700), st.floats(0.0, 60.0))
-@settings(max_examples=40)
+@settings(max_examples=effort.runs(20, whole=40))
 def test_the_farthest_pair_is_found_among_all(seed: int, points: int, above: float) -> None:
     generator = np.random.default_rng(seed)
     rows = generator.normal(size=(points, 3)) * generator.exponential(size=(points, 1))
@@ -290,7 +291,7 @@ def test_solvers_on_arrays_agree_with_the_designs() -> None:
 # ------------------------------------------------------------------------------------ rounding
 
 
-@settings(max_examples=80)
+@settings(max_examples=effort.runs(30, whole=80))
 @given(st.lists(st.integers(1, 1000), min_size=1, max_size=8), st.integers(0, 200))
 def test_rounding_is_efficient(parts: list[int], more: int) -> None:
     shares = [Fraction(part, sum(parts)) for part in parts]

@@ -11,6 +11,7 @@ from scipy import stats
 from fairtrial.data import direct_arylation
 from fairtrial.errors import InvalidArgument, InvalidOutcome
 from fairtrial.linear import Problem, g_optimal_design, lack_of_fit, round_design
+from tests import effort
 
 
 def residual_squares(design: np.ndarray, rewards: np.ndarray) -> float:
@@ -20,7 +21,7 @@ def residual_squares(design: np.ndarray, rewards: np.ndarray) -> float:
     return float(((rewards - basis @ (basis.T @ rewards)) ** 2).sum())
 
 
-@settings(max_examples=40)
+@settings(max_examples=effort.runs(20, whole=40))
 @given(st.integers(0, 10_000), st.integers(1, 4), st.integers(6, 12), st.booleans())
 def test_it_is_the_f_test_of_nested_regressions(
     seed: int, rank: int, arms: int, by_arm: bool

@@ -26,6 +26,7 @@ from fairtrial.linear import (
     xy_optimal_design,
 )
 from fairtrial.linear._kernels.matrices import whitener, whitener_of_rows
+from tests import effort
 from tests.linear.test_designs import all_pairs, conic_optimum
 
 EVERY = [
@@ -121,7 +122,7 @@ def test_the_condition_is_that_of_the_scaled_gram_matrix() -> None:
         Problem(features, noise_std=1.0).condition([1, 1])
 
 
-@settings(max_examples=40)
+@settings(max_examples=effort.runs(20, whole=40))
 @given(st.integers(0, 10_000), st.integers(1, 5))
 def test_the_whitener_from_rows_is_the_one_from_the_gram_matrix(seed: int, rank: int) -> None:
     rng = np.random.default_rng(seed)

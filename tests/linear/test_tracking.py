@@ -133,7 +133,7 @@ def test_every_decision_is_the_referees(name: str, cls: type[Policy], level: str
     policy = cls(problem, delta=DELTA, stopping=level, initial_pulls=START)
     referee, rng = Referee(problem, level), np.random.default_rng(2)
     means = problem.sign * FEATURES @ THETA
-    basis = list(problem.start_arms)
+    basis = list(problem.geometry.start_arms)
     for told in range(1, 1500):
         pull = policy.ask()
         if told > len(basis) * START + 1 and cls is not GAllocation:

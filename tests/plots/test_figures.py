@@ -204,7 +204,7 @@ def test_without_floors_there_are_none_in_picture_or_key():
     figure = means(progress_of_grid(limit=None))
     assert all(strip(ax, "limits") == [] for ax in figure.axes)
     assert legend_of(figure) == [
-        "mean, no floor",
+        "mean",
         "anytime interval of each mean on its own, for orientation",
     ]
 

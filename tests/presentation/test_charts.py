@@ -74,6 +74,20 @@ def test_evidence_against_a_rival_ends_where_it_is_ruled_out():
     assert evidence_chart([moment(1, 1.0, **many)]).rivals == ()
 
 
+def test_a_part_of_the_evidence_is_cut_where_it_begins_and_ends():
+    trace = [moment(told, told / 2, b=told / 4) for told in (0, 10, 20, 30)]
+    whole = evidence_chart(trace)
+    part = whole.within(5, 25)
+    assert part.told == (5, 10, 20, 25)
+    assert part.evidence == (2.5, 5.0, 10.0, 12.5)
+    assert [(one.start, one.end) for one in part.lead_periods] == [(5, 25)]
+    assert part.height[0] > 0 == whole.height[0]
+    assert [len(one.against) for one in part.rivals] == [3]
+    assert [one.told for one in part.crossings] == [20]
+    assert whole.within(25, 30).rivals[0].against == ()
+    assert whole.within(0, 30) == whole
+
+
 @pytest.mark.parametrize("state", Standing)
 def test_a_standing_is_its_words(state):
     assert json.loads(json.dumps(state)) == state.value

@@ -189,7 +189,10 @@ def test_of_many_groups_those_are_drawn_that_the_best_arm_may_fail(status):
     figure = means(replace_status(worst_last, status))
     assert titles_of(figure) == ["overall", *HOSPITALS[:25:-1]]
     who = "answer" if status == "decided" else "leader"
-    why = f"those where the {who} has its mean nearest to its floor, or on its wrong side"
+    why = (
+        f"those where the {who} has its mean nearest to its floor, in widths of its interval, or "
+        "on its wrong side"
+    )
     assert note_of(figure) == [f"Shown are {MOST_GROUPS} of 40 groups: {why}."]
 
 
@@ -198,6 +201,27 @@ def replace_status(progress, status):
     return replace(
         progress, recommendation=replace(progress.recommendation, status=status, arm=arm)
     )
+
+
+def test_measures_in_large_units_do_not_crowd_out_those_in_small_ones():
+    """A load time 300 ms below its ceiling is near; a share .5 below its own is far."""
+    progress = in_hospitals("a", lambda arm, n: 0.3)
+    cells = [
+        Estimate(
+            {"arm": "a", "group": name, "measure": measure},
+            pulls=50,
+            mean=mean,
+            lower=mean - half,
+            upper=mean + half,
+            upper_limit=mean + distance,
+        )
+        for name in HOSPITALS[:10]
+        for measure, mean, half, distance in (("load", 900.0, 400.0, 300.0), ("no", 0.2, 0.1, 0.5))
+    ]
+    titles = titles_of(means(replace(progress, actions=tuple(cells), arms=())))
+    assert titles == [f"{name}, load" for name in HOSPITALS[:10]] + [
+        f"{name}, no" for name in HOSPITALS[:4]
+    ]
 
 
 def test_where_nothing_leads_the_groups_are_drawn_that_any_arm_fails_most():

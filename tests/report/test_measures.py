@@ -8,6 +8,12 @@ import fairtrial as ft
 from fairtrial.subpopulations import OVERALL, BernoulliEnvironment, BlockBetting, Problem
 
 
+def text_of(study, folder) -> str:
+    ft.write_report(study, folder / "report.html")
+    page = (folder / "report.html").read_text()
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", page))
+
+
 def test_every_limit_is_shown_with_its_standing_overall_ones_too(tmp_path) -> None:
     problem = Problem(
         ["low", "high"],
@@ -23,11 +29,30 @@ def test_every_limit_is_shown_with_its_standing_overall_ones_too(tmp_path) -> No
     for _ in range(40):
         pull = study.ask()
         study.tell(pull, environment.sample(pull, generator))
-    ft.write_report(study, tmp_path / "report.html")
-    page = (tmp_path / "report.html").read_text()
-    text = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", page))
+    text = text_of(study, tmp_path)
     assert "Every limit of a measure" in text
     stands = "(met|missed)( so far, not settled)?"
     assert re.search(rf"high harmed overall 0\.\d+ at most 0\.400 (\S+ )?{stands}", text)
     assert re.search(rf"low harmed 0 0\.\d+ at most 0\.500 (\S+ )?{stands}", text)
     assert "Of 40 results, most came from" in text
+
+
+def test_values_that_never_will_be_known_are_counted_by_cell_and_measure(tmp_path) -> None:
+    measures = {"cured": (0, 1), "harmed": (0, 1)}
+    problem = Problem(["low", "high"], 1, measures=measures, objective="cured")
+    study = ft.Study.create(
+        problem, BlockBetting(problem, delta=1e-9), storage="memory://", name="dose", seed=1
+    )
+    for _ in range(10):
+        study.tell(study.ask(), {"cured": 1, "harmed": 0})
+    assert "No value of a measure is missing" in text_of(study, tmp_path)
+    for number in range(30):
+        pull = study.ask()
+        study.tell(pull, {"cured": number % 2, "harmed": None if pull.arm == "high" else 0})
+    text = text_of(study, tmp_path)
+    said = study.progress().details["measures"][3]
+    assert (said["arm"], said["measure"]) == ("high", "harmed")
+    assert said["missing"] > 0
+    assert re.search(rf"high 0 harmed {said['values']} {said['missing']} \d+\.\d %", text)
+    assert "low 0 harmed" not in text.split("Values that never will be known")[1]
+    assert "counts as the worst one" in text

@@ -548,7 +548,7 @@ def test_the_key_explains_the_marks_that_occur_and_no_others(report):
     page = report(STUDIES["no floors"])
     (key, *_) = section(page, "Arms").of_class("key")
     assert [item.text for item in key.all("li")] == [
-        "mean, no floor",
+        "mean",
         "anytime interval of each mean on its own, for orientation",
     ]
 

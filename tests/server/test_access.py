@@ -72,6 +72,12 @@ def test_without_a_valid_token_nothing_is_told(service, header):
             assert answer.headers["www-authenticate"] == "Bearer"
 
 
+def test_nothing_that_a_stranger_sends_is_read(service):
+    for body in ("{", '{"n": 1, "n": 1}', ""):
+        answer = service.nobody.post(f"{URL}/asks", content=body)
+        assert answer.status_code == 401
+
+
 def test_a_token_in_an_address_is_none(service):
     answer = service.client.get(f"/v1/studies?token={service.admin.secret}")
     assert answer.status_code == 401
@@ -195,9 +201,19 @@ def test_further_names_are_given(serve):
     assert service.client.get("/v1/studies", headers=headers).status_code == 200
 
 
-@pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://localhost:81", "x"])
+@pytest.mark.parametrize(
+    "origin", ["https://evil.example", "null", "http://localhost:81", "x", "http://[", ""]
+)
 def test_a_page_of_another_site_changes_nothing(service, origin):
     answer = service.run.post(f"{URL}/asks", {}, headers={"Origin": origin})
+    assert answer.status_code == 403
+    assert service.study().n_events == 0
+
+
+def test_a_request_of_two_origins_changes_nothing(service):
+    headers = [("Origin", "https://evil.example"), ("Origin", "http://localhost")]
+    headers += service.run.headers.items()
+    answer = service.client.post(f"{URL}/asks", json={}, headers=headers)
     assert answer.status_code == 403
     assert service.study().n_events == 0
 

@@ -4,11 +4,14 @@ import http.client
 import json
 import socket
 import time
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 
 import pytest
 
+from fairtrial.server.problems import Refusal
+from fairtrial.server.security.bodies import parse_json
+from fairtrial.server.security.connections import PatientProtocol
 from fairtrial.study import Study
 from fairtrial.study.sqlite import SQLiteStore
 from tests.server.load import Client, in_thread, make_study, make_token
@@ -68,6 +71,39 @@ def test_clients_that_send_a_byte_now_and_then_keep_nobody_out_and_are_sent_away
             require_served(Client(port, token))
         assert {status_of(connection) for connection in slow} == {408}
         require_served(Client(port, token))
+
+
+def test_connections_by_which_no_whole_request_comes_are_closed(storage, monkeypatch):
+    monkeypatch.setattr(PatientProtocol, "patience", 0.3)
+    token = make_token(storage)
+    live = b"GET /health/live HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+    with in_thread(storage) as port, ExitStack() as stack:
+        silent, slow, second = (raw(port, stack) for _ in range(3))
+        second.sendall(live + b"\r\n")
+        assert status_of(second) == 200
+        for letter in live[:8]:
+            slow.sendall(bytes([letter]))
+            second.sendall(bytes([letter]))
+            time.sleep(0.02)
+        for connection in (silent, slow, second):
+            with suppress(ConnectionError):
+                assert connection.recv(1) == b""
+        require_served(Client(port, token))
+
+
+def test_connections_beyond_a_number_are_closed_at_once_and_those_before_them_go_on(
+    storage, monkeypatch
+):
+    monkeypatch.setattr(PatientProtocol, "most", 3)
+    token = make_token(storage)
+    with in_thread(storage) as port, ExitStack() as stack:
+        client = Client(port, token)
+        require_served(client)
+        for _ in range(2):
+            raw(port, stack)
+        with suppress(ConnectionError):
+            assert raw(port, stack).recv(1) == b""
+        require_served(client)
 
 
 @pytest.mark.slow
@@ -130,6 +166,48 @@ def test_bodies_that_make_no_sense_are_refused_with_a_reason_and_change_nothing(
         assert 400 <= status < 500, answer
         assert answer["detail"] != "There was an error parsing the body"
         assert Client(port, token).once("GET", "/v1/studies/trial")[1]["head_seq"] == 0
+
+
+def test_a_request_of_two_lengths_is_refused_and_what_follows_it_is_not_answered(storage):
+    token = make_token(storage)
+    with in_thread(storage) as port, ExitStack() as stack:
+        connection = raw(port, stack)
+        smuggled = b"GET /health/live HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+        lengths = "Content-Length: 5\r\nTransfer-Encoding: chunked"
+        connection.sendall(head(token, lengths) + b"0\r\n\r\n" + smuggled)
+        answers = b"".join(iter(lambda: connection.recv(65_536), b""))
+        assert answers.count(b"HTTP/1.1") == 1
+        assert answers.startswith(b"HTTP/1.1 400")
+
+
+def test_a_name_that_comes_twice_among_very_many_is_found_at_once():
+    names = ",".join(f'"{number}":1' for number in range(30_000))
+    begin = time.process_time()
+    with pytest.raises(Refusal, match="twice"):
+        parse_json(f'{{{names},"29999":1}}'.encode())
+    assert time.process_time() - begin < 2.0
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"outcomes":[' + b",".join([b"1"] * 400_000) + b"]}",
+        b'{"outcomes":[' + b",".join([b'{"value":[]}'] * 70_000) + b"]}",
+        b'{"the body":1,' + b",".join(b'"%x":1' % number for number in range(90_000)) + b"}",
+    ],
+    ids=["numbers", "outcomes", "names"],
+)
+def test_a_body_of_very_many_parts_keeps_nobody_waiting(storage, body):
+    token = make_token(storage)
+    with in_thread(storage) as port, ExitStack() as stack:
+        connection = raw(port, stack)
+        # Of this process, in which the service runs too: other work on the machine does not count.
+        begin = time.process_time()
+        path = b"/tells HTTP/1.1"
+        sent = head(token, f"Content-Length: {len(body)}").replace(b"/asks HTTP/1.1", path)
+        connection.sendall(sent + body)
+        assert status_of(connection) == 413
+        assert time.process_time() - begin < 2.0
 
 
 @pytest.mark.slow

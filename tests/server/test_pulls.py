@@ -64,13 +64,13 @@ def test_a_conflict_does_not_tell_a_runner_what_another_one_told(service):
     assert "0.8125" in service.admin.post(pull_url(pull, "tell"), {"value": 0.25}).text
 
 
-def test_a_correction_does_not_tell_a_runner_what_another_one_told(service):
+def test_a_runner_does_not_correct_what_another_one_told(service):
     [pull] = service.run.ask()
     service.admin.post(pull_url(pull, "tell"), {"value": 0.8125})
     amended = service.run.post(pull_url(pull, "amend"), {"value": 0.25, "reason": "sign"})
-    assert amended.status_code == 200
+    assert amended.status_code == 403
     assert "0.8125" not in amended.text
-    assert service.read.get(f"{URL}/events").json()["events"][-1]["body"]["old"] == 0.8125
+    assert kinds(service)[-1] == "tell"
 
 
 def test_an_outcome_and_the_next_ask_are_one_write(service):
@@ -389,3 +389,16 @@ def test_any_text_comes_back_as_it_was_and_as_nothing_else(service, text):
     shown = service.read.get(f"{URL}/events").json()["events"][-1]
     assert shown["reason"] == text
     assert service.study().verify().ok
+
+
+@pytest.mark.parametrize("name", ["self", "pull", "actor", "request_id", "a b"])
+def test_names_that_no_family_knows_are_refused(service, name):
+    pull = service.run.ask()[0]["id"]
+    before = service.study().head_hash
+    refused = [
+        service.run.post(f"{URL}/pulls/{pull}/report", {"value": 0.5, name: 1}),
+        service.run.post(f"{URL}/tells", {"outcomes": [{name: "a", "group": "x", "value": 1}]}),
+        service.run.post(f"{URL}/asks", {"context": {name: 1}}),
+    ]
+    assert [answer.status_code for answer in refused] == [422] * 3
+    assert service.study().head_hash == before

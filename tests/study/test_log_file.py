@@ -15,6 +15,7 @@ from fairtrial.errors import (
 )
 from fairtrial.study import Study, list_studies
 from fairtrial.study.sqlite import SQLiteStore
+from tests import effort
 from tests.study.tools import replayed, same_state
 from tests.study.toys import (
     OWN,
@@ -160,7 +161,7 @@ def test_a_missing_file_is_named(tmp_path):
 
 
 @settings(
-    max_examples=150,
+    max_examples=effort.runs(60, whole=150),
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(data=st.data())

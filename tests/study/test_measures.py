@@ -3,7 +3,9 @@
 import csv
 import itertools
 import math
+from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import openpyxl
 import pytest
 
@@ -13,8 +15,10 @@ from fairtrial.errors import (
     InvalidArgument,
     InvalidOutcome,
     InvalidTable,
+    MistakesFound,
+    SourceError,
 )
-from fairtrial.study import Study
+from fairtrial.study import Study, run_study
 from fairtrial.subpopulations import Problem
 from tests.subpopulations.measuring_toys import TakesTurns
 
@@ -231,3 +235,160 @@ def test_a_log_is_exported_and_imported_as_it_is(study, tmp_path) -> None:
     other = Study.import_log(tmp_path / "log.jsonl", storage="memory://", policies=[TakesTurns])
     assert str(_state(other)) == str(_state(study))
     assert [event.hash for event in other.events()] == [event.hash for event in study.events()]
+
+
+def test_of_many_pulls_what_is_known_is_taken_or_nothing(study) -> None:
+    first, second, third = study.ask(3)
+    events = study.tell_many_known([(first, BOTH), (second, {"cd4": 0.25})])
+    assert [event.kind for event in events] == ["tell", "report"]
+    before = len(list(study.events()))
+    with pytest.raises(MistakesFound) as caught:
+        study.tell_many_known(
+            [
+                (third, BOTH),
+                (second, {"cd4": 0.75}),
+                (third.id[::-1], BOTH),
+                (second, {"event_free": None, "cd4": 0.25}),
+            ]
+        )
+    assert [mistake[:12] for mistake in caught.value.mistakes] == ["outcomes[1]:", "outcomes[2]:"]
+    assert len(list(study.events())) == before
+    assert study.tell_many_known([]) == []
+    for bad in (0.5, {"rash": 1}, {"cd4": 7}):
+        with pytest.raises(InvalidOutcome):
+            study.tell_many_known([(third, BOTH), (second, bad)])
+    assert len(list(study.events())) == before
+    _assert_replays(study)
+
+
+# ------------------------------------------------------------------------------- drivers
+
+
+def _driven(study, function, **options):
+    with ThreadPoolExecutor(2) as threads:
+        run_study(study, function, threads, parallel=2, **options)
+
+
+def test_a_function_reports_and_returns_measures_in_any_parts(study) -> None:
+    def measure(arm, report, group):
+        if report.pull.number % 4 == 0:
+            return {"cd4": np.float64(0.25), "event_free": np.int64(1)}
+        report({"cd4": np.float32(0.25)})
+        if report.pull.number % 4 == 1:
+            return {"event_free": 1}
+        if report.pull.number % 4 == 2:
+            return {"event_free": None}
+        report({"event_free": 1})
+        return None
+
+    _driven(study, measure)
+    told = [event.outcome for event in study.events() if event.kind == "tell"]
+    assert len(told) >= 40
+    assert told.count({"cd4": 0.25, "event_free": None}) >= 9
+    assert all(one["cd4"] == 0.25 for one in told)
+    assert not any(event.kind == "fail" for event in study.events())
+    _assert_replays(study)
+
+
+def test_what_a_function_leaves_out_is_told_by_hand_and_its_pull_is_left_alone(study) -> None:
+    calls = []
+
+    def measure(arm, report, group):
+        calls.append(report.pull.number)
+        return {"cd4": 0.25}
+
+    _driven(study, measure, pulls=3)
+    waiting = study.outstanding()
+    assert sorted(pull.number for pull in waiting) == [0, 1, 2]
+    # Another session starts: pulls that wait for the rest are neither lost nor measured again.
+    _driven(study, measure, pulls=2)
+    assert sorted(calls) == [0, 1, 2, 3, 4]
+    for pull in study.outstanding():
+        assert study.tell_known(pull, {"event_free": 1}).outcome == BOTH
+    assert study.policy.told == 5
+    _assert_replays(study)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "reason"),
+    [
+        ({}, "at least one measure"),
+        (None, "a value for each measure"),
+        (0.5, "a value for each measure"),
+        ({"cd4": 7}, "must be in"),
+        ({"rash": 1, "cd4": 0.25}, "only measures of"),
+        ({"event_free": None}, "only once all other measures are known"),
+    ],
+)
+def test_a_function_that_returns_no_measures_fails_its_pull(study, outcome, reason) -> None:
+    with pytest.raises(SourceError, match=reason):
+        _driven(study, lambda arm, report, group: outcome, max_failures=0)
+    assert {event.kind for event in study.events()} == {"ask", "fail"}
+
+
+# ---------------------------------------------------------------------------- what is known
+
+
+def test_what_is_known_is_told_in_any_order_and_once(study) -> None:
+    first, second, third = study.ask(3)
+    assert study.tell_known(first, {"event_free": 1}).kind == "report"
+    assert study.tell_known(first, {"event_free": 1}) is None
+    assert study.tell_known(first, {"event_free": 1, "cd4": 0.25}).kind == "tell"
+    # Said again it is the first event, also if only a part of it is said.
+    again = study.tell_known(first, {"cd4": 0.25})
+    assert (again.kind, again.outcome) == ("tell", BOTH)
+    assert study.tell_known(second, {"event_free": None, "cd4": 0.25}).outcome["event_free"] is None
+    study.fail(third, "left")
+    late = study.tell_known(third, {"cd4": 0.25, "event_free": 1})
+    assert late.kind == "late_tell"
+    _assert_replays(study)
+
+
+def test_what_is_known_of_a_lost_pull_comes_bit_by_bit(study) -> None:
+    pull = study.ask()
+    study.tell_known(pull, {"cd4": 0.25})
+    study.fail(pull, "moved away")
+    assert study.tell_known(pull, {"event_free": 1}).outcome == BOTH
+    _assert_replays(study)
+
+
+@pytest.mark.parametrize(
+    ("values", "error"),
+    [
+        ({"event_free": None}, InvalidOutcome),
+        ({"cd4": 0.5}, ConflictingOutcome),
+        ({"cd4": None, "event_free": 1}, ConflictingOutcome),
+        ({"event_free": 7}, InvalidOutcome),
+        ({"rash": 1}, InvalidOutcome),
+        (0.25, InvalidOutcome),
+        (None, InvalidOutcome),
+        ({"event_free": True, "cd4": True}, InvalidOutcome),
+    ],
+)
+def test_what_is_refused_of_what_is_known_writes_nothing(study, values, error) -> None:
+    pull = study.ask()
+    if values == {"event_free": None}:
+        other = study.ask()
+        with pytest.raises(InvalidOutcome, match="only once all other measures are known"):
+            study.tell_known(other, values)
+    study.tell_known(pull, {"cd4": 0.25})
+    events, before = len(list(study.events())), str(_state(study))
+    if values == {"event_free": None}:
+        assert study.tell_known(pull, values).kind == "tell"
+        return
+    with pytest.raises(error):
+        study.tell_known(pull, values)
+    assert (len(list(study.events())), str(_state(study))) == (events, before)
+
+
+def test_another_process_tells_the_rest(tmp_path) -> None:
+    place = f"sqlite:///{tmp_path}/trial.db"
+    with Study.create(PROBLEM, TakesTurns(PROBLEM), storage=place, name="trial", seed=1) as one:
+        pull = one.ask()
+        one.tell_known(pull, {"cd4": 0.25})
+        with Study.open(place, "trial", policies=[TakesTurns]) as other:
+            assert other.tell_known(pull.id, {"event_free": 1}).outcome == BOTH
+        assert one.tell_known(pull, {"event_free": 1}).outcome == BOTH
+        with pytest.raises(ConflictingOutcome, match="was told"):
+            one.tell_known(pull, {"event_free": 0})
+        _assert_replays(one)

@@ -1,22 +1,14 @@
-"""Questions on several measures: the ones that are measured, and ones as hard as can be."""
+"""Questions on several measures whose pulls, answers and complexities are known."""
 
 import math
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from fairtrial.subpopulations import (
-    OVERALL,
-    BernoulliEnvironment,
-    BlockBetting,
-    GaussianEnvironment,
-    Problem,
-    ReplayEnvironment,
-)
+from fairtrial.data import actg175 as patients
+from fairtrial.subpopulations import OVERALL, BlockBetting, Problem, ReplayEnvironment
 
-TINY = 1e-6
 DOSES = [(0.10, 0.04), (0.25, 0.08), (0.40, 0.12), (0.55, 0.18), (0.60, 0.42)]
 UNIT = {"effect": (0, 1), "harm": (0, 1)}
 
@@ -132,139 +124,33 @@ def web() -> Measured:
     return Measured(ReplayEnvironment(problem, rows), "1", 2758.4, 11606, 567, 9946)
 
 
+def actg175() -> Measured:
+    cells, events = patients(), patients("event_free")
+    strata, sizes = np.unique(cells["stratum"], return_counts=True)
+    problem = Problem(
+        ["zdv", "zdv_ddi", "zdv_ddc", "ddi"],
+        dict(zip(strata.tolist(), sizes.tolist(), strict=True)),
+        measures={"cd4": (-1, 1), "event_free": (0, 1)},
+        objective="cd4",
+        floors={"cd4": 0.0, "event_free": 0.6},
+    )
+    rows = {
+        "arm": cells["arm"],
+        "group": cells["stratum"],
+        "cd4": cells["reward"],
+        "event_free": events["reward"],
+    }
+    return Measured(ReplayEnvironment(problem, rows), "zdv_ddi", 208.0, 1246, 28, 1112)
+
+
 MEASURED: dict[str, Callable[[], Measured]] = {
     "dose1": dose1,
     "dose3": dose3,
     "web": web,
+    "actg175": actg175,
     "overall": overall,
     "none": none,
 }
-
-
-# ---------------------------------------------------------------------------- hard questions
-
-
-def coins(cells: list[Any], correlations: Any, groups: int = 1, **limits: Any) -> Any:
-    """Return coins with rates by arm, then group, of each measure."""
-    size = len(cells[0][0])
-    names = [f"m{i}" for i in range(size)]
-    problem = Problem(
-        len(cells) // groups if groups > 1 else len(cells),
-        groups,
-        measures=dict.fromkeys(names, (0, 1)),
-        objective="m0",
-        **limits,
-    )
-    means = np.array([rates for rates, *_ in cells]).reshape(*problem.shape, size)
-    if size == 2:
-        rho = np.array(correlations, dtype=float).reshape(problem.shape)
-        return BernoulliEnvironment(problem, means, correlation=rho)
-    return BernoulliEnvironment(problem, means)
-
-
-def _two(cells: list[tuple[float, float]], rho: list[float], groups: int, **limits: Any) -> Any:
-    return coins([(cell,) for cell in cells], rho, groups, **limits)
-
-
-def normal(rho: float, *, stated: bool) -> Any:
-    """The answer exactly on two floors, while a clearly feasible worse arm leads."""
-    covariance = [[1.0, rho], [rho, 1.0]]
-    noise: dict[str, Any] = (
-        {"noise_cov": covariance} if stated else {"noise_std": {"m0": 1.0, "m1": 1.0}}
-    )
-    problem = Problem(
-        2,
-        1,
-        measures=["m0", "m1"],
-        objective="m0",
-        floors={"m0": {"0": 0.0, "1": -1.0}, "m1": 0.0},
-        **noise,
-    )
-    means = [[[0.0, 0.0]], [[-0.3, 1.0]]]
-    return GaussianEnvironment(problem, means, cov=covariance)
-
-
-HARD: dict[str, Callable[[], Any]] = {
-    "answer exactly on two limits": (
-        lambda: _two(
-            [(0.3, 0.3)] * 2 + [(0.25, 0.1)] * 2,
-            [0.5, 0.5, 0.0, 0.0],
-            2,
-            floors={"m0": 0.3},
-            ceilings={"m1": 0.3},
-        )
-    ),
-    "better arm short by little": (
-        lambda: _two(
-            [(0.4, 0.1)] * 2 + [(0.6, 0.3 + TINY), (0.6, 0.1)],
-            [0.0, 0.0, 0.3, 0.0],
-            2,
-            ceilings={"m1": 0.3},
-        )
-    ),
-    "better arm keeps three by nothing": (
-        lambda: coins(
-            [((0.5, 0.2, 0.2, 0.2),), ((0.3, 0.05, 0.1, 0.1),)],
-            None,
-            ceilings={"m1": 0.2, "m2": 0.2, "m3": 0.2},
-        )
-    ),
-    "overall ceiling on its border": (
-        lambda: _two(
-            [(0.5, 0.5), (0.5, 0.1)] + [(0.4, 0.1)] * 2,
-            [0.5, 0.33, 0.0, 0.0],
-            2,
-            ceilings={("m1", OVERALL): 0.3},
-        )
-    ),
-    "none, each short by little": (
-        lambda: _two(
-            [(0.3 - TINY, 0.2), (0.5, 0.1), (0.5, 0.1), (0.5, 0.3 + TINY)],
-            [0.5, 0.0, 0.0, 0.2],
-            2,
-            floors={"m0": 0.3},
-            ceilings={"m1": 0.3},
-        )
-    ),
-    "three arms, two of them tie": (
-        lambda: _two([(0.4, 0.1), (0.4, 0.1), (0.4, 0.2)], [0.3] * 3, 1, ceilings={"m1": 0.3})
-    ),
-    "equal measures, answer on both floors": (
-        lambda: _two([(0.3, 0.3), (0.28, 0.28)], [1.0] * 2, 1, floors={"m0": 0.3, "m1": 0.3})
-    ),
-    "opposite measures, both floors": (
-        lambda: _two([(0.5, 0.5), (0.45, 0.55)], [-1.0] * 2, 1, floors={"m0": 0.5, "m1": 0.5})
-    ),
-    "all arms on their limits": (
-        lambda: _two(
-            [(0.3, 0.3), (0.3, 0.2), (0.3, 0.1)],
-            [0.5, 0.1, 0.0],
-            1,
-            floors={"m0": 0.3},
-            ceilings={"m1": 0.3},
-        )
-    ),
-    "normal, correlation 1, stated": (lambda: normal(1.0, stated=True)),
-    "normal, correlation -1, scales": (lambda: normal(-1.0, stated=False)),
-}
-
-
-def share_rejected(name: str, runs: int, *, delta: float = 0.1, pulls: int = 2_000) -> float:
-    """Return in which share of runs the right answer is ever ruled out."""
-    environment = HARD[name]()
-    problem = environment.problem
-    # Several arms may be right: the proof is about any one of them.
-    best = environment.truth.acceptable[0]
-    right = len(problem.arms) if best is None else problem.arms.index(best)
-
-    def is_rejected(seed: int) -> bool:
-        policy = BlockBetting(problem, delta=delta, seed=seed)
-        run = policy.compiled_run(environment, np.random.default_rng([seed, 1]), pulls)
-        assert run is not None
-        return bool(policy._rejected[right])
-
-    with ThreadPoolExecutor(2) as pool:
-        return float(np.mean(list(pool.map(is_rejected, range(runs)))))
 
 
 # ---------------------------------------------------------------------------- separate tests

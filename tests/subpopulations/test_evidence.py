@@ -224,7 +224,7 @@ def test_the_evidence_is_that_of_the_definition(kind: int, kappas, case: Case) -
 
 @pytest.mark.parametrize("kind", [MIXTURE, ITERATED_LOGARITHM])
 @given(case=cases())
-@settings(max_examples=120)
+@settings(max_examples=effort.runs(45, whole=120))
 def test_looking_no_further_than_needed_decides_the_same(kind: int, case: Case) -> None:
     whole = compiled(kind, case)
     hurried = compiled(kind, case, enough=case.level)
@@ -236,7 +236,7 @@ def test_looking_no_further_than_needed_decides_the_same(kind: int, case: Case) 
 
 @pytest.mark.parametrize("kind", [MIXTURE, ITERATED_LOGARITHM])
 @given(case=cases(most_pulls=100_000))
-@settings(max_examples=200)
+@settings(max_examples=effort.runs(80, whole=200))
 def test_no_proven_rule_stops_before_the_free_filter(kind: int, case: Case) -> None:
     assert compiled(kind, case) <= case.half_weakest + math.log(2.0) + 1e-9
 

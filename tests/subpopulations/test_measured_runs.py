@@ -17,14 +17,16 @@ from fairtrial.subpopulations import (
     complexity,
 )
 from tests import effort
-from tests.subpopulations.measured_instances import (
-    HARD,
-    MEASURED,
-    pulls_of_separate_tests,
-    share_rejected,
-)
+from tests.subpopulations.measured_instances import MEASURED, pulls_of_separate_tests
+from tests.subpopulations.measured_nulls import NULLS, shares_of
 
-RUNS = {"dose1": (60, 400), "dose3": (12, 400), "overall": (12, 400), "web": (8, 200)}
+RUNS = {
+    "dose1": (60, 400),
+    "dose3": (12, 400),
+    "overall": (12, 400),
+    "web": (8, 200),
+    "actg175": (12, 400),
+}
 """Short, and as many as the table has."""
 
 
@@ -51,47 +53,16 @@ def test_separate_tests_need_more_pulls():
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("name", list(HARD))
+@pytest.mark.parametrize("name", list(NULLS))
 def test_a_right_answer_is_seldom_ruled_out(name):
-    runs = effort.runs(40, whole=2_000)
-    pulls = 2_000 if effort.long else 600
-    assert share_rejected(name, runs, pulls=pulls) <= effort.tolerated(0.1, runs)
+    runs = effort.runs(30, whole=2_000)
+    shares = shares_of(name, runs, pulls=2_000 if effort.long else 400)
+    assert shares.wrong <= shares.rejected <= effort.tolerated(0.1, runs)
 
 
 class Sourced:
     def __init__(self, source):
         self.source = source
-
-
-@pytest.mark.statistical
-@pytest.mark.parametrize("hides_harm", [True, False])
-def test_an_answer_is_seldom_ruled_out_where_values_hide(hides_harm):
-    """Half of the harms of a better arm that breaks its ceiling by little are never reported; or a
-    quarter of the good values of an answer that is exactly on it."""
-    problem = Problem(
-        2, 1, measures={"effect": (0, 1), "harm": (0, 1)}, objective="effect",
-        ceilings={"harm": 0.3},
-    )  # fmt: skip
-    rates, hidden = (((0.4, 0.1), (0.6, 0.3 + 1e-6)), (1, 1.0, 0.5))
-    if not hides_harm:
-        rates, hidden = (((0.4, 0.3), (0.3, 0.1)), (0, 0.0, 0.25))
-    points = np.array([[0, 0], [0, 1], [1, 0], [1, 1.0]])
-    rows, chances = np.empty((2, 8, 2)), np.zeros((2, 8))
-    for arm, (p, r) in enumerate(rates):
-        rows[arm] = np.concatenate([points, np.where([[False, True]], np.nan, points)])
-        chances[arm, :4] = [(1 - p) * (1 - r), (1 - p) * r, p * (1 - r), p * r]
-        if arm == hidden[0]:
-            moved = np.where(points[:, 1] == hidden[1], hidden[2] * chances[arm, :4], 0.0)
-            chances[arm] = np.concatenate([chances[arm, :4] - moved, moved])
-    source, runs = Sourced(VectorSource.points(rows, chances)), effort.runs(60, whole=2_000)
-    rejected = missing = 0
-    for seed in range(runs):
-        policy = BlockBetting(problem, delta=0.1, seed=seed)
-        policy._measured.run(source, 0.0, np.random.default_rng([seed, 3]), 2_000)
-        rejected += policy._rejected[0]
-        missing += policy._measured.missing.sum()
-    assert missing > 0
-    assert rejected / runs <= effort.tolerated(0.1, runs)
 
 
 @pytest.mark.statistical

@@ -17,6 +17,7 @@ from fairtrial.errors import InvalidArgument, InvalidOutcome, NotSupported
 from fairtrial.subpopulations import OVERALL, Problem
 from fairtrial.subpopulations.limits import Limits, limit_rows, require_possible
 from fairtrial.testing import check_problem
+from tests import effort
 
 TRIAL = {
     "arms": ["zdv", "zdv_ddi"],
@@ -287,7 +288,7 @@ def test_a_limit_in_a_group_without_weight_is_no_part_of_an_overall_one() -> Non
 LIMITS = st.one_of(st.none(), st.integers(-4, 4).map(lambda number: number / 4))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=effort.runs(120, whole=300), deadline=None)
 @given(
     floors=st.lists(LIMITS, min_size=3, max_size=3),
     ceilings=st.lists(LIMITS, min_size=3, max_size=3),

@@ -21,6 +21,7 @@ from fairtrial.subpopulations._kernels.pitfalls import (
     pitfall_gradient,
     pitfall_value,
 )
+from tests import effort
 from tests.subpopulations.exact_pitfalls import (
     exact_best,
     exact_none,
@@ -324,7 +325,7 @@ def has_pitfall(means: np.ndarray, weights: np.ndarray, limits: np.ndarray) -> b
 
 
 @given(instances())
-@settings(max_examples=150)
+@settings(max_examples=effort.runs(60, whole=150))
 def test_the_weakest_pitfall_is_that_of_exact_arithmetic(case: tuple[np.ndarray, ...]) -> None:
     means, precisions, _, weights, limits, slacks = case
     if not has_pitfall(means, weights, limits):
@@ -340,7 +341,7 @@ def test_the_weakest_pitfall_is_that_of_exact_arithmetic(case: tuple[np.ndarray,
 
 
 @given(instances(), st.floats(1e-6, 1e6))
-@settings(max_examples=150)
+@settings(max_examples=effort.runs(60, whole=150))
 def test_f_is_homogeneous_monotone_and_concave(case: tuple[np.ndarray, ...], t: float) -> None:
     means, first, second, weights, limits, slacks = case
     if not has_pitfall(means, weights, limits):
@@ -356,7 +357,7 @@ def test_f_is_homogeneous_monotone_and_concave(case: tuple[np.ndarray, ...], t: 
 
 
 @given(instances())
-@settings(max_examples=150)
+@settings(max_examples=effort.runs(60, whole=150))
 def test_the_gradient_sums_to_f_and_cuts_off_nothing(case: tuple[np.ndarray, ...]) -> None:
     means, first, second, weights, limits, slacks = case
     if not has_pitfall(means, weights, limits):
@@ -396,7 +397,7 @@ def test_the_gradient_is_the_slope_of_the_value() -> None:
 
 
 @given(instances(), st.floats(1e-4, 1e4))
-@settings(max_examples=60)
+@settings(max_examples=effort.runs(20, whole=60))
 def test_f_does_not_depend_on_the_unit_of_the_rewards(
     case: tuple[np.ndarray, ...], unit: float
 ) -> None:

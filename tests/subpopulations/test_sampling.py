@@ -20,6 +20,7 @@ from fairtrial.subpopulations._kernels.allocations import (
 )
 from fairtrial.subpopulations._kernels.model import Model
 from fairtrial.subpopulations._kernels.pitfalls import NONE, empirical_best
+from tests import effort
 from tests.subpopulations.exact_pitfalls import exact_weakest, model_of
 
 FREE = -math.inf
@@ -31,7 +32,7 @@ seeds = st.integers(0, 2**32 - 1)
 
 
 @given(seeds, st.floats(1e-3, 1e3))
-@settings(max_examples=100)
+@settings(max_examples=effort.runs(40, whole=100))
 def test_projection_on_the_simplex_is_that_of_a_root_finder(seed: int, spread: float) -> None:
     generator = np.random.default_rng(seed)
     given_point = generator.normal(0.0, spread, (3, 4))
@@ -68,7 +69,7 @@ def test_a_point_of_the_simplex_is_its_own_projection() -> None:
 
 
 @given(seeds, st.floats(0.0, 0.999))
-@settings(max_examples=60)
+@settings(max_examples=effort.runs(20, whole=60))
 def test_raising_to_a_floor_is_a_nearest_point_in_the_largest_norm(seed: int, part: float) -> None:
     generator = np.random.default_rng(seed)
     shares = generator.dirichlet(np.full(6, 0.3)).reshape(2, 3)
@@ -102,7 +103,7 @@ def test_what_is_raised_is_taken_evenly_from_those_that_can_give() -> None:
 
 
 @given(seeds, st.integers(2, 7))
-@settings(max_examples=60)
+@settings(max_examples=effort.runs(20, whole=60))
 def test_gaussian_allocation_is_that_of_garivier_and_kaufmann(seed: int, arms: int) -> None:
     quality = np.random.default_rng(seed).normal(0.0, 1.0, arms)
     best = int(np.argmax(quality))

@@ -61,10 +61,6 @@ def complexity(environment: SteadyEnvironment, horizon: int) -> Complexity:
     horizon : int
         Rounds T.
 
-    Returns
-    -------
-    Complexity
-
     Raises
     ------
     InvalidArgument

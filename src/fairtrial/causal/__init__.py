@@ -23,7 +23,7 @@ from fairtrial.causal.errors import (
 from fairtrial.causal.estimates import ArmEstimate, Estimates
 from fairtrial.causal.estimation import estimate
 from fairtrial.causal.model import CausalModel, Density, ThinRow
-from fairtrial.causal.planning import Complexity, complexity
+from fairtrial.causal.planning import Budgets, Complexity, complexity, row_budgets
 from fairtrial.causal.policies import (
     ConstraintSuccessiveRejection,
     PlugIn,
@@ -45,6 +45,7 @@ __all__ = [
     "BlockBetting",
     "BoundTooTight",
     "BudgetInfeasible",
+    "Budgets",
     "CausalModel",
     "CausalTruth",
     "Complexity",
@@ -71,6 +72,7 @@ __all__ = [
     "divergences",
     "estimate",
     "read",
+    "row_budgets",
 ]
 
 # This imports compiled code.

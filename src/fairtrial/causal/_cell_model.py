@@ -156,6 +156,11 @@ class CellModel:
         return full.reshape(self.problem.n_arms, self.n_values, self.n_cells)
 
     @cached_property
+    def is_possible(self) -> NDArray[np.bool_]:
+        """Which cells can come, shape (K, values, cells)."""
+        return self.g > 0.0
+
+    @cached_property
     def log_g(self) -> Floats:
         """Logarithms of the weights, shape (cells, K, values)."""
         with np.errstate(divide="ignore"):
@@ -262,7 +267,7 @@ class CellModel:
             The first such row is named.
         """
         if self.is_tabulated:
-            possible = self.g[rows.arm, rows.value, rows.cells] > 0
+            possible = self.is_possible[rows.arm, rows.value, rows.cells]
         else:
             logs = self.log_weights(rows.cells)
             possible = logs[np.arange(len(rows.arm)), rows.arm, rows.value] > -np.inf

@@ -17,7 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairtrial.causal._cell_model import cell_model_of
-from fairtrial.causal._separation import ARM, are_separated, with_arm, without_needless
+from fairtrial.causal._separation import (
+    ARM,
+    ancestors_in,
+    are_separated,
+    with_arm,
+    without_needless,
+)
 
 if TYPE_CHECKING:
     from fairtrial.causal._ledger import Records
@@ -177,21 +183,10 @@ def implied_independences(
             continue
         if first in parents[second] or second in parents[first]:
             continue
-        above = _ancestors(parents, [first, second, *kept])
+        above = ancestors_in(parents, [first, second, *kept])
         given = [node for node in known if node in above and node not in (first, second)]
         if are_separated(parents, [first], [second], given):
             yield first, second, without_needless(parents, [first], [second], given, kept)
-
-
-def _ancestors(parents: dict[str, tuple[str, ...]], nodes: Sequence[str]) -> set[str]:
-    found: set[str] = set()
-    pending = list(nodes)
-    while pending:
-        node = pending.pop()
-        if node not in found:
-            found.add(node)
-            pending += parents[node]
-    return found
 
 
 def _independences(problem: Problem, table: _Table) -> Iterator[_Test]:

@@ -23,6 +23,7 @@ from fairtrial.causal._gaps import contrasts, mean_direction
 from fairtrial.causal._separation import ARM, are_separated, predictors, with_arm
 from fairtrial.causal._weighted import influenced_node
 from fairtrial.causal.errors import ModelError
+from fairtrial.core.wording import listed
 from fairtrial.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -334,10 +335,13 @@ def _require_listed(problem: Problem) -> None:
             "PlugIn takes others",
         )
     if problem.outcome_node in problem.carriers:
+        parents = problem.model.parents(problem.outcome_node)
+        direct = [repr(node) for node in problem.attributes if node in parents]
         raise ModelError(
             "problem",
-            f"must have an outcome that {problem.attributes[0]!r} changes through other nodes "
-            f"only, and it is a parent of {problem.outcome_node!r}; PlugIn takes that",
+            f"must have an outcome that {listed(direct)} changes through other nodes only, and the "
+            f"graph has it as a parent of {problem.outcome_node!r}. Record what it acts through as "
+            "a node between them. Or use PlugIn: a fixed budget, and no error probability",
         )
     if model.shares is None:
         raise ModelError(

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import math
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairtrial.causal._cell_model import cell_model_of
+from fairtrial.causal._row_source import RowSource
 from fairtrial.causal.errors import ModelError
 from fairtrial.causal.model import CausalModel, Density
 
@@ -104,6 +106,53 @@ class Sampler:
         codes: Integers = (uniforms[:, None] >= limits).sum(axis=1)
         return codes
 
+    def source(self) -> RowSource | None:
+        """Return what compiled code draws the same rows from; None if it cannot.
+
+        It needs tables of all nodes, cells that can be listed, and numbers for the outcome's
+        states.
+        """
+        problem, cell_model = self.problem, cell_model_of(self.problem)
+        numbers, arm_table = problem.outcome_numbers, self._arm_table
+        if arm_table is None or self.has_densities or numbers is None:
+            return None
+        if not cell_model.is_tabulated:
+            return None
+        place = {node: column for column, node in enumerate(self.nodes)}
+        tables = [
+            arm_table if node == problem.intervened else self._tables[node] for node in self.nodes
+        ]
+        parents = [[place[p] for p in self.network.parents(node)] for node in self.nodes]
+        sizes = [table.size for table in tables]
+        # The last axis has the borders of one table, those before it the parents' states.
+        steps = [_strides(table.shape)[:-1] for table in tables]
+        arms = {problem.intervened: steps[place[problem.intervened]][0]}
+        attributes = {node: column for column, node in enumerate(problem.attributes)}
+        values = [self.network.size(node) for node in problem.attributes]
+        return RowSource(
+            borders=np.concatenate([table.ravel() for table in tables]),
+            start=np.cumsum([0, *sizes[:-1]]),
+            width=np.array([table.shape[-1] for table in tables]),
+            arm_step=self._for_nodes(arms),
+            parents=_padded(parents, -1),
+            steps=_padded(
+                [own[len(own) - len(known) :] for own, known in zip(steps, parents, strict=True)], 0
+            ),
+            attribute=self._for_nodes(attributes, -1),
+            combinations=self.combinations,
+            value_step=self._for_nodes(
+                dict(zip(problem.attributes, _strides(values), strict=True))
+            ),
+            cell_step=self._for_nodes(
+                dict(zip(cell_model.nodes, _strides(cell_model.shape), strict=True))
+            ),
+            outcome=place[problem.outcome_node],
+            numbers=np.asarray(problem.scaled(numbers), dtype=np.float64),
+        )
+
+    def _for_nodes(self, given: Mapping[str, int], other: int = 0) -> Integers:
+        return np.array([given.get(node, other) for node in self.nodes], dtype=np.int64)
+
     def _from_density(
         self, density: Density, node: str, columns: Columns, n: int, generator: np.random.Generator
     ) -> NDArray[Any]:
@@ -134,3 +183,16 @@ def _cumulated(table: Floats) -> Floats:
     borders = np.cumsum(table, axis=-1)[..., :-1]
     left = np.cumsum(table[..., :0:-1], axis=-1)[..., ::-1]
     return np.where(left > 0.0, borders, 1.0)
+
+
+def _strides(shape: Sequence[int]) -> list[int]:
+    """Return how far apart the neighbours along every axis are in a flat array."""
+    return [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
+
+
+def _padded(rows: Sequence[Sequence[int]], other: int) -> Integers:
+    """Return rows of unequal length as one array."""
+    result = np.full((len(rows), max(map(len, rows))), other, dtype=np.int64)
+    for row, values in zip(result, rows, strict=True):
+        row[: len(values)] = values
+    return result

@@ -20,6 +20,24 @@ def with_arm(problem: Problem) -> dict[str, tuple[str, ...]]:
     return {**parents, problem.intervened: chosen, ARM: ()}
 
 
+def ancestors_in(parents: Mapping[str, Iterable[str]], nodes: Iterable[str]) -> set[str]:
+    """Return the nodes from which a directed path leads to one of `nodes`, themselves too.
+
+    Examples
+    --------
+    >>> sorted(ancestors_in({"a": (), "b": ("a",), "c": ("b",), "d": ("a",)}, ["c"]))
+    ['a', 'b', 'c']
+    """
+    found: set[str] = set()
+    pending = list(nodes)
+    while pending:
+        node = pending.pop()
+        if node not in found:
+            found.add(node)
+            pending += parents[node]
+    return found
+
+
 def are_separated(
     parents: Mapping[str, Sequence[str]],
     first: Iterable[str],
@@ -32,15 +50,10 @@ def are_separated(
     of all their ancestors, with parents of a common child joined and arrows made edges.
     """
     start, goal, cut = set(first), set(second), set(given)
-    neighbours: dict[str, set[str]] = {}
-    pending = [*start, *goal, *cut]
-    while pending:
-        node = pending.pop()
-        if node in neighbours:
-            continue
-        neighbours[node] = set()
-        pending += parents[node]
-    for node in list(neighbours):
+    neighbours: dict[str, set[str]] = {
+        node: set() for node in ancestors_in(parents, [*start, *goal, *cut])
+    }
+    for node in neighbours:
         family = (node, *parents[node])
         for one, other in combinations(family, 2):
             neighbours[one].add(other)

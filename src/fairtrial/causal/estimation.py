@@ -97,10 +97,6 @@ def estimate(
     seed : int, numpy.random.Generator or None
         Source of the bootstrap's randomness.
 
-    Returns
-    -------
-    Estimates
-
     Raises
     ------
     InvalidArgument

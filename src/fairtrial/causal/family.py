@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from fairtrial.causal._functionals import knowledge_of
 from fairtrial.causal.environments import NetworkEnvironment
-from fairtrial.causal.planning import complexity
+from fairtrial.causal.planning import complexity, row_budgets
 from fairtrial.causal.problem import Problem
 from fairtrial.core import Environment
 from fairtrial.core.family import Family
@@ -17,6 +20,8 @@ if TYPE_CHECKING:
     from fairtrial.causal.policies.block_betting import BlockBetting
 
 __all__ = ["FAMILY"]
+
+_ROUNDING = 1e-9
 
 
 def _environment(
@@ -32,10 +37,23 @@ def _certifying_budgets(
     environment: NetworkEnvironment, delta: float
 ) -> Mapping[str, int | None] | None:
     try:
-        budgets = complexity(environment, delta).certifying_budget
+        budgets = row_budgets(environment, delta).certifying_budget
     except (InvalidArgument, NotSupported):
         return None
     return dict(zip(environment.problem.arm_labels, budgets, strict=True))
+
+
+def _has_bound(environment: Environment) -> bool:
+    """Return whether the model has all tables that the bound needs, and outcomes are coins."""
+    if not isinstance(environment, NetworkEnvironment) or environment.problem.outcome_range is None:
+        return False
+    try:
+        knowledge_of(environment.problem, "cells")
+        mean, square = environment.cell_moments()
+    except (InvalidArgument, NotSupported):
+        return False
+    # Of others coins say too little: they spread most.
+    return bool(np.abs(mean - square).max() <= _ROUNDING)
 
 
 def _analysis(problem: Problem, actions: Sequence[int], delta: float) -> BlockBetting:
@@ -46,12 +64,22 @@ def _analysis(problem: Problem, actions: Sequence[int], delta: float) -> BlockBe
     return BlockBetting(problem, delta, assigned=list(actions))
 
 
+def _compile_kernels() -> None:
+    from fairtrial.causal.compiling import compile_kernels
+
+    compile_kernels()
+
+
 FAMILY = Family(
+    compile_kernels=_compile_kernels,
     environment=_environment,
     environment_keys={},
     path_arguments=("model",),
     row_arguments=("arms",),
     stand_ins={"fairness_bound": float},
+    complexity=complexity,
+    has_bound=_has_bound,
+    stds=None,
     certifying_budgets=_certifying_budgets,
     analysis=_analysis,
 )

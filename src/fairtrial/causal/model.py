@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairtrial.causal._pgmpy import read_pgmpy
+from fairtrial.causal._separation import ancestors_in
 from fairtrial.causal._states import positions_of
 from fairtrial.causal.bif import read_bif
 from fairtrial.causal.errors import ModelError
@@ -188,14 +189,7 @@ class CausalModel(Parametrized):
 
     def ancestors(self, nodes: Sequence[str]) -> frozenset[str]:
         """Return the nodes from which a directed path leads to one of `nodes`, themselves too."""
-        found: set[str] = set()
-        pending = list(nodes)
-        while pending:
-            node = pending.pop()
-            if node not in found:
-                found.add(node)
-                pending += self._parents[node]
-        return frozenset(found)
+        return frozenset(ancestors_in(self._parents, nodes))
 
     def descendants(self, node: str) -> frozenset[str]:
         """Return the nodes to which a directed path leads from `node`, itself too."""

@@ -1,31 +1,212 @@
-"""Planning: how many rows a question needs."""
+"""Planning: how hard a question is, and how many rows make verdicts certain."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairtrial.causal._cell_model import cell_model_of
+from fairtrial.causal._functionals import Functionals, knowledge_of
 from fairtrial.causal._gaps import contrasts
+from fairtrial.causal._information import Items, nearest
+from fairtrial.causal._mixtures import mixtures_of
 from fairtrial.causal.allocation import Wanted, solve
 from fairtrial.causal.environments import NetworkEnvironment
 from fairtrial.causal.policies import smallest_budget
+from fairtrial.causal.problem import Problem
+from fairtrial.confidence.complexity import Complexity
+from fairtrial.confidence.cutting_planes import CutsAt, best_shares
 from fairtrial.core.validation import check_instance, check_probability
 from fairtrial.errors import InvalidArgument
 
-__all__ = ["Complexity", "complexity"]
+__all__ = ["Budgets", "Complexity", "complexity", "row_budgets"]
 
 Floats = NDArray[np.float64]
 
 _MOST_ROWS = 10**12
 
 
+_TOLERANCE = 1e-3
+_MOST_SECONDS = 20.0
+_FLUID_STEPS = 200
+_ROUNDING = 1e-9
+_LEAST_PART = 1e-9
+_NEAR = 1.5
+
+_COINS = "outcomes that are one end of their range or the other"
+_NO_COINS = "; those of this model are also between them, so it is a yardstick and no bound"
+
+
+def complexity(environment: NetworkEnvironment) -> Complexity:
+    """Return the complexity T* of finding the best fair arm, and the best shares of the rows.
+
+    No rule that is wrong with probability at most delta can do with fewer than
+    ``T* kl(delta, 1 - delta)`` rows on average, whatever it knows of outcome means: those of other
+    arms are told by the same rows.
+
+    Parameters
+    ----------
+    environment : NetworkEnvironment
+        A guess of the environment, with tables only.
+
+    Returns
+    -------
+    Complexity
+        Its `allocation` is of the actions: by arm, and by mode.
+
+    Raises
+    ------
+    ModelError
+        If cells cannot be listed, the sensitive attribute is a parent of the outcome, or a table is
+        missing.
+    InvalidArgument
+        If the outcome has no range.
+
+    Notes
+    -----
+    For shares w of the actions a row tells, against every other answer, the least divergence of
+    coins with the assumed mean of each cell from coins with other means under which that answer
+    would be right. T* is the inverse of the largest such minimum. The distributions of all nodes
+    but the outcome count as known: who knows less needs more rows. Source: Garivier, Kaufmann
+    (2016), "Optimal best arm identification with fixed confidence", Theorem 1, with the cells of
+    docs/explanation/fair-interventions.md. Solved by cutting planes.
+
+    Examples
+    --------
+    >>> from fairtrial.causal import chain
+    >>> arms = {"a": [[0.5, 0.5], [0.4, 0.6]], "b": [[0.2, 0.8], [0.1, 0.9]]}
+    >>> problem, environment = chain(0.4, arms, [0.1, 0.9], fairness_bound=0.2)
+    >>> found = complexity(environment)
+    >>> found.answer, round(found.lower_bound(0.05))
+    ('b', 7)
+    """
+    problem = check_instance("environment", environment, NetworkEnvironment).problem
+    if problem.outcome_range is None:
+        raise InvalidArgument("environment", "must have an outcome range", environment)
+    known = Functionals(problem, _known_cells(problem))
+    means, are_coins = _place_means(environment, known)
+    assumes = _COINS if are_coins else _COINS + _NO_COINS
+    answer = environment.truth.best
+    reason = _why_undecidable(environment, known, means)
+    if reason:
+        return Complexity(math.inf, math.inf, math.inf, None, answer, reason, assumes)
+    items = _items(problem, known, answer)
+    mixtures = mixtures_of(problem)
+    if not len(items.rows):
+        even = (mixtures.mean(axis=0)).reshape(problem.n_arms, -1)
+        return Complexity(0.0, 0.0, 0.0, even, answer, "", assumes)
+    lower, upper, shares = _hardest(items, means, mixtures @ known.actions)
+    allocation = (shares.ravel() @ mixtures).reshape(problem.n_arms, -1)
+    allocation.setflags(write=False)
+    return Complexity(0.5 * (lower + upper), lower, upper, allocation, answer, "", assumes)
+
+
+def _known_cells(problem: Problem) -> Literal["cells"]:
+    knowledge_of(problem, "cells")
+    return "cells"
+
+
+def _place_means(environment: NetworkEnvironment, known: Functionals) -> tuple[Floats, bool]:
+    """Return the scaled outcome mean of every place, and whether outcomes are coins."""
+    first, second = (moment[: len(known.place_of)].ravel() for moment in environment.cell_moments())
+    place = known.place_of.ravel()
+    comes = place >= 0
+    means = np.zeros(known.n_places)
+    means[place[comes]] = first[comes]
+    are_coins = bool(np.abs(first[comes] - second[comes]).max(initial=0.0) <= _ROUNDING)
+    return np.clip(means, 0.0, 1.0), are_coins
+
+
+def _why_undecidable(environment: NetworkEnvironment, known: Functionals, means: Floats) -> str:
+    """Return why no number of rows suffices: a tie, or a gap on the bound; else nothing."""
+    problem, answer = environment.problem, environment.truth.best
+    quality = known.means @ means
+    excess = (known.gaps @ means).max(axis=1, initial=-math.inf) - problem.bound
+    labels = _labels(problem, known)
+    best = _index(labels, answer)
+    if (
+        best is not None
+        and (problem.bound - (known.gaps[best] @ means)[known.breakable[best]] <= _ROUNDING).any()
+    ):
+        return f"a gap of the best arm {answer!r} is exactly on the bound"
+    for k, own in enumerate(labels):
+        is_as_good = best is None or quality[best] - quality[k] <= _ROUNDING
+        if k == best or not is_as_good or excess[k] > _ROUNDING:
+            continue
+        if excess[k] < -_ROUNDING:
+            return f"the arms {answer!r} and {own[0]!r} tie for best"
+        return f"a gap of {own[0]!r} is exactly on the bound"
+    return ""
+
+
+def _labels(problem: Problem, known: Functionals) -> list[list[str]]:
+    """Return the labels of every distinct arm."""
+    return [[problem.arm_labels[k] for k in twins] for twins in known.twins]
+
+
+def _index(labels: list[list[str]], answer: str | None) -> int | None:
+    return next((k for k, own in enumerate(labels) if answer in own), None)
+
+
+def _items(problem: Problem, known: Functionals, answer: str | None) -> Items:
+    """Return what must be ruled out for the answer to be sure."""
+    arms, limits, cells = known.gaps.shape
+    best = _index(_labels(problem, known), answer)
+    rows, ends = [], []
+    for k in range(arms):
+        if k == best:
+            continue
+        behind = np.zeros(cells) if best is None else known.means[best] - known.means[k]
+        rows.append(np.concatenate([behind[np.newaxis], known.gaps[k]]))
+        # Without a best arm the first condition is empty.
+        ends.append(np.append(1.0 if best is None else 0.0, np.full(limits, problem.bound)))
+    if best is not None:
+        for gap in known.gaps[best][known.breakable[best]]:
+            rows.append(np.concatenate([-gap[np.newaxis], np.zeros((limits, cells))]))
+            ends.append(np.append(-problem.bound, np.ones(limits)))
+    shape = (len(rows), 1 + limits, cells)
+    return Items(np.reshape(rows, shape), np.reshape(ends, shape[:2]))
+
+
+def _hardest(items: Items, means: Floats, falls: Floats) -> tuple[float, float, Floats]:
+    """Return bounds on T*, and the shares of the mixtures, whose rows fall as `falls` says."""
+    multipliers = np.zeros(items.limits.shape)
+
+    def cuts_at(shares: Floats) -> tuple[float, Floats]:
+        values, divergences = nearest(items, means, shares.ravel() @ falls, multipliers)
+        # Cells in which no row falls tell nothing, however far their means are moved.
+        cuts = np.where(np.isfinite(divergences), divergences, 0.0) @ falls.T
+        near = values <= _NEAR * values.min()
+        return 2.0 * float(values.min()), 2.0 * cuts[near][:, :, np.newaxis]
+
+    start = _fluid_shares(cuts_at, len(falls))
+    return best_shares(
+        cuts_at, start, np.ones(1), _TOLERANCE, _LEAST_PART, max_seconds=_MOST_SECONDS
+    )
+
+
+def _fluid_shares(cuts_at: CutsAt, number: int) -> Floats:
+    """Return good shares: each step moves them to what tells most against the weakest item."""
+    shares = np.full((number, 1), 1.0 / number)
+    best, most = shares, 0.0
+    for step in range(_FLUID_STEPS):
+        information, cuts = cuts_at(shares)
+        if information > most:
+            best, most = shares, information
+        weakest = cuts[np.argmin((cuts * shares).sum(axis=(1, 2)))]
+        speed = 1.0 / (8.0 + step)
+        shares = shares * ((1.0 - speed) + speed * weakest / (shares * weakest).sum())
+        shares = shares / shares.sum()
+    return best
+
+
 @dataclass(frozen=True)
-class Complexity:
-    """How hard a question is.
+class Budgets:
+    """With how many rows verdicts are found, and are certain.
 
     Parameters
     ----------
@@ -46,7 +227,7 @@ class Complexity:
     >>> from fairtrial.causal import chain
     >>> arms = {"on the bound": [[0.75, 0.25], [0.25, 0.75]], "blind": [[0.5, 0.5]] * 2}
     >>> problem, environment = chain(0.4, arms, [0.0, 1.0], fairness_bound=0.5)
-    >>> complexity(environment).certifying_budget
+    >>> row_budgets(environment).certifying_budget
     (None, 1)
     """
 
@@ -57,8 +238,8 @@ class Complexity:
     allocation: Floats
 
 
-def complexity(environment: NetworkEnvironment, delta: float = 0.05) -> Complexity:
-    """Return how many rows a question needs, in an environment whose truth is known.
+def row_budgets(environment: NetworkEnvironment, delta: float = 0.05) -> Budgets:
+    """Return with how many rows verdicts are certain, in an environment whose truth is known.
 
     Parameters
     ----------
@@ -66,10 +247,6 @@ def complexity(environment: NetworkEnvironment, delta: float = 0.05) -> Complexi
         A guess of the environment, with tables only.
     delta : float
         Level 1 - delta of the certificates.
-
-    Returns
-    -------
-    Complexity
 
     Raises
     ------
@@ -91,7 +268,7 @@ def complexity(environment: NetworkEnvironment, delta: float = 0.05) -> Complexi
     >>> from fairtrial.causal import chain
     >>> arms = {"a": [[0.5, 0.5], [0.4, 0.6]], "b": [[0.2, 0.8], [0.1, 0.9]]}
     >>> problem, environment = chain(0.4, arms, [0.1, 0.9], fairness_bound=0.2)
-    >>> plan = complexity(environment)
+    >>> plan = row_budgets(environment)
     >>> plan.least_budget, plan.certifying_budget
     (10, (84, 84))
     """
@@ -112,7 +289,7 @@ def complexity(environment: NetworkEnvironment, delta: float = 0.05) -> Complexi
         _certifying(variance[:, k], span[:, k], margin[:, k], math.log(3.0 / together))
         for k in range(problem.n_arms)
     )
-    return Complexity(smallest_budget(problem.bound), best.value, budgets, delta, best.shares)
+    return Budgets(smallest_budget(problem.bound), best.value, budgets, delta, best.shares)
 
 
 def _certifying(variance: Floats, span: Floats, margin: Floats, logarithm: float) -> int | None:

@@ -13,6 +13,7 @@ import click
 
 from fairtrial import __version__
 from fairtrial.cli.commands.analyse import analyse
+from fairtrial.cli.commands.compile import compile_families
 from fairtrial.cli.commands.demo import demo
 from fairtrial.cli.commands.plan import plan
 from fairtrial.cli.commands.run import run
@@ -101,7 +102,18 @@ def app() -> None:
     """Sequential experiments that find the best option: with a guarantee, few samples, fairness."""
 
 
-for _command in (run, plan, simulate, analyse, study, serve, token, worker, demo):
+for _command in (
+    run,
+    plan,
+    simulate,
+    analyse,
+    study,
+    serve,
+    token,
+    worker,
+    compile_families,
+    demo,
+):
     app.add_command(_command)
 
 

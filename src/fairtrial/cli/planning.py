@@ -198,9 +198,11 @@ def make_plan(configuration: Configuration, delta: float | None = None) -> Plan:
     environment = configuration.planned
     given = configuration.plan.delta if delta is None else delta
     delta = _delta(configuration) if delta is None else delta
-    complexity = complexity_in(environment)
-    certifying = family_of(configuration.problem.family).certifying_budgets(environment, delta)
-    own = "delta" in configuration.policy.get_params()
+    family, own = family_of(configuration.problem.family), _has_delta(configuration.policy)
+    complexity = complexity_for(configuration.policy, environment)
+    certifying = None
+    if complexity is None and family.certifying_budgets is not None:
+        certifying = family.certifying_budgets(environment, delta)
     has_delta = own or complexity is not None or certifying is not None
     if given is not None and not has_delta:
         name = type(configuration.policy).__name__
@@ -215,7 +217,9 @@ def make_plan(configuration: Configuration, delta: float | None = None) -> Plan:
         complexity,
         certifying,
         simulation,
-        None if complexity is None else range_warning(environment, complexity.allocation),
+        None
+        if complexity is None or family.stds is None
+        else range_warning(environment, complexity.allocation),
         configuration.about,
     )
 
@@ -334,7 +338,7 @@ def simulate_configuration(
         delta = _delta(configuration)
     environment, plan, policy = configuration.planned, configuration.plan, configuration.policy
     if complexity is None:
-        complexity = complexity_in(environment)
+        complexity = complexity_for(policy, environment)
     bound = _finite_bound(complexity, delta)
     horizon = plan.longest
     if horizon is None and (reason := _reason_for_a_cap(configuration, complexity)):
@@ -373,16 +377,29 @@ def _first_pulls(environment: Environment, policy: Policy) -> int:
 
 def _noise_reckoned_with(environment: Any) -> float:
     """Return how many times the environment's variance the problem's is, if it is more."""
-    if environment.problem.estimates_noise:
+    stds_of = family_of(environment.problem.family).stds
+    if stds_of is None or environment.problem.estimates_noise:
         return 1.0
-    stds = np.maximum(family_of(environment.problem.family).stds(environment), _SMALLEST_SPREAD)
+    stds = np.maximum(stds_of(environment), _SMALLEST_SPREAD)
     return max(1.0, float(np.max(environment.problem.scale) ** 2 / np.mean(stds**2)))
+
+
+def complexity_for(policy: Policy, environment: Environment) -> Complexity | None:
+    """Return the complexity that a policy's pulls are held against; None where there is none."""
+    family = family_of(environment.problem.family)
+    if family.certifying_budgets is not None and not _has_delta(policy):
+        return None
+    return complexity_in(environment)
+
+
+def _has_delta(policy: Policy) -> bool:
+    return "delta" in policy.get_params()
 
 
 def complexity_in(environment: Environment) -> Complexity | None:
     """Return the complexity of finding the answer in an environment; None in a family without."""
     family = family_of(environment.problem.family)
-    if family.complexity is None or not family.has_bound(environment.problem):
+    if family.complexity is None or not family.has_bound(environment):
         return None
     say("Looking for the bound that no rule beats ...", err=True)
     return family.complexity(environment)

@@ -16,7 +16,7 @@ from typing import IO, TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from fairtrial.cli.shell import filled, referring, variable
-from fairtrial.cli.streams import Readings, Trouble, quoted
+from fairtrial.cli.streams import Lines, MeasureLines, Readings, Trouble, quoted
 from fairtrial.core import Environment, Problem, Pull
 from fairtrial.core.problem import Outcome
 from fairtrial.errors import FairtrialError, InvalidOutcome, SourceError
@@ -86,6 +86,9 @@ class CommandFailed(FairtrialError):
     The caller names the pull.
     """
 
+    has_reported = False
+    """Whether measures of the pull were reported before."""
+
 
 class CommandTimedOut(CommandFailed, TimeoutError):
     """A command took too long, perhaps because of its result."""
@@ -97,6 +100,10 @@ class CommandRewards:
     The line is a number, or a JSON object where the problem wants a row of named fields.
     Where the problem's pulls can be seen coming, the lines before are readings: each a number,
     or a JSON object with ``value`` and any of ``stage``, ``elapsed``, ``std``.
+
+    Where a pull has several measures, every line that is a JSON object has some of them, which are
+    reported at once; ``null`` is a value that never will be known. Other lines are ignored. Of a
+    measure that was not printed the value may be told later, by hand.
 
     Parameters
     ----------
@@ -111,7 +118,7 @@ class CommandRewards:
     retries : int
         How often a command that failed is started again. Where results come late, which pull
         fails may depend on its result: there it fails permanently, and that many failures in a row
-        are put up with.
+        are put up with. So does a pull of which measures were reported before.
     folder : Path
         Where the command runs.
     interrupted : callable
@@ -153,15 +160,16 @@ class CommandRewards:
         CommandFailed
             If it fails, and its pull with it.
         """
-        if self.problem.comes_late:
-            return self.measure(pull, report)
-        for _ in range(self.retries):
-            with suppress(CommandFailed):
+        left = self.retries
+        while True:
+            try:
                 return self.measure(pull, report)
-        try:
-            return self.measure(pull, report)
-        except CommandFailed as error:
-            raise SourceError(f"{_named(pull)}: {error}") from None
+            except CommandFailed as error:
+                if self.problem.comes_late or error.has_reported:
+                    raise
+                if not left:
+                    raise SourceError(f"{_named(pull)}: {error}") from None
+                left -= 1
 
     def measure(self, pull: Pull, report: Report | None) -> Outcome:
         """Run the command of a pull once, and return its reward.
@@ -178,25 +186,40 @@ class CommandRewards:
         command = filled(self.command, _values(pull))
         # Files, not pipes: a child left in the background must not keep us waiting.
         with _temporary() as output, _temporary() as errors:
-            readings = Readings(output, report) if report and self.problem.has_readings else None
+            lines = self._followed(output, report)
             try:
-                self._run(pull, (output, errors), report, readings)
-                if readings is not None:
-                    return self._checked(*readings.outcome())
-                return self._parse(_last_lines(output))
+                self._run(pull, (output, errors), report, lines)
+                return self._outcome(lines, output)
             except Trouble as trouble:
                 about = _report(command, str(trouble), _last_lines(errors))
                 if isinstance(trouble, _NotStarted):
                     raise SourceError(f"{_named(pull)}: {about}") from None
                 failed = CommandTimedOut if isinstance(trouble, _TooLong) else CommandFailed
-                raise failed(about) from None
+                error = failed(about)
+                error.has_reported = lines is not None and lines.has_reported
+                raise error from None
+
+    def _followed(self, output: IO[bytes], report: Report | None) -> Lines | None:
+        """Return what reads the lines while they are printed, where each of them counts."""
+        if self.problem.measured is not None:
+            return MeasureLines(output, self.problem.measured, report)
+        if report is not None and self.problem.has_readings:
+            return Readings(output, report)
+        return None
+
+    def _outcome(self, lines: Lines | None, output: IO[bytes]) -> Outcome:
+        if isinstance(lines, MeasureLines):
+            return lines.outcome()
+        if isinstance(lines, Readings):
+            return self._checked(*lines.outcome())
+        return self._parse(_last_lines(output))
 
     def _run(
         self,
         pull: Pull,
         streams: tuple[IO[bytes], IO[bytes]],
         report: Report | None,
-        readings: Readings | None,
+        lines: Lines | None,
     ) -> None:
         """Run the command to its end, which must be a good one."""
         values = _values(pull)
@@ -217,12 +240,12 @@ class CommandRewards:
             # A label may hold what no variable can: a NUL, or half of a surrogate pair.
             raise _NotStarted(f"could not be started: {error}") from error
         try:
-            code = self._wait(process, streams, report, readings)
+            code = self._wait(process, streams, report, lines)
         except BaseException:
             _end_group(process)
             raise
-        if readings is not None:
-            readings.end()
+        if lines is not None:
+            lines.end()
         if code < 0:
             raise Trouble(f"was ended by signal {-code} ({signal.strsignal(-code)})")
         if code > 0:
@@ -233,7 +256,7 @@ class CommandRewards:
         process: subprocess.Popen[Any],
         streams: tuple[IO[bytes], IO[bytes]],
         report: Report | None,
-        readings: Readings | None,
+        lines: Lines | None,
     ) -> int:
         deadline = time.monotonic() + self.timeout
         while not self.interrupted():
@@ -244,8 +267,8 @@ class CommandRewards:
                 return process.wait(min(left, _POLL_SECONDS))
             if any(os.fstat(stream.fileno()).st_size > _MOST_BYTES for stream in streams):
                 raise Trouble(f"printed more than {_MOST_BYTES >> 20} MiB and was stopped")
-            if readings is not None:
-                readings.follow()
+            if lines is not None:
+                lines.follow()
             if report is not None and report.should_stop():
                 raise StopPull(f"{report.pull!r} no longer matters")
         raise KeyboardInterrupt

@@ -28,6 +28,13 @@ from fairtrial.presentation.cuts import cut_of, cut_of_arms, shown_alternatives
 from fairtrial.presentation.effects import OVERALL, Differences, differences, limited
 from fairtrial.presentation.guardrails import EVIDENCE, TITLE, Guardrail, guardrails
 from fairtrial.presentation.limits import as_estimate, limits_of, standing
+from fairtrial.presentation.missing_values import (
+    MISSING,
+    MissingValues,
+    counting_of_missing,
+    missing_values,
+    summary_of_missing,
+)
 from fairtrial.presentation.shares import (
     BEHIND,
     carried_note,
@@ -77,6 +84,9 @@ def _tables(progress: Progress, minimize: bool) -> Iterator[tuple[Table, str]]:
         yield _limits_against(held, named(progress.recommendation)), ""
     if rails := guardrails(progress, minimize):
         yield _guardrails(rails), EVIDENCE if any(one.log_wealth for one in rails) else ""
+    if lacking := missing_values(progress):
+        note = f"{summary_of_missing(progress)}\n{counting_of_missing(progress)}"
+        yield _missing(lacking), note
     if bounded := bounded_values(progress, minimize):
         yield _bounds(bounded), explanation_of_bounds(bounded)
     if any(one.rejected or one.log_wealth is not None for one in alternatives(progress)):
@@ -141,6 +151,25 @@ def _guardrails(rails: Sequence[Guardrail]) -> Table:
             "-" if one.log_wealth is None else strength(one.log_wealth),
             one.standing.value,
         )
+    return table
+
+
+def _missing(lacking: Sequence[MissingValues]) -> Table:
+    """Return how many values of measures never will be known."""
+    hidden = len(lacking) - _MOST_LIMITS
+    table = Table(
+        title=MISSING,
+        title_justify="left",
+        caption=f"{hidden:,} more are not shown." if hidden > 0 else None,
+        caption_justify="left",
+    )
+    for name in ("arm", "group", "measure"):
+        table.add_column(name)
+    for name in ("known", "missing", "share missing"):
+        table.add_column(name, justify="right")
+    for one in lacking[:_MOST_LIMITS]:
+        numbers = f"{one.known:,}", f"{one.missing:,}", percent(one.share, 1)
+        table.add_row(one.arm, one.group, one.measure, *numbers)
     return table
 
 

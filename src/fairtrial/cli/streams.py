@@ -8,13 +8,14 @@ import sys
 from contextlib import suppress
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
+from fairtrial.core.measures import Measures
 from fairtrial.errors import FairtrialError
 from fairtrial.study.reporting import StopPull
 
 if TYPE_CHECKING:
     from fairtrial.study.reporting import Report
 
-__all__ = ["ReadingLine", "Readings", "Trouble", "parse_reading", "quoted"]
+__all__ = ["Lines", "MeasureLines", "ReadingLine", "Readings", "Trouble", "parse_reading", "quoted"]
 
 _BLOCK = 65_536
 _SHOWN = 100
@@ -87,27 +88,26 @@ def _is_number(value: object) -> bool:
     return isinstance(value, float)
 
 
-class Readings:
-    """Follows the file that a command writes, and reports each line but the last.
-
-    Which line is the last is known when the next one comes, or when the command has ended; a
-    line that says that more will come is reported at once.
+class Lines:
+    """Follows the file that a command writes, line by line.
 
     Parameters
     ----------
     stream : file
         What the command writes to.
-    report : Report
-        Takes the readings.
+
+    Attributes
+    ----------
+    has_reported : bool
+        Whether something of the pull is in the study's log.
     """
 
-    def __init__(self, stream: IO[bytes], report: Report) -> None:
+    def __init__(self, stream: IO[bytes]) -> None:
         self._file = stream.fileno()
-        self._report = report
         self._position = 0
         self._rest = b""
-        self._last: ReadingLine | None = None
         self._has_ended = False
+        self.has_reported = False
 
     def follow(self) -> None:
         """Report what has come since.
@@ -117,7 +117,7 @@ class Readings:
         StopPull
             If the pull no longer matters.
         Trouble
-            If a line is no reading, or one that is refused.
+            If a line is not acceptable, or what it says is refused.
         """
         # By its place: to seek would move the place where the command writes.
         while block := os.pread(self._file, _BLOCK, self._position):
@@ -141,6 +141,46 @@ class Readings:
         self._take(self._rest)
         self._rest = b""
 
+    def _take(self, line: bytes) -> None:
+        text = line.decode(errors="replace").strip()
+        if text:
+            self._read(text)
+
+    def _read(self, text: str) -> None:
+        """Take a line."""
+        raise NotImplementedError
+
+    def _tell(self, report: Report, text: str, value: Any, **details: Any) -> None:
+        try:
+            report(value, **details)
+        except StopPull:
+            if not self._has_ended:
+                raise
+        except FairtrialError as error:
+            raise Trouble(f"printed {quoted(text)}: {error}") from None
+        else:
+            self.has_reported = True
+
+
+class Readings(Lines):
+    """Reports each line but the last, which is the outcome.
+
+    Which line is the last is known when the next one comes, or when the command has ended; a
+    line that says that more will come is reported at once.
+
+    Parameters
+    ----------
+    stream : file
+        What the command writes to.
+    report : Report
+        Takes the readings.
+    """
+
+    def __init__(self, stream: IO[bytes], report: Report) -> None:
+        super().__init__(stream)
+        self._report = report
+        self._last: ReadingLine | None = None
+
     def outcome(self) -> tuple[float, str]:
         """Return the last line's value, and how it was printed, after the end.
 
@@ -153,23 +193,73 @@ class Readings:
             raise Trouble("printed no last line that is the outcome")
         return self._last.value, quoted(self._last.text)
 
-    def _take(self, line: bytes) -> None:
-        text = line.decode(errors="replace").strip()
-        if not text:
-            return
+    def _read(self, text: str) -> None:
         reading = parse_reading(text)
         if self._last is not None:
-            self._tell(self._last)
+            self._pass_on(self._last)
         self._last = reading
         if reading.more:
-            self._tell(reading)
+            self._pass_on(reading)
             self._last = None
 
-    def _tell(self, reading: ReadingLine) -> None:
+    def _pass_on(self, reading: ReadingLine) -> None:
+        self._tell(self._report, reading.text, reading.value, **reading.details)
+
+
+class MeasureLines(Lines):
+    """Takes the values of measures, each line a JSON object with some of them.
+
+    Values are reported while the command runs, so that plans can use them before the others are
+    known. Lines that are no objects are the command's own affair.
+
+    Parameters
+    ----------
+    stream : file
+        What the command writes to.
+    measured : Measures
+        What is measured.
+    report : Report, optional
+        Takes the values; without it they are kept for `outcome`.
+    """
+
+    def __init__(self, stream: IO[bytes], measured: Measures, report: Report | None) -> None:
+        super().__init__(stream)
+        self._measured = measured
+        self._report = report
+        self._known: dict[str, float | None] = {}
+        self._reported: set[str] = set()
+
+    def outcome(self) -> dict[str, float | None]:
+        """Return what was printed, but what is reported already, after the end.
+
+        Raises
+        ------
+        Trouble
+            If no measure was printed.
+        """
+        if not self._known:
+            names = ", ".join(self._measured.names)
+            raise Trouble(
+                f"printed no line with a measure: each is a JSON object with some of {names}"
+            )
+        return {name: value for name, value in self._known.items() if name not in self._reported}
+
+    def _read(self, text: str) -> None:
+        if not text.startswith("{"):
+            return
         try:
-            self._report(reading.value, **reading.details)
-        except StopPull:
-            if not self._has_ended:
-                raise
-        except FairtrialError as error:
-            raise Trouble(f"printed {quoted(reading.text)}: {error}") from None
+            values = self._measured.named(json.loads(text))
+        except (ValueError, RecursionError, FairtrialError) as error:
+            about = error if isinstance(error, FairtrialError) else "which is not a JSON object"
+            raise Trouble(f"printed {quoted(text)}: {about}") from None
+        for name, value in values.items():
+            if self._known.setdefault(name, value) != value:
+                raise Trouble(f"printed {quoted(text)}, and another value of {name} before")
+        new = {
+            name: value
+            for name, value in values.items()
+            if value is not None and name not in self._reported
+        }
+        if new and self._report is not None and not self._has_ended:
+            self._tell(self._report, text, new)
+            self._reported.update(new)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from fairtrial.client.documents import (
@@ -25,10 +24,10 @@ from fairtrial.core.validation import check_integer
 from fairtrial.errors import AccessRefused, InvalidArgument, StorageUnreachable, UnknownPull
 from fairtrial.study import Event, StudyPull, Verification
 from fairtrial.study.arguments import as_hashes, as_path
+from fairtrial.study.base import BaseStudy
 from fairtrial.study.export import ENDINGS, history
 from fairtrial.study.head_notes import HeadNotes
 from fairtrial.study.log import seal
-from fairtrial.study.pull_tables import write_pulls
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,7 +50,7 @@ def study_path(name: str) -> str:
     return f"/v1/studies/{quote(name, safe='')}"
 
 
-class RemoteViewing(ABC):
+class RemoteViewing(BaseStudy):
     """The part of a remote study that writes nothing.
 
     Parameters
@@ -69,18 +68,8 @@ class RemoteViewing(ABC):
         self._path = study_path(self.name)
         self._made_from = document
 
-    @abstractmethod
-    def report(self, pull: Pull | str, value: float | Mapping[str, float], **details: Any) -> Event:
-        """Give a partial reading of a pull."""
-
-    def close(self) -> None:  # noqa: B027 - whatever is open belongs to the connection
+    def close(self) -> None:
         """Do nothing: the connection stays open for other studies."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(name={self.name!r}, storage={self.storage!r})"
@@ -200,12 +189,6 @@ class RemoteViewing(ABC):
     def should_stop(self, pull: Pull | str) -> bool:
         """Return whether a pull's outcome no longer matters to the policy, or was given up."""
         return bool(self._transport.get(self._pull_path(pull))["should_stop"])
-
-    def write_pulls(self, pulls: Sequence[StudyPull], path: str | os.PathLike[str]) -> Path:
-        """Write pulls as a table with blank columns for their results, as `Study.write_pulls`."""
-        target = as_path(path)
-        write_pulls(self.problem, pulls, target)
-        return target
 
     def _bound(self, document: Mapping[str, Any]) -> StudyPull:
         action = document["action"]

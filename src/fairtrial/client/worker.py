@@ -15,7 +15,12 @@ from typing import Any, Literal, TypeVar
 from fairtrial.client.remote_study import MOST_AT_ONCE, RemoteStudy
 from fairtrial.core import Pull
 from fairtrial.core.problem import Outcome
-from fairtrial.core.validation import check_instance, check_integer, check_number
+from fairtrial.core.validation import (
+    check_instance,
+    check_integer,
+    check_number,
+    check_optional_integer,
+)
 from fairtrial.errors import (
     AlreadyTold,
     ConflictingOutcome,
@@ -29,8 +34,8 @@ from fairtrial.errors import (
     UnknownPull,
 )
 from fairtrial.study import Report, StudyPull
-from fairtrial.study.arguments import check_lease
-from fairtrial.study.reporting import Ended, carry_out
+from fairtrial.study.arguments import LONGEST_LEASE, check_lease
+from fairtrial.study.reporting import Ended, carry_out, known_measures
 
 __all__ = ["Ending", "work"]
 
@@ -80,6 +85,7 @@ def work(
         ``function(arm, report)`` returns the outcome; a group and whatever else the problem's
         pulls are labelled by come as keywords, as with `run_study`. ``report(value, stage=,
         elapsed=, std=)`` records a reading, and raises `StopPull` when the pull no longer matters.
+        Of several measures it may report and return some only, as with `run_study`.
     parallel : int
         Most pulls in flight at once.
     lease : float
@@ -126,7 +132,7 @@ def work(
         function,
         min(check_integer("parallel", parallel, low=1), MOST_AT_ONCE),
         check_lease(lease),
-        None if pulls is None else check_integer("pulls", pulls, low=1),
+        check_optional_integer("pulls", pulls, low=1),
         check_number("grace", grace, low=0.0),
         check_integer("max_failures", max_failures, low=0),
         interrupted,
@@ -151,7 +157,7 @@ class _Work:
             self._read(message["value"], message["details"])
         return self.is_wanted
 
-    def _read(self, value: float, details: Mapping[str, Any]) -> None:
+    def _read(self, value: Any, details: Mapping[str, Any]) -> None:
         try:
             self.study.report(self.pull, value, **details)
         except ConflictingOutcome:
@@ -342,7 +348,7 @@ class _Worker:
 
     def _tell(self, begun: _Work, outcome: Any) -> None:
         try:
-            self._patiently(lambda: self._study.tell(begun.pull, outcome))
+            self._patiently(lambda: self._take(begun, outcome))
         except (InvalidOutcome, ConflictingOutcome) as error:
             self._fail(begun, "error", str(error))
         except StorageError as error:
@@ -351,6 +357,18 @@ class _Worker:
         else:
             self._failures = 0
             self._watch(f"{_named(begun.pull)}: {outcome!r}")
+
+    def _take(self, begun: _Work, outcome: Any) -> None:
+        """Tell an outcome; of several measures those that are known, the rest may come later."""
+        if not self._study.problem.measures:
+            self._study.tell(begun.pull, outcome)
+            return
+        known = known_measures(outcome, has_readings=begun.has_readings)
+        event = self._study.tell_known(begun.pull, known)
+        if event is None or event.kind == "report":
+            # Somebody else will tell the rest: it must not be handed out again meanwhile.
+            with suppress(AlreadyTold):
+                self._study.extend(begun.pull, LONGEST_LEASE)
 
     def _fail(self, begun: _Work, reason: str, about: str, trace: str = "") -> None:
         self._give_up(begun, self._study.fail, reason)

@@ -79,7 +79,7 @@ def log_evidence_of_drift(results: ArrayLike, cell: int = 0) -> float:
     return float(largest_log_wealth(levels.astype(np.int64), len(values), cell))
 
 
-def find_drift(cells: Sequence[ArrayLike], *, independent: bool = True) -> Drift:
+def find_drift(cells: Sequence[ArrayLike], *, independent: bool = True, tests: int = 1) -> Drift:
     """Ask whether results of some cells come from another distribution later on.
 
     Parameters
@@ -89,6 +89,9 @@ def find_drift(cells: Sequence[ArrayLike], *, independent: bool = True) -> Drift
         were issued. A cell without results counts as one.
     independent : bool
         Whether the results of different cells are independent.
+    tests : int
+        How many such tests are made: one for each measure of the same pulls, which may depend on
+        each other in any way. P-values are multiplied by their number.
 
     Notes
     -----
@@ -104,9 +107,9 @@ def find_drift(cells: Sequence[ArrayLike], *, independent: bool = True) -> Drift
     (True, (0,))
     """
     evidence = np.array([log_evidence_of_drift(cell, index) for index, cell in enumerate(cells)])
-    alone = np.minimum(1.0, 2.0 * len(evidence) * np.exp(-evidence))
+    alone = np.minimum(1.0, 2.0 * tests * len(evidence) * np.exp(-evidence))
     # Twice the sum has a chi-squared distribution with 2 degrees of freedom for each cell, at most.
-    together = min(1.0, 2.0 * float(gammaincc(len(evidence), evidence.sum())))
+    together = min(1.0, 2.0 * tests * float(gammaincc(len(evidence), evidence.sum())))
     smallest = float(alone.min())
     cells = np.flatnonzero(alone <= FALSE_ALARM).tolist()
     return Drift(min(smallest, together) if independent else smallest, tuple(cells))

@@ -67,17 +67,19 @@ def log_evidence_of_unequal_losses(came: ArrayLike, lost: ArrayLike) -> float:
     return float(predicted.sum() - best.sum())
 
 
-def losses_differ(came: ArrayLike, lost: ArrayLike) -> bool:
+def losses_differ(came: ArrayLike, lost: ArrayLike, tests: int = 1) -> bool:
     """Return whether the evidence is as large as it ever gets with probability 1 in 1,000 at most.
 
     Parameters
     ----------
     came, lost : array-like of shape (arms, groups)
         Pulls of each cell that brought a result, and that were lost.
+    tests : int
+        How many such tests are made: they share the 1 in 1,000.
 
     Examples
     --------
     >>> losses_differ([[10], [10]], [[1], [0]])
     False
     """
-    return log_evidence_of_unequal_losses(came, lost) >= -math.log(FALSE_ALARM)
+    return log_evidence_of_unequal_losses(came, lost) >= math.log(tests / FALSE_ALARM)

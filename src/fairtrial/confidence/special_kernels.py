@@ -5,7 +5,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from fairtrial.confidence import thresholds
+import fairtrial.confidence.penalties as plain
 from fairtrial.core.compilation import kernel
 
 _SQRT_HALF = math.sqrt(0.5)
@@ -13,9 +13,9 @@ _HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 _SERIES_BELOW = -20.0
 _SERIES_TERMS = 9
 
-stylised_threshold = kernel(thresholds.stylised_threshold)
-mixture_penalty = kernel(thresholds.mixture_penalty)
-iterated_logarithm_penalty = kernel(thresholds.iterated_logarithm_penalty)
+stylised_threshold = kernel(plain.stylised_threshold)
+mixture_penalty = kernel(plain.mixture_penalty)
+iterated_logarithm_penalty = kernel(plain.iterated_logarithm_penalty)
 
 
 @kernel

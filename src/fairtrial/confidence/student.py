@@ -101,10 +101,6 @@ class StudentMixture(Parametrized):
         level : float
             Probability, in (0, 1), with which the test may ever be wrong.
 
-        Returns
-        -------
-        Guarantee
-
         Examples
         --------
         >>> StudentMixture().guarantee(0.05).label

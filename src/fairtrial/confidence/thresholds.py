@@ -9,11 +9,16 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fairtrial.confidence.penalties import (
+    iterated_logarithm_penalty,
+    mixture_penalty,
+    stylised_threshold,
+)
 from fairtrial.core import Guarantee, Parametrized
 from fairtrial.core.validation import check_choice, check_number, check_numbers, check_probability
 from fairtrial.errors import InvalidArgument
@@ -74,10 +79,6 @@ class Threshold(Parametrized, ABC):
         ----------
         delta : float
             Error probability of the whole answer, in (0, 1).
-
-        Returns
-        -------
-        Guarantee
 
         Examples
         --------
@@ -339,10 +340,6 @@ def kaufmann_koolen_constant(x: float) -> float:
     x : float
         Log of one over the level, shared among the cells of the test; at least 0.
 
-    Returns
-    -------
-    float
-
     Examples
     --------
     >>> round(kaufmann_koolen_constant(3.0), 6)
@@ -366,21 +363,6 @@ def kaufmann_koolen_constant(x: float) -> float:
 # Plain functions of their arguments: `special_kernels` compiles these very ones for the kernels.
 
 
-def stylised_threshold(rounds: Any, delta: float) -> Any:
-    """Return ``ln((1 + ln t) / delta)``."""
-    return np.log((1.0 + np.log(rounds)) / delta)
-
-
-def mixture_penalty(pulls: Any, kappa: Any) -> Any:
-    """Return what one cell adds to a pair's mixture threshold: ``1/2 ln(1 + N / kappa)``."""
-    return 0.5 * np.log1p(pulls / kappa)
-
-
-def iterated_logarithm_penalty(pulls: Any) -> Any:
-    """Return what one cell adds to a Kaufmann-Koolen threshold: ``2 ln(4 + ln N)``."""
-    return 2.0 * np.log(4.0 + np.log(pulls))
-
-
 _BY_NAME: Mapping[str, type[Threshold]] = {
     threshold.name: threshold
     for threshold in (GaussianMixture, KaufmannKoolen, Stylised, StylisedWithoutHalf)
@@ -394,10 +376,6 @@ def threshold_named(name: str) -> Threshold:
     ----------
     name : {"certified", "kaufmann-koolen", "stylised", "stylised-without-half"}
         The first two are proven, the others heuristics.
-
-    Returns
-    -------
-    Threshold
 
     Raises
     ------

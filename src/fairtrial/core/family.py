@@ -78,6 +78,8 @@ class Family:
 
     Parameters
     ----------
+    compile_kernels : callable
+        ``()``: compiles all that policies of the family run, and keeps it on the disk.
     environment : callable
         ``(problem, given, mistakes)``, given values of `environment_keys`: returns the simulated
         environment that a file describes, or None after adding to the mistakes.
@@ -103,15 +105,17 @@ class Family:
     doubts_of_table : callable
         ``(problem)``: what to warn of where the features come from a table.
     complexity : callable or None
-        ``(environment)``: the bound that no rule beats. Such environments have `reward_span` and
-        `evidence_price`.
+        ``(environment)``: the bound that no rule beats.
     has_bound : callable
-        ``(problem)``: whether that bound holds for every rule.
-    stds : callable
-        ``(environment)``: the standard deviation of a result by action.
-    certifying_budgets : callable
+        ``(environment)``: whether that bound is known, and holds for every rule.
+    stds : callable or None
+        ``(environment)``: the standard deviation of a result by action. Such environments have
+        `reward_span` and `evidence_price`. None in a family whose bound is not one of normal
+        rewards.
+    certifying_budgets : callable or None
         ``(environment, delta)``: by arm the rows with which its verdict is expected to be certain,
-        None for one where no number will do; None in a family without fixed budgets.
+        None for one where no number will do; None in a family without fixed budgets. Rules without
+        a `delta` are planned with these, and not with the bound.
     analysis : callable or None
         ``(problem, actions, delta)``: the policy that reads a finished experiment, in which units
         got these actions, in this order; None in a family without.
@@ -139,6 +143,7 @@ class Family:
         ``(environment)``: the usual experiment of fixed size, to compare with; None without.
     """
 
+    compile_kernels: Callable[[], None]
     environment: Callable[[Any, Mapping[str, Any], Mistakes], Environment | None]
     environment_keys: Mapping[str, Any] = field(
         default_factory=lambda: {
@@ -159,10 +164,8 @@ class Family:
     doubts_of_table: Callable[[Any], Sequence[str]] = _nothing
     complexity: Callable[[Any], Complexity] | None = None
     has_bound: Callable[[Any], bool] = _always
-    stds: Callable[[Any], ArrayLike] = attrgetter("arm_stds")
-    certifying_budgets: Callable[[Any, float], Mapping[str, int | None] | None] = (
-        lambda environment, delta: None  # noqa: ARG005
-    )
+    stds: Callable[[Any], ArrayLike] | None = attrgetter("arm_stds")
+    certifying_budgets: Callable[[Any, float], Mapping[str, int | None] | None] | None = None
     analysis: Callable[[Any, Sequence[int], float], Policy] | None = None
     at_effect: Callable[[Any, float, str | None], Environment] | None = None
     with_means: Callable[[Any, Any], Environment] | None = None

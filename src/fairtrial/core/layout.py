@@ -8,12 +8,14 @@ a function that opens the buffers as that named tuple, in compiled code and in P
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from types import CodeType
 from typing import Annotated, Any, Generic, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -97,6 +99,8 @@ class Layout(Generic[State]):
         self.dimensions = _dimensions_of(self.arrays)
         buffers = {array.buffer for array in self.arrays}
         self._buffers = tuple(name for name in ("floats", "integers") if name in buffers)
+        # Every run of a simulation allocates a state of the same dimensions.
+        self._sizes_of = functools.lru_cache(maxsize=256)(self._sum_up)
         self.view: Callable[..., State] = self._compose(declaration)
         self.open: Callable[..., State] = compiler(self.view)
 
@@ -110,6 +114,10 @@ class Layout(Generic[State]):
         **dimensions
             The value of every dimension.
         """
+        return self._sizes_of(*(dimensions[name] for name in self.dimensions))
+
+    def _sum_up(self, *lengths_of_dimensions: int) -> tuple[int, int]:
+        dimensions = dict(zip(self.dimensions, lengths_of_dimensions, strict=True))
         lengths = {"floats": 0, "integers": 0}
         lengths[self._buffers[-1]] += len(self.dimensions)
         for array in self.arrays:
@@ -225,7 +233,12 @@ def _dimensions_of(arrays: tuple[Array, ...]) -> tuple[str, ...]:
 
 def _shape(array: Array, dimensions: Mapping[str, int]) -> tuple[int, ...]:
     values = dict(dimensions)
-    return tuple(int(eval(axis, {}, values)) for axis in array.shape or ())  # noqa: S307
+    return tuple(int(eval(_parsed(axis), {}, values)) for axis in array.shape or ())  # noqa: S307
+
+
+@functools.cache
+def _parsed(axis: str) -> CodeType:
+    return compile(axis, axis, "eval")
 
 
 def _length(array: Array, dimensions: Mapping[str, int]) -> int:

@@ -90,10 +90,6 @@ def run_policy(
     watch : callable, optional
         Called with the policy after every result.
 
-    Returns
-    -------
-    Run
-
     Raises
     ------
     InvalidArgument

@@ -20,6 +20,7 @@ from fairtrial.core.family import Family
 from fairtrial.core.mistakes import REFUSALS, Mistakes
 from fairtrial.core.parameters import build
 from fairtrial.delayed import delays
+from fairtrial.delayed.compiling import compile_kernels
 from fairtrial.delayed.environments import CurveEnvironment, SimulatedEnvironment
 from fairtrial.delayed.fixed_design import fixed_design
 from fairtrial.delayed.planning import complexity
@@ -149,9 +150,10 @@ def _times(problem: Problem, delay: Any, mistakes: Mistakes) -> list[float]:
     return found
 
 
-def _has_bound(problem: Problem) -> bool:
+def _has_bound(environment: Environment) -> bool:
     """Return whether results alone count: with readings, a rule may answer before outcomes."""
-    return not problem.readings_used
+    problem = environment.problem
+    return isinstance(problem, Problem) and not problem.readings_used
 
 
 def _analysis(problem: Problem, actions: Sequence[int], delta: float) -> BlockBetting:
@@ -160,6 +162,7 @@ def _analysis(problem: Problem, actions: Sequence[int], delta: float) -> BlockBe
 
 
 FAMILY = Family(
+    compile_kernels=compile_kernels,
     environment=_environment,
     environment_keys={"means": Any, "std": Any, "delay": Any, "bias": Any, "every": float},
     doubts=_doubts,

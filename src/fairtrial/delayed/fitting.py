@@ -58,10 +58,6 @@ def fit_environment(
     arm, curve, elapsed, value, std : str
         Names of the columns.
 
-    Returns
-    -------
-    SimulatedEnvironment
-
     Raises
     ------
     InvalidArgument

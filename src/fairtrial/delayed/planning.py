@@ -35,10 +35,6 @@ def complexity(environment: TimedEnvironment) -> Complexity:
         A `tolerance` of the problem is added to every gap: the bound is then for rules that give
         `answer`. A standard deviation of zero counts as 1e-7 of the largest.
 
-    Returns
-    -------
-    Complexity
-
     Raises
     ------
     InvalidArgument

@@ -29,6 +29,7 @@ __all__ = [
     "margins_by_candidate",
     "named_bounds",
     "none_if_free",
+    "requirements_on",
     "rows_of_requirement",
     "superiority_of",
 ]
@@ -187,6 +188,28 @@ def none_if_free(bounds: Floats | None) -> list[float | None] | None:
 
 
 # --------------------------------------------------------------------------- what is asked
+
+
+def requirements_on(
+    prefix: str, rows: Floats, bounds: Mapping[str, Floats | None], sign: float, control: int
+) -> list[Requirement]:
+    """Return the requirements on one prediction, `rows` of shape (M, d), of every candidate.
+
+    `prefix` comes before the name of each; `sign` is -1 where rewards are minimised; `control` is
+    the index of the candidate that a margin is measured from.
+    """
+    found = []
+    for name, given in bounds.items():
+        if given is None:
+            continue
+        if name in ("margin", "superiority"):
+            least = -given.copy()
+            least[control] = -math.inf
+            found.append(Requirement(prefix + name, rows, 1.0, least, control))
+        else:
+            factor = 1.0 if name == "floors" else -1.0
+            found.append(Requirement(prefix + name, rows, factor, factor * sign * given))
+    return [one for one in found if one.limited.any()]
 
 
 def check_intervals(

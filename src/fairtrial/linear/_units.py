@@ -55,7 +55,7 @@ class Units:
     def model(self) -> Model:
         """The problem as the kernels see it."""
         arms, candidates, _, rest, _ = self.problem.reduced
-        start = self.problem.start_arms.astype(np.float64)
+        start = self.problem.geometry.start_arms.astype(np.float64)
         return Model(arms, candidates, rest, start, start, self.deviations)
 
     def limits(self, shift: float) -> Limits:
@@ -65,7 +65,7 @@ class Units:
             none = np.empty((0, 0))
             return Limits(np.empty((0, 0, self.shape[2])), none, none, none, np.empty(0))
         first = [group[0] for group in problem.answer_groups]
-        given = problem.limited_rows
+        given = problem.geometry.limited_rows
         rows = np.stack([one.rows[first] for one in given], axis=1)
         unit = np.stack([one.unit[first] for one in given], axis=1)
         least = np.stack([one.least[first] for one in given], axis=1)

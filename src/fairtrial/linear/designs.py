@@ -111,10 +111,6 @@ def g_optimal_design(
     require : bool
         Whether to raise if `tol` is not reached; else the design's `gap` tells.
 
-    Returns
-    -------
-    Design
-
     Raises
     ------
     DesignNotConverged
@@ -157,10 +153,6 @@ def xy_optimal_design(
     ----------
     candidates : array-like of int, optional
         Which candidates, by index, if not all: those that are still in the race.
-
-    Returns
-    -------
-    Design
 
     Raises
     ------

@@ -69,10 +69,6 @@ def lack_of_fit(problem: Problem, arms: Sequence[Any], rewards: ArrayLike) -> La
         What came of them. Which arms were pulled must not depend on rewards (a design, not
         an adaptive rule), or the p-value is only a rough guide.
 
-    Returns
-    -------
-    LackOfFit
-
     Raises
     ------
     InvalidArgument

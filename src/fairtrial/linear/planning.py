@@ -78,10 +78,6 @@ def complexity(
     max_seconds : float, optional
         When to stop short of `tol`.
 
-    Returns
-    -------
-    Complexity
-
     Raises
     ------
     InvalidArgument

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import qr
 
 from fairtrial.core.problem import Problem as BaseProblem
 from fairtrial.core.validation import (
@@ -19,36 +18,16 @@ from fairtrial.core.validation import (
     check_integer,
     check_number,
     check_optional_label,
-    check_range,
 )
 from fairtrial.core.wording import best_of, listed, or_within, plural, rewards_in_words
 from fairtrial.errors import InvalidArgument, InvalidOutcome
-from fairtrial.linear._arguments import (
-    by_arm,
-    column_names,
-    in_the_order_of,
-    is_frame,
-    labels_of,
-    rows_of,
-)
-from fairtrial.linear._coordinates import (
-    Coordinates,
-    Placed,
-    Reduced,
-    Untrustworthy,
-    condition_of,
-    coordinates_of,
-    equal_rows,
-    joined_where_close,
-    measured,
-    outside,
-    place,
-    too_close,
-)
-from fairtrial.linear._encoding import Encoding, Table, encoding_of, joined_labels, table_of
+from fairtrial.linear._arguments import is_frame, labels_of
+from fairtrial.linear._coordinates import Reduced
+from fairtrial.linear._described import described
+from fairtrial.linear._encoding import Table
+from fairtrial.linear._geometry import Geometry, Names, NotEstimable
 from fairtrial.linear._limits import (
     Requirement,
-    Rows,
     bounds_by_candidate,
     check_intervals,
     check_reach,
@@ -56,35 +35,21 @@ from fairtrial.linear._limits import (
     margins_by_candidate,
     named_bounds,
     none_if_free,
-    rows_of_requirement,
+    requirements_on,
     superiority_of,
 )
-from fairtrial.linear._opening import varied_order
+from fairtrial.linear._noise import check_noise
 
 __all__ = ["NotEstimable", "Problem"]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-ESTIMATED = "estimated"
-
 _RESIDUAL = 1e-9
 """Features hold a constant if they give it to this part of it."""
 
-_MOST_NOISE_RATIO = 1e8
-"""How many times larger than another the noise of an arm may be."""
-
-_LARGEST = 1e200
-"""How large the noise, or a range of rewards, may be; the inverse is the least."""
-
-_NARROWEST = 1e-12
-"""How narrow a range of rewards may be, relative to its ends: rounding must not matter."""
-
 _HARMLESS_SHIFT = 1e-5
 """What taking off a constant may change a mean by, in units of the range."""
-
-_LEAST_TESTS = 3
-"""How many arms are pulled, beyond those that any function fits, to test whether it is linear."""
 
 _BOUNDS = ("floors", "ceilings", "margin")
 """What can be asked of a prediction, by the names of arguments."""
@@ -97,10 +62,6 @@ NO_INTERCEPT = (
     "features hold no constant: means are taken to be 0 where all features are 0; "
     "add a column of ones unless that is so"
 )
-
-
-class NotEstimable(InvalidArgument):
-    """Two candidates differ along a direction that no arm measures: no data can tell them apart."""
 
 
 class Problem(BaseProblem):
@@ -265,13 +226,13 @@ class Problem(BaseProblem):
         limits: Mapping[str, Mapping[str, Any]] | None = None,
         floor_tolerance: float = 0.0,
     ) -> None:
-        self._tables, self._encoding = _encoded(features, candidates, interactions)
-        self.interactions = () if self._encoding is None else self._encoding.interactions
-        self.features, self.feature_names = self._given_features(features)
-        self.arms = self._given_labels("arms", arms, "features", features, len(self.features))
-        self.candidates = self._given_candidates(features, candidates)
+        self._described = described(features, candidates, interactions)
+        self.interactions = self._described.interactions
+        self.features, self.feature_names = self._described.features(features)
+        self.arms = self._described.labels("arms", arms, "features", features, len(self.features))
+        self.candidates = self._described.candidates(candidates, features, self.features.shape[1])
         self.answers = self._given_answers(candidates, answers)
-        self.noise_std, self.reward_range = self._given_noise(noise_std, reward_range)
+        self.noise_std, self.reward_range = check_noise(noise_std, reward_range, len(self.arms))
         self.tolerance = check_number("tolerance", tolerance, low=0.0)
         self.misspecification = check_number("misspecification", misspecification, low=0.0)
         self.direction = check_choice("direction", direction, ["maximize", "minimize"])
@@ -284,86 +245,30 @@ class Problem(BaseProblem):
         self.floor_tolerance = check_number("floor_tolerance", floor_tolerance, low=0.0)
         self._requirements = self._given_requirements()
         self._check_limits()
+        names = Names(self.feature_names, self.arms, self.answers)
+        self.geometry = Geometry(
+            self.features, self.scale, self.candidates, self._requirements, names
+        )
         self.top = self._given_top(top)
-        self._check_estimable()
+        self.geometry.check()
         self._warn_of_zero_arms()
-        if (self._tables or is_frame(features)) and not self.has_intercept:
+        if (self._described.tables or is_frame(features)) and not self.has_intercept:
             warnings.warn(NO_INTERCEPT, stacklevel=2)
         self._freeze()
 
     # --------------------------------------------------------------------- checks
-
-    def _given_features(self, features: Any) -> tuple[Floats, tuple[str, ...]]:
-        if self._encoding is not None:
-            encoded = self._encoding.features("features", self._tables["features"])
-            return rows_of("features", encoded), self._encoding.names
-        rows = rows_of("features", features)
-        return rows, column_names(features, rows.shape[1])
-
-    def _given_labels(
-        self, name: str, labels: Any, argument: str, rows: Any, number: int
-    ) -> tuple[str, ...]:
-        """Return the labels of rows: those given, or the table's, or what describes them."""
-        has_own = is_frame(rows) and type(rows.index).__name__ != "RangeIndex"
-        if labels is None and argument in self._tables and not has_own:
-            labels = joined_labels(self._tables[argument])
-        return labels_of(name, labels, rows, number)
-
-    def _given_candidates(self, features: Any, candidates: Any) -> Floats | None:
-        if candidates is None:
-            return None
-        if self._encoding is not None:
-            encoded = self._encoding.features("candidates", self._tables["candidates"])
-            return rows_of("candidates", encoded, self.features.shape[1])
-        if is_frame(features) and is_frame(candidates):
-            candidates = in_the_order_of(candidates, features)
-        return rows_of("candidates", candidates, self.features.shape[1])
 
     def _given_answers(
         self, candidates: Any, answers: Sequence[str] | int | None
     ) -> tuple[str, ...]:
         if self.candidates is not None:
             number = len(self.candidates)
-            return self._given_labels("answers", answers, "candidates", candidates, number)
+            return self._described.labels("answers", answers, "candidates", candidates, number)
         if answers is not None and labels_of("answers", answers, None, len(self.arms)) != self.arms:
             raise InvalidArgument(
                 "answers", "must be left out without candidates: they are the arms", answers
             )
         return self.arms
-
-    def _given_noise(
-        self, noise_std: ArrayLike | None, reward_range: Any
-    ) -> tuple[float | str | Floats | None, tuple[float, float] | None]:
-        if noise_std is not None and reward_range is None:
-            return self._given_std(noise_std), None
-        if noise_std is None and reward_range is not None:
-            return None, _given_range(reward_range)
-        raise InvalidArgument(
-            "noise_std, reward_range",
-            "exactly one must be given: the noise if it is known, else the rewards' range",
-            (noise_std, reward_range),
-        )
-
-    def _given_std(self, noise_std: ArrayLike) -> float | str | Floats:
-        if isinstance(noise_std, str):
-            if noise_std != ESTIMATED:
-                raise InvalidArgument("noise_std", f"must be numbers or {ESTIMATED!r}", noise_std)
-            return noise_std
-        if np.ndim(noise_std) == 0:
-            check_number("noise_std", noise_std, low=0.0, open_low=True)
-            return check_number("noise_std", noise_std, low=1.0 / _LARGEST, high=_LARGEST)
-        given = by_arm("noise_std", noise_std, len(self.arms))
-        for arm, std in enumerate(given):
-            check_number(f"noise_std[{arm}]", float(std), low=0.0, open_low=True)
-            check_number(f"noise_std[{arm}]", float(std), low=1.0 / _LARGEST, high=_LARGEST)
-        least, most = int(given.argmin()), int(given.argmax())
-        if given[most] > _MOST_NOISE_RATIO * given[least]:
-            raise InvalidArgument(
-                f"noise_std[{most}]",
-                f"must be at most {_MOST_NOISE_RATIO:g} times noise_std[{least}], {given[least]:g}",
-                float(given[most]),
-            )
-        return given
 
     def _given_bounds(self, name: str, given: Any, side: float) -> Floats | None:
         """Return bounds by candidate; `side`: 1 for an upper one, as of rewards to be maximised."""
@@ -397,13 +302,28 @@ class Problem(BaseProblem):
             found += self._requirements_on(f"limits[{name!r}].", rows, bounds)
         return tuple(found)
 
+    def _rows_of_limit(self, name: str, given: Floats | Table) -> Floats:
+        rows = self._described.rows_predicted(name, given, self.features.shape[1])
+        if len(rows) != len(self.answers):
+            accepted = f"must have {len(self.answers)} rows, one for each candidate"
+            raise InvalidArgument(name, f"{accepted}; got {len(rows)}")
+        return rows
+
+    def _requirements_on(
+        self, prefix: str, rows: Floats, bounds: Mapping[str, Floats | None]
+    ) -> list[Requirement]:
+        control = -1 if self.control is None else self.answers.index(self.control)
+        return requirements_on(prefix, rows, bounds, self.sign, control)
+
     def _given_limits(self, limits: Any) -> dict[str, dict[str, Any]]:
         """Return limits on other predictions by name: features as given, bounds by candidate."""
         found = {}
         for name, limit in named_bounds(limits).items():
             argument = f"limits[{name!r}]"
             clean = {
-                "features": self._features_of_limit(f"{argument}.features", limit["features"]),
+                "features": self._described.predicted(
+                    f"{argument}.features", limit["features"], self.feature_names
+                ),
                 "floors": self._given_bounds(f"{argument}.floors", limit.get("floors"), -1.0),
                 "ceilings": self._given_bounds(f"{argument}.ceilings", limit.get("ceilings"), 1.0),
                 "margin": self._given_margin(f"{argument}.margin", limit.get("margin")),
@@ -417,47 +337,6 @@ class Problem(BaseProblem):
             margin = np.full(len(self.answers), -self.superiority)
         name = "margin" if self.superiority is None else "superiority"
         return {"floors": self.floors, "ceilings": self.ceilings, name: margin}
-
-    def _features_of_limit(self, name: str, given: Any) -> Floats | Table:
-        """Return the features of other predictions, a row for every candidate, or their table."""
-        if self._encoding is not None:
-            table = table_of(name, given, is_encoded=True)
-            if table is None:
-                raise InvalidArgument(
-                    name, f"must be a table with the columns {list(self._tables['features'])}"
-                )
-            return table
-        if is_frame(given) and set(map(str, given.columns)) == set(self.feature_names):
-            given = given.rename(columns=str)[list(self.feature_names)]
-        return rows_of(name, given, self.features.shape[1])
-
-    def _rows_of_limit(self, name: str, given: Any) -> Floats:
-        rows = given
-        if self._encoding is not None:
-            rows = rows_of(name, self._encoding.features(name, given), self.features.shape[1])
-        if len(rows) != len(self.answers):
-            accepted = f"must have {len(self.answers)} rows, one for each candidate"
-            raise InvalidArgument(name, f"{accepted}; got {len(rows)}")
-        return np.asarray(rows)
-
-    def _requirements_on(
-        self, prefix: str, rows: Floats, bounds: Mapping[str, Floats | None]
-    ) -> list[Requirement]:
-        """Return the requirements on one prediction of every candidate."""
-        found = []
-        for name, given in bounds.items():
-            if given is None:
-                continue
-            if name in ("margin", "superiority"):
-                control = self.answers.index(str(self.control))
-                least = -given.copy()
-                least[control] = -math.inf
-                found.append(Requirement(prefix + name, rows, 1.0, least, control))
-            else:
-                factor = 1.0 if name == "floors" else -1.0
-                least = factor * self.sign * given
-                found.append(Requirement(prefix + name, rows, factor, least))
-        return [one for one in found if one.limited.any()]
 
     def _check_limits(self) -> None:
         """Refuse limits that cannot be kept together, or that no rule here is proven for."""
@@ -483,49 +362,6 @@ class Problem(BaseProblem):
             raise InvalidArgument("top", accepted, top)
         return number
 
-    def _check_estimable(self) -> None:
-        """Refuse candidates that no arm tells apart, and what floats cannot tell apart."""
-        groups = self._value_groups
-        pair = None
-        if self.candidates is not None:
-            pair = outside(self._coordinates, self._different_candidates)
-        if pair is not None:
-            first, second = (self.answers[self._different[row][0]] for row in sorted(pair))
-            raise NotEstimable(
-                "candidates",
-                f"{first!r} and {second!r} differ along a direction that no arm measures",
-            )
-        kept = np.array([row[0] for row in self._joined], dtype=np.int64)
-        pair = too_close(self._placed, kept) if len(groups) > 1 else None
-        if pair is not None:
-            first, second = (self.answers[self._different[row][0]] for row in pair)
-            raise InvalidArgument(
-                self._candidates_name,
-                f"differ too little: {first!r} and {second!r} are lost to rounding beside "
-                "candidates that are so far away; leave out those, or describe these in finer "
-                "features",
-            )
-        for one, (_, unseen) in zip(self._requirements, self._limited, strict=True):
-            if unseen:
-                label = self.answers[unseen[0]]
-                accepted = f"must be on what the arms measure; no arm measures that of {label!r}"
-                raise NotEstimable(one.name, accepted)
-
-    @property
-    def _candidates_name(self) -> str:
-        return "features" if self.candidates is None else "candidates"
-
-    def _refusal(self, name: str, labels: Sequence[str], error: Untrustworthy) -> InvalidArgument:
-        """Return the error for rows whose arithmetic cannot be trusted."""
-        feature = self.feature_names[error.column]
-        row = f", beside {labels[error.row]!r}" if error.row >= 0 else ""
-        return InvalidArgument(
-            name,
-            f"rescale feature {feature!r}{row}: its values are so different in size, or so nearly "
-            "a combination of other features, that floats cannot hold what tells them apart "
-            "(subtract a constant from it, change its unit, or leave it out)",
-        )
-
     def _warn_of_zero_arms(self) -> None:
         zero = np.flatnonzero(~self.features.any(axis=1))
         if zero.size:
@@ -546,8 +382,8 @@ class Problem(BaseProblem):
         words = {"Question": f"{asked}{self._limits_asked}{assumed}?"}
         if self.answers != self.arms:
             words["Pulled are"] = listed(self.arms)
-        if self._encoding is not None:
-            words["Described by"] = self._encoding.in_words()
+        if self._described.encoding is not None:
+            words["Described by"] = self._described.encoding.in_words()
         if self.control is not None:
             words["Control"] = self.control
         words["Rewards"] = rewards_in_words(self.reward_range, self.noise_std)
@@ -590,11 +426,11 @@ class Problem(BaseProblem):
     @property
     def references(self) -> Mapping[str, str]:
         """By column of text, the value that the others are compared with."""
-        return {} if self._encoding is None else self._encoding.references
+        return self._described.references
 
     def get_params(self) -> dict[str, Any]:
         """Return the constructor's arguments by name; tables that were encoded as columns."""
-        return {**super().get_params(), **self._tables}
+        return {**super().get_params(), **self._described.tables}
 
     def to_dict(self) -> dict[str, Any]:
         """Return the problem as JSON's own types; a candidate without a limit has null."""
@@ -607,32 +443,21 @@ class Problem(BaseProblem):
             }
         return data
 
-    @cached_property
+    @property
     def has_intercept(self) -> bool:
         """Whether the features can say that all arms have the same mean, other than 0.
 
         Without a constant among them, or indicators that add up to one, they cannot: a mean
         is then 0 where all features are 0.
         """
-        return self._constant_error < _RESIDUAL
+        return self.geometry.constant_error < _RESIDUAL
 
     @property
     def holds_constant_exactly(self) -> bool:
         """Whether the middle of the range can be taken off all rewards without a trace."""
         low, high = self.reward_range or (-1.0, 1.0)
         far = abs(0.5 * low + 0.5 * high) / (0.5 * high - 0.5 * low)
-        return self._constant_error * far < _HARMLESS_SHIFT
-
-    @cached_property
-    def _constant_error(self) -> float:
-        """By how much the features fail to give a constant of one."""
-        if self.constant_parameter is not None:
-            return 0.0
-        rows = self.reduced.arms
-        # Rows are over the noise here, so that is what a constant is over, too.
-        wanted = self._noise_unit / self.scale
-        weights, *_ = np.linalg.lstsq(rows, wanted, rcond=None)
-        return float(np.abs((rows @ weights - wanted) / wanted).max())
+        return self.geometry.constant_error * far < _HARMLESS_SHIFT
 
     @cached_property
     def action_labels(self) -> tuple[dict[str, str], ...]:
@@ -641,8 +466,7 @@ class Problem(BaseProblem):
 
     def conditions(self, action: int) -> Mapping[str, float | str]:
         """Return the values of an arm in the table that describes the arms; nothing without one."""
-        table = self._tables.get("features", {})
-        return {name: column[action] for name, column in table.items()}
+        return self._described.conditions(action)
 
     @property
     def sign(self) -> float:
@@ -671,195 +495,37 @@ class Problem(BaseProblem):
         """Features of the candidates, shape (M, d); the arms' if no others were given."""
         return self.features if self.candidates is None else self.candidates
 
-    @cached_property
-    def answer_groups(self) -> tuple[tuple[int, ...], ...]:
-        """Candidates with the same features, by index, in the order of their first.
-
-        Features that differ by no more than rounding are the same: the values of two candidates
-        of a group are equal to 13 digits of the arms' largest mean.
-        """
-        return tuple(members for members, _ in self._answer_parts)
-
-    @cached_property
-    def _answer_parts(self) -> tuple[tuple[tuple[int, ...], int], ...]:
-        """Candidates that are one answer, and the number of their value's group."""
-        found = []
-        for number, members in enumerate(self._value_groups):
-            parts: dict[bytes, list[int]] = {}
-            for index in members:
-                parts.setdefault(self._limits_of(index), []).append(index)
-            found += [(tuple(part), number) for part in parts.values()]
-        return tuple(sorted(found))
-
-    @cached_property
-    def _value_groups(self) -> tuple[tuple[int, ...], ...]:
-        """Candidates with the same value, whatever theta is, by index."""
-        return tuple(
-            tuple(sorted(index for row in rows for index in self._different[row]))
-            for rows in self._joined
-        )
-
-    def _limits_of(self, candidate: int) -> bytes:
-        """Return what differs between candidates whose limits differ, whatever theta is."""
-        found = [
-            np.append(rows.rows[candidate], rows.least[candidate]) for rows, _ in self._limited
-        ]
-        return b"".join((row + 0.0).tobytes() for row in found)
-
-    @cached_property
-    def _limited(self) -> tuple[tuple[Rows, tuple[int, ...]], ...]:
-        """The requirements in reduced coordinates, and candidates for which no arm measures one."""
-        return tuple(map(self._limited_by, self._requirements))
-
-    def _limited_by(self, one: Requirement) -> tuple[Rows, tuple[int, ...]]:
-        try:
-            rows, unseen = rows_of_requirement(
-                one, self._coordinates, self._noise_unit, self.constant_parameter
-            )
-        except Untrustworthy as error:
-            raise self._refusal(one.name, self.answers, error) from None
-        # A limit that is kept whatever theta is, is none.
-        kept = ~rows.rows.any(axis=1) & (rows.least <= 0.0)
-        return rows._replace(least=np.where(kept, -math.inf, rows.least)), unseen
-
-    @property
-    def limited_rows(self) -> tuple[Rows, ...]:
-        """The requirements in the coordinates of `reduced`, for every candidate."""
-        return tuple(rows for rows, _ in self._limited)
-
-    @cached_property
-    def constant_parameter(self) -> Floats | None:
-        """The parameter that gives every arm a mean of exactly one, shape (d,), if one is known."""
-        same = (self.features == self.features[0]).all(axis=0) & (self.features[0] != 0.0)
-        if not same.any():
-            return None
-        found = np.zeros(same.size)
-        column = int(same.argmax())
-        found[column] = 1.0 / self.features[0, column]
-        return found
-
-    @cached_property
-    def _different(self) -> tuple[tuple[int, ...], ...]:
-        """Candidates with equal features, by index."""
-        return equal_rows(self.candidate_features)
-
-    @property
-    def _different_candidates(self) -> Floats:
-        return self.candidate_features[[group[0] for group in self._different]]
-
-    @cached_property
-    def _placed(self) -> Placed:
-        """The different candidates in the arms' coordinates."""
-        try:
-            return place(self._coordinates, self._different_candidates)
-        except Untrustworthy as error:
-            labels = [self.answers[group[0]] for group in self._different]
-            raise self._refusal(self._candidates_name, labels, error) from None
-
-    @cached_property
-    def _joined(self) -> tuple[tuple[int, ...], ...]:
-        """Which of the different candidates are the same up to rounding."""
-        return joined_where_close(self._placed.places.high, self._placed.reach)
-
-    @cached_property
-    def distinct_arms(self) -> Integers:
-        """Arms that measure something, and not what another before them does as well."""
-        first = [group[0] for group in equal_rows(self._scaled_features)]
-        return np.array([arm for arm in first if self.features[arm].any()], dtype=np.int64)
-
-    @cached_property
-    def group_of(self) -> Integers:
-        """The place of every candidate's group in `answer_groups`; shape (M,)."""
-        found = np.empty(len(self.answers), dtype=np.int64)
-        for number, group in enumerate(self.answer_groups):
-            found[list(group)] = number
-        return found
+    # ------------------------------------------------------------------- geometry
 
     @property
     def rank(self) -> int:
         """The number of directions that the arms span."""
-        return int(self.reduced.arms.shape[1])
+        return self.geometry.rank
 
-    @cached_property
+    @property
     def reduced(self) -> Reduced:
         """The problem in coordinates of full rank and unit noise."""
-        placed = self._placed
-        kept = [self._joined[number][0] for _, number in self._answer_parts]
-        return Reduced(
-            arms=self._coordinates.arms,
-            candidates=placed.places.high[kept],
-            basis=self._coordinates.basis,
-            rest=placed.places.low[kept],
-            unit=self._noise_unit * math.ldexp(1.0, placed.exponent),
-        )
-
-    @cached_property
-    def candidate_places(self) -> tuple[Floats, NDArray[np.bool_]]:
-        """Every candidate in the coordinates of `reduced`, and whether the arms measure it.
-
-        Values are these rows times phi, in units of the largest noise.
-        """
-        if self.candidates is None:
-            rows = self._coordinates.arms * (self.scale / self._noise_unit)[:, np.newaxis]
-            return rows, np.ones(len(rows), dtype=np.bool_)
-        return measured(self._coordinates, self.candidates)
+        return self.geometry.reduced
 
     @property
-    def _noise_unit(self) -> float:
-        """The largest noise scale of an arm: what rewards are measured in."""
-        return float(self.scale.max())
+    def answer_groups(self) -> tuple[tuple[int, ...], ...]:
+        """Candidates with the same features, by index, in the order of their first."""
+        return self.geometry.answer_groups
 
-    @cached_property
+    @property
+    def group_of(self) -> Integers:
+        """The place of every candidate's group in `answer_groups`; shape (M,)."""
+        return self.geometry.group_of
+
+    @property
+    def distinct_arms(self) -> Integers:
+        """Arms that measure something, and not what another before them does as well."""
+        return self.geometry.distinct_arms
+
+    @property
     def basis_arms(self) -> Integers:
-        """As many arms as the rank, that together measure all that can be measured; (r,).
-
-        By pivoted QR of the reduced features: each is the one least explained by those
-        before it, in the metric of equal pulls of all arms.
-        """
-        if self.rank == 0:
-            return np.zeros(0, dtype=np.int64)
-        arms = self.distinct_arms
-        columns = self.reduced.arms[arms].T
-        _, pivots = qr(columns, mode="r", pivoting=True, check_finite=False)
-        return arms[pivots[: self.rank]]
-
-    @cached_property
-    def start_arms(self) -> Integers:
-        """The arms that adaptive rules pull first: the basis, and a few others if there are any.
-
-        The basis alone fits any rewards: whether means are linear could not be tested. The others
-        are those that are least explained by each other.
-        """
-        basis = self.basis_arms
-        others = np.setdiff1d(self.distinct_arms, basis)
-        number = min(others.size, max(_LEAST_TESTS, -(-self.rank // 4)))
-        if not self.rank or not number:
-            return basis
-        _, pivots = qr(self.reduced.arms[others].T, mode="r", pivoting=True, check_finite=False)
-        return np.concatenate([basis, others[pivots[:number]]])
-
-    @cached_property
-    def varied_arms(self) -> Integers:
-        """All distinct arms, the start first, in an order of which every beginning is varied."""
-        return varied_order(self.reduced.arms, self.distinct_arms, self.start_arms)
-
-    @cached_property
-    def _scaled_features(self) -> Floats:
-        """Features over noise scale, columns in units in which they are about one."""
-        rows = np.ldexp(self.features, -self._coordinates.exponents)
-        return np.asarray(rows * (self._noise_unit / self.scale)[:, np.newaxis])
-
-    @cached_property
-    def _coordinates(self) -> Coordinates:
-        try:
-            return coordinates_of(self.features, self._noise_unit / self.scale)
-        except Untrustworthy as error:
-            raise self._refusal("features", self.arms, error) from None
-
-    @property
-    def has_rounded_columns(self) -> bool:
-        """Whether some feature depends on others up to rounding, and not exactly."""
-        return not self._coordinates.is_exact
+        """As many arms as the rank, that together measure all that can be measured; (r,)."""
+        return self.geometry.basis_arms
 
     def condition(self, pulls: ArrayLike) -> float:
         """Return the condition number of the Gram matrix of that many pulls by arm, shape (K,).
@@ -873,7 +539,9 @@ class Problem(BaseProblem):
         1.0
         """
         given = check_array("pulls", pulls, (len(self.arms),), axes=("arms",))
-        return condition_of(self._scaled_features, given, self.rank)
+        return self.geometry.condition(given)
+
+    # --------------------------------------------------------------------- values
 
     def values(self, theta: ArrayLike) -> Floats:
         """Return every candidate's value at `theta` of shape (d,); shape (M,)."""
@@ -894,38 +562,3 @@ class Problem(BaseProblem):
             if not low <= reward <= high:
                 raise InvalidOutcome(name, f"must be in [{low:g}, {high:g}]", outcome)
         return reward
-
-
-def _encoded(
-    features: Any, candidates: Any, interactions: Any
-) -> tuple[dict[str, Table], Encoding | None]:
-    """Return the tables that are to be encoded, by argument, and how; nothing of plain numbers."""
-    has_interactions = not isinstance(interactions, Sequence) or len(interactions) > 0
-    table = table_of("features", features, is_encoded=has_interactions)
-    if table is None:
-        if has_interactions:
-            raise InvalidArgument(
-                "interactions", "need features with named columns: a table", interactions
-            )
-        return {}, None
-    encoding = encoding_of(table, interactions)
-    if candidates is None:
-        return {"features": table}, encoding
-    chosen = table_of("candidates", candidates, is_encoded=True)
-    if chosen is None:
-        raise InvalidArgument("candidates", f"must be a table with the columns {list(table)}")
-    return {"features": table, "candidates": chosen}, encoding
-
-
-def _given_range(reward_range: Any) -> tuple[float, float]:
-    """Return a range that floats can resolve."""
-    low, high = check_range("reward_range", reward_range)
-    largest = max(abs(low), abs(high))
-    width = 0.5 * high - 0.5 * low
-    if not 1.0 / _LARGEST <= width <= _LARGEST or width < _NARROWEST * largest:
-        accepted = (
-            f"must be between {1.0 / _LARGEST:g} and {_LARGEST:g} wide, and not narrower than "
-            f"{_NARROWEST:g} of its ends"
-        )
-        raise InvalidArgument("reward_range", accepted, reward_range)
-    return low, high

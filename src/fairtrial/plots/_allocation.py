@@ -48,10 +48,6 @@ def allocation(
     figure : matplotlib.figure.Figure or SubFigure, optional
         Where to draw; by default a new figure.
 
-    Returns
-    -------
-    matplotlib.figure.Figure
-
     Raises
     ------
     InvalidArgument

@@ -44,10 +44,6 @@ def causal_graph(problem: QuestionLike, *, ax: Axes | None = None) -> Figure:
     ax : matplotlib.axes.Axes, optional
         Where to draw; by default on a new figure.
 
-    Returns
-    -------
-    matplotlib.figure.Figure
-
     Raises
     ------
     InvalidArgument

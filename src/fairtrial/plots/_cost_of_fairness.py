@@ -50,10 +50,6 @@ def cost_of_fairness(
     figure : matplotlib.figure.Figure or SubFigure, optional
         Where to draw; by default a new figure.
 
-    Returns
-    -------
-    matplotlib.figure.Figure
-
     Raises
     ------
     InvalidArgument

@@ -60,10 +60,6 @@ def time_ratios(
     ax : matplotlib.axes.Axes, optional
         Where to draw; by default on a new figure.
 
-    Returns
-    -------
-    matplotlib.figure.Figure
-
     Raises
     ------
     InvalidArgument
@@ -169,10 +165,6 @@ def cost_of_answers(
     figure : matplotlib.figure.Figure or SubFigure, optional
         Where to draw; by default a new one.
 
-    Returns
-    -------
-    matplotlib.figure.Figure
-
     Raises
     ------
     InvalidArgument
@@ -225,10 +217,8 @@ def _draw_wrong(ax: Axes, row: int, correct: NDArray[np.bool_]) -> None:
     runs, wrong = correct.size, int((~correct).sum())
     low, high = error_interval(wrong, runs)
     ax.hlines(row, low, high, color=style.ORANGE, linewidth=3, gid="interval")
-    ax.plot(
-        wrong / runs, row, marker="D", color=style.VERMILLION, linestyle="none", gid="wrong",
-        clip_on=False,
-    )  # fmt: skip
+    (mark,) = ax.plot(wrong / runs, row, marker="D", color=style.VERMILLION, linestyle="none")
+    mark.set(gid="wrong", clip_on=False)
 
 
 def _scale_costs(left: Axes, right: Axes, unit: str, delta: float | None) -> None:
@@ -273,10 +263,6 @@ def race_over_time(
         those of a simulated one.
     figure : matplotlib.figure.Figure or SubFigure, optional
         Where to draw; by default a new one.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
 
     Raises
     ------

@@ -33,10 +33,6 @@ def error_by_budget(errors: Mapping[str, Mapping[int, Any]], *, ax: Axes | None 
     ax : matplotlib.axes.Axes, optional
         Where to draw; by default on a new figure.
 
-    Returns
-    -------
-    matplotlib.figure.Figure
-
     Raises
     ------
     InvalidArgument

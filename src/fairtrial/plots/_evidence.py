@@ -43,10 +43,6 @@ def evidence(source: Traced | Sequence[Progress], *, ax: Axes | None = None) -> 
     ax : matplotlib.axes.Axes, optional
         Where to draw; by default on a new figure.
 
-    Returns
-    -------
-    matplotlib.figure.Figure
-
     Raises
     ------
     InvalidArgument

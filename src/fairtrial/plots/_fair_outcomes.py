@@ -57,10 +57,6 @@ def fair_outcomes(
     ax : matplotlib.axes.Axes, optional
         Where to draw; by default on a new figure.
 
-    Returns
-    -------
-    matplotlib.figure.Figure
-
     Raises
     ------
     InvalidArgument

@@ -61,10 +61,6 @@ def learning_curves(search: SearchLike, *, figure: Figure | SubFigure | None = N
     figure : matplotlib.figure.Figure or SubFigure, optional
         Where to draw; by default a new one.
 
-    Returns
-    -------
-    matplotlib.figure.Figure
-
     Raises
     ------
     InvalidArgument

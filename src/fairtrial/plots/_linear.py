@@ -56,10 +56,6 @@ def design_weights(
     figure : matplotlib.figure.Figure or SubFigure, optional
         Where to draw; by default a new figure.
 
-    Returns
-    -------
-    matplotlib.figure.Figure
-
     Raises
     ------
     InvalidArgument
@@ -166,10 +162,6 @@ def survivors_over_time(
     ax : matplotlib.axes.Axes, optional
         Where to draw; by default on a new figure.
 
-    Returns
-    -------
-    matplotlib.figure.Figure
-
     Raises
     ------
     InvalidArgument
@@ -264,10 +256,6 @@ def budget_by_dimension(
         Mean number of pulls that no rule can stay below, by dimension.
     ax : matplotlib.axes.Axes, optional
         Where to draw; by default on a new figure.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
 
     Raises
     ------
@@ -378,10 +366,6 @@ def times_the_bound(
         By environment and rule; every simulation has its `lower_bound`; at most twelve rules.
     ax : matplotlib.axes.Axes, optional
         Where to draw; by default on a new figure.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
 
     Raises
     ------

@@ -54,10 +54,6 @@ def means(source: Progress | HasProgress, *, figure: Figure | SubFigure | None =
     figure : matplotlib.figure.Figure or SubFigure, optional
         Where to draw; by default a new figure.
 
-    Returns
-    -------
-    matplotlib.figure.Figure
-
     Raises
     ------
     InvalidArgument

@@ -69,10 +69,6 @@ def regret_over_time(
     ax : matplotlib.axes.Axes, optional
         Where to draw; by default on a new figure.
 
-    Returns
-    -------
-    matplotlib.figure.Figure
-
     Raises
     ------
     InvalidArgument
@@ -125,10 +121,6 @@ def violation_over_time(
         are simulations, else 0.
     ax : matplotlib.axes.Axes, optional
         Where to draw; by default on a new figure.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
 
     Raises
     ------

@@ -43,10 +43,6 @@ def overview(study: StudyLike, optimal: ArrayLike | None = None) -> Figure:
     optimal : array_like, optional
         Optimal shares by action, as in `allocation`.
 
-    Returns
-    -------
-    matplotlib.figure.Figure
-
     Raises
     ------
     InvalidArgument

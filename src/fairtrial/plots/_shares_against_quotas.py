@@ -48,10 +48,6 @@ def shares_against_quotas(
     ax : matplotlib.axes.Axes, optional
         Where to draw; by default on a new figure.
 
-    Returns
-    -------
-    matplotlib.figure.Figure
-
     Raises
     ------
     InvalidArgument

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from fairtrial.presentation.limits import (
     visible_range,
 )
 from fairtrial.presentation.panels import Panel
+from fairtrial.presentation.ranges import moments_within, value_at
 from fairtrial.presentation.sources import (
     Grid,
     LeadPeriod,
@@ -122,7 +123,7 @@ def interval_chart(
     shown = [one for _, row in panels for one in row if one is not None]
     axes, limit = _axes(panels), name_of_limit(shown)
     answer = named(progress.recommendation)
-    occurring = {standing(one, answer) for one in shown}
+    occurring, has_limits = {standing(one, answer) for one in shown}, any(map(limits_of, shown))
     return IntervalChart(
         tuple(arms),
         tuple(sorted(answered(progress.recommendation))),
@@ -132,12 +133,12 @@ def interval_chart(
         ),
         axes,
         tuple(
-            (state, meaning.format(limit=limit))
+            (state, meaning.format(limit=limit) if has_limits else "mean")
             for state, meaning in _MEANINGS.items()
             if state in occurring
         ),
         _name_of_intervals(progress),
-        limit if any(map(limits_of, shown)) else "",
+        limit if has_limits else "",
         note,
     )
 
@@ -298,6 +299,8 @@ class EvidenceChart:
         if they are many.
     crossings : tuple of Crossing
         When they were ruled out.
+    span : (int, int)
+        The results that are shown.
     in_e_values : bool
         Whether evidence and threshold are logarithms of e-values: readers are shown those.
     """
@@ -308,12 +311,42 @@ class EvidenceChart:
     lead_periods: tuple[LeadPeriod, ...]
     rivals: tuple[Rival, ...]
     crossings: tuple[Crossing, ...]
+    span: tuple[int, int]
     in_e_values: bool = False
 
     @property
     def is_empty(self) -> bool:
         """Whether there is no evidence at any moment."""
         return all(value is None for value in self.evidence)
+
+    @property
+    def height(self) -> tuple[float, float]:
+        """The lowest and the highest value; with 0 if the experiment is shown from its start."""
+        known = [value for value in (*self.evidence, *self.threshold) if value is not None]
+        known += [0.0] if self.span[0] == 0 or not known else []
+        return min(known), max(known)
+
+    def within(self, begin: int, end: int) -> EvidenceChart:
+        """Return the part of the chart between two numbers of results."""
+        told = [int(one) for one in moments_within(self.told, begin, end)]
+
+        def cut(values: Sequence[float | None]) -> tuple[float | None, ...]:
+            return tuple(value_at(self.told, values, one) for one in told)
+
+        return replace(
+            self,
+            told=tuple(told),
+            evidence=cut(self.evidence),
+            threshold=cut(self.threshold),
+            lead_periods=tuple(
+                replace(one, start=max(one.start, begin), end=min(one.end, end))
+                for one in self.lead_periods
+                if one.start < end and begin < one.end
+            ),
+            rivals=tuple(_rival_within(one, self.told, told) for one in self.rivals),
+            crossings=tuple(one for one in self.crossings if begin <= one.told <= end),
+            span=(begin, end),
+        )
 
 
 def evidence_chart(trace: Sequence[Progress]) -> EvidenceChart:
@@ -326,6 +359,7 @@ def evidence_chart(trace: Sequence[Progress]) -> EvidenceChart:
         tuple(lead_periods(trace)),
         rivals,
         crossings,
+        (0, max(trace[-1].told, 1)),
         evidence_level(trace[-1]) is not None,
     )
 
@@ -345,6 +379,13 @@ def e_value_ticks(low: float, high: float) -> list[tuple[float, str]]:
         if len(ticks) <= _MOST_TICKS:
             return ticks
     return ticks[:: -(-len(ticks) // _MOST_TICKS)]
+
+
+def _rival_within(rival: Rival, told: Sequence[int], shown: Sequence[int]) -> Rival:
+    # What spoke against it is known until it was ruled out.
+    known = told[: len(rival.against)]
+    until = [one for one in shown if known and one <= known[-1]]
+    return replace(rival, against=tuple(value_at(known, rival.against, one) for one in until))
 
 
 def _ruled_out(

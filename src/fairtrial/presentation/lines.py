@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from fairtrial.core.recommendation import Progress
 from fairtrial.presentation.bounds import bounded_values
 from fairtrial.presentation.limits import distance_to_limit, finite
+from fairtrial.presentation.ranges import moments_within, value_at
 from fairtrial.presentation.shares import shares_of
 from fairtrial.presentation.sources import arm_of
 
@@ -70,6 +71,31 @@ class LineChart:
     height: tuple[float, float]
     shares: bool
     marked: bool = False
+
+    def within(self, begin: float, end: float) -> LineChart:
+        """Return the part of the chart between two places, as high as its lines are there.
+
+        Examples
+        --------
+        >>> line = Line("a", (0.0, 10.0, 20.0), (0.0, 5.0, 1.0))
+        >>> chart = LineChart((line,), "results", "mean", (0.0, 20.0), (0.0, 5.0), shares=False)
+        >>> chart.within(5, 10).lines[0].up, chart.within(5, 10).height
+        ((2.5, 5.0), (2.5, 5.0))
+        """
+        lines = tuple(_line_within(line, begin, end) for line in self.lines)
+        height = _height([value for line in lines for value in line.up])
+        return replace(self, lines=lines, span=(begin, end), height=height)
+
+
+def _line_within(line: Line, begin: float, end: float) -> Line:
+    places = moments_within(line.across, begin, end)
+    values = [(x, y) for x in places if (y := value_at(line.across, line.up, x)) is not None]
+    return replace(line, across=tuple(x for x, _ in values), up=tuple(y for _, y in values))
+
+
+def _height(values: Sequence[float]) -> tuple[float, float]:
+    low, high = min(values, default=0.0), max(values, default=1.0)
+    return low, high if high > low else low + (abs(low) or 1.0)
 
 
 def stopping_chart(times: Mapping[str, ArrayLike], runs: int, most: int) -> LineChart:
@@ -172,9 +198,6 @@ def _over_results(
         for name in drawn
         if name in names
     ]
-    values = [0.0, *(value for line in lines for value in line.up)]
+    height = _height([0.0, *(value for line in lines for value in line.up)])
     span = (0.0, max(line.across[-1] for line in lines))
-    low, high = min(values), max(values)
-    return LineChart(
-        tuple(lines), "results", up, span, (low, high if high > low else low + 1.0), False
-    )
+    return LineChart(tuple(lines), "results", up, span, height, shares=False)

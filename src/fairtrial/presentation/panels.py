@@ -84,10 +84,25 @@ def _critical_groups(panels: Panels, progress: Progress) -> tuple[tuple[str, ...
     )
     limit = name_of_limit(one for row in found.values() for one in row)
     return groups_by(
-        rank, f"those where {who} has its mean nearest to its {limit}, or on its wrong side"
+        rank,
+        f"those where {who} has its mean nearest to its {limit}, in widths of its interval, or on "
+        "its wrong side",
     )
 
 
 def _least_distance(estimates: Iterable[Estimate | None]) -> float | None:
-    distances = [distance_to_limit(finite(one.mean), one) for one in estimates if one is not None]
+    distances = [_certain_distance(one) for one in estimates if one is not None]
     return min((distance for distance in distances if distance is not None), default=None)
+
+
+def _certain_distance(estimate: Estimate) -> float | None:
+    """Return how far a mean is from its limit, in half-widths of its interval.
+
+    So groups with many and with few results can be compared, and measures in different units.
+    """
+    distance = distance_to_limit(finite(estimate.mean), estimate)
+    if distance is None:
+        return None
+    ends = [end for end in (finite(estimate.lower), finite(estimate.upper)) if end is not None]
+    reach = max((abs(end - float(estimate.mean or 0.0)) for end in ends), default=0.0)
+    return distance / reach if reach > 0.0 else distance

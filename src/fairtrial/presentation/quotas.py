@@ -18,11 +18,16 @@ class AllocationRuns(Protocol):
     """Replications of a policy that serves arms with guaranteed shares: a `Simulation`."""
 
     @property
-    def problem(self) -> Any: ...
+    def problem(self) -> Any:
+        """What was asked, and what is known."""
+
     @property
-    def pulls(self) -> NDArray[Any]: ...
+    def pulls(self) -> NDArray[Any]:
+        """Pulls by run and action."""
+
     @property
-    def metrics(self) -> Mapping[str, NDArray[np.float64]]: ...
+    def metrics(self) -> Mapping[str, NDArray[np.float64]]:
+        """A family's numbers about every run."""
 
 
 def is_simulation(source: object) -> TypeGuard[AllocationRuns]:

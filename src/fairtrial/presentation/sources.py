@@ -59,84 +59,138 @@ class SimulationLike(Protocol):
     """Replications of one policy: what `fairtrial.simulate` returns."""
 
     @property
-    def problem(self) -> Problem: ...
+    def problem(self) -> Problem:
+        """What was asked, and what is known."""
+
     @property
-    def stopping_time(self) -> NDArray[Any]: ...
+    def stopping_time(self) -> NDArray[Any]:
+        """Pulls of every run."""
+
     @property
-    def status(self) -> Sequence[Any] | NDArray[Any]: ...
+    def status(self) -> Sequence[Any] | NDArray[Any]:
+        """How every run ended."""
+
     @property
-    def pulls(self) -> NDArray[Any]: ...
+    def pulls(self) -> NDArray[Any]:
+        """Pulls by run and action."""
+
     @property
-    def lower_bound(self) -> float | None: ...
+    def lower_bound(self) -> float | None:
+        """The pulls that no rule needs fewer of on average."""
 
 
 class HasProgress(Protocol):
     """A policy or a study: it knows how far it has come."""
 
-    def progress(self) -> Progress: ...
+    def progress(self) -> Progress:
+        """Return how far it has come."""
 
 
 class Traced(Protocol):
     """A study: it can tell how far it had come at earlier moments."""
 
-    def trace(self, points: int = 200) -> Sequence[Progress]: ...
+    def trace(self, points: int = 200) -> Sequence[Progress]:
+        """Return how far it had come at earlier moments, and now."""
 
 
 class EventLike(Protocol):
     """One entry of a study's log."""
 
     @property
-    def seq(self) -> int: ...
+    def seq(self) -> int:
+        """Its number, from 1."""
+
     @property
-    def kind(self) -> str: ...
+    def kind(self) -> str:
+        """What happened, in one word."""
+
     @property
-    def at(self) -> datetime: ...
+    def at(self) -> datetime:
+        """When it was written."""
+
     @property
-    def action(self) -> int | None: ...
+    def action(self) -> int | None:
+        """The action of its pull, if it is about one."""
+
     @property
-    def pull_id(self) -> str | None: ...
+    def pull_id(self) -> str | None:
+        """The identity of its pull, if it is about one."""
+
     @property
-    def actor(self) -> str | None: ...
+    def actor(self) -> str | None:
+        """Who did it, if that was said."""
+
     @property
-    def body(self) -> Mapping[str, Any]: ...
+    def body(self) -> Mapping[str, Any]:
+        """What else was written."""
+
     @property
-    def outcome(self) -> float | Mapping[str, Any] | None: ...
+    def outcome(self) -> float | Mapping[str, Any] | None:
+        """The result, if it tells one."""
+
     @property
-    def hash(self) -> str: ...
+    def hash(self) -> str:
+        """Of the event and all before it."""
 
 
 class VerificationLike(Protocol):
     """Whether a log replays to the decisions that it records."""
 
     @property
-    def ok(self) -> bool: ...
+    def ok(self) -> bool:
+        """Whether nothing differs."""
+
     @property
-    def events(self) -> int: ...
+    def events(self) -> int:
+        """How many events were checked."""
+
     @property
-    def first_difference(self) -> str | None: ...
+    def first_difference(self) -> str | None:
+        """The first that differs, in words."""
+
     @property
-    def skipped(self) -> int: ...
+    def skipped(self) -> int:
+        """How many events before were not checked."""
 
 
 class StudyLike(HasProgress, Traced, Protocol):
     """A durable experiment: what `fairtrial.Study` is."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The study's name."""
+
     @property
-    def problem(self) -> Problem: ...
+    def problem(self) -> Problem:
+        """What was asked, and what is known."""
+
     @property
-    def policy(self) -> Parametrized: ...
+    def policy(self) -> Parametrized:
+        """The rule."""
+
     @property
-    def seed(self) -> int: ...
+    def seed(self) -> int:
+        """What its random numbers are drawn from."""
+
     @property
-    def head_hash(self) -> str: ...
+    def head_hash(self) -> str:
+        """The hash of the last event."""
+
     @property
-    def n_events(self) -> int: ...
-    def health(self, *, blinded: bool = False) -> Mapping[str, Any]: ...
-    def weighted_means(self) -> Sequence[float | None]: ...
-    def verify(self) -> VerificationLike: ...
-    def events(self, after: int = 0) -> Iterable[EventLike]: ...
+    def n_events(self) -> int:
+        """Number of events in the log."""
+
+    def health(self, *, blinded: bool = False) -> Mapping[str, Any]:
+        """Return what may be wrong."""
+
+    def weighted_means(self) -> Sequence[float | None]:
+        """Return the mean of every action, weighted by inverse propensities."""
+
+    def verify(self) -> VerificationLike:
+        """Audit the log."""
+
+    def events(self, after: int = 0) -> Iterable[EventLike]:
+        """Yield the events of the log after that one."""
 
 
 Source = Progress | HasProgress | SimulationLike

@@ -228,8 +228,8 @@ def pull_sentence(progress: Progress) -> str:
     return sentence + "."
 
 
-def listed(items: Sequence[str], most: int) -> str:
+def listed(items: Sequence[str], most: int, between: str = ", ") -> str:
     """Return items in a sentence; how many more there are, if there are too many."""
     shown = list(items[:most])
     rest = len(items) - len(shown)
-    return ", ".join(shown) + (f" and {rest} more" if rest else "")
+    return between.join(shown) + (f" and {rest} more" if rest else "")

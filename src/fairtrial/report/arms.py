@@ -93,15 +93,19 @@ def _with_intervals(found: Findings) -> str:
 
 def _qualities_table(arms: Sequence[str], overall: Sequence[Estimate]) -> Markup:
     places = places_of(overall)
+    # Answers that cannot be pulled have no results of their own; some rules give no intervals.
+    pulled_at_all = any(arm.pulls for arm in overall)
+    bounded = any(one is not None for arm in overall for one in (arm.lower, arm.upper))
     rows = [
         (
             label(name),
-            count(arm.pulls),
-            *(fixed(value, places) for value in (arm.mean, arm.lower, arm.upper)),
+            *([count(arm.pulls)] * pulled_at_all),
+            fixed(arm.mean, places),
+            *[fixed(value, places) for value in (arm.lower, arm.upper)] * bounded,
         )
         for arm, name in zip(overall, arms, strict=True)
     ]
-    heads = ("Arm", "Results", "Mean", "Lower", "Upper")
+    heads = ("Arm", *["Results"] * pulled_at_all, "Mean", *["Lower", "Upper"] * bounded)
     return table("Estimates by arm", heads, rows, words={0})
 
 

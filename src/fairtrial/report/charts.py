@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 from fairtrial.presentation.alternatives import strength
 from fairtrial.presentation.charts import (
@@ -16,7 +17,7 @@ from fairtrial.presentation.charts import (
 )
 from fairtrial.presentation.limits import Standing
 from fairtrial.presentation.sources import LeadPeriod
-from fairtrial.presentation.words import number, percent, plural, shorten
+from fairtrial.presentation.words import fixed, number, percent, plural, shorten
 from fairtrial.report.html import LABEL_LENGTH, Markup, element, label, text_of
 
 __all__ = [
@@ -30,12 +31,17 @@ __all__ = [
     "interval_chart",
     "interval_key",
     "levels",
+    "nice_ticks",
+    "tick_texts",
+    "whole_ticks",
 ]
 
 Span = tuple[float, float]
 
-_NAMED_PERIOD = 0.12
-"""Share of the width from which on the name of who led has room."""
+_LETTER = 0.0085
+"""Share of a wide picture's width that a letter of a name takes."""
+_NARROW = 3.0
+"""How many times as much it takes on a phone."""
 
 _CIRCLE = "M-4.5,0a4.5,4.5 0 1,0 9,0a4.5,4.5 0 1,0 -9,0z"
 _CROSS = "M-5,-3L-3,-5L0,-2L3,-5L5,-3L2,0L5,3L3,5L0,2L-3,5L-5,3L-2,0z"
@@ -51,10 +57,20 @@ _MARKS = {
 }
 
 
-def figure(chart: Markup, key: Sequence[Markup], caption: str, data: Markup) -> Markup:
-    """Return a figure: picture with a text in its place, key, caption, and its data table."""
+def figure(
+    chart: Markup,
+    key: Sequence[Markup],
+    caption: str,
+    data: Markup,
+    controls: Markup | None = None,
+) -> Markup:
+    """Return a figure: picture with a text in its place, key, caption, and its data table.
+
+    What it is controlled by, where it is no mere paper, comes first.
+    """
     return element(
         "figure",
+        controls,
         element("div", chart, role="img", aria_label=caption),
         element("ul", *(element("li", item) for item in key), class_="key") if key else None,
         element("figcaption", caption),
@@ -180,9 +196,8 @@ def _bar(bar: Bar | None, span: Span) -> Markup:
 
 def evidence_chart(chart: EvidenceChart) -> Markup:
     """Return evidence and threshold over the results, with a strip of who led."""
-    known = [value for value in (*chart.evidence, *chart.threshold, 0.0) if value is not None]
-    low, high = min(known), max(known)
-    across, up = (0.0, max(float(chart.told[-1]), 1.0)), (low, high + 0.08 * (high - low or 1.0))
+    (low, high), across = chart.height, (float(chart.span[0]), float(chart.span[1]))
+    up = (low, high + 0.08 * (high - low or 1.0))
     plot = element(
         "svg",
         *(_level(tick, up) for tick, _ in _levels_of(chart, up)),
@@ -195,10 +210,11 @@ def evidence_chart(chart: EvidenceChart) -> Markup:
             preserveAspectRatio="none",
             width="100%",
             height="100%",
+            class_="curves",
         ),
         class_="plot",
     )
-    ticks = [tick for tick in nice_ticks(*across, about=4) if tick.is_integer()]
+    ticks = whole_ticks(across)
     return element(
         "div",
         levels([(_from_top(tick, up), name) for tick, name in _levels_of(chart, up)]),
@@ -242,7 +258,8 @@ def levels(named: Iterable[tuple[str, str]]) -> Markup:
 def _levels_of(chart: EvidenceChart, up: Span) -> list[tuple[float, str]]:
     if chart.in_e_values:
         return e_value_ticks(*up)
-    return [(tick, number(tick)) for tick in nice_ticks(*up, about=4)]
+    ticks = nice_ticks(*up, about=4)
+    return list(zip(ticks, tick_texts(ticks), strict=True))
 
 
 def _from_top(value: float, up: Span) -> str:
@@ -269,16 +286,18 @@ def _strip(lead_periods: Sequence[LeadPeriod], across: Span) -> Markup:
 
 
 def _period(period: LeadPeriod, across: Span) -> Markup:
-    wide = (period.end - period.start) / (across[1] - across[0]) >= _NAMED_PERIOD
+    share, name = (period.end - period.start) / (across[1] - across[0]), period.leader
+    needed = _LETTER * (len(shorten(name, LABEL_LENGTH)) + 1.5)
+    class_ = None if share >= _NARROW * needed else "wide-only"
     return element(
         "svg",
         element("title", period.leader),
         element("rect", x="0", y="0", width="100%", height="100%"),
-        element("text", shorten(period.leader, LABEL_LENGTH), x=".3em", y="50%", dy=".35em")
-        if wide
+        element("text", shorten(name, LABEL_LENGTH), x=".3em", y="50%", dy=".35em", class_=class_)
+        if share >= needed
         else None,
         x=_place(period.start, across),
-        width=_place(period.end - period.start, across),
+        width=_place(across[0] + period.end - period.start, across),
         height="100%",
         class_="period",
     )
@@ -299,7 +318,35 @@ def nice_ticks(low: float, high: float, about: int = 3) -> list[float]:
     power = 10.0 ** math.floor(math.log10(raw))
     step = next(size * power for size in (1, 2, 2.5, 5, 10) if size * power >= raw)
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
-    return [round(index * step, 12) for index in range(first, last + 1)]
+    return [float(f"{index * step:.12g}") for index in range(first, last + 1)]
+
+
+def whole_ticks(span: Span) -> list[float]:
+    """Return round whole numbers in a span.
+
+    Examples
+    --------
+    >>> whole_ticks((3.0, 5.0))
+    [3.0, 4.0, 5.0]
+    """
+    return [tick for tick in nice_ticks(*span, about=4) if tick.is_integer()]
+
+
+def tick_texts(ticks: Sequence[float]) -> list[str]:
+    """Return ticks as people read them, with as many decimals as tell them apart.
+
+    Examples
+    --------
+    >>> tick_texts([0.0, 0.5]), tick_texts([0.30001, 0.30002]), tick_texts([1500.25, 1500.5])
+    (['0', '0.5'], ['0.30001', '0.30002'], ['1,500.25', '1,500.50'])
+    """
+    texts = [number(tick) for tick in ticks]
+    if len(set(texts)) == len(texts):
+        return texts
+    step = min(abs(later - earlier) for earlier, later in pairwise(ticks))
+    # As for a round step: 0.25 has two decimals, 0.2 one.
+    places = next((n for n in range(16) if abs(step * 10**n - round(step * 10**n)) < 1e-6), 16)
+    return [fixed(tick, places) for tick in ticks]
 
 
 def _panel(title: str, rows: Sequence[Markup], axis: Markup, class_: str = "panel") -> Markup:

@@ -127,12 +127,13 @@ def _closest_calls(found: Findings) -> list[str]:
 
 
 def _evidence(found: Findings) -> Markup:
-    chart = evidence_chart(found.trace)
+    whole = evidence_chart(found.trace)
+    chart = found.zoomed(whole)
     led = [
-        f"{shorten(one.leader, LABEL_LENGTH)} from {count(one.start)}" for one in chart.lead_periods
+        f"{shorten(one.leader, LABEL_LENGTH)} from {count(one.start)}" for one in whole.lead_periods
     ]
-    caption = f"{_standing_of_evidence(found.progress)} Who led: {listed(led, 6) or 'nobody yet'}."
-    moments = _some(found.trace)
+    caption = f"{_standing_of_evidence(found.progress)} Who led: {_in_turn(led)}."
+    moments = _some(_within(found.trace, chart.span))
     places = decimals(v for one in moments for v in (one.evidence, one.threshold))
 
     def shown(value: float | None) -> str:
@@ -158,11 +159,17 @@ def _evidence(found: Findings) -> Markup:
             charts.figure(
                 charts.evidence_chart(chart),
                 charts.evidence_key(chart),
-                caption,
+                found.of_results(caption),
                 folded(f"The numbers: {plural(len(rows), 'moment')}", data, 1000),
+                found.controls("evidence"),
             ),
         ]
     )
+
+
+def _in_turn(led: Sequence[str]) -> str:
+    # The leaders of a moment may be several, with commas between them.
+    return listed(led, 6, "; ") or "nobody yet"
 
 
 def _standing_of_evidence(progress: Progress) -> str:
@@ -214,6 +221,12 @@ def _against(one: Alternative, level: float | None, after: int | None) -> tuple[
     if level is None:
         return label(one.answer), standing
     return label(one.answer), e_value(one, level), standing
+
+
+def _within(trace: Sequence[Progress], span: tuple[int, int]) -> list[Progress]:
+    """Return the moments that are shown; of a range too short to have any, the last before."""
+    shown = [moment for moment in trace if span[0] <= moment.told <= span[1]]
+    return shown or [moment for moment in trace if moment.told <= span[1]][-1:]
 
 
 def _some(trace: Sequence[Progress]) -> list[Progress]:

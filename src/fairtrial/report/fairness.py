@@ -17,7 +17,7 @@ from fairtrial.presentation.cuts import cut_of_arms
 from fairtrial.presentation.effects import OVERALL, limited
 from fairtrial.presentation.guardrails import EVIDENCE, TITLE, guardrails
 from fairtrial.presentation.limits import Standing, as_estimate, limits_of, standing
-from fairtrial.presentation.lines import behind_chart, bound_chart, distance_chart
+from fairtrial.presentation.lines import LineChart, behind_chart, bound_chart, distance_chart
 from fairtrial.presentation.panels import panels_of
 from fairtrial.presentation.shares import (
     BEHIND,
@@ -106,9 +106,11 @@ def _limits_table(found: Findings, title: str, estimates: Sequence[Estimate], li
     """Return a table of estimates with their limits, and how far they are from these."""
     places = places_of(estimates)
     labels = [str(key).capitalize() for key in estimates[0].labels]
+    # Answers that cannot be pulled have no results of their own.
+    pulled = any(one.pulls for one in estimates)
     heads = (
         *labels,
-        "Results",
+        *["Results"] * pulled,
         "Mean",
         "Lower",
         "Upper",
@@ -117,7 +119,7 @@ def _limits_table(found: Findings, title: str, estimates: Sequence[Estimate], li
         "Distance of interval",
         "Standing",
     )
-    rows = [_limit_row(found, estimate, places) for estimate in estimates]
+    rows = [_limit_row(found, estimate, places, pulled) for estimate in estimates]
     return table(title, heads, rows, words={*range(len(labels)), len(heads) - 1})
 
 
@@ -156,9 +158,14 @@ def _over_time(found: Findings) -> Markup | None:
     return text_of(
         [
             element("h3", f"Distance from each {found.limit}, over time"),
-            lines_figure(chart, caption, "Distance from the limit"),
+            _lines_figure(found, chart, caption, "Distance from the limit"),
         ]
     )
+
+
+def _lines_figure(found: Findings, chart: LineChart, caption: str, name: str) -> Markup:
+    controls = found.controls(name.lower().replace(" ", "-"))
+    return lines_figure(chart, found.of_results(caption), name, found.zoomed(chart), controls)
 
 
 def _limits_of_measures(found: Findings) -> Markup | None:
@@ -308,7 +315,7 @@ def _bounds_over_time(found: Findings) -> Markup | None:
         f"results; below 0 the bound is exceeded. The nearest now is that of "
         f"{shorten(where, LABEL_LENGTH)}: {number(least, 3)}."
     )
-    figure = lines_figure(chart, caption, "Distance from the bound")
+    figure = _lines_figure(found, chart, caption, "Distance from the bound")
     return text_of([element("h3", "Distance from the bound, over time"), figure])
 
 
@@ -318,24 +325,28 @@ def _behind(found: Findings) -> Markup | None:
     if chart is None:
         return None
     most, arm = max((line.up[-1], line.name) for line in chart.lines)
+    name = shorten(arm, LABEL_LENGTH)
+    now = f"Most behind now: {name}, by {number(most, 3)}."
+    if most <= 0:
+        now = f"None is behind now; nearest to it is {name}, {number(abs(most), 3)} ahead."
     caption = (
         "Pulls that each arm is behind what it is owed, over the results; below 0 it is ahead. "
-        f"Most behind now: {shorten(arm, LABEL_LENGTH)}, by {number(most, 3)}."
+        f"{now}"
     )
     return text_of(
         [
             element("h3", "Behind or ahead of the guaranteed share, over time"),
-            lines_figure(chart, caption, "Pulls behind"),
+            _lines_figure(found, chart, caption, "Pulls behind"),
         ]
     )
 
 
-def _limit_row(found: Findings, action: Estimate, places: int) -> tuple[object, ...]:
+def _limit_row(found: Findings, action: Estimate, places: int, pulled: bool) -> tuple[object, ...]:
     estimated = (action.mean, action.lower, action.upper)
     distances = (found.distance_of(action), found.sure_distance_of(action))
     return (
         *(label(name) for name in action.labels.values()),
-        count(action.pulls),
+        *[count(action.pulls)] * pulled,
         *(fixed(value, places) for value in estimated),
         " to ".join(fixed(limit, places) for limit in sorted(limits_of(action))),
         *(fixed(value, places) for value in distances),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol, Self, TypeVar
 
 from numpy.typing import ArrayLike
 
@@ -18,6 +19,7 @@ from fairtrial.presentation.limits import (
     name_of_limit,
     sure_distance,
 )
+from fairtrial.presentation.ranges import Range
 from fairtrial.presentation.sources import (
     Floats,
     Grid,
@@ -30,10 +32,33 @@ from fairtrial.presentation.sources import (
     optimal_shares,
     trace_of,
 )
-from fairtrial.presentation.words import decimals, shorten
-from fairtrial.report.html import LABEL_LENGTH
+from fairtrial.presentation.words import count, decimals, shorten
+from fairtrial.report.html import LABEL_LENGTH, Markup
 
-__all__ = ["Findings", "places_of"]
+__all__ = ["Findings", "Zoom", "places_of"]
+
+
+class _OverTime(Protocol):
+    def within(self, begin: int, end: int) -> Self: ...
+
+
+_Chart = TypeVar("_Chart", bound=_OverTime)
+
+
+@dataclass(frozen=True, slots=True)
+class Zoom:
+    """The results that pictures over time show, where readers can choose them.
+
+    Parameters
+    ----------
+    shown : Range
+        The results.
+    controls : callable
+        Returns by what readers choose others, for a picture with a name of its own.
+    """
+
+    shown: Range
+    controls: Callable[[str], Markup]
 
 
 @dataclass(frozen=True)
@@ -47,6 +72,7 @@ class Findings:
     optimal: Floats | None
     verification: VerificationLike
     arrivals: Arrivals
+    zoom: Zoom | None = None
 
     @classmethod
     def of(
@@ -55,6 +81,7 @@ class Findings:
         optimal: ArrayLike | None,
         verification: VerificationLike | None = None,
         arrivals: Arrivals | None = None,
+        zoom: Zoom | None = None,
     ) -> Findings:
         """Read a study; audit it, and go through its log, unless that was done before."""
         return cls(
@@ -65,7 +92,26 @@ class Findings:
             optimal_shares(optimal, study.problem.n_actions),
             study.verify() if verification is None else verification,
             Arrivals.of(study.events()) if arrivals is None else arrivals,
+            zoom,
         )
+
+    def zoomed(self, chart: _Chart) -> _Chart:
+        """Return the part of a chart over time that is looked at."""
+        if self.zoom is None or self.zoom.shown.is_whole:
+            return chart
+        return chart.within(self.zoom.shown.begin, self.zoom.shown.end)
+
+    def of_results(self, caption: str) -> str:
+        """Return a caption that says which results are shown, if not all are."""
+        if self.zoom is None or self.zoom.shown.is_whole:
+            return caption
+        shown = self.zoom.shown
+        part = f"{count(shown.begin)} to {count(shown.end)} of {count(shown.total)}"
+        return f"{caption} Shown are results {part}."
+
+    def controls(self, name: str) -> Markup | None:
+        """Return by what readers choose the results that a picture shows."""
+        return None if self.zoom is None else self.zoom.controls(name)
 
     @cached_property
     def cut(self) -> Cut:

@@ -6,6 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from fairtrial.presentation.charts import most_pulled
+from fairtrial.presentation.missing_values import (
+    MISSING,
+    counting_of_missing,
+    missing_values,
+    summary_of_missing,
+)
 from fairtrial.presentation.sources import VerificationLike
 from fairtrial.presentation.words import count, ended, number, percent, plural
 from fairtrial.report import charts
@@ -22,6 +28,8 @@ from fairtrial.report.html import (
 )
 
 __all__ = ["health"]
+
+_MOST_CELLS = 40
 
 
 def health(found: Findings, *, blinded: bool = False) -> Markup:
@@ -42,10 +50,11 @@ def health(found: Findings, *, blinded: bool = False) -> Markup:
             doubts
             or [element("p", "No check of the results against the assumptions found a problem.")]
         ),
-        _audit(found.verification),
+        _audit(found.verification, blinded),
         state,
         _delays(found),
         None if blinded else _returned(found),
+        None if blinded else _missing(found),
     )
 
 
@@ -53,9 +62,11 @@ def _sentence(text: str) -> str:
     return ended(text[:1].upper() + text[1:])
 
 
-def _audit(check: VerificationLike) -> Markup:
+def _audit(check: VerificationLike, blinded: bool) -> Markup:
     if not check.ok:
-        said = f"The log does not replay to the recorded decisions: {check.first_difference}."
+        # The difference may name a result.
+        where = "those who may see the full view find where" if blinded else check.first_difference
+        said = f"The log does not replay to the recorded decisions: {where}."
         return element("p", element("strong", said), class_="warning")
     if not check.skipped:
         said = f"The log replays to the same decisions: {plural(check.events, 'event')} checked."
@@ -125,6 +136,36 @@ def _returned(found: Findings) -> Markup | None:
                 table("Pulls and results", heads, rows, words=set(range(len(names)))),
                 len(rows),
             ),
+        ]
+    )
+
+
+def _missing(found: Findings) -> Markup | None:
+    """Return how many values of every measure never will be known."""
+    summary = summary_of_missing(found.progress)
+    if not summary:
+        return None
+    lacking = missing_values(found.progress)
+    if not lacking:
+        return text_of([element("h3", MISSING), element("p", summary)])
+    rows = [
+        (
+            *(label(name) for name in (one.arm, one.group, one.measure)),
+            count(one.known),
+            count(one.missing),
+            percent(one.share, 1),
+        )
+        for one in lacking[:_MOST_CELLS]
+    ]
+    hidden = len(lacking) - len(rows)
+    said = f"{summary} {counting_of_missing(found.progress)}"
+    said += f" {count(hidden)} more rows, with smaller shares, are not shown." if hidden else ""
+    heads = ("Arm", "Group", "Measure", "Known", "Missing", "Share missing")
+    return text_of(
+        [
+            element("h3", MISSING),
+            element("p", said.strip()),
+            table("Values that never will be known", heads, rows, words={0, 1, 2}),
         ]
     )
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from fairtrial.presentation.lines import Line, LineChart
-from fairtrial.presentation.words import count, decimals, fixed, number, percent, plural
-from fairtrial.report.charts import figure, levels, nice_ticks
+from fairtrial.presentation.words import count, decimals, fixed, percent, plural
+from fairtrial.report.charts import figure, levels, nice_ticks, tick_texts
 from fairtrial.report.html import Markup, element, folded, label, table, text_of
 
 __all__ = ["line_chart", "line_key", "lines_figure"]
@@ -21,30 +21,43 @@ _MARKS = (
 )
 
 
-def lines_figure(chart: LineChart, caption: str, name: str) -> Markup:
+def lines_figure(
+    chart: LineChart,
+    caption: str,
+    name: str,
+    drawn: LineChart | None = None,
+    controls: Markup | None = None,
+) -> Markup:
     """Return lines over the results with their key, caption and data table.
 
     Parameters
     ----------
     chart : LineChart
-        What is drawn.
+        All that is known.
     caption : str
         What it shows, with its numbers.
     name : str
         What the values in the table are.
+    drawn : LineChart, optional
+        The part of it that is shown; by default everything.
+    controls : Markup, optional
+        What it is controlled by.
     """
+    drawn = chart if drawn is None else drawn
+    low, high = drawn.span
     places = decimals((value for line in chart.lines for value in line.up), 3)
-    moments = sorted({x for line in chart.lines for x in line.across})
+    # Where lines were cut between two moments, nothing was measured.
+    moments = sorted({x for line in chart.lines for x in line.across if low <= x <= high})
     step = max(1, -(-len(moments) // _ROWS))
     values = [dict(zip(line.across, line.up, strict=True)) for line in chart.lines]
     rows = [
         (count(x), *("" if x not in own else fixed(own[x], places) for own in values))
-        for x in (*moments[:-1:step], moments[-1])
+        for x in (*moments[:-1:step], *moments[-1:])
     ]
     heads = (chart.across.capitalize(), *(label(line.name) for line in chart.lines))
     data = table(f"{name}, by {chart.across} so far", heads, rows, words=set())
     folded_data = folded(f"The numbers: {plural(len(rows), 'moment')}", data, 1000)
-    return figure(line_chart(chart), line_key(chart), caption, folded_data)
+    return figure(line_chart(drawn), line_key(drawn), caption, folded_data, controls)
 
 
 def line_chart(chart: LineChart) -> Markup:
@@ -52,7 +65,8 @@ def line_chart(chart: LineChart) -> Markup:
     low, high = chart.height
     up = (low, high + 0.04 * (high - low))
     ticks = nice_ticks(*chart.height, about=4)
-    names = [(_from_top(tick, up), _text(tick, chart.shares)) for tick in ticks]
+    texts = [percent(tick) for tick in ticks] if chart.shares else tick_texts(ticks)
+    names = [(_from_top(tick, up), text) for tick, text in zip(ticks, texts, strict=True)]
     rules = [
         element("line", x1="0", x2="100%", y1=place, y2=place, class_="rule")
         for place in (_from_top(tick, up) for tick in ticks)
@@ -64,6 +78,7 @@ def line_chart(chart: LineChart) -> Markup:
         preserveAspectRatio="none",
         width="100%",
         height="100%",
+        class_="curves",
     )
     marks = [
         _mark(place, _right(x, chart.span), _from_top(y, up))
@@ -103,12 +118,12 @@ def line_key(chart: LineChart) -> list[Markup]:
 
 
 def _axis(chart: LineChart) -> Markup:
-    labels = []
-    for tick in nice_ticks(*chart.span, about=4):
+    labels, ticks = [], nice_ticks(*chart.span, about=4)
+    for tick, text in zip(ticks, tick_texts(ticks), strict=True):
         at = (tick - chart.span[0]) / (chart.span[1] - chart.span[0])
         anchor = "start" if at < 0.06 else "end" if at > 0.94 else "middle"
         place = _right(tick, chart.span)
-        labels.append(element("text", number(tick), x=place, y="1em", text_anchor=anchor))
+        labels.append(element("text", text, x=place, y="1em", text_anchor=anchor))
     return element("svg", *labels, class_="axis")
 
 
@@ -118,8 +133,8 @@ def _path(place: int, line: Line, span: Span, up: Span) -> Markup:
         f"{1000 * (up[1] - y) / (up[1] - up[0]):.1f}"
         for x, y in zip(line.across, line.up, strict=True)
     ]
-    effect = "non-scaling-stroke"
-    return element("path", d="M" + "L".join(points), class_=_class(place), vector_effect=effect)
+    effect, steps = "non-scaling-stroke", f"M{'L'.join(points)}" if points else ""
+    return element("path", d=steps, class_=_class(place), vector_effect=effect)
 
 
 def _mark(place: int, x: str, y: str) -> Markup:
@@ -129,10 +144,6 @@ def _mark(place: int, x: str, y: str) -> Markup:
 
 def _class(place: int) -> str:
     return f"line-{place % _STYLES}"
-
-
-def _text(tick: float, is_share: bool) -> str:
-    return percent(tick) if is_share else number(tick)
 
 
 def _right(value: float, span: Span) -> str:

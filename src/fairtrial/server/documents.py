@@ -17,6 +17,7 @@ __all__ = ["event_document", "pull_document", "spelled", "study_document", "to_t
 
 _WORDS = {math.inf: "Infinity", -math.inf: "-Infinity"}
 _KEPT_BACK = ("secret_sha256",)
+_BLINDED = (*_KEPT_BACK, "old", "propensity")
 
 
 def to_text(document: Any) -> str:
@@ -67,8 +68,11 @@ def study_document(row: StudyRow, *, unblinded: bool) -> dict[str, Any]:
     }
 
 
-def pull_document(row: PullRow, problem: Problem) -> dict[str, Any]:
-    """Return a pull."""
+def pull_document(row: PullRow, problem: Problem, *, unblinded: bool) -> dict[str, Any]:
+    """Return a pull.
+
+    Arms that lead are drawn with larger probabilities: those who recruit or treat see none.
+    """
     return {
         "id": row.pull_id,
         "number": row.number,
@@ -76,16 +80,20 @@ def pull_document(row: PullRow, problem: Problem) -> dict[str, Any]:
         "action": row.action,
         "tag": row.tag,
         "state": row.state,
-        "propensity": row.propensity,
+        "propensity": row.propensity if unblinded else None,
         "lease_until": None if row.lease_until is None else _iso(as_time(row.lease_until)),
         "worker": row.worker,
     }
 
 
 def event_document(source: Event | Record, *, unblinded: bool = True) -> dict[str, Any]:
-    """Return an event of the log; those who recruit or treat see no outcome but what they give."""
+    """Return an event of the log.
+
+    Those who recruit or treat see no outcome but what they give, and no hash: by it they could
+    find what others gave.
+    """
     event = source if isinstance(source, Event) else Event.of(source)
-    kept_back = _KEPT_BACK if unblinded else (*_KEPT_BACK, "old")
+    kept_back = _KEPT_BACK if unblinded else _BLINDED
     body = {name: part for name, part in event.body.items() if name not in kept_back}
     return {
         "seq": event.seq,
@@ -102,5 +110,5 @@ def event_document(source: Event | Record, *, unblinded: bool = True) -> dict[st
         "request_id": event.request_id,
         "reason": body.get("reason"),
         "body": body,
-        "hash": event.hash,
+        "hash": event.hash if unblinded else None,
     }

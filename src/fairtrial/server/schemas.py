@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt, StrictStr
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+    Tag,
+)
 
 __all__ = [
     "Amendment",
@@ -75,10 +84,24 @@ class _Unsolicited(BaseModel):
     value: _Outcome
 
 
+def _kind_of_outcome(given: Any) -> str:
+    """Return which of the two an outcome is meant as: a mistake is then named once."""
+    has_pull = "pull" in given if isinstance(given, dict) else hasattr(given, "pull")
+    return "told" if has_pull else "unsolicited"
+
+
 class Tells(_Body):
     """Outcomes; all are taken, or none."""
 
-    outcomes: Annotated[list[Told | _Unsolicited], Field(min_length=1)]
+    outcomes: Annotated[
+        list[
+            Annotated[
+                Annotated[Told, Tag("told")] | Annotated[_Unsolicited, Tag("unsolicited")],
+                Discriminator(_kind_of_outcome),
+            ]
+        ],
+        Field(min_length=1),
+    ]
 
 
 class Value(_Body):
@@ -117,6 +140,18 @@ class Known(_Body):
     ]
 
 
+class KnownOfPull(Known):
+    """Those measures of one of several pulls that are known."""
+
+    pull: _PullId
+
+
+class KnownOfMany(_Body):
+    """Those measures of several pulls that are known; all are taken, or none."""
+
+    outcomes: Annotated[list[KnownOfPull], Field(min_length=1)]
+
+
 class Amendment(_Body):
     """A correction of an outcome that was told before."""
 
@@ -134,7 +169,10 @@ class Heartbeat(_Body):
 
 
 class PullAnswer(BaseModel):
-    """A pull. `outcome` is there for those who may see it, `should_stop` of a single pull."""
+    """A pull. `outcome` is there for those who may see it, `should_stop` of a single pull.
+
+    Without the scope ``read``, `propensity` is left out.
+    """
 
     id: str
     number: int
@@ -164,7 +202,7 @@ class AsksAnswer(BaseModel):
 
 
 class EventAnswer(BaseModel):
-    """An event of the log."""
+    """An event of the log. Without the scope ``read``, what would unblind is left out."""
 
     seq: int
     kind: str
@@ -180,7 +218,7 @@ class EventAnswer(BaseModel):
     request_id: str | None
     reason: str | None
     body: dict[str, Any]
-    hash: str
+    hash: str | None
     should_stop: bool | None = None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from functools import partial
 
@@ -79,10 +79,6 @@ def operating_characteristics(
     parallel, executor, workers, progress
         As in `simulate`.
 
-    Returns
-    -------
-    OperatingCharacteristics
-
     Raises
     ------
     InvalidArgument
@@ -119,16 +115,8 @@ def operating_characteristics(
         estimates=True,
     )
     found = [[run(one.environment, horizon=horizon) for horizon in budgets] for one in chosen]
-    names = _names(policy, found)
-    rows = [
-        _row(scenario, simulation, names, level, per_day, bound, fixed_sample)
-        for scenario, simulations in zip(chosen, found, strict=True)
-        for bound in [_lower_bound(policy, scenario, simulations[-1])]
-        for fixed_sample in [_fixed_sample(policy, scenario)]
-        for simulation in simulations
-    ]
     return OperatingCharacteristics(
-        rows=tuple(rows),
+        rows=tuple(_rows(policy, chosen, found, level, per_day)),
         policy=policy.clone(),
         replications=replications,
         seed=number,
@@ -153,6 +141,22 @@ def _checked(policy: Policy, scenarios: Iterable[Scenario]) -> list[Scenario]:
     if doubled:
         raise InvalidArgument("scenarios", "must have different names", doubled[0])
     return chosen
+
+
+def _rows(
+    policy: Policy,
+    scenarios: Sequence[Scenario],
+    found: Sequence[Sequence[Simulation]],
+    level: float,
+    per_day: float | None,
+) -> Iterator[Characteristics]:
+    """Yield what the runs of every scenario, with every number of pulls, come to."""
+    names = _names(policy, found)
+    for scenario, simulations in zip(scenarios, found, strict=True):
+        bound = _lower_bound(policy, scenario, simulations[-1])
+        fixed_sample = _fixed_sample(policy, scenario)
+        for simulation in simulations:
+            yield _row(scenario, simulation, names, level, per_day, bound, fixed_sample)
 
 
 def _about(scenarios: Sequence[Scenario]) -> str | None:
@@ -257,9 +261,10 @@ def _lower_bound(policy: Policy, scenario: Scenario, found: Simulation) -> float
     if delta is None or not _is_plain(scenario) or not found.decided.all():
         return None
     family = family_of(problem.family)
-    if family.complexity is None or not family.has_bound(problem):
+    environment = scenario.environment
+    if family.complexity is None or not family.has_bound(environment):
         return None
-    bound = family.complexity(scenario.environment).lower_bound(delta)
+    bound = family.complexity(environment).lower_bound(delta)
     return bound if math.isfinite(bound) else None
 
 

@@ -82,10 +82,6 @@ def simulate(
     estimates : bool
         Also keep, for every run, the mean that the policy estimates for its answer.
 
-    Returns
-    -------
-    Simulation
-
     Raises
     ------
     InvalidArgument

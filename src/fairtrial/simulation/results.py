@@ -197,10 +197,6 @@ class Simulation:
             Confidence of the error rate's interval.
         quantiles : sequence of float in [0, 1]
             Probabilities of the quantiles wanted.
-
-        Returns
-        -------
-        Summary
         """
         level = check_probability("level", level)
         probabilities = _probabilities(quantiles)

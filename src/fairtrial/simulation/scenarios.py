@@ -97,10 +97,6 @@ def at_effect(environment: Environment, effect: float, control: str | None = Non
     control : str, optional
         The arm from which differences are counted, as in `default_scenarios`.
 
-    Returns
-    -------
-    Scenario
-
     Raises
     ------
     InvalidArgument

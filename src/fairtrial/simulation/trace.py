@@ -44,10 +44,6 @@ def trace(
     replication : int
         Which of the runs.
 
-    Returns
-    -------
-    list of Progress
-
     Raises
     ------
     InvalidArgument

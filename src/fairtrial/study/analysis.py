@@ -31,6 +31,8 @@ FROM_TABLE = "from the table"
 MISSING = "no outcome in the table"
 """Why a unit without an outcome is recorded as lost."""
 
+_OUTCOME = "outcome"
+
 _AT_ONCE = 1_000
 
 
@@ -48,7 +50,7 @@ def analyse(
     delta: float = 0.05,
     *,
     order: str,
-    outcome: str | Mapping[str, str] = "outcome",
+    outcome: str | Mapping[str, str] = _OUTCOME,
     columns: Mapping[str, str] | None = None,
     group_weights: str | None = None,
     storage: Storage = "memory://",
@@ -206,6 +208,9 @@ class _Rows:
 def _outcome_columns(problem: Problem, outcome: Any) -> dict[str, str]:
     """Return the column of every part of an outcome; its name is empty where there is but one."""
     if problem.measures:
+        if not isinstance(outcome, Mapping) and outcome != _OUTCOME:
+            accepted = f"must be left out, or map the measures {list(problem.measures)} to columns"
+            raise InvalidArgument("outcome", accepted, outcome)
         return columns_of_measures(problem, outcome)
     return {field: field for field in problem.outcome_fields} or {"": str(outcome)}
 

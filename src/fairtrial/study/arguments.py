@@ -47,8 +47,8 @@ _LONGEST_REASON = 10_000
 _LONGEST_JSON = 1_000_000
 _DEEPEST_JSON = 32
 
-_CENTURY = 3.2e9
-"""Seconds: for ever, and small enough for the database."""
+LONGEST_LEASE = 3.2e9
+"""Seconds: a century, which is for ever, and small enough for the database."""
 
 
 def check_name(name: object) -> None:
@@ -94,7 +94,7 @@ def _is_storable(text: object) -> bool:
 
 def check_lease(lease: object) -> float:
     """Return the seconds of a lease."""
-    return check_number("lease", lease, low=0, high=_CENTURY, open_low=True)
+    return check_number("lease", lease, low=0, high=LONGEST_LEASE, open_low=True)
 
 
 def check_many(name: str, number: object) -> int:

@@ -47,8 +47,8 @@ def doubts(steps: Iterable[Step], policy: Policy) -> list[Doubt]:
     """
     if policy.endless:
         return []
-    log = PullHistories(steps)
     problem = policy.problem
+    log = PullHistories(steps, problem.measured is not None)
     return [*_drift(log, policy), *_passed_over(log, problem), *_arrivals(log, problem)]
 
 
@@ -56,15 +56,37 @@ def doubts(steps: Iterable[Step], policy: Policy) -> list[Doubt]:
 
 
 def _drift(log: PullHistories, policy: Policy) -> list[Doubt]:
+    """Return what drifts: of several measures each is tested, at a level that they share."""
+    measures = policy.problem.measures
+    if not measures:
+        return _drift_in(log.values, log, policy)
+    return [
+        doubt
+        for measure in measures
+        for doubt in _drift_in(
+            [None if values is None else values[measure] for values in log.measured],
+            log,
+            policy,
+            measure,
+        )
+    ]
+
+
+def _drift_in(
+    values: Sequence[float | None], log: PullHistories, policy: Policy, measure: str | None = None
+) -> list[Doubt]:
     from fairtrial.confidence.drift_test import find_drift
 
     problem = policy.problem
-    results = _results_by_action(log, problem.n_actions)
-    drift = find_drift(results, independent=policy.results_are_independent)
+    results = _results_by_action(values, log, problem.n_actions)
+    tests = max(1, len(problem.measures))
+    drift = find_drift(results, independent=policy.results_are_independent, tests=tests)
     if not drift.found:
         return []
     cells = listed([_name(problem, action) for action in drift.cells])
     whose = f"the results of {cells}" if cells else "the results of the arms, taken together,"
+    if measure is not None:
+        whose = f"{measure}: {whose}"
     sentence = (
         f"{whose} come from another distribution later in the study than before: find out what has "
         "changed (who takes part, how it is measured, the season), because the answer assumes "
@@ -73,7 +95,9 @@ def _drift(log: PullHistories, policy: Policy) -> list[Doubt]:
     return [Doubt(sentence, is_about_arms=True)]
 
 
-def _results_by_action(log: PullHistories, n_actions: int) -> list[list[float]]:
+def _results_by_action(
+    values: Sequence[float | None], log: PullHistories, n_actions: int
+) -> list[list[float]]:
     """Return the results of every action in order of issue, before its first pull without an end.
 
     What comes early may be what is quick to come, so later results wait for those before them. And
@@ -81,7 +105,7 @@ def _results_by_action(log: PullHistories, n_actions: int) -> list[list[float]]:
     """
     results: list[list[float]] = [[] for _ in range(n_actions)]
     waiting: set[int] = set()
-    for action, end, value in zip(log.actions, log.ends, log.values, strict=True):
+    for action, end, value in zip(log.actions, log.ends, values, strict=True):
         if end in ("open", "cancelled"):
             waiting.add(action)
         elif end == "told" and value is not None and action not in waiting:

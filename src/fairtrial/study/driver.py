@@ -24,7 +24,7 @@ from fairtrial.study.arguments import MOST_AT_ONCE
 from fairtrial.study.changes import told_of_changes
 from fairtrial.study.clock import seconds_until_due
 from fairtrial.study.executors import end_workers
-from fairtrial.study.reporting import Ended, Report, carry_out
+from fairtrial.study.reporting import Ended, Report, carry_out, known_measures
 from fairtrial.study.runners import Runner, driver_name, joined
 from fairtrial.study.worker_server import Request, WorkerServer
 
@@ -177,17 +177,20 @@ class Driver:
         self._next_look = min(self._next_look, max(time.monotonic() + seconds, soonest))
 
     def _take_up(self) -> None:
-        """Carry out again what a dead driver left open; with readings it counts as lost."""
+        """Carry out again what a dead driver left open; with readings it counts as lost.
+
+        If these were measures, it stays open: somebody may tell the others.
+        """
         own = {*self._work, *(pull.id for pull in self._waiting)}
         pulls = [pull for pull in self._runner.left_open() if pull.id not in own]
         events = self._study.events() if pulls else ()
         read = {event.pull_id for event in events if event.kind == "report"}
         for pull in pulls:
-            if pull.id in read:
+            if pull.id not in read:
+                self._waiting.append(pull)
+            elif not self._study.problem.measures:
                 self._study.fail(pull, "lost", actor=self._name)
                 self._may_have_more = True
-            else:
-                self._waiting.append(pull)
 
     def _goes_on(self) -> bool:
         """Bring everything up to date, and return whether there is something to wait for."""
@@ -337,7 +340,7 @@ class Driver:
         self._look_within(self._deadline)
         return work.is_open
 
-    def _read(self, work: _Work, value: float, details: Mapping[str, Any]) -> None:
+    def _read(self, work: _Work, value: Any, details: Mapping[str, Any]) -> None:
         try:
             self._study.report(work.pull, value, actor=self._name, **details)
         except ConflictingOutcome:
@@ -374,7 +377,12 @@ class Driver:
 
     def _tell(self, work: _Work, outcome: Any) -> None:
         try:
-            self._study.tell(work.pull, outcome, actor=self._name)
+            if self._study.problem.measures:
+                # What is left out may be told later, by hand say: the pull then stays open.
+                known = known_measures(outcome, has_readings=work.has_readings)
+                self._study.tell_known(work.pull, known, actor=self._name)
+            else:
+                self._study.tell(work.pull, outcome, actor=self._name)
         except (InvalidOutcome, ConflictingOutcome) as error:
             self._fail(work, "error", str(error))
         else:

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from collections.abc import Sequence
 
 from fairtrial.core import Pull
 from fairtrial.core.validation import check_instance
 from fairtrial.errors import UnknownPull
 from fairtrial.study.arguments import is_encodable
-from fairtrial.study.log import Event, PullRow
+from fairtrial.study.base import BaseStudy
+from fairtrial.study.log import PullRow
 from fairtrial.study.pull import StudyPull
 from fairtrial.study.session import Session
 
 __all__ = ["Handle"]
 
 
-class Handle(ABC):
+class Handle(BaseStudy):
     """What every part of a study works with.
 
     Parameters
@@ -34,14 +33,6 @@ class Handle(ABC):
         self._session = session
         self._store = session.store
 
-    @abstractmethod
-    def report(self, pull: Pull | str, value: float | Mapping[str, float], **details: Any) -> Event:
-        """Give a partial reading of a pull."""
-
-    @abstractmethod
-    def should_stop(self, pull: Pull | str) -> bool:
-        """Return whether a pull's outcome no longer matters."""
-
     @property
     def session(self) -> Session:
         """What the study works with: for programs that build upon studies, as the service does."""
@@ -50,12 +41,6 @@ class Handle(ABC):
     def close(self) -> None:
         """Keep a snapshot, so that the next opening is quick, and release the storage."""
         self._session.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     @property
     def storage(self) -> str:

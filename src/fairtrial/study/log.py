@@ -332,7 +332,8 @@ class Event:
         named fields), ``old``, ``reason``, ``details``, ``seconds`` (since the first event); and of
         the first event ``secret_sha256``, by which the secret of a randomised study is fixed.
     hash : str
-        SHA-256 of the event before and of this one: tamper evidence.
+        SHA-256 of the event before and of this one: tamper evidence. Empty where a service keeps
+        it from somebody who may not see results.
     """
 
     seq: int

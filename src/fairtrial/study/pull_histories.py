@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from fairtrial.study.log import Step
+from fairtrial.study.log import Step, outcome_of
 
 __all__ = ["PullHistories"]
 
@@ -15,12 +15,22 @@ __all__ = ["PullHistories"]
 class PullHistories:
     """The pulls of a log, by number, and what became of each.
 
+    Parameters
+    ----------
+    steps : iterable of Step
+        The log.
+    has_measures : bool
+        Whether an outcome has several measures.
+
     Attributes
     ----------
     actions, propensities : list
         As they were issued.
     values : list of float or None
         The outcome on record, where it is a number.
+    measured : list of mapping or None
+        The outcome on record by measure, where there are several; None is a value that never will
+        be known.
     ends : list of str
         ``"told"``, ``"lost"``, ``"cancelled"``; or ``"open"``.
     first_ends : list of str
@@ -33,16 +43,18 @@ class PullHistories:
         How often each ``(keyword, value)`` stood in the context of an ask.
     """
 
-    def __init__(self, steps: Iterable[Step]) -> None:
+    def __init__(self, steps: Iterable[Step], has_measures: bool = False) -> None:
         self.actions: list[int] = []
         self.propensities: list[float | None] = []
         self.values: list[float | None] = []
+        self.measured: list[Mapping[str, float | None] | None] = []
         self.ends: list[str] = []
         self.first_ends: list[str] = []
         self.results_before: list[int] = []
         self.batches: list[int] = []
         self.arrived: Counter[tuple[str, Any]] = Counter()
         self.results = 0
+        self._has_measures = has_measures
         self._batch = 0
         self._starts_batch = False
         for step in steps:
@@ -82,14 +94,19 @@ class PullHistories:
         elif number < 0:
             return
         elif kind in ("tell", "late_tell"):
-            self.values[number] = value
+            self._record(number, value, body)
             self._end(number, "told")
         elif kind == "amend":
-            self.values[number] = value
+            self._record(number, value, body)
         elif kind in ("expire", "fail"):
             self._end(number, "lost")
         elif kind == "cancel":
             self._end(number, "cancelled")
+
+    def _record(self, number: int, value: float | None, body: str | None) -> None:
+        self.values[number] = value
+        if self._has_measures:
+            self.measured[number] = outcome_of(value, body)
 
     def _ask(self, action: int, said: Mapping[str, Any]) -> None:
         self._batch += self._starts_batch
@@ -97,6 +114,7 @@ class PullHistories:
         self.actions.append(action)
         self.propensities.append(said.get("propensity"))
         self.values.append(None)
+        self.measured.append(None)
         self.ends.append("open")
         self.first_ends.append("open")
         self.results_before.append(0)

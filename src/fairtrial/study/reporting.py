@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import secrets
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from numbers import Complex, Integral, Real
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from fairtrial.errors import FairtrialError, NotSupported, SourceError
+from fairtrial.errors import FairtrialError, InvalidOutcome, NotSupported, SourceError
 from fairtrial.study.worker_server import Unreachable
 
 if TYPE_CHECKING:
     from fairtrial.core import Pull
     from fairtrial.study.worker_server import Channel
 
-__all__ = ["Ended", "Report", "StopPull", "carry_out"]
+__all__ = ["Ended", "Report", "StopPull", "carry_out", "known_measures"]
 
 
 class StopPull(FairtrialError):
@@ -55,7 +55,7 @@ class Report:
 
     def __call__(
         self,
-        value: float,
+        value: float | Mapping[str, float],
         stage: int | None = None,
         elapsed: float | None = None,
         std: float | None = None,
@@ -64,8 +64,8 @@ class Report:
 
         Parameters
         ----------
-        value : float
-            The reading.
+        value : float or mapping of str to float
+            The reading; of several measures those that are known by now: ``report({"cured": 1})``.
         stage : int, optional
             Which of the pull's readings it is; without it and `elapsed` the next one.
         elapsed : float, optional
@@ -112,6 +112,8 @@ class Report:
 
 def _plain(number: Any) -> Any:
     """Return a number of any library as Python's own; what is none is left for the study."""
+    if isinstance(number, Mapping):
+        return {name: _plain(value) for name, value in number.items()}
     if isinstance(number, Integral):
         return int(number)
     is_complex = isinstance(number, Complex) and not isinstance(number, Real)
@@ -156,6 +158,20 @@ def carry_out(function: Callable[..., Any], report: Report) -> Ended:
         return _failed("error", error)
     finally:
         report.close()
+
+
+def known_measures(outcome: Any, *, has_readings: bool) -> Any:
+    """Return the measures that a function has returned: none, if it has reported some before.
+
+    Raises
+    ------
+    InvalidOutcome
+        If it has neither reported nor returned any.
+    """
+    known = {} if outcome is None and has_readings else outcome
+    if isinstance(known, Mapping) and not known and not has_readings:
+        raise InvalidOutcome("outcome", "must have a value of at least one measure", outcome)
+    return known
 
 
 def _failed(kind: Literal["timeout", "fatal", "error", "unreachable"], error: Exception) -> Ended:

@@ -54,7 +54,10 @@ def run_study(
         pulls are labelled by come as keywords: ``function(arm, report, group="x")``. It is
         called in the executor's threads or processes. ``report(value, stage=, elapsed=, std=)``
         records a reading where the family takes such, ``report.should_stop()`` asks without
-        one, ``report.pull`` has the pull's number and labels.
+        one, ``report.pull`` has the pull's number and labels. Of several measures it may report
+        some, ``report({"cured": 1})``, and return the others by name; None is a value that never
+        will be known. What it leaves out may be told later, by `Study.tell_known`: the pull stays
+        open, and is not carried out again.
     executor : concurrent.futures.Executor or callable
         Where the function is called: threads, processes, ``client.get_executor()`` of Dask. It
         stays open. Or what makes one, ``lambda: ProcessPoolExecutor(4)``: it is shut down at the

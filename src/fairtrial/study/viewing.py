@@ -19,7 +19,6 @@ from fairtrial.study.head_notes import HeadNotes
 from fairtrial.study.log import Event
 from fairtrial.study.pull import StudyPull
 from fairtrial.study.pull_histories import PullHistories
-from fairtrial.study.pull_tables import write_pulls
 from fairtrial.study.trace import trace
 
 if TYPE_CHECKING:
@@ -63,20 +62,6 @@ class Viewing(Handle):
     def outstanding(self) -> list[StudyPull]:
         """Return the pulls in flight, in the order in which they were issued."""
         return self._bound(self._store.open_pulls(self._session.id))
-
-    def write_pulls(self, pulls: Sequence[StudyPull], path: str | os.PathLike[str]) -> Path:
-        """Write pulls as a table with blank columns for their results, and return its path.
-
-        Parameters
-        ----------
-        pulls : sequence of StudyPull
-            What `ask` or `outstanding` returned.
-        path : str or path
-            Ends in ``.csv`` or ``.xlsx`` (extra ``excel``). An existing file is replaced.
-        """
-        target = as_path(path)
-        write_pulls(self.problem, pulls, target)
-        return target
 
     def trace(self, points: int = 200) -> list[Progress]:
         """Return how far the study had come at up to `points` earlier moments, and now.

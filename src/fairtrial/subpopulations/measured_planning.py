@@ -13,7 +13,12 @@ from fairtrial.subpopulations.environments import CellEnvironment
 from fairtrial.subpopulations.policies.measured_blocks import Units, model_of_measures
 from fairtrial.subpopulations.problem import Problem
 
-__all__ = ["MeasuredInstance", "measured_instance", "why_undecidable"]
+__all__ = [
+    "MeasuredInstance",
+    "assumptions_of_measures",
+    "measured_instance",
+    "why_undecidable",
+]
 
 Floats = NDArray[np.float64]
 
@@ -70,6 +75,19 @@ def measured_instance(environment: CellEnvironment, totals: Floats) -> MeasuredI
     best = -1 if named is None else problem.arms.index(named)
     model = model_of_measures(problem, units)
     return MeasuredInstance(model, means / unit, covariances, best, totals)
+
+
+def assumptions_of_measures(environment: CellEnvironment) -> str:
+    """Return what the bound takes the measures of a pull to be, in words."""
+    off_diagonal = environment.cell_covariances * (1.0 - np.eye(len(environment.problem.measures)))
+    is_independent = (np.abs(off_diagonal) <= _ROUNDING * environment.cell_covariances.max()).all()
+    depend = "no correlation" if is_independent else "this covariance"
+    assumed = f"jointly normal measures with these means and standard deviations and {depend}"
+    if environment.problem.measure_ranges is None:
+        return assumed
+    return (
+        f"{assumed}; for measures in a range, which are not normal, it is a yardstick and no bound"
+    )
 
 
 def why_undecidable(environment: CellEnvironment) -> str:

@@ -18,6 +18,7 @@ from fairtrial.subpopulations._kernels.planning import cuts_at, fluid_start
 from fairtrial.subpopulations.environments import CellEnvironment, arrival_shares
 from fairtrial.subpopulations.measured_planning import (
     MeasuredInstance,
+    assumptions_of_measures,
     measured_instance,
     why_undecidable,
 )
@@ -59,10 +60,6 @@ def complexity(
         is chosen; any non-negative numbers. The costs must then be equal. By default those of
         the environment, if it has them.
 
-    Returns
-    -------
-    Complexity
-
     Raises
     ------
     InvalidArgument
@@ -100,7 +97,11 @@ def complexity(
         else _instance(environment, arrivals)
     )
     answer = None if instance.best < 0 else problem.arms[instance.best]
-    assumes = assumptions_of("normal rewards", problem.reward_range is not None)
+    assumes = (
+        assumptions_of_measures(environment)
+        if problem.measures
+        else assumptions_of("normal rewards", problem.reward_range is not None)
+    )
     if problem.shape[0] == 1 and not problem.has_limits:
         any_shares = np.full(problem.shape, 1.0 / problem.n_actions)
         return Complexity(0.0, 0.0, 0.0, any_shares, answer, "", assumes)

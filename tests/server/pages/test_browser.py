@@ -40,6 +40,7 @@ def assert_accessible(page):
 
 def too_wide(page):
     """Return what has to be moved sideways to be read."""
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     return page.evaluate(
         """[...document.querySelectorAll("body *")]
         .filter((one) => one.getBoundingClientRect().right > innerWidth + 1)
@@ -93,6 +94,7 @@ def test_a_blinded_page_is_accessible_and_a_refused_form_leads_to_its_mistakes(b
             assert_accessible(page)
         page.fill("#n", "many")
         page.click("button:has-text('Ask')")
+        page.wait_for_selector(".problems")
         assert page.evaluate("document.activeElement.className") == "problems"
         assert page.input_value("#n") == "many"
         assert too_wide(page) == []

@@ -122,6 +122,25 @@ def test_another_result_of_the_same_pull_is_a_conflict_that_names_both(people, s
     assert events(storage) == before
 
 
+def test_a_result_of_somebody_else_is_neither_named_nor_corrected_by_those_who_recruit(
+    people, storage
+):
+    clinic = people["clinic"]
+    pull = asked(clinic)
+    form = forms_of(clinic.get(pull).text)[f"{FORMS}/tell"]
+    people["chief"].send(pull, f"{FORMS}/tell", value="0.8125")
+    before = events(storage)
+    for typed in ("0.8125", "0.75"):
+        answer = clinic.client.post(f"{FORMS}/tell", data=form | {"value": typed})
+        assert answer.status_code == 422
+        assert "was told before, by somebody else" in answer.text
+        assert "0.8125" not in answer.text.replace(f'value="{typed}"', "")
+    assert f"{FORMS}/amend" not in forms_of(clinic.get(pull).text)
+    correction = form | {"value": "0.75", "reason": "typing error"}
+    assert clinic.client.post(f"{FORMS}/amend", data=correction).status_code == 403
+    assert events(storage) == before
+
+
 def test_a_result_is_corrected_with_a_reason_only(people, storage):
     pull = asked(people["clinic"])
     people["clinic"].send(pull, f"{FORMS}/tell", value="0.5")

@@ -54,7 +54,7 @@ def test_moments_followed_piece_by_piece_are_those_of_a_replay(name):
 
 
 def test_moments_stay_few_and_evenly_spaced_however_long_the_log(monkeypatch):
-    monkeypatch.setattr("fairtrial.server.pages.observer._MOMENTS", 10)
+    monkeypatch.setattr("fairtrial.server.pages.moments._MOMENTS", 10)
     study, _environment = made("articles", 250)
     observer = Observer(study.session)
     observer.advance(10.0)
@@ -156,3 +156,135 @@ def test_a_log_that_was_tampered_with_is_said_to_be_so(monkeypatch):
     monkeypatch.setattr(store, "records", altered)
     ((_, checks),) = _looked_at(store)
     assert not checks.verification.ok
+
+
+# -------------------------------------------------------------------------- closer looks
+
+
+@pytest.fixture
+def coarse(monkeypatch):
+    """Let few moments of the whole be kept, and states along the log."""
+    monkeypatch.setattr("fairtrial.server.pages.moments._MOMENTS", 4)
+    monkeypatch.setattr("fairtrial.server.pages.checkpoints._APART", 20)
+    monkeypatch.setattr("fairtrial.server.pages.observer._BATCH", 10)
+
+
+def looked(observer, begin, end):
+    return {moment.told: shown(moment) for moment in observer.look_closer(begin, end, 10.0)}
+
+
+@pytest.mark.usefixtures("coarse")
+@pytest.mark.parametrize("name", sites.STUDIES)
+def test_a_closer_look_shows_the_moments_of_a_replay(name):
+    study, _ = made(name, 60)
+    observer = Observer(study.session)
+    observer.advance(10.0)
+    total = observer.told
+    replayed = {moment.told: shown(moment) for moment in study.trace(points=total + 1)}
+    for begin, end in ((total - 7, total), (0, 5), (total // 2, total // 2 + 6), (1, 2)):
+        found = looked(observer, begin, end)
+        assert list(found) == list(range(begin, end + 1))
+        # At the end of the log more has happened than its last result.
+        assert {told: found[told] for told in found if told < total} == {
+            told: replayed[told] for told in found if told < total
+        }
+    assert not observer.looks_on
+
+
+@pytest.mark.usefixtures("coarse")
+def test_a_closer_look_reads_little_of_a_log(monkeypatch):
+    study, _ = made("articles", 300)
+    observer = Observer(study.session)
+    observer.advance(10.0)
+    store, read = study.session.store, []
+    steps = store.steps
+
+    def counted(*where):
+        for step in steps(*where):
+            read.append(step[0])
+            yield step
+
+    monkeypatch.setattr(store, "steps", counted)
+    monkeypatch.setattr("fairtrial.server.pages.moments._BATCH", 10)
+    assert list(looked(observer, 200, 206)) == list(range(200, 207))
+    assert min(read) > 340
+    assert max(read) <= 420
+    read.clear()
+    assert list(looked(observer, 200, 205)) == list(range(200, 206))
+    assert read == []
+
+
+@pytest.mark.usefixtures("coarse")
+def test_a_look_at_the_newest_results_reads_only_what_is_new(monkeypatch):
+    study, environment = made("articles", 100)
+    observer = Observer(study.session)
+    observer.advance(10.0)
+    assert list(looked(observer, 95, 100)) == [95, 96, 97, 98, 99, 100]
+    sites.carry_on(study, environment, 2, seed=3)
+    observer.advance(10.0)
+    monkeypatch.setattr(observer._checkpoints, "before", None)
+    assert list(looked(observer, 95, 102)) == [95, 96, 97, 98, 99, 100, 101, 102]
+
+
+@pytest.mark.usefixtures("coarse")
+def test_what_a_request_has_no_time_for_is_read_in_the_background(monkeypatch):
+    monkeypatch.setattr("fairtrial.server.pages.moments._BATCH", 4)
+    study, _ = made("wards", 60)
+
+    async def look():
+        readers = Readers([study.session.store])
+        watch = Observers(readers)
+
+        def page(view):
+            found = view.observer.look_closer(40, 48, 0.0)
+            return [moment.told for moment in found], view.observer.looks_on
+
+        found = [await watch.show("wards", page)]
+        while watch._tasks:
+            await asyncio.gather(*watch._tasks.values())
+        found.append(await watch.show("wards", page))
+        readers.close()
+        return found
+
+    first, second = asyncio.run(look())
+    assert len(first[0]) < 9
+    assert first[1]
+    assert second == (list(range(40, 49)), False)
+
+
+@pytest.mark.usefixtures("coarse")
+def test_few_looks_and_few_states_are_kept(monkeypatch):
+    monkeypatch.setattr("fairtrial.server.pages.checkpoints._MOST", 4)
+    study, _ = made("articles", 250)
+    observer = Observer(study.session)
+    observer.advance(10.0)
+    assert 2 <= len(observer._checkpoints._kept) <= 4
+    for begin in range(0, 200, 10):
+        observer.look_closer(begin, begin + 5, 10.0)
+    assert len(observer._looks) == 4
+
+
+@pytest.mark.usefixtures("coarse")
+def test_a_policy_whose_state_cannot_be_saved_is_replayed_from_the_start(monkeypatch):
+    monkeypatch.setattr("fairtrial.study.snapshots.undeclared", lambda _: ["memory"])
+    study, _ = made("wards", 40)
+    observer = Observer(study.session)
+    observer.advance(10.0)
+    assert observer._checkpoints._kept == []
+    assert list(looked(observer, 30, 35)) == list(range(30, 36))
+
+
+@pytest.mark.usefixtures("coarse")
+def test_a_study_stopped_by_hand_is_looked_at_as_any_other():
+    study, _ = made("wards", 40)
+    pulls = study.ask(30)
+    study.stop("enough")
+    for pull in pulls:
+        study.tell(pull, 0.5)
+    observer = Observer(study.session)
+    observer.advance(10.0)
+    assert observer._checkpoints._kept[-1].stop_reason == "enough"
+    last = [*study.trace(points=71)][-4]
+    found = looked(observer, 64, 70)
+    assert list(found) == list(range(64, 71))
+    assert found[last.told] == shown(last)

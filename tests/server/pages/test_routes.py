@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
 
 import pytest
 
+from fairtrial.report.health import _audit
 from fairtrial.server.pages.site import static_address
 from fairtrial.study import Study
 from tests.server.pages import sites
@@ -44,6 +46,19 @@ def test_those_who_recruit_see_how_many_came_and_nothing_of_how_they_fared(peopl
         assert f"{best} leads" not in shown
         assert not re.search(r"[Ee]vidence of|Mean|Estimates|Share with result", shown)
     assert "20" in clinic.get("/studies/wards/recruitment").text
+
+
+def test_no_page_for_those_who_recruit_holds_what_a_result_could_be_found_by(people, storage):
+    head = studies(storage).head_hash
+    for tab in ("recruitment", "health", "pulls"):
+        answer = people["clinic"].get(f"/studies/wards/{tab}")
+        assert head[:8] not in answer.text + str(answer.headers)
+
+
+def test_those_who_recruit_are_not_told_where_a_log_was_altered():
+    log = SimpleNamespace(ok=False, first_difference="event 5: told 0.8125", skipped=0, events=4)
+    assert "0.8125" in str(_audit(log, blinded=False))
+    assert "0.8125" not in str(_audit(log, blinded=True))
 
 
 def test_the_result_of_a_pull_is_shown_to_whoever_told_it_or_may_read(people):

@@ -23,6 +23,7 @@ from fairtrial.core.validation import (
     check_instance,
     check_integer,
     check_number,
+    check_optional_integer,
 )
 from fairtrial.errors import InvalidArgument, NotSupported
 
@@ -34,7 +35,7 @@ _HIGHEST_PRICE = 1e9
 _MOST_CELLS = 10**7
 _SCHEDULERS = ("due", "largest", "lazy")
 _PAGE = "docs/explanation/fair-shares.md"
-_PROMISE = "after every round t, every {} i has had at least floor(r_i t){} pulls"
+_PROMISE = "after every round, the pulls of every {} are at least its share of all rounds so far"
 _PROMISE_OF_EPOCH = (
     "after every round t of this epoch, every {} i, which began it with the credit c_i, has had "
     "at least floor(c_i + r_i t){} pulls in it"
@@ -140,7 +141,7 @@ class FairLearn(AllocationPolicy):
     ) -> None:
         self.learner = learner
         self.scheduler = check_choice("scheduler", scheduler, _SCHEDULERS)
-        self.carry = None if carry is None else check_integer("carry", carry, low=1)
+        self.carry = check_optional_integer("carry", carry, low=1)
         self.mask = check_flag("mask", mask)
         self.allow_unsafe = check_flag("allow_unsafe", allow_unsafe)
         self.contexts = check_integer("contexts", contexts, low=1)
@@ -292,10 +293,12 @@ class FairLearn(AllocationPolicy):
 
     def _promise(self) -> str:
         begins_even = not any(self.initial_credits or ())
-        promise = _PROMISE if begins_even else _PROMISE_OF_EPOCH
         who = "arm and every group" if self.problem.groups else "arm"
-        unfairness_tolerance = self.problem.unfairness_tolerance
-        return promise.format(who, f" - {unfairness_tolerance}" if unfairness_tolerance else "")
+        tolerance = self.problem.unfairness_tolerance
+        if begins_even:
+            less = f" and less {tolerance}" if tolerance else ""
+            return f"{_PROMISE.format(who)}, rounded down{less}"
+        return _PROMISE_OF_EPOCH.format(who, f" - {tolerance}" if tolerance else "")
 
     def _basic_guarantee(self) -> Guarantee:
         promise = self._promise()

@@ -27,6 +27,7 @@ from fairtrial.causal._kernels.betting_plans import (
 )
 from fairtrial.causal._kernels.betting_state import (
     STATE,
+    Booleans,
     Floats,
     Integers,
     Model,
@@ -36,7 +37,9 @@ from fairtrial.causal._kernels.betting_state import (
     open_state,
 )
 from fairtrial.causal._kernels.betting_wealth import all_wealth, limits_evidence, reject_answers
-from fairtrial.confidence.block_betting.bets import LOST
+from fairtrial.causal._kernels.rows import cell_of, draw_row, value_of
+from fairtrial.causal._row_source import RowSource
+from fairtrial.confidence.block_betting.bets import LOST, inlined
 from fairtrial.confidence.block_betting.blocks import (
     OUTSIDE,
     close_oldest,
@@ -66,6 +69,7 @@ __all__ = [
     "leader_now",
     "lose",
     "open_assigned",
+    "run",
     "settle",
     "start",
     "take_rows",
@@ -132,11 +136,18 @@ def ask(packed: Floats, floats: Floats, integers: Integers, batch: float) -> tup
     """Return the next action and its tag; -1 if there is no room for another block."""
     model, rules = open_constants(packed)
     state = open_state(floats, integers)
+    action, serial = _next_action(model, rules, state, batch)
+    return action, _tag(state, serial)
+
+
+@kernel(inline="always")
+def _next_action(model: Model, rules: Rules, state: State, batch: float) -> tuple[int, int]:
+    """Return an action and the serial of its block; plan a block when none has pulls left."""
     action, serial = next_pull(state.blocks, -1, rules.modes)
     if action < 0 and next_slot(state.blocks) != OUTSIDE:
         _plan_block(model, rules, state, batch, np.empty(0))
         action, serial = next_pull(state.blocks, -1, rules.modes)
-    return action, _tag(state, serial)
+    return action, serial
 
 
 @kernel
@@ -194,26 +205,33 @@ def tell(
     number: int,
 ) -> None:
     """Take one row, and settle what is complete."""
-    model, _ = open_constants(packed)
+    model, rules = open_constants(packed)
     state = open_state(floats, integers)
     slot = slot_of(state.blocks, serial_of(tag))
-    _take(model, state, action, slot, row[0], row[1], number)
-    if slot != OUTSIDE and state.blocks.waiting[slot] == 0:
-        _settle(packed, state)
+    _take(model, rules, state, action, slot, row[0], row[1], number)
 
 
-@kernel
+@kernel(inline="always")
 def _take(
-    model: Model, state: State, action: int, slot: int, cell: int, outcome: float, number: int
+    model: Model,
+    rules: Rules,
+    state: State,
+    action: int,
+    slot: int,
+    cell: int,
+    outcome: float,
+    number: int,
 ) -> None:
-    """Take one row of an open block, or outside of them."""
+    """Take one row of an open block, or outside of them, and settle what is complete."""
     _add_data(state, action, cell, outcome, 1.0)
     if slot != OUTSIDE:
         receive(state.blocks, slot, action, outcome)
         multiply_bets(model, state, slot, cell, outcome, number)
+        if state.blocks.waiting[slot] == 0:
+            _settle(model, rules, state)
 
 
-@kernel
+@inlined
 def _add_data(state: State, action: int, cell: int, outcome: float, number: float) -> None:
     state.counts[action] += number
     state.totals[action] += number * outcome
@@ -233,13 +251,11 @@ def take_rows(
     outcomes: Floats,
 ) -> None:
     """Take many rows, one after another."""
-    model, _ = open_constants(packed)
+    model, rules = open_constants(packed)
     state = open_state(floats, integers)
     for row in range(actions.size):
         slot = slot_of(state.blocks, serial_of(tags[row]))
-        _take(model, state, actions[row], slot, cells[row], outcomes[row], OUTSIDE)
-        if slot != OUTSIDE and state.blocks.waiting[slot] == 0:
-            _settle(packed, state)
+        _take(model, rules, state, actions[row], slot, cells[row], outcomes[row], OUTSIDE)
 
 
 @kernel
@@ -266,7 +282,7 @@ def tell_late(
     receive(state.blocks, slot, action, row[1])
     if rules.pulls_again:
         multiply_bets(model, state, slot, row[0], row[1], number)
-        _settle(packed, state)
+        _settle(model, rules, state)
     else:
         correct_bets(model, state, slot, 0, LOST, row[0], row[1], number)
     return True
@@ -286,7 +302,7 @@ def lose(packed: Floats, floats: Floats, integers: Integers, action: int, tag: i
     note_loss(state.blocks, slot, action, rules.pulls_again)
     if not rules.pulls_again:
         multiply_bets(model, state, slot, 0, LOST, OUTSIDE)
-        _settle(packed, state)
+        _settle(model, rules, state)
 
 
 @kernel
@@ -311,19 +327,56 @@ def correct(
         correct_bets(model, state, slot, old[0], old[1], new[0], new[1], number)
 
 
+# -------------------------------------------------------------------------------- whole runs
+
+
+@kernel
+def run(
+    arrays: tuple[Floats, Floats, Integers],
+    batch: float,
+    source: RowSource,
+    possible: Booleans,
+    place_of: Integers,
+    generator: np.random.Generator,
+    max_pulls: int,
+) -> tuple[int, int]:
+    """Run to the stop or to that many pulls; return their number, and an impossible row's action.
+
+    That action is -1 in a run that ends well. `possible`: by arm, value and cell. `place_of`: the
+    place of every cell, by group; -1 of one that cannot come.
+    """
+    model, rules = open_constants(arrays[0])
+    state = open_state(arrays[1], arrays[2])
+    row = np.empty(source.start.size, dtype=np.int64)
+    pulls = 0
+    while pulls < max_pulls and not state.finished[0]:
+        action, serial = _next_action(model, rules, state, batch)
+        arm, mode = action // rules.modes, action % rules.modes
+        draw_row(source, arm, mode - 1, generator, row)
+        value, cell = value_of(source, row), cell_of(source, row)
+        place = place_of[value if place_of.shape[0] > 1 else 0, cell]
+        if place < 0 or not possible[arm, value, cell]:
+            return pulls, action
+        outcome = source.numbers[row[source.outcome]]
+        slot = slot_of(state.blocks, serial)
+        _take(model, rules, state, action, slot, place, outcome, OUTSIDE)
+        pulls += 1
+    return pulls, -1
+
+
 # ------------------------------------------------------------------------ paying, and reports
 
 
 @kernel
 def settle(packed: Floats, floats: Floats, integers: Integers) -> None:
     """Pay the bets of every block that is complete."""
-    _settle(packed, open_state(floats, integers))
+    model, rules = open_constants(packed)
+    _settle(model, rules, open_state(floats, integers))
 
 
 @kernel
-def _settle(packed: Floats, state: State) -> None:
+def _settle(model: Model, rules: Rules, state: State) -> None:
     """Pay the bets of every block that is complete, in the order in which they were issued."""
-    model, rules = open_constants(packed)
     slot = complete_slot(state.blocks)
     while slot != OUTSIDE and not state.finished[0]:
         pay_bets(state, slot)

@@ -59,6 +59,25 @@ class Block(NamedTuple):
     span: Span
 
 
+class Effect(NamedTuple):
+    """The functional that a bet is on: weights of the cells' mean outcomes, and its null."""
+
+    weights: Floats
+    null: float
+
+
+class Scores(NamedTuple):
+    """A row's score, by cell: ``slope * outcome - offset``.
+
+    `shifts`: by how much an offset is below its centre, which is in inverse proportion to the
+    density, as the slope is.
+    """
+
+    slopes: Floats
+    offsets: Floats
+    shifts: Floats
+
+
 @kernel
 def place_bets(
     model: Model, rules: Rules, state: State, slot: int, beliefs: Beliefs, items: Items
@@ -83,12 +102,13 @@ def place_bets(
             continue
         if item >= arms and items.limit[item] < 0:
             continue
-        ledger = own_ledger(item)
-        if item >= arms:
-            ledger = limit_ledger(arms, limits, target, item - arms)
-        elif target < arms:
-            ledger = pair_ledger(arms, item, target)
-        _place_bet(model, rules, state, slot, item, ledger, beliefs, items, block)
+        if _place_bet(model, rules, state, slot, item, beliefs, items, block):
+            ledger = own_ledger(item)
+            if item >= arms:
+                ledger = limit_ledger(arms, limits, target, item - arms)
+            elif target < arms:
+                ledger = pair_ledger(arms, item, target)
+            state.bets.ledger[slot, item] = ledger
 
 
 @inlined
@@ -110,56 +130,50 @@ def _place_bet(
     state: State,
     slot: int,
     item: int,
-    ledger: int,
     beliefs: Beliefs,
     items: Items,
     block: Block,
-) -> None:
-    """Freeze the bet on one item, if the block tells anything of it."""
-    arms = model.means.shape[0]
-    s, nu, value = weigh(
-        items.first[item],
-        items.second[item],
-        items.gains[item],
-        items.excess[item],
-        block.metric,
-    )
+) -> bool:
+    """Freeze the bet on one item; return whether the block tells anything of it."""
+    arms, cells = model.means.shape
+    first, second = items.first[item], items.second[item]
+    s, nu, value = weigh(first, second, items.gains[item], items.excess[item], block.metric)
     if value <= 0.0:
-        return
-    functional = np.empty(block.density.size)
-    for x in range(functional.size):
-        functional[x] = s * items.first[item, x] + nu * items.second[item, x]
-    null = nu * rules.bound if item < arms else -nu * rules.bound
+        return False
+    functional = np.empty(cells)
+    for x in range(cells):
+        functional[x] = s * first[x] + nu * second[x]
+    effect = Effect(functional, nu * rules.bound if item < arms else -nu * rules.bound)
     slopes, offsets = state.slopes[slot, item], state.offsets[slot, item]
-    shifts = state.shifts[slot, item] if _is_recorded(model) else np.empty(functional.size)
-    within = _fill_scores(model, rules, functional, null, beliefs, block, slopes, offsets, shifts)
+    shifts = state.shifts[slot, item] if _is_recorded(model) else np.empty(cells)
+    within = _fill_scores(model, rules, effect, beliefs, block, Scores(slopes, offsets, shifts))
     inside, noise, ruin = 0.0, 0.0, -math.inf
-    for x in range(functional.size):
+    for x in range(cells):
         if block.density[x] > 0.0:
             weight = block.density[x] * beliefs.law[x]
             noise += weight * slopes[x] ** 2 * beliefs.variance[x]
             inside += weight * (slopes[x] * beliefs.mean[x] - offsets[x]) ** 2
             ruin = max(ruin, offsets[x] - min(slopes[x], 0.0))
     inside += noise
-    effect = s * items.gains[item] + nu * items.excess[item]
+    excess = s * items.gains[item] + nu * items.excess[item]
     if rules.knowledge == RATIOS:
         squared = _error_with_ratios(functional, beliefs)
         if noise > 0.0:
-            squared *= max(1.0, (inside - effect * effect / block.size) / noise)
+            squared *= max(1.0, (inside - excess * excess / block.size) / noise)
     else:
         rows = state.rows.sum()
         squared = _error_by_class(model, rules, functional, beliefs) + within / max(1.0, rows)
     # A lost row has the least score.
-    effect -= block.lost * (effect + block.size * ruin)
+    excess -= block.lost * (excess + block.size * ruin)
     inside += block.lost * (block.size * ruin * ruin - inside)
-    if squared <= 0.0 or inside <= 0.0 or effect <= 0.0:
-        return
-    state.bets.ledger[slot, item] = ledger
+    if squared <= 0.0 or inside <= 0.0 or excess <= 0.0:
+        return False
     state.bets.variance[slot, item] = squared
-    state.bets.estimate[slot, item] = effect / math.sqrt(squared)
+    state.bets.estimate[slot, item] = excess / math.sqrt(squared)
     state.ruins[slot, item] = ruin
     # The engine lets a result take the part `CAP` of a stake; here it may take `rules.cap`.
     freeze_stakes(state.bets, slot, item, 0.0, inside, ruin * CAP / rules.cap)
+    return True
 
 
 # -------------------------------------------------------------------------------- the scores
@@ -167,49 +181,32 @@ def _place_bet(
 
 @kernel
 def _fill_scores(
-    model: Model,
-    rules: Rules,
-    functional: Floats,
-    null: float,
-    beliefs: Beliefs,
-    block: Block,
-    slopes: Floats,
-    offsets: Floats,
-    shifts: Floats,
+    model: Model, rules: Rules, effect: Effect, beliefs: Beliefs, block: Block, scores: Scores
 ) -> float:
-    """Fill slope and offset of a row's score, by cell; return the variance of its prediction.
+    """Fill a row's score by its cell; return the variance of its prediction.
 
-    That is how much what covariates predict differs between them. `shifts`: by how much an offset
-    is below its centre, which is in inverse proportion to the density, as the slope is.
+    That is how much what covariates predict differs between them.
     """
-    for x in range(functional.size):
-        slopes[x] = functional[x] / block.density[x] if block.density[x] > 0.0 else 0.0
+    weights, slopes = effect.weights, scores.slopes
+    for x in range(weights.size):
+        slopes[x] = weights[x] / block.density[x] if block.density[x] > 0.0 else 0.0
     if rules.knowledge == RATIOS:
-        _centre_by_totals(model, functional, null, beliefs, block, offsets, shifts)
+        _centre_by_totals(model, effect, beliefs, block, scores)
         return 0.0
     if rules.knowledge == COVARIATES:
-        return _centre_by_covariates(
-            model, functional, null, beliefs, block, slopes, offsets, shifts
-        )
-    total = -null
-    for x in range(functional.size):
-        total += functional[x] * beliefs.law[x] * beliefs.mean[x]
-    for x in range(functional.size):
-        shifts[x] = total / block.size
-        offsets[x] = slopes[x] * beliefs.mean[x] - shifts[x]
+        return _centre_by_covariates(model, effect, beliefs, block, scores)
+    total = -effect.null
+    for x in range(weights.size):
+        total += weights[x] * beliefs.law[x] * beliefs.mean[x]
+    for x in range(weights.size):
+        scores.shifts[x] = total / block.size
+        scores.offsets[x] = slopes[x] * beliefs.mean[x] - scores.shifts[x]
     return 0.0
 
 
 @kernel
 def _centre_by_covariates(
-    model: Model,
-    functional: Floats,
-    null: float,
-    beliefs: Beliefs,
-    block: Block,
-    slopes: Floats,
-    offsets: Floats,
-    shifts: Floats,
+    model: Model, effect: Effect, beliefs: Beliefs, block: Block, scores: Scores
 ) -> float:
     """Centre scores at what a row's covariates predict: no action changes their law.
 
@@ -217,15 +214,15 @@ def _centre_by_covariates(
     """
     strata, groups = model.group_of.size, model.group_shares.size
     predicted, law = np.zeros(strata), np.zeros(strata)
-    for x in range(functional.size):
+    for x in range(effect.weights.size):
         w = int(model.stratum_of[x])
-        predicted[w] += functional[x] * beliefs.mean[x]
+        predicted[w] += effect.weights[x] * beliefs.mean[x]
         law[w] = beliefs.law[x]
     sums, weights = np.zeros(groups), np.zeros(groups)
     for w in range(strata):
         sums[int(model.group_of[w])] += law[w] * predicted[w]
         weights[int(model.group_of[w])] += law[w]
-    total = -null
+    total = -effect.null
     for b in range(groups):
         if weights[b] > 0.0:
             sums[b] /= weights[b]
@@ -234,9 +231,9 @@ def _centre_by_covariates(
     for w in range(strata):
         predicted[w] -= sums[int(model.group_of[w])]
         variance += law[w] * predicted[w] ** 2
-    for x in range(functional.size):
-        shifts[x] = (predicted[int(model.stratum_of[x])] + total) / block.size
-        offsets[x] = slopes[x] * beliefs.mean[x] - shifts[x]
+    for x in range(effect.weights.size):
+        scores.shifts[x] = (predicted[int(model.stratum_of[x])] + total) / block.size
+        scores.offsets[x] = scores.slopes[x] * beliefs.mean[x] - scores.shifts[x]
     return variance
 
 
@@ -251,19 +248,25 @@ def _span_of(model: Model, rules: Rules, beliefs: Beliefs, density: Floats) -> S
     matrix = np.zeros((functions, functions))
     if rules.knowledge != RATIOS:
         return Span(usable, matrix)
-    scaled = np.zeros((functions, density.size))
-    for i in range(functions):
-        for x in range(density.size):
-            if density[x] > 0.0:
-                scaled[i, x] = model.basis[i, x] * math.sqrt(beliefs.law[x] / density[x])
-            elif model.basis[i, x] > 0.0:
+    scaled = np.empty(functions)
+    for x in range(density.size):
+        if density[x] > 0.0:
+            root = math.sqrt(beliefs.law[x] / density[x])
+            for i in range(functions):
+                scaled[i] = model.basis[i, x] * root
+            for i in range(functions):
+                for j in range(i + 1):
+                    matrix[i, j] += scaled[i] * scaled[j]
+            continue
+        for i in range(functions):
+            if model.basis[i, x] > 0.0:
                 usable[i] = 0.0
     trace, number = 0.0, usable.sum()
     for i in range(functions):
         for j in range(i + 1):
-            if usable[i] * usable[j] > 0.0:
-                matrix[i, j] = np.sum(scaled[i] * scaled[j])
-                matrix[j, i] = matrix[i, j]
+            if usable[i] * usable[j] == 0.0:
+                matrix[i, j] = 0.0
+            matrix[j, i] = matrix[i, j]
         trace += matrix[i, i]
     for i in range(functions):
         matrix[i, i] += _RIDGE * trace / number if usable[i] > 0.0 else 1.0
@@ -272,32 +275,32 @@ def _span_of(model: Model, rules: Rules, beliefs: Beliefs, density: Floats) -> S
 
 @kernel
 def _centre_by_totals(
-    model: Model,
-    functional: Floats,
-    null: float,
-    beliefs: Beliefs,
-    block: Block,
-    offsets: Floats,
-    shifts: Floats,
+    model: Model, effect: Effect, beliefs: Beliefs, block: Block, scores: Scores
 ) -> None:
     """Centre scores at the combination of functions with known totals that predicts best."""
-    functions = model.totals.size
+    functions, cells = model.basis.shape
     right = np.zeros(functions)
-    for x in range(functional.size):
+    for x in range(cells):
         if block.density[x] > 0.0:
-            score = functional[x] * beliefs.mean[x] * beliefs.law[x] / block.density[x]
+            score = effect.weights[x] * beliefs.mean[x] * beliefs.law[x] / block.density[x]
             for i in range(functions):
                 right[i] += block.span.usable[i] * model.basis[i, x] * score
-    total = -null
+    total = -effect.null
     weights = np.zeros(functions)
     for i in range(functions):
-        weights[i] = block.span.usable[i] * np.sum(block.span.inverse[i] * right)
+        for j in range(functions):
+            weights[i] += block.span.inverse[i, j] * right[j]
+        weights[i] *= block.span.usable[i]
         total += weights[i] * model.totals[i]
-    for x in range(functional.size):
-        shifts[x] = total / block.size
-        offsets[x] = -shifts[x]
+    predicted = np.zeros(cells)
+    for i in range(functions):
+        for x in range(cells):
+            predicted[x] += weights[i] * model.basis[i, x]
+    for x in range(cells):
+        scores.shifts[x] = total / block.size
+        scores.offsets[x] = -scores.shifts[x]
         if block.density[x] > 0.0:
-            offsets[x] += np.sum(weights * model.basis[:, x]) / block.density[x]
+            scores.offsets[x] += predicted[x] / block.density[x]
 
 
 @kernel
@@ -320,7 +323,10 @@ def _error_by_class(model: Model, rules: Rules, functional: Floats, beliefs: Bel
         c = int(model.class_of[x])
         sums[c] += functional[x] * beliefs.law[x]
         variances[c] = beliefs.variance[x] / (beliefs.number[x] + rules.mean_prior)
-    return np.sum(sums * sums * variances)
+    total = 0.0
+    for c in range(cells):
+        total += sums[c] * sums[c] * variances[c]
+    return total
 
 
 # ---------------------------------------------------------------------------- rows and gains
@@ -377,7 +383,7 @@ def _score(state: State, slot: int, bet: int, density: Floats, cell: int, outcom
     return _recorded_score(state, slot, bet, density, cell, outcome)
 
 
-@kernel
+@kernel(inline="always")
 def multiply_bets(
     model: Model, state: State, slot: int, cell: int, outcome: float, row: int
 ) -> None:
@@ -385,7 +391,22 @@ def multiply_bets(
 
     `row`: its place in a log that is read.
     """
-    density = density_of_row(model, state, slot, row)
+    if row >= 0 and _is_recorded(model):
+        density = density_of_row(model, state, slot, row)
+        _multiply_recorded(state, slot, density, cell, outcome)
+    else:
+        _multiply_planned(state, slot, cell, outcome)
+
+
+@inlined
+def _multiply_planned(state: State, slot: int, cell: int, outcome: float) -> None:
+    for bet in range(state.bets.number[slot]):
+        if state.bets.ledger[slot, bet] != NO_BET:
+            multiply_bet(state.bets, slot, bet, score_of(state, slot, bet, cell, outcome))
+
+
+@inlined
+def _multiply_recorded(state: State, slot: int, density: Floats, cell: int, outcome: float) -> None:
     for bet in range(state.bets.number[slot]):
         if state.bets.ledger[slot, bet] != NO_BET:
             score = _score(state, slot, bet, density, cell, outcome)

@@ -19,6 +19,9 @@ from fairtrial.causal._kernels.betting_state import (
 from fairtrial.causal._kernels.betting_wealth import all_wealth, limits_evidence, term
 from fairtrial.core.compilation import kernel
 
+_inlined = kernel(forceinline=True, _nrt=False, error_model="numpy")
+"""Compiler of what is called thousands of times for a plan, and allocates nothing."""
+
 _SINGULAR = 1e-12
 _ROUNDING = 1e-9
 
@@ -79,11 +82,18 @@ def believe(model: Model, rules: Rules, state: State) -> Beliefs:
 def weighted(actions: Floats, counts: Floats) -> Floats:
     """Return the sum of the actions' weights in every cell, each times a number of rows."""
     result = np.zeros(actions.shape[1])
-    for a in range(counts.size):
-        if counts[a] > 0.0:
-            for x in range(result.size):
-                result[x] += counts[a] * actions[a, x]
+    add_weighted(actions, counts, result)
     return result
+
+
+@_inlined
+def add_weighted(actions: Floats, counts: Floats, result: Floats) -> None:
+    """Add the actions' weights in every cell, each times a number of rows."""
+    for a in range(counts.size):
+        count = counts[a]
+        if count > 0.0:
+            for x in range(result.size):
+                result[x] += count * actions[a, x]
 
 
 @kernel
@@ -165,7 +175,7 @@ def find_leader(rules: Rules, state: State, means: Floats, gaps: Floats) -> int:
 # -------------------------------------------------------------------------------- the items
 
 
-@kernel
+@_inlined
 def multipliers(
     gain: float, excess: float, first: float, both: float, second: float
 ) -> tuple[float, float, float]:
@@ -204,7 +214,7 @@ def metric_of(beliefs: Beliefs, density: Floats) -> Floats:
     return result
 
 
-@kernel
+@_inlined
 def weigh(
     first: Floats, second: Floats, gain: float, excess: float, metric: Floats
 ) -> tuple[float, float, float]:
@@ -348,6 +358,29 @@ def weakest_value(items: Items, values: Floats) -> float:
 # --------------------------------------------------------------------------------- the plan
 
 
+class Race(NamedTuple):
+    """The items that a plan is for, side by side: what of them no step of the plan changes."""
+
+    live: Integers  # the items, by number
+    products: Floats
+    """Of an item's functionals: the first squared, both, the second squared; by cell, item after
+    item, shape (cells, 3 live)."""
+    inflation: Floats  # by how much more an item counts the less is known of it; shape (live,)
+    spread: Floats  # of a single row, by cell
+    options: Floats  # how rows of every mixture fall, shape (mixtures, cells)
+    by_cell: Floats  # the same, shape (cells, mixtures)
+
+
+class Work(NamedTuple):
+    """Room for the steps of a plan."""
+
+    density: Floats  # how rows fall by the shares on trial, by cell
+    metric: Floats  # what a squared score costs in variance there; 0 where no row falls
+    variances: Floats  # as `products`, over all cells
+    price: Floats  # by cell
+    told: Floats  # by every mixture
+
+
 @kernel
 def find_shares(
     model: Model,
@@ -361,74 +394,149 @@ def find_shares(
 
     Return the rows that this takes by the estimates; infinite if no row tells of any item.
     """
-    options = np.zeros((shares.size, beliefs.mean.size))
-    for mixture in range(shares.size):
-        options[mixture] = weighted(model.actions, model.mixtures[mixture])
+    race = _line_up(model, rules, beliefs, items, values)
+    cells, live = race.spread.size, race.live.size
+    work = Work(
+        np.empty(cells), np.empty(cells), np.empty(3 * live), np.empty(cells), np.empty(shares.size)
+    )
     trial = 0.7 * shares + 0.3 / shares.size
     best = 0.0
-    for step in range(rules.steps):
-        density = weighted(options, trial)
-        metric = metric_of(beliefs, density)
-        speed, item, s, nu = _slowest(rules, items, values, metric)
-        if item < 0:
+    for step in range(rules.steps if live > 0 else 0):
+        _fill_variances(race, items, trial, work)
+        speed, place = _slowest(race, items, work)
+        if place < 0:
             break
         if speed > best:
             best = speed
             shares[:] = trial
-        _step(items, item, s, nu, metric, density, options, 1.0 / (8.0 + step), trial)
+        _step(race, items, work, place, 1.0 / (8.0 + step), trial)
     return 2.0 / best if best > 0.0 else math.inf
 
 
 @kernel
-def _slowest(
-    rules: Rules, items: Items, values: Floats, metric: Floats
-) -> tuple[float, int, float, float]:
-    """Return the speed of the slowest item, which it is, and its weights; -1 if there is none."""
-    slowest, found = math.inf, -1
-    weights = 0.0, 0.0
+def _line_up(model: Model, rules: Rules, beliefs: Beliefs, items: Items, values: Floats) -> Race:
+    """Return the items that a plan is for: those that are needed, and of which rows tell."""
+    cells, mixtures = beliefs.mean.size, model.mixtures.shape[0]
+    number = 0
+    live = np.empty(values.size, dtype=np.int64)
     for item in range(values.size):
         if items.needs[item] > 0.0 and values[item] > 0.0:
-            s, nu, value = weigh(
-                items.first[item],
-                items.second[item],
-                items.gains[item],
-                items.excess[item],
-                metric,
-            )
-            speed = value * (1.0 + rules.kappa / values[item]) / items.needs[item]
-            if speed < slowest:
-                slowest, found = speed, item
-                weights = s, nu
-    return slowest, found, weights[0], weights[1]
+            live[number] = item
+            number += 1
+    products, inflation = np.empty((cells, 3 * number)), np.empty(number)
+    for place in range(number):
+        item = live[place]
+        inflation[place] = 1.0 + rules.kappa / values[item]
+        for x in range(cells):
+            first, second = items.first[item, x], items.second[item, x]
+            products[x, 3 * place] = first * first
+            products[x, 3 * place + 1] = first * second
+            products[x, 3 * place + 2] = second * second
+    spread = np.empty(cells)
+    for x in range(cells):
+        spread[x] = beliefs.law[x] * beliefs.variance[x]
+    options, by_cell = np.zeros((mixtures, cells)), np.empty((cells, mixtures))
+    for mixture in range(mixtures):
+        add_weighted(model.actions, model.mixtures[mixture], options[mixture])
+        for x in range(cells):
+            by_cell[x, mixture] = options[mixture, x]
+    return Race(live[:number], products, inflation, spread, options, by_cell)
 
 
-@kernel
-def _step(
-    items: Items,
-    item: int,
-    s: float,
-    nu: float,
-    metric: Floats,
-    density: Floats,
-    options: Floats,
-    size: float,
-    trial: Floats,
-) -> None:
+@_inlined
+def _fill_variances(race: Race, items: Items, trial: Floats, work: Work) -> None:
+    """Fill the variances of all live items by the shares on trial, and what is on the way."""
+    _sum_rows(race.options, trial, work.density)
+    least = math.inf
+    for x in range(work.density.size):
+        density = work.density[x]
+        metric = race.spread[x] / density
+        work.metric[x] = metric if density > 0.0 else 0.0
+        least = min(least, density)
+    _sum_rows(race.products, work.metric, work.variances)
+    if least == 0.0:
+        _hide_what_needs_dark_cells(race, items, work)
+
+
+@_inlined
+def _hide_what_needs_dark_cells(race: Race, items: Items, work: Work) -> None:
+    """Let the variance of an item be infinite if it needs a cell in which no row can fall."""
+    for x in range(work.density.size):
+        if work.density[x] > 0.0:
+            continue
+        for place in range(race.live.size):
+            item = race.live[place]
+            if items.first[item, x] != 0.0 or items.second[item, x] != 0.0:
+                work.variances[3 * place] = math.inf
+
+
+@_inlined
+def _sum_rows(rows: Floats, weights: Floats, found: Floats) -> None:
+    """Fill the weighted sum of rows, term after term: many columns at once, or four at a time."""
+    columns = found.size
+    if columns > 16:
+        for column in range(columns):
+            found[column] = 0.0
+        for row in range(weights.size):
+            weight = weights[row]
+            for column in range(columns):
+                found[column] += weight * rows[row, column]
+        return
+    whole = columns - columns % 4
+    for column in range(0, whole, 4):
+        a, b, c, d = 0.0, 0.0, 0.0, 0.0
+        for row in range(weights.size):
+            weight = weights[row]
+            a += weight * rows[row, column]
+            b += weight * rows[row, column + 1]
+            c += weight * rows[row, column + 2]
+            d += weight * rows[row, column + 3]
+        found[column], found[column + 1], found[column + 2], found[column + 3] = a, b, c, d
+    for column in range(whole, columns):
+        a = 0.0
+        for row in range(weights.size):
+            a += weights[row] * rows[row, column]
+        found[column] = a
+
+
+@_inlined
+def _weights(race: Race, items: Items, work: Work, place: int) -> tuple[float, float, float]:
+    """Return the best weights of a live item's functionals, and what their mixture tells."""
+    item, at = race.live[place], 3 * place
+    first, both, second = work.variances[at], work.variances[at + 1], work.variances[at + 2]
+    if not first + second < math.inf:
+        return 0.0, 0.0, 0.0
+    return multipliers(items.gains[item], items.excess[item], first, both, second)
+
+
+@_inlined
+def _slowest(race: Race, items: Items, work: Work) -> tuple[float, int]:
+    """Return the speed of the slowest item, and its place; -1 if there is none."""
+    slowest, found = math.inf, -1
+    for place in range(race.live.size):
+        value = _weights(race, items, work, place)[2]
+        speed = value * race.inflation[place] / items.needs[race.live[place]]
+        if speed < slowest:
+            slowest, found = speed, place
+    return slowest, found
+
+
+@_inlined
+def _step(race: Race, items: Items, work: Work, place: int, size: float, trial: Floats) -> None:
     """Move the shares towards what tells most of an item."""
-    price = np.zeros(density.size)
-    for x in range(price.size):
+    item = race.live[place]
+    s, nu, _ = _weights(race, items, work, place)
+    for x in range(work.metric.size):
         score = s * items.first[item, x] + nu * items.second[item, x]
-        if score != 0.0:
-            price[x] = score * score * metric[x] / density[x]
-    told = np.zeros(trial.size)
+        price = score * score * work.metric[x] / work.density[x]
+        work.price[x] = price if score != 0.0 else 0.0
+    _sum_rows(race.by_cell, work.price, work.told)
     total = 0.0
     for mixture in range(trial.size):
-        for x in range(price.size):
-            told[mixture] += price[x] * options[mixture, x]
-        total += trial[mixture] * told[mixture]
+        total += trial[mixture] * work.told[mixture]
     if total > 0.0:
         for mixture in range(trial.size):
-            trial[mixture] *= 1.0 - size + size * told[mixture] / total
+            trial[mixture] *= 1.0 - size + size * work.told[mixture] / total
 
 
 @kernel

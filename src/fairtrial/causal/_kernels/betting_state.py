@@ -11,6 +11,7 @@ from fairtrial.core.layout import Layout
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+Booleans = NDArray[np.bool_]
 
 CELLS, COVARIATES, RATIOS = 0, 1, 2
 """What is known of the law of the cells: `fairtrial.causal._functionals` says what that means."""

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from fairtrial.causal._cell_model import Rows
 from fairtrial.causal._gaps import applied, contrasts, own_values
+from fairtrial.causal._row_source import RowSource
 from fairtrial.causal.problem import Problem
 from fairtrial.core.environment import Environment, Truth
 
@@ -87,3 +88,8 @@ class RowEnvironment(Environment):
     def answers_in_batches(self) -> bool:
         """Whether `batch` gives the same rows as one pull after another."""
         return True
+
+    @property
+    def row_source(self) -> RowSource | None:
+        """What compiled code draws the rows of `batch` from; None where it cannot."""
+        return None

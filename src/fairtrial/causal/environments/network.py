@@ -12,6 +12,7 @@ from fairtrial.causal._cell_model import Rows, cell_model_of
 from fairtrial.causal._factors import Factor, shares_of, sum_product, table_factor
 from fairtrial.causal._gaps import overall_mean
 from fairtrial.causal._quadrature import integrated_effects
+from fairtrial.causal._row_source import RowSource
 from fairtrial.causal._sampling import Sampler
 from fairtrial.causal.environments.base import CausalTruth, RowEnvironment, truth_of
 from fairtrial.causal.environments.effects import enumerated_effects, sampled_effects
@@ -69,6 +70,11 @@ class NetworkEnvironment(RowEnvironment):
     def answers_in_batches(self) -> bool:
         """Whether many rows at once are the same as one after another: not with densities."""
         return not self._sampler.has_densities
+
+    @cached_property
+    def row_source(self) -> RowSource | None:
+        """What compiled code draws the rows of `batch` from; None where it cannot."""
+        return self._sampler.source()
 
     # ------------------------------------------------------------------------- rows
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,6 +15,8 @@ from fairtrial.causal._contradictions import Contradiction
 from fairtrial.causal._functionals import KNOWLEDGE, Functionals, knowledge_of
 from fairtrial.causal._kernels import betting
 from fairtrial.causal._kernels.betting_state import CONSTANTS, Constants, Model, Rules
+from fairtrial.causal._mixtures import limits_costs, mixtures_of
+from fairtrial.causal._row_source import RowSource
 from fairtrial.causal.environments import RowEnvironment
 from fairtrial.causal.errors import NoInformation
 from fairtrial.causal.policies.allocations import allocation_of
@@ -33,10 +35,9 @@ from fairtrial.confidence.block_betting import (
 from fairtrial.confidence.block_betting.bets import GRID, NO_BET
 from fairtrial.confidence.block_betting.cuts import Cuts, actions_of
 from fairtrial.confidence.loss_test import UNEQUAL_LOSSES
-from fairtrial.core.policy import Choice
 from fairtrial.core.pull import Pull
 from fairtrial.core.recommendation import Estimate, Guarantee
-from fairtrial.core.validation import check_choice, check_instance, check_integer
+from fairtrial.core.validation import check_choice, check_instance, check_optional_integer
 from fairtrial.errors import InvalidArgument, InvalidOutcome
 
 __all__ = ["BlockBetting"]
@@ -80,6 +81,15 @@ class _Blocks(LiveBlocks):
     kernels: ClassVar[BlockKernels] = betting
     evidence = ("ledgers", "rejected", "finished")
     verdict = ("answer",)
+
+
+class _Packed(NamedTuple):
+    """What a problem and its rules are to the kernels."""
+
+    constants: Floats
+    dimensions: dict[str, int]
+    unseen: list[str]
+    """Arms of which no affordable row tells all."""
 
 
 class BlockBetting(BlockPolicy):
@@ -188,18 +198,17 @@ class BlockBetting(BlockPolicy):
             accepted = "must have an outcome_range: no stop is proven without"
             raise InvalidArgument("problem", accepted, problem.outcome_range)
         self.knowledge = check_choice("knowledge", knowledge, ["auto", *KNOWLEDGE])
-        self.batch = None if batch is None else check_integer("batch", batch, low=1)
+        self.batch = check_optional_integer("batch", batch, low=1)
         self.losses = check_choice("losses", losses, ["informative", "ignorable"])
         self.randomize = check_randomize(randomize, self.losses)
         self.assigned = assigned
         self.allocation = allocation
         self._allocation = allocation_of(problem, assigned, allocation)
         self._functionals = _functionals_of(problem, self.knowledge)
-        model = self._model
-        self._check_size(model)
-        _warn_of_no_overlap(problem, self._functionals, model)
-        constants, _ = CONSTANTS.pack(Constants(model, self._rules))
-        self._blocks = _Blocks(constants, self.randomize, self._key, **self._dimensions(model))
+        packed = self._packed_once()
+        if packed.unseen:
+            warnings.warn(NoInformation(packed.unseen), stacklevel=3)
+        self._blocks = _Blocks(packed.constants, self.randomize, self._key, **packed.dimensions)
         if assigned is not None:
             self._follow(self._cut(assigned))
 
@@ -212,6 +221,25 @@ class BlockBetting(BlockPolicy):
         begin = min(rules.initial_pulls, len(actions))
         return Cuts(actions, problem.n_actions, begin, rules.growth, int(rules.least))
 
+    def _packed_once(self) -> _Packed:
+        """Return what never changes; policies alike share it, as the runs of a simulation are."""
+        key = _Packed, self._functionals.knowledge, self.delta, self.losses
+        if len(self._allocation):
+            return self._packed()
+        if key not in self.problem.cache:
+            self.problem.cache[key] = self._packed()
+        packed: _Packed = self.problem.cache[key]
+        return packed
+
+    def _packed(self) -> _Packed:
+        model = self._model
+        self._check_size(model)
+        return _Packed(
+            constants=CONSTANTS.pack(Constants(model, self._rules))[0],
+            dimensions=self._dimensions(model),
+            unseen=_arms_without_overlap(self.problem, self._functionals, model),
+        )
+
     @property
     def _model(self) -> Model:
         known = self._functionals
@@ -220,7 +248,7 @@ class BlockBetting(BlockPolicy):
             means=known.means,
             gaps=known.gaps,
             breakable=known.breakable.astype(np.float64),
-            mixtures=_mixtures(self.problem),
+            mixtures=mixtures_of(self.problem),
             class_of=known.classes.astype(np.float64),
             stratum_of=known.strata.astype(np.float64),
             group_of=known.group_of_stratum.astype(np.float64),
@@ -246,7 +274,7 @@ class BlockBetting(BlockPolicy):
             variance_prior=2.0,
             pause=0.5,
             cap=0.6,
-            carries=_limits_costs(self.problem),
+            carries=limits_costs(self.problem),
             pulls_again=self.losses == "ignorable",
             modes=len(self.problem.modes),
         )
@@ -280,12 +308,6 @@ class BlockBetting(BlockPolicy):
 
     # ------------------------------------------------------------------- contract
 
-    def choose(self) -> Choice:
-        """Return the next pull of an open block, planning a new one when there is none."""
-        if self._cuts is not None:
-            return self._next_assigned(self._cuts)
-        return self._blocks.choose(float(self.batch or 0))
-
     def learn(self, pull: Pull, outcome: Any) -> None:
         """Take one row; after its loss it counts for bets wherever its block is known."""
         row = self._row(pull, outcome)
@@ -315,6 +337,37 @@ class BlockBetting(BlockPolicy):
     def _simulate(
         self, environment: RowEnvironment, generator: np.random.Generator, horizon: int
     ) -> Floats:
+        source = environment.row_source
+        if source is None:
+            self._simulate_in_batches(environment, generator, horizon)
+        else:
+            self._simulate_compiled(source, generator, horizon)
+        self.asked = self.told
+        return self._counts
+
+    def _simulate_compiled(
+        self, source: RowSource, generator: np.random.Generator, horizon: int
+    ) -> None:
+        problem, model = self.problem, cell_model_of(self.problem)
+        self.told, impossible = betting.run(
+            self._blocks.arrays,
+            float(self.batch or 0),
+            source,
+            model.is_possible,
+            self._functionals.place_of,
+            generator,
+            horizon,
+        )
+        if impossible >= 0:
+            arm = problem.labels(impossible)["arm"]
+            raise InvalidOutcome(
+                f"row {self.told}",
+                f"has probability zero under its own arm {arm!r}: model and environment disagree",
+            )
+
+    def _simulate_in_batches(
+        self, environment: RowEnvironment, generator: np.random.Generator, horizon: int
+    ) -> None:
         model, arrays = cell_model_of(self.problem), self._blocks.arrays
         actions = np.empty(_MOST_AT_ONCE, dtype=np.int64)
         tags = np.empty_like(actions)
@@ -328,8 +381,6 @@ class BlockBetting(BlockPolicy):
                 raise InvalidOutcome("outcome", "is in a cell that never comes, by the model")
             betting.take_rows(*arrays, actions[:number], tags[:number], places, rows.outcome)
             self.told += number
-        self.asked = self.told
-        return self._counts
 
     # --------------------------------------------------------------------- report
 
@@ -338,10 +389,6 @@ class BlockBetting(BlockPolicy):
         """Rows that came, by action."""
         counts: Floats = self._blocks.state.counts
         return counts
-
-    @property
-    def _finished(self) -> bool:
-        return self._blocks.finished
 
     @property
     def _answer(self) -> int | None:
@@ -543,32 +590,9 @@ def _functionals_of(problem: Problem, wanted: str) -> Functionals:
     return found
 
 
-def _limits_costs(problem: Problem) -> bool:
-    return problem.mean_budget is not None and math.isfinite(problem.mean_budget)
-
-
-def _mixtures(problem: Problem) -> Floats:
-    """Return what a plan may mix, shape (mixtures, actions): actions, or pairs on the budget."""
-    costs, budget = problem.row_costs.ravel(), problem.mean_budget
-    every = np.eye(len(costs))
-    if budget is None or not _limits_costs(problem):
-        return every[np.isfinite(costs)]
-    cheap = np.flatnonzero(costs <= budget)
-    dear = np.flatnonzero((costs > budget) & np.isfinite(costs))
-    mixed = [
-        every[i] + (budget - costs[i]) / (costs[j] - costs[i]) * (every[j] - every[i])
-        for i in cheap
-        for j in dear
-        if costs[i] < budget
-    ]
-    return np.concatenate([every[cheap], np.reshape(mixed, (-1, len(costs)))])
-
-
-def _warn_of_no_overlap(problem: Problem, known: Functionals, model: Model) -> None:
-    """Warn of arms with a mean or a gap in cells in which no affordable row falls."""
+def _arms_without_overlap(problem: Problem, known: Functionals, model: Model) -> list[str]:
+    """Return arms with a mean or a gap in cells in which no affordable row falls."""
     unseen = (model.mixtures @ model.actions).sum(axis=0) == 0.0
     lost = (known.means[:, unseen] != 0.0).any(axis=1)
     lost |= (known.gaps[:, :, unseen] != 0.0).any(axis=(1, 2))
-    if lost.any():
-        labels = [problem.arm_labels[known.twins[k][0]] for k in np.flatnonzero(lost)]
-        warnings.warn(NoInformation(labels), stacklevel=4)
+    return [problem.arm_labels[known.twins[k][0]] for k in np.flatnonzero(lost)]

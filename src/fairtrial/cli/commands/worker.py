@@ -33,7 +33,7 @@ _PATIENCE_SECONDS = 15.0
     "command",
     metavar="COMMAND",
     help="A shell command that prints the reward of a pull: '{arm}' and '{group}' stand for its "
-    "labels.",
+    "labels. Of several measures each line is a JSON object with some of them.",
 )
 @click.option(
     "--function",

@@ -73,6 +73,25 @@ class Cuts:
             start += size
         self.rest = start
 
+    @classmethod
+    def after_each_action(
+        cls,
+        assigned: ArrayLike,
+        problem: Problem,
+        initial_pulls: float,
+        growth: float,
+        touch: float,
+        name: str = "arm",
+    ) -> Cuts:
+        """Return blocks of `touch` units or more an action, after units of every action.
+
+        `name`: what users call an action.
+        """
+        actions, number = actions_of(assigned, problem), problem.n_actions
+        require_every_action(actions, problem, name)
+        begin = units_until_each(actions, number, initial_pulls)
+        return cls(actions, number, begin, growth, int(touch) * number)
+
     @property
     def last_block(self) -> int:
         """Units of the last block, which is the largest."""

@@ -8,6 +8,7 @@ from typing import Any
 from fairtrial.confidence.block_betting.cuts import ASSIGNED, Cuts
 from fairtrial.confidence.block_betting.live import LiveBlocks, Randomize
 from fairtrial.core.fixed_confidence import FixedConfidencePolicy
+from fairtrial.core.policy import Choice
 from fairtrial.core.recommendation import PREDICTABLE, Guarantee
 from fairtrial.core.wording import listed, plural
 from fairtrial.errors import InvalidArgument
@@ -19,7 +20,26 @@ _MANY_WAIT = 100
 
 
 class BlockPolicy(FixedConfidencePolicy):
-    """A policy whose pulls are those of `LiveBlocks`; its family says the rest."""
+    """A policy whose pulls are those of `LiveBlocks`; its family says the rest.
+
+    Parameters
+    ----------
+    delta : float
+        Probability of a wrong answer that is accepted.
+    max_pulls : int, optional
+        Stop undecided after this many results.
+    assigned : array-like of int, optional
+        What a finished experiment did, for `fairtrial.analyse`: the action of every unit in the
+        order of assignment. Blocks are cut from it instead of being planned.
+    randomize : bool or "bernoulli"
+        Whether the pulls of a block come in random order (default), each drawn from those that
+        are left. With ``"bernoulli"`` the arm of each pull is drawn on its own, with the planned
+        shares, when its block is planned: then nobody who knows what is left of a block can guess
+        the next arm. With False the most numerous come first, and the next pull can be predicted
+        from the results.
+    seed : None, int or numpy.random.Generator
+        Source of the random order.
+    """
 
     batch: int | None
     randomize: Randomize
@@ -39,6 +59,16 @@ class BlockPolicy(FixedConfidencePolicy):
         """Toss all coins by a secret instead of the seed, before the first pull."""
         super().conceal(secret)
         self._blocks.use_key(self._key)
+
+    def choose(self) -> Choice:
+        """Return the next pull of an open block, planning a new one when there is none."""
+        if self._cuts is not None:
+            return self._next_assigned(self._cuts)
+        return self._blocks.choose(float(self.batch or 0))
+
+    @property
+    def _finished(self) -> bool:
+        return self._blocks.finished
 
     @property
     def _is_reopened(self) -> bool:

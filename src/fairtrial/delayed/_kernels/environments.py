@@ -46,11 +46,10 @@ KIND, FEEDBACK, EVERY, LOSS, NESTED, SHRINK, SETTINGS = range(7)
 CONSTANT, UNIFORM, GEOMETRIC, LOGNORMAL, EMPIRICAL, OUTCOME_RANK, CALLER, CURVES = range(8)
 MEAN, STD, READING_STD, BIAS, FIRST, SECOND = range(6)
 
-# What is known of a pull that runs.
-(
-    ROW, ARM, INDEX, STARTED, DELAY, OUTCOME, LOST, READ, ERROR, ERROR_STD,
-    SOFAR, NEXT_TIME, CURVE, VALUE, VALUE_STD, CHANCE, NORMALS,
-) = range(17)  # fmt: skip
+# What is known of a pull that runs: of itself, of its errors, and of its next reading.
+ROW, ARM, INDEX, STARTED, DELAY, OUTCOME, LOST, READ = range(8)
+ERROR, ERROR_STD, SOFAR = range(8, 11)
+NEXT_TIME, CURVE, VALUE, VALUE_STD, CHANCE, NORMALS = range(11, 17)
 
 SLOT_COLUMNS = NORMALS + 4
 

@@ -20,12 +20,7 @@ from fairtrial.confidence.block_betting import (
     promise,
 )
 from fairtrial.confidence.block_betting.bets import GRID
-from fairtrial.confidence.block_betting.cuts import (
-    Cuts,
-    actions_of,
-    require_every_action,
-    units_until_each,
-)
+from fairtrial.confidence.block_betting.cuts import Cuts
 from fairtrial.confidence.bounds import NormalMixture
 from fairtrial.confidence.effects import (
     Difference,
@@ -37,11 +32,11 @@ from fairtrial.confidence.effects import (
 )
 from fairtrial.confidence.loss_test import UNEQUAL_LOSSES
 from fairtrial.confidence.noise_test import NoiseTest
-from fairtrial.core.policy import Choice
+from fairtrial.core.documentation import documented_by
 from fairtrial.core.pull import Pull
 from fairtrial.core.recommendation import Effect, Estimate, Guarantee
 from fairtrial.core.run import Run
-from fairtrial.core.validation import check_instance, check_integer
+from fairtrial.core.validation import check_instance, check_optional_integer
 from fairtrial.core.wording import is_best, plural
 from fairtrial.delayed._kernels import block_runs, blocks
 from fairtrial.delayed._kernels.block_state import CONSTANTS, Constants, Rules
@@ -73,6 +68,7 @@ class _Blocks(LiveBlocks):
     details_of_a_loss = (True,)
 
 
+@documented_by(BlockPolicy)
 class BlockBetting(BlockPolicy):
     """Block betting on the best k arms; the default where rewards are bounded and nothing is read.
 
@@ -88,27 +84,12 @@ class BlockBetting(BlockPolicy):
     ----------
     problem : Problem
         With a `reward_range` or a `noise_std`.
-    delta : float
-        Probability of a wrong answer that is accepted.
     batch : int, optional
         Pulls in a block; by default 3 % of the results so far, and at least two for every arm
         that is not settled.
     initial_pulls : int, optional
         First pulls of every arm, on which nothing is bet: 10 with a reward range, 5 with a known
         noise.
-    max_pulls : int, optional
-        Stop undecided after this many results.
-    assigned : array-like of int, optional
-        What a finished experiment did, for `fairtrial.analyse`: the action of every unit in the
-        order of assignment. Blocks are cut from it instead of being planned.
-    randomize : bool or "bernoulli"
-        Whether the pulls of a block come in random order (default), each drawn from those that
-        are left. With ``"bernoulli"`` the arm of each pull is drawn on its own, with the planned
-        shares, when its block is planned: then nobody who knows what is left of a block can guess
-        the next arm. With False the most numerous come first, and the next pull can be predicted
-        from the results.
-    seed : None, int or numpy.random.Generator
-        Source of the random order.
 
     Raises
     ------
@@ -152,10 +133,8 @@ class BlockBetting(BlockPolicy):
     ) -> None:
         check_instance("problem", problem, Problem)
         super().__init__(problem, delta, max_pulls, seed)
-        self.batch = None if batch is None else check_integer("batch", batch, low=1)
-        self.initial_pulls = (
-            None if initial_pulls is None else check_integer("initial_pulls", initial_pulls, low=1)
-        )
+        self.batch = check_optional_integer("batch", batch, low=1)
+        self.initial_pulls = check_optional_integer("initial_pulls", initial_pulls, low=1)
         if problem.estimates_noise:
             raise InvalidArgument(
                 "problem", "must give noise_std or reward_range for BlockBetting", problem
@@ -173,11 +152,10 @@ class BlockBetting(BlockPolicy):
             self._follow(self._cut(assigned))
 
     def _cut(self, assigned: ArrayLike) -> Cuts:
-        problem, rules = self.problem, self._rules
-        actions, number = actions_of(assigned, problem), problem.n_actions
-        require_every_action(actions, problem, "arm")
-        begin = units_until_each(actions, number, rules.initial_pulls)
-        return Cuts(actions, number, begin, rules.growth, int(rules.touch) * number)
+        rules = self._rules
+        return Cuts.after_each_action(
+            assigned, self.problem, rules.initial_pulls, rules.growth, rules.touch
+        )
 
     def _units(self) -> tuple[float, float]:
         """Return what counts as 0 and as 1 inside: there more is better, bounded rewards in [0, 1].
@@ -234,12 +212,6 @@ class BlockBetting(BlockPolicy):
         }
 
     # ------------------------------------------------------------------------- contract
-
-    def choose(self) -> Choice:
-        """Return the next pull of an open block; plan a block when none has pulls left."""
-        if self._cuts is not None:
-            return self._next_assigned(self._cuts)
-        return self._blocks.choose(float(self.batch or 0))
 
     def learn(self, pull: Pull, outcome: float) -> None:
         """Take one result: in time, after a loss, or unsolicited (then it informs plans only)."""
@@ -332,10 +304,6 @@ class BlockBetting(BlockPolicy):
         return self._finished_run(environment, flight.pulls, now, cancelled)
 
     # --------------------------------------------------------------------------- report
-
-    @property
-    def _finished(self) -> bool:
-        return self._blocks.finished
 
     @property
     def _has_target(self) -> bool:

@@ -89,9 +89,9 @@ class RaceState:
     """
 
     saved = (
-        "words", "reported", "unresolved", "valued", "lost", "arrivals", "errors", "hasty",
-        "truncate_at", "look_at", "returned", "not_nested", "clipped", "duplicates", "time",
-    )  # fmt: skip
+        *("words", "reported", "unresolved", "valued", "lost", "arrivals", "errors", "hasty"),
+        *("truncate_at", "look_at", "returned", "not_nested", "clipped", "duplicates", "time"),
+    )
 
     rules: Any
     control: Any

@@ -263,7 +263,7 @@ class LinearPolicy(FixedConfidencePolicy):
         if problem.misspecification > 0.0:
             model += f", within {problem.misspecification:g}"
         stated = tuple(text.replace(_MODEL, model) for text in promise.assumptions)
-        if problem.has_rounded_columns:
+        if problem.geometry.has_rounded_columns:
             stated = (*stated, "features that depend on others up to rounding are meant to")
         promise = replace(promise, assumptions=stated)
         if problem.floor_tolerance:
@@ -457,7 +457,7 @@ class LinearPolicy(FixedConfidencePolicy):
         values = half = np.full(len(problem.answers), np.nan)
         if fitted is not None:
             theta, root, radius = fitted
-            rows, measured = problem.candidate_places
+            rows, measured = problem.geometry.candidate_places
             unit = float(problem.scale.max())
             values = problem.sign * unit * (rows @ theta)
             half = unit * self._reach(rows, root, radius) + problem.misspecification

@@ -23,10 +23,11 @@ from fairtrial.confidence.block_betting.bets import GRID
 from fairtrial.confidence.block_betting.cuts import Cuts, actions_of
 from fairtrial.confidence.effects import level_of_each
 from fairtrial.confidence.loss_test import UNEQUAL_LOSSES
+from fairtrial.core.documentation import documented_by
 from fairtrial.core.policy import Choice
 from fairtrial.core.pull import Pull
 from fairtrial.core.recommendation import Effect, Guarantee
-from fairtrial.core.validation import check_integer
+from fairtrial.core.validation import check_optional_integer
 from fairtrial.errors import InvalidArgument
 from fairtrial.linear._kernels import blocks
 from fairtrial.linear._kernels.state import CONSTANTS, Constants, Rules
@@ -57,6 +58,7 @@ class _Blocks(LiveBlocks):
     verdict = ("chosen",)
 
 
+@documented_by(BlockPolicy)
 class BlockBetting(LinearPolicy, BlockPolicy):
     """Block betting: sampling and a proven stop that belong together; the default.
 
@@ -74,27 +76,12 @@ class BlockBetting(LinearPolicy, BlockPolicy):
     problem : Problem
         The problem. With `tolerance`, or if several of the best are wanted, there is one wealth
         per pair of candidates instead: the square of their number is kept in memory.
-    delta : float
-        Probability of a wrong answer that is accepted.
     batch : int, optional
         Pulls per block; a few more if so few could not distinguish the candidates. By default
         4 % of the pulls so far, but at least 1.5 times the number of independent features.
     initial_pulls : int, optional
         Initial pulls of every arm of a basis. By default there are as many initial pulls as 4 of
         each would be, of different arms: none is repeated before every arm was pulled.
-    max_pulls : int, optional
-        Stop undecided after this many results.
-    assigned : array-like of int, optional
-        What a finished experiment did, for `fairtrial.analyse`: the arm of every unit, by its
-        number, in the order of assignment. Blocks are cut from it instead of being planned.
-    randomize : bool or "bernoulli"
-        Whether the pulls of a block come in random order (default), each drawn from those that
-        are left. With ``"bernoulli"`` the arm of each pull is drawn on its own, with the planned
-        shares, when its block is planned: then nobody who knows what is left of a block can guess
-        the next arm. With False the most numerous come first, and the next pull can be predicted
-        from the results.
-    seed : None, int or numpy.random.Generator
-        Source of the random order.
 
     Notes
     -----
@@ -138,10 +125,8 @@ class BlockBetting(LinearPolicy, BlockPolicy):
                 "without; LinGapE takes an estimated noise",
                 problem.noise_std,
             )
-        self.batch = None if batch is None else check_integer("batch", batch, low=1)
-        self.initial_pulls = (
-            None if initial_pulls is None else check_integer("initial_pulls", initial_pulls, low=1)
-        )
+        self.batch = check_optional_integer("batch", batch, low=1)
+        self.initial_pulls = check_optional_integer("initial_pulls", initial_pulls, low=1)
         has_pairs = self._pairwise or problem.has_limits
         if has_pairs and self._units.shape[1] ** 2 > MOST_PAIRS:
             others = "limits" if problem.has_limits else "a tolerance or top; LinGapE takes more"
@@ -153,7 +138,7 @@ class BlockBetting(LinearPolicy, BlockPolicy):
             )
         # Repeats are made only where they are asked for.
         repeats = self.initial_pulls is not None
-        self._opening = problem.start_arms if repeats else problem.varied_arms
+        self._opening = problem.geometry.start_arms if repeats else problem.geometry.varied_arms
         model = self._units.model._replace(opening=self._opening.astype(np.float64))
         limits = self._units.limits(self._shift)
         constants, _ = CONSTANTS.pack(Constants(model, self._rules, limits))
@@ -188,7 +173,7 @@ class BlockBetting(LinearPolicy, BlockPolicy):
         rows = self.problem.reduced.arms
         pulled = rows[np.unique(actions)]
         rank = int(np.linalg.matrix_rank(pulled)) if len(pulled) else 0
-        for arm in self.problem.start_arms.tolist():
+        for arm in self.problem.geometry.start_arms.tolist():
             if int(np.linalg.matrix_rank([*pulled, rows[arm]])) > rank:
                 label = self.problem.arms[arm]
                 accepted = (
@@ -215,7 +200,9 @@ class BlockBetting(LinearPolicy, BlockPolicy):
         """The initial pulls of every arm, without lost ones."""
         if self._cuts is not None:
             return np.asarray(np.minimum(self._cuts.initial_counts, self._blocks.state.counts))
-        places = np.arange(self._initial * self.problem.start_arms.size) % self._opening.size
+        places = (
+            np.arange(self._initial * self.problem.geometry.start_arms.size) % self._opening.size
+        )
         planned = np.bincount(self._opening[places], minlength=len(self.problem.arms))
         return np.asarray(np.maximum(planned - self._blocks.state.lost, 0.0))
 
@@ -242,7 +229,7 @@ class BlockBetting(LinearPolicy, BlockPolicy):
         A range that lies far from 0 would cost digits.
         """
         problem = self.problem
-        known = problem.constant_parameter is not None
+        known = problem.geometry.constant_parameter is not None
         if problem.reward_range is None or not problem.holds_constant_exactly:
             return 0.0
         if problem.has_limits and not known:
@@ -485,7 +472,7 @@ class BlockBetting(LinearPolicy, BlockPolicy):
         stated = promise(
             self.delta,
             self.problem.reward_range,
-            "whatever theta is",
+            "whatever the true coefficients are",
             "the mean of each reward is linear in the features of its arm",
         )
         stated = self._with_order(stated)

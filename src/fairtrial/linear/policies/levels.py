@@ -7,7 +7,6 @@ answer, M - 1 can wrongly beat the best), N of results, and the noise has scale 
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
@@ -51,10 +50,8 @@ class Level(Threshold):
         "neither whether nor when a reward is told depends on its value",
     )
 
-    @property
-    @abstractmethod
-    def kind(self) -> int:
-        """Its number in the kernels."""
+    kind: ClassVar[int]
+    """Its number in the kernels."""
 
     def _statement(self, delta: float) -> str:
         return f"the probability of ever stopping with a wrong answer is at most {delta:g}"
@@ -86,14 +83,10 @@ class MixtureLevel(Level):
         "bandits, with the start-up's Gram matrix for a prior"
     )
     samplers: ClassVar[frozenset[str]] = frozenset({"static", "adaptive"})
+    kind: ClassVar[int] = 4
 
     def __post_init__(self) -> None:
         check_number("spread", self.spread, low=0.0, open_low=True)
-
-    @property
-    def kind(self) -> int:
-        """Its number in the kernels."""
-        return 4
 
 
 @dataclass(frozen=True, repr=False)
@@ -126,6 +119,7 @@ class RidgeLevel(Level):
         "Abbasi-Yadkori, Pal, Szepesvari (2011)"
     )
     samplers: ClassVar[frozenset[str]] = frozenset({"static", "adaptive"})
+    kind: ClassVar[int] = 5
 
     def __post_init__(self) -> None:
         check_number("norm_bound", self.norm_bound, low=0.0)
@@ -136,11 +130,6 @@ class RidgeLevel(Level):
         promise = super().guarantee(delta)
         bound = f"the norm of theta is at most {self.norm_bound:g}"
         return replace(promise, assumptions=(*promise.assumptions, bound))
-
-    @property
-    def kind(self) -> int:
-        """Its number in the kernels."""
-        return 5
 
 
 @dataclass(frozen=True, repr=False)
@@ -159,11 +148,7 @@ class StaticLevel(Level):
         "and a union over what can beat the best"
     )
     samplers: ClassVar[frozenset[str]] = frozenset({"static"})
-
-    @property
-    def kind(self) -> int:
-        """Its number in the kernels."""
-        return 1
+    kind: ClassVar[int] = 1
 
 
 @dataclass(frozen=True, repr=False)
@@ -183,11 +168,7 @@ class StaticChecksLevel(Level):
         "Soare, Lazaric, Munos (2014), Proposition 1, with a union over looks fixed in advance"
     )
     samplers: ClassVar[frozenset[str]] = frozenset({"static"})
-
-    @property
-    def kind(self) -> int:
-        """Its number in the kernels."""
-        return 2
+    kind: ClassVar[int] = 2
 
 
 @dataclass(frozen=True, repr=False)
@@ -206,11 +187,7 @@ class PhaseLevel(Level):
         "transductive linear bandits; Soare, Lazaric, Munos (2014), Lemma 4"
     )
     samplers: ClassVar[frozenset[str]] = frozenset({"phased"})
-
-    @property
-    def kind(self) -> int:
-        """Its number in the kernels."""
-        return 3
+    kind: ClassVar[int] = 3
 
 
 @dataclass(frozen=True, repr=False)
@@ -226,11 +203,7 @@ class Soare2014Level(Level):
     name: ClassVar[str] = "soare2014"
     source: ClassVar[str] = "Soare, Lazaric, Munos (2014), Equation 11"
     samplers: ClassVar[frozenset[str]] = frozenset({"static"})
-
-    @property
-    def kind(self) -> int:
-        """Its number in the kernels."""
-        return 0
+    kind: ClassVar[int] = 0
 
 
 @dataclass(frozen=True, repr=False)
@@ -254,14 +227,10 @@ class ConstantLevel(Level):
     proven: ClassVar[bool] = False
     source: ClassVar[str] = "none"
     samplers: ClassVar[frozenset[str]] = frozenset({"static", "adaptive", "phased"})
+    kind: ClassVar[int] = 6
 
     def __post_init__(self) -> None:
         check_number("value", self.value, low=0.0, open_low=True)
-
-    @property
-    def kind(self) -> int:
-        """Its number in the kernels."""
-        return 6
 
     def _statement(self, delta: float) -> str:
         return "no guarantee is claimed"

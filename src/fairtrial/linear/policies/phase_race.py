@@ -96,7 +96,7 @@ class Phases(Race):
     def first_arms(self) -> Integers:
         """Arms that a phase pulls whatever its design: at first, more than a basis."""
         problem = self.units.problem
-        return problem.start_arms if self.number == 1 else problem.basis_arms
+        return problem.geometry.start_arms if self.number == 1 else problem.basis_arms
 
     @property
     def square(self) -> float:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -19,8 +21,8 @@ __all__ = ["GAllocation", "XYAllocation", "XYOracle"]
 Floats = NDArray[np.float64]
 
 
-class GAllocation(LinearPolicy):
-    """G-optimal shares, fixed in advance: measure every arm as well as the worst.
+class StaticPolicy(LinearPolicy):
+    """A rule that tracks shares of the pulls that are fixed before any reward.
 
     Parameters
     ----------
@@ -42,16 +44,6 @@ class GAllocation(LinearPolicy):
         next at once: far faster, other random numbers. The run's `metrics` say so.
     seed : None, int or numpy.random.Generator
         Ignored; the policy is deterministic.
-
-    Notes
-    -----
-    Source: Soare, Lazaric, Munos (2014), section 4; shares are tracked, pull by pull.
-
-    Examples
-    --------
-    >>> policy = GAllocation(Problem([[1, 0], [0, 1], [0.1, 0.1]], noise_std=1.0))
-    >>> sorted(pull.arm for pull in policy.ask(4))
-    ['0', '0', '1', '2']
     """
 
     state_fields = state_in(StaticTracker)
@@ -74,12 +66,35 @@ class GAllocation(LinearPolicy):
         self.block_draws = block_draws
         level = level_named(stopping, "static", type(self).__name__)
         self._race = StaticTracker(
-            self._units, level, self.delta, self.initial_pulls, g_shares, shares, block_draws
+            self._units, level, self.delta, self.initial_pulls, self._design, shares, block_draws
         )
 
+    @abstractmethod
+    def _design(self, problem: Problem) -> Floats:
+        """Return the shares that are best in the rule's own sense, shape (K,)."""
 
-@documented_by(GAllocation)
-class XYAllocation(LinearPolicy):
+
+@documented_by(StaticPolicy)
+class GAllocation(StaticPolicy):
+    """G-optimal shares, fixed in advance: measure every arm as well as the worst.
+
+    Notes
+    -----
+    Source: Soare, Lazaric, Munos (2014), section 4; shares are tracked, pull by pull.
+
+    Examples
+    --------
+    >>> policy = GAllocation(Problem([[1, 0], [0, 1], [0.1, 0.1]], noise_std=1.0))
+    >>> sorted(pull.arm for pull in policy.ask(4))
+    ['0', '0', '1', '2']
+    """
+
+    def _design(self, problem: Problem) -> Floats:
+        return g_shares(problem)
+
+
+@documented_by(StaticPolicy)
+class XYAllocation(StaticPolicy):
     """XY-optimal shares, fixed in advance: measure every difference of candidates.
 
     With more than 20,000 candidates `GAllocation` is the better choice: the design here takes
@@ -95,32 +110,12 @@ class XYAllocation(LinearPolicy):
     'static-checks'
     """
 
-    state_fields = state_in(StaticTracker)
-
-    def __init__(
-        self,
-        problem: Problem,
-        delta: float = 0.05,
-        stopping: str | Level = "static-checks",
-        initial_pulls: int | None = None,
-        max_pulls: int | None = None,
-        shares: ArrayLike | None = None,
-        block_draws: bool = False,
-        seed: int | np.random.Generator | None = None,
-    ) -> None:
-        super().__init__(problem, delta, max_pulls, seed)
-        self.stopping = stopping
-        self.initial_pulls = check_optional_integer("initial_pulls", initial_pulls, low=0)
-        self.shares = shares
-        self.block_draws = block_draws
-        level = level_named(stopping, "static", type(self).__name__)
-        self._race = StaticTracker(
-            self._units, level, self.delta, self.initial_pulls, xy_shares, shares, block_draws
-        )
+    def _design(self, problem: Problem) -> Floats:
+        return xy_shares(problem)
 
 
-@documented_by(GAllocation)
-class XYOracle(LinearPolicy):
+@documented_by(StaticPolicy)
+class XYOracle(StaticPolicy):
     """The best fixed shares for a theta that is known beforehand: a yardstick.
 
     Parameters
@@ -139,8 +134,6 @@ class XYOracle(LinearPolicy):
     'static-checks'
     """
 
-    state_fields = state_in(StaticTracker)
-
     def __init__(
         self,
         problem: Problem,
@@ -152,14 +145,9 @@ class XYOracle(LinearPolicy):
         block_draws: bool = False,
         seed: int | np.random.Generator | None = None,
     ) -> None:
-        super().__init__(problem, delta, max_pulls, seed)
-        self.stopping = stopping
-        self.initial_pulls = check_optional_integer("initial_pulls", initial_pulls, low=0)
         self.theta = theta
-        self.block_draws = block_draws
-        level = level_named(stopping, "static", type(self).__name__)
-        self._race = StaticTracker(
-            self._units, level, self.delta, self.initial_pulls, self._design, None, block_draws
+        super().__init__(
+            problem, delta, stopping, initial_pulls, max_pulls, None, block_draws, seed
         )
 
     def _design(self, problem: Problem) -> Floats:

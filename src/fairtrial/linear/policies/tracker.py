@@ -118,7 +118,7 @@ class Tracker(Race):
         self.floats, self.integers = TRACK.allocate(arms=arms, candidates=candidates, rank=rank)
         self.unasked = 0
         self.track.prior[...] = prior
-        self.track.shares[units.problem.start_arms] = initial_pulls
+        self.track.shares[units.problem.geometry.start_arms] = initial_pulls
         start_tracker(*self._arrays())
 
     def _arrays(self, *more: Any) -> Any:
@@ -336,7 +336,7 @@ class RedesigningTracker(Tracker):
 
     def __init__(self, units: Units, level: Level, delta: float, initial_pulls: int | None) -> None:
         super().__init__(units, level, delta, SHARES, initial_pulls)
-        self.redesign_at = units.problem.start_arms.size * max(1, self.initial_pulls)
+        self.redesign_at = units.problem.geometry.start_arms.size * max(1, self.initial_pulls)
         self._track_shares(self._on_the_basis())
 
     def _on_the_basis(self) -> Floats:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from fairtrial.core.documentation import documented_by
@@ -17,10 +19,8 @@ from fairtrial.linear.problem import Problem
 __all__ = ["FrankWolfeSampling", "FullyAdaptiveXY", "LazyTrackAndStop", "LinGame", "LinGapE"]
 
 
-class LinGapE(LinearPolicy):
-    """Reduce the variance of the gap that matters most: the best of the one-at-a-time rules.
-
-    Takes results in any order, pulls in flight, `tolerance`, and several answers.
+class TrackingPolicy(LinearPolicy):
+    """A rule that chooses one pull at a time.
 
     Parameters
     ----------
@@ -37,6 +37,36 @@ class LinGapE(LinearPolicy):
         Stop undecided after this many results.
     seed : None, int or numpy.random.Generator
         Ignored; the policy is deterministic.
+    """
+
+    state_fields = state_in(Tracker)
+
+    _rule: ClassVar[int]
+    """How pulls are chosen: a constant of the kernels."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        delta: float = 0.05,
+        stopping: str | Level = "mixture",
+        initial_pulls: int | None = None,
+        max_pulls: int | None = None,
+        seed: int | np.random.Generator | None = None,
+    ) -> None:
+        super().__init__(problem, delta, max_pulls, seed)
+        self.stopping = stopping
+        self.initial_pulls = check_optional_integer("initial_pulls", initial_pulls, low=0)
+        self._race = self._tracker(level_named(stopping, "adaptive", type(self).__name__))
+
+    def _tracker(self, level: Level) -> Tracker:
+        return Tracker(self._units, level, self.delta, self._rule, self.initial_pulls)
+
+
+@documented_by(TrackingPolicy)
+class LinGapE(TrackingPolicy):
+    """Reduce the variance of the gap that matters most: the best of the one-at-a-time rules.
+
+    Takes results in any order, pulls in flight, `tolerance`, and several answers.
 
     Notes
     -----
@@ -53,26 +83,11 @@ class LinGapE(LinearPolicy):
     '0'
     """
 
-    state_fields = state_in(Tracker)
-
-    def __init__(
-        self,
-        problem: Problem,
-        delta: float = 0.05,
-        stopping: str | Level = "mixture",
-        initial_pulls: int | None = None,
-        max_pulls: int | None = None,
-        seed: int | np.random.Generator | None = None,
-    ) -> None:
-        super().__init__(problem, delta, max_pulls, seed)
-        self.stopping = stopping
-        self.initial_pulls = check_optional_integer("initial_pulls", initial_pulls, low=0)
-        level = level_named(stopping, "adaptive", type(self).__name__)
-        self._race = Tracker(self._units, level, self.delta, GAP_INDEX, self.initial_pulls)
+    _rule = GAP_INDEX
 
 
-@documented_by(LinGapE)
-class LinGame(LinearPolicy):
+@documented_by(TrackingPolicy)
+class LinGame(TrackingPolicy):
     """Let a learner of arms play against the closest alternative, and track what it plays.
 
     Notes
@@ -87,26 +102,11 @@ class LinGame(LinearPolicy):
     'proven'
     """
 
-    state_fields = state_in(Tracker)
-
-    def __init__(
-        self,
-        problem: Problem,
-        delta: float = 0.05,
-        stopping: str | Level = "mixture",
-        initial_pulls: int | None = None,
-        max_pulls: int | None = None,
-        seed: int | np.random.Generator | None = None,
-    ) -> None:
-        super().__init__(problem, delta, max_pulls, seed)
-        self.stopping = stopping
-        self.initial_pulls = check_optional_integer("initial_pulls", initial_pulls, low=0)
-        level = level_named(stopping, "adaptive", type(self).__name__)
-        self._race = Tracker(self._units, level, self.delta, GAME, self.initial_pulls)
+    _rule = GAME
 
 
-@documented_by(LinGapE)
-class FrankWolfeSampling(LinearPolicy):
+@documented_by(TrackingPolicy)
+class FrankWolfeSampling(TrackingPolicy):
     """Steps towards the steepest ascent of the evidence, averaged over near alternatives.
 
     Notes
@@ -121,26 +121,11 @@ class FrankWolfeSampling(LinearPolicy):
     'proven'
     """
 
-    state_fields = state_in(Tracker)
-
-    def __init__(
-        self,
-        problem: Problem,
-        delta: float = 0.05,
-        stopping: str | Level = "mixture",
-        initial_pulls: int | None = None,
-        max_pulls: int | None = None,
-        seed: int | np.random.Generator | None = None,
-    ) -> None:
-        super().__init__(problem, delta, max_pulls, seed)
-        self.stopping = stopping
-        self.initial_pulls = check_optional_integer("initial_pulls", initial_pulls, low=0)
-        level = level_named(stopping, "adaptive", type(self).__name__)
-        self._race = Tracker(self._units, level, self.delta, FRANK_WOLFE, self.initial_pulls)
+    _rule = FRANK_WOLFE
 
 
-@documented_by(LinGapE)
-class LazyTrackAndStop(LinearPolicy):
+@documented_by(TrackingPolicy)
+class LazyTrackAndStop(TrackingPolicy):
     """Track the best shares for the estimated theta, redesigned when there is 25 % more data.
 
     The choice for batches among the one-at-a-time rules: it seldom changes its mind.
@@ -159,24 +144,12 @@ class LazyTrackAndStop(LinearPolicy):
 
     state_fields = state_in(RedesigningTracker)
 
-    def __init__(
-        self,
-        problem: Problem,
-        delta: float = 0.05,
-        stopping: str | Level = "mixture",
-        initial_pulls: int | None = None,
-        max_pulls: int | None = None,
-        seed: int | np.random.Generator | None = None,
-    ) -> None:
-        super().__init__(problem, delta, max_pulls, seed)
-        self.stopping = stopping
-        self.initial_pulls = check_optional_integer("initial_pulls", initial_pulls, low=0)
-        level = level_named(stopping, "adaptive", type(self).__name__)
-        self._race = RedesigningTracker(self._units, level, self.delta, self.initial_pulls)
+    def _tracker(self, level: Level) -> Tracker:
+        return RedesigningTracker(self._units, level, self.delta, self.initial_pulls)
 
 
-@documented_by(LinGapE)
-class FullyAdaptiveXY(LinearPolicy):
+@documented_by(TrackingPolicy)
+class FullyAdaptiveXY(TrackingPolicy):
     """Greedy XY allocation on the candidates not ruled out, chosen again at every pull.
 
     Parameters
@@ -203,7 +176,7 @@ class FullyAdaptiveXY(LinearPolicy):
     'proven'
     """
 
-    state_fields = state_in(Tracker)
+    _rule = GREEDY
 
     def __init__(
         self,
@@ -215,17 +188,10 @@ class FullyAdaptiveXY(LinearPolicy):
         ties: str = "first",
         seed: int | np.random.Generator | None = None,
     ) -> None:
-        super().__init__(problem, delta, max_pulls, seed)
-        refuse_several_answers(problem, type(self).__name__)
         self.ties = ties
-        self.stopping = stopping
-        self.initial_pulls = check_optional_integer("initial_pulls", initial_pulls, low=0)
-        level = level_named(stopping, "adaptive", type(self).__name__)
-        self._race = Tracker(
-            self._units,
-            level,
-            self.delta,
-            GREEDY,
-            self.initial_pulls,
-            tie_key(ties, self.seed),
-        )
+        super().__init__(problem, delta, stopping, initial_pulls, max_pulls, seed)
+
+    def _tracker(self, level: Level) -> Tracker:
+        refuse_several_answers(self.problem, type(self).__name__)
+        ties = tie_key(self.ties, self.seed)
+        return Tracker(self._units, level, self.delta, self._rule, self.initial_pulls, ties)

@@ -21,6 +21,13 @@ from fairtrial.errors import (
     UnknownPull,
 )
 from fairtrial.presentation.words import count, number
+from fairtrial.server.blinding import (
+    may_correct,
+    may_see,
+    require_correction,
+    require_untold,
+    write_as,
+)
 from fairtrial.server.pages.fields import (
     Field,
     Fields,
@@ -162,7 +169,7 @@ async def _pull_page(
     def make(view: View) -> Response:
         opened = view.observer.study
         row = _row(opened, pull)
-        forms = _forms_of(row, opened.problem, refused or {})
+        forms = _forms_of(row, opened, viewer, refused or {})
         return study_page(
             *(request, viewer, PULLS, view, [], "pull.html"),
             status=status,
@@ -202,7 +209,7 @@ def _facts(study: Study, row: PullRow, viewer: Viewer) -> list[tuple[str, str]]:
     if row.state == "open" and row.lease_until is not None:
         facts.append(("Due", f"{as_time(row.lease_until):%Y-%m-%d %H:%M} UTC"))
     told = None if row.value_seq is None else next(study.events(row.value_seq - 1))
-    if told is not None and (viewer.can("read") or told.actor == viewer.actor):
+    if told is not None and may_see(viewer, told, study):
         facts.append(("Result", _outcome_in_words(told)))
     return facts
 
@@ -213,8 +220,10 @@ def _outcome_in_words(told: Event) -> str:
     return "" if told.outcome is None else f"{told.outcome:g}"
 
 
-def _forms_of(row: PullRow, problem: Problem, refused: Mapping[str, Fields]) -> list[Form]:
-    told = row.value_seq is not None
+def _forms_of(
+    row: PullRow, study: Study, viewer: Viewer, refused: Mapping[str, Fields]
+) -> list[Form]:
+    problem = study.problem
     every = {
         "tell": Form(
             "tell",
@@ -249,8 +258,8 @@ def _forms_of(row: PullRow, problem: Problem, refused: Mapping[str, Fields]) -> 
             danger=True,
         ),
     }
-    if told:
-        names = ["amend"]
+    if row.told_seq is not None:
+        names = ["amend"] if may_correct(study, viewer, row) else []
     elif row.state == "open":
         names = ["tell", *(["report"] if problem.has_readings else []), "fail"]
     else:
@@ -376,10 +385,12 @@ async def tell(request: Request, service: TheService, study: StudyName) -> Respo
     problem = await _problem(service, study)
     fields = Fields(outcome_fields(problem)).filled(form.given)
     outcome = outcome_of(problem, fields)
-    return await _on_pull(
-        *(form, "tell", fields),
-        lambda opened: opened.tell(form.pull, outcome, actor=form.viewer.actor),
-    )
+
+    def take(opened: Study) -> Event:
+        require_untold(opened, form.viewer, form.pull)
+        return opened.tell(form.pull, outcome, actor=form.viewer.actor)
+
+    return await _on_pull(form, "tell", fields, take)
 
 
 @routes.post("/studies/{study}/forms/report")
@@ -416,10 +427,12 @@ async def amend(request: Request, service: TheService, study: StudyName) -> Resp
     problem = await _problem(service, study)
     fields = Fields([*outcome_fields(problem), reason_field()]).filled(form.given)
     outcome = outcome_of(problem, fields)
-    return await _on_pull(
-        *(form, "amend", fields),
-        lambda opened: opened.amend(form.pull, outcome, fields["reason"], actor=form.viewer.actor),
-    )
+
+    def correct(opened: Study) -> Event:
+        require_correction(opened, form.viewer, form.pull)
+        return opened.amend(form.pull, outcome, fields["reason"], actor=form.viewer.actor)
+
+    return await _on_pull(form, "amend", fields, correct)
 
 
 @routes.post("/studies/{study}/forms/stop")
@@ -503,7 +516,7 @@ async def _carried_out(
     typed = {one.name: one.value for one in fields} | {"pull": form.pull}
     key = key_of(form.request, form.viewer, form.key, typed)
     try:
-        answer = await form.service.write(form.study, operation, key)
+        answer = await write_as(form.service, form.viewer, form.study, operation, key, form.key)
     except UnknownPull:
         raise
     except (Refusal, FairtrialError) as error:

@@ -73,4 +73,6 @@ def login_address(request: Request) -> str:
     if request.method == "GET":
         raw = request.scope.get("raw_path", b"").decode("ascii", "replace").partition("?")[0]
         wanted = raw or wanted
+        if request.url.query:
+            wanted += f"?{request.url.query}"
     return "/login" if wanted == "/" else f"/login?{urlencode({'next': wanted})}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -12,18 +13,20 @@ from typing import Any
 
 from fairtrial.core import Policy, Problem, Progress
 from fairtrial.presentation.arrivals import Arrivals
-from fairtrial.presentation.sources import moments_of
+from fairtrial.server.pages.checkpoints import Checkpoints
+from fairtrial.server.pages.moments import CloserLook, Trace
 from fairtrial.study import Event, Study
 from fairtrial.study.audit import Verification
-from fairtrial.study.log import TELLS, Record
+from fairtrial.study.log import Record
 from fairtrial.study.replica import Replica
 from fairtrial.study.session import Session
 from fairtrial.study.store import StudyRow
 
 __all__ = ["Checks", "ObservedStudy", "Observer", "make_checks"]
 
-_MOMENTS = 200
 _BATCH = 500
+_MOST_LOOKS = 4
+"""Parts of an experiment, looked at closely, of which moments are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +103,11 @@ class Observer:
         self.first_teller: str | None = None
         self._session = session
         self._replica = Replica(session.build())
-        self._trace = _Trace(session.problem)
+        self._trace = Trace(session.problem)
         self._trace.note(self._replica)
+        self._checkpoints = Checkpoints(session.build)
+        self._looks: OrderedDict[tuple[int, int], CloserLook] = OrderedDict()
+        self._wanted: tuple[CloserLook, int] | None = None
 
     @property
     def seq(self) -> int:
@@ -131,6 +137,7 @@ class Observer:
         for part in self._trace.parts(records, self.told):
             self._replica.replay(record.step for record in part)
             self._trace.note(self._replica)
+        self._checkpoints.note(self._replica, records[-1].hash)
         for record in records:
             self.arrivals.take(Event.of(record))
             if self.first_teller is None and record.kind == "tell":
@@ -139,6 +146,52 @@ class Observer:
     def trace(self, end: Progress) -> list[Progress]:
         """Return the moments that were read, in order, and the end."""
         return [*(one for one in self._trace.moments if one.told < end.told), end]
+
+    def look_closer(self, begin: int, end: int, seconds: float) -> list[Progress]:
+        """Return more moments of a part of the experiment, as many as the whole may have.
+
+        Those that it does not know yet are read for at most about that long; `looks_on` says
+        whether some are left.
+
+        Parameters
+        ----------
+        begin, end : int
+            Numbers of results, the first one smaller.
+        seconds : float
+            How long it may take.
+        """
+        stride = self._trace.stride_of(end - begin)
+        if stride >= self._trace.stride:
+            return []
+        first, last = begin // stride * stride, -(-end // stride) * stride
+        if last > self.told:
+            last = self.told // stride * stride
+        look = self._looks.get((first, stride))
+        if look is None:
+            look = CloserLook(self._checkpoints.before(first), first, stride)
+            self._looks[first, stride] = look
+            if len(self._looks) > _MOST_LOOKS:
+                self._looks.popitem(last=False)
+        self._looks.move_to_end((first, stride))
+        self._wanted = look, last
+        self.look_on(seconds)
+        return [one for one in look.moments if one.told <= last]
+
+    @property
+    def looks(self) -> int:
+        """What differs as soon as there is more detail."""
+        return sum(len(look.moments) for look in self._looks.values())
+
+    @property
+    def looks_on(self) -> bool:
+        """Whether moments of the part that was looked at last are still to be read."""
+        return self._wanted is not None and not self._wanted[0].reaches(self._wanted[1])
+
+    def look_on(self, seconds: float) -> None:
+        """Read such moments, for at most about that long."""
+        if self._wanted is not None:
+            look, last = self._wanted
+            look.advance(self._session, self.seq, last, seconds)
 
     def observed(self) -> ObservedStudy:
         """Return the study as its pages show it."""
@@ -150,44 +203,6 @@ class Observer:
             return ObservedStudy(
                 self.study, replica.policy, row, known, self.trace(known), self.checks
             )
-
-
-class _Trace:
-    """Moments of an experiment, evenly spaced in results, of a log that grows.
-
-    Parameters
-    ----------
-    problem : Problem
-        The more actions it has, the fewer moments are kept.
-    """
-
-    def __init__(self, problem: Problem) -> None:
-        self._most = moments_of(problem.n_actions, _MOMENTS)
-        self._stride = 1
-        self.moments: list[Progress] = []
-
-    def parts(self, records: Sequence[Record], told: int) -> Iterator[Sequence[Record]]:
-        """Yield events in parts that end where a moment is due, the last where they end."""
-        begin = 0
-        for place, record in enumerate(records, start=1):
-            if record.kind in TELLS:
-                told += 1
-                if told % self._stride == 0:
-                    yield records[begin:place]
-                    begin = place
-        yield records[begin:]
-
-    def note(self, replica: Replica) -> None:
-        """Keep the moment if it is due; of twice too many keep every other one."""
-        told = replica.policy.told
-        last = self.moments[-1].told if self.moments else -1
-        if told % self._stride or told == last:
-            return
-        # What arms differ by is of no use later, and would hold on to the policy.
-        self.moments.append(replace(replica.progress(), find_effects=tuple))
-        if len(self.moments) > 2 * self._most:
-            self._stride *= 2
-            self.moments = [one for one in self.moments if one.told % self._stride == 0]
 
 
 @dataclass(frozen=True)
@@ -246,9 +261,15 @@ class ObservedStudy:
         """Return how far it had come."""
         return self.end
 
-    def trace(self, points: int = _MOMENTS) -> Sequence[Progress]:
+    def trace(self, points: int = 200) -> Sequence[Progress]:
         """Return how far it had come at earlier moments; `points` is not looked at."""
         return self.moments
+
+    def looked_at(self, more: Sequence[Progress]) -> ObservedStudy:
+        """Return the study with more of the earlier moments."""
+        # What is known of the whole goes first, the end above all: it is more than a moment.
+        known = {moment.told: moment for moment in (*more, *self.moments)}
+        return replace(self, moments=[known[told] for told in sorted(known)])
 
     def events(self, after: int = 0) -> Iterator[Event]:
         """Yield the events after number `after`."""

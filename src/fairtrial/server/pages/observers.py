@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from threading import Lock
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from fairtrial.server.pages.observer import Observer, make_checks
 from fairtrial.server.readers import Readers
@@ -18,6 +18,7 @@ from fairtrial.study.store import StudyRow
 __all__ = ["Observers", "View"]
 
 _Answer = TypeVar("_Answer")
+_Work = Callable[[str], Coroutine[Any, Any, None]]
 
 _MOST = 64
 """Studies that are followed; one that is looked at again after that is read again."""
@@ -68,7 +69,7 @@ class Observers:
         self._readers = readers
         self._lock = Lock()
         self._known: OrderedDict[str, Observer] = OrderedDict()
-        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._tasks: dict[tuple[str, str], asyncio.Task[None]] = {}
 
     async def show(self, name: str, page: Callable[[View], _Answer]) -> _Answer:
         """Return what a page makes of a study as it is now.
@@ -78,13 +79,19 @@ class Observers:
         StudyNotFound
             If there is no such study.
         """
-        answer, behind = await self._readers.run(name, lambda study: self._shown(study, page))
-        if behind and name not in self._tasks:
-            task = self._tasks[name] = asyncio.ensure_future(self._catch_up(name))
-            task.add_done_callback(lambda _: self._tasks.pop(name, None))
+        answer, undone = await self._readers.run(name, lambda study: self._shown(study, page))
+        for work in undone:
+            self._start(name, work)
         return answer
 
-    def _shown(self, study: Study, page: Callable[[View], _Answer]) -> tuple[_Answer, bool]:
+    def _start(self, name: str, work: _Work) -> None:
+        """Do work on a study in the background, if it is not being done."""
+        key = name, work.__name__
+        if key not in self._tasks:
+            task = self._tasks[key] = asyncio.ensure_future(work(name))
+            task.add_done_callback(lambda _: self._tasks.pop(key, None))
+
+    def _shown(self, study: Study, page: Callable[[View], _Answer]) -> tuple[_Answer, list[_Work]]:
         observer = self._observer(study)
         with observer.lock:
             is_short = study.n_events - observer.seq <= _SHORT
@@ -92,7 +99,13 @@ class Observers:
             due = _is_due(observer, row)
             if due and row.head_seq <= _SHORT:
                 observer.checks, due = make_checks(observer.study), False
-            return page(View(observer, row)), due or observer.seq < row.head_seq
+            answer = page(View(observer, row))
+            undone: list[_Work] = []
+            if due or observer.seq < row.head_seq:
+                undone.append(self._catch_up)
+            if observer.looks_on:
+                undone.append(self._look_on)
+            return answer, undone
 
     def _observer(self, study: Study) -> Observer:
         with self._lock:
@@ -115,6 +128,18 @@ class Observers:
         observer = self._observer(study)
         with observer.lock:
             return observer.seq < observer.advance(_SECONDS).head_seq
+
+    async def _look_on(self, name: str) -> None:
+        """Read what is left of the part of an experiment that somebody looks at closely."""
+        while await self._readers.run_long(name, self._looked_on):
+            # It takes only half of the time, so that it slows down nothing that is urgent.
+            await asyncio.sleep(_SECONDS)
+
+    def _looked_on(self, study: Study) -> bool:
+        observer = self._observer(study)
+        with observer.lock:
+            observer.look_on(_SECONDS)
+            return observer.looks_on
 
     def _check(self, study: Study) -> None:
         observer = self._observer(study)

@@ -12,12 +12,14 @@ from urllib.parse import quote, urlencode
 from fastapi import APIRouter, Request, Response
 from starlette.responses import RedirectResponse
 
+from fairtrial.presentation.ranges import Range
 from fairtrial.presentation.sources import said_of_replay
 from fairtrial.presentation.words import count, plural
-from fairtrial.report.findings import Findings
+from fairtrial.report.findings import Findings, Zoom
 from fairtrial.report.glossary import glossary
 from fairtrial.report.html import section
 from fairtrial.report.log import event_table, origin
+from fairtrial.server.blinding import seal
 from fairtrial.server.pages.guarded import PageRoute, login_address
 from fairtrial.server.pages.observer import Checks, ObservedStudy
 from fairtrial.server.pages.observers import Observers, View
@@ -29,6 +31,7 @@ from fairtrial.server.pages.site import (
     page,
 )
 from fairtrial.server.pages.tabs import Tab, tabs_of
+from fairtrial.server.pages.zoom import wanted, zoom_of
 from fairtrial.server.problems import Refusal
 from fairtrial.server.routes.common import StudyName
 from fairtrial.server.security.access import Viewer
@@ -41,6 +44,9 @@ routes = APIRouter(include_in_schema=False, route_class=PageRoute)
 
 _STUDIES = 100
 _EVENTS = 50
+_LOOK = 0.15
+"""Seconds that a request may spend on reading more detail; the rest is read in the background."""
+_LONGEST_PART = 60
 _YEAR = 365 * 24 * 3600
 _KINDS = {
     "subpopulations": "The best arm that fails no group",
@@ -204,16 +210,57 @@ async def show_tab(request: Request, service: TheService, study: StudyName, name
     """Return a tab of a study."""
     viewer = await viewer_of(request, service, study)
     tab = _tab(viewer, name)
+    if tab.zooms:
+        return await _show_zoomed(request, service, viewer, study, tab)
 
     def make(view: View) -> Response:
-        found = view.observer.observed()
-        parts, notes = _parts(tab, found, view)
+        parts, notes = _parts(tab, view.observer.observed(), view)
         return study_page(request, viewer, tab, view, parts, notes=notes)
 
     return await shown(request, service, viewer, study, make)
 
 
-def _parts(tab: Tab, found: ObservedStudy, view: View) -> tuple[Sequence[Any], list[str]]:
+async def _show_zoomed(
+    request: Request, service: Service, viewer: Viewer, study: str, tab: Tab
+) -> Response:
+    """Return a tab with pictures over time, of the results that the address asks for."""
+    asked = wanted(request)
+
+    def make(view: View) -> Response:
+        found = view.observer.observed()
+        total = found.end.told
+        chosen = asked.range_of(total)
+        problem = chosen if isinstance(chosen, str) else ""
+        part = Range(0, total, total) if isinstance(chosen, str) else chosen
+        looks_on = False
+        if not part.is_whole:
+            found = found.looked_at(view.observer.look_closer(part.begin, part.end, _LOOK))
+            looks_on = view.observer.looks_on
+        path = address(study, tab.name)
+        zoom = zoom_of(part, path, asked, problem, looks_on=looks_on) if total > 1 else None
+        parts, notes = _parts(tab, found, view, zoom)
+        return study_page(
+            *(request, viewer, tab, view, parts),
+            status=422 if problem else 200,
+            notes=notes,
+            zoom=zoom,
+            problem=problem,
+            state=state(view),
+        )
+
+    def state(view: View) -> str:
+        whole = _state(viewer, view)
+        if asked.is_whole:
+            return whole
+        part = quote(f"{asked.begin}-{asked.end}", safe="")[:_LONGEST_PART]
+        return f"{whole}-{part}-{view.observer.looks}"
+
+    return await shown(request, service, viewer, study, make, state=state)
+
+
+def _parts(
+    tab: Tab, found: ObservedStudy, view: View, zoom: Zoom | None = None
+) -> tuple[Sequence[Any], list[str]]:
     assert tab.sections is not None
     notes = []
     if tab.follows and view.observer.seq < view.row.head_seq:
@@ -226,7 +273,7 @@ def _parts(tab: Tab, found: ObservedStudy, view: View) -> tuple[Sequence[Any], l
         return [section("Health")], notes
     if tab.name == "health" and found.checks is not None:
         notes.append(_said_of_checks(found.checks, view.row))
-    findings = Findings.of(found, None, arrivals=view.observer.arrivals)
+    findings = Findings.of(found, None, arrivals=view.observer.arrivals, zoom=zoom)
     return tab.sections(findings), notes
 
 
@@ -272,25 +319,35 @@ async def shown(
     make: Callable[[View], Response],
     *,
     may_be_known: bool = True,
+    state: Callable[[View], str] | None = None,
 ) -> Response:
     """Return a page that is made of a study; nothing of it to whoever has it already."""
 
+    def tag_of(view: View) -> str:
+        return _tag(request, viewer, state(view) if state else _state(viewer, view))
+
     def answer(view: View) -> Response:
-        tag = _tag(request, viewer, view)
+        tag = tag_of(view)
         if may_be_known and tag in request.headers.get("if-none-match", ""):
             return Response(status_code=304, headers={"ETag": tag})
         response = make(view)
-        response.headers["ETag"] = tag
+        # Not the same if making it has read more detail.
+        response.headers["ETag"] = tag_of(view)
         return response
 
     return await _observers(request, service).show(study, answer)
 
 
-def _tag(request: Request, viewer: Viewer, view: View) -> str:
+def _tag(request: Request, viewer: Viewer, state: str) -> str:
     scopes = "".join(scope[0] for scope in ("read", "run", "admin") if viewer.can(scope))
     theme = request.cookies.get("theme", "")[:6]
     form = (viewer.csrf_token or "")[:8]
-    return f'"{view.state}-{scopes}-{quote(theme)}-{form}"'
+    return f'"{state}-{scopes}-{quote(theme)}-{form}"'
+
+
+def _state(viewer: Viewer, view: View) -> str:
+    """Return what differs as soon as a page would."""
+    return view.state if viewer.can("read") else seal(view.state)
 
 
 def _observers(request: Request, service: Service) -> Observers:
@@ -331,9 +388,11 @@ def study_page(
         "question": study.problem.in_words().get("Question", ""),
         "replayed": said_of_replay(view.observer.first_teller),
         "notes": [],
+        "zoom": None,
+        "problem": "",
         "sections": [markup(part) for part in parts if part is not None],
         "glossary": markup(glossary()),
-        "state": view.state,
+        "state": _state(viewer, view),
         "events": view.row.head_seq,
         "moment": _moment(datetime.now(UTC)),
     }

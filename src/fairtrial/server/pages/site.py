@@ -17,7 +17,7 @@ import fairtrial
 from fairtrial.presentation.words import clean, count
 from fairtrial.server.security.access import Viewer
 
-__all__ = ["THEMES", "address", "asset", "markup", "page", "static_address"]
+__all__ = ["THEMES", "address", "asset", "fragment", "markup", "page", "static_address"]
 
 THEMES = {"system": "As the device", "light": "Light", "dark": "Dark"}
 """Choices of colours, by what the cookie says."""
@@ -26,6 +26,7 @@ _FILES = {
     "report.css": ("fairtrial.report", "text/css"),
     "page.css": ("fairtrial.server.pages", "text/css"),
     "page.js": ("fairtrial.server.pages", "text/javascript"),
+    "zoom.js": ("fairtrial.server.pages", "text/javascript"),
     "icon.svg": ("fairtrial.server.pages", "image/svg+xml"),
 }
 _HEADERS = {"Cache-Control": "private, no-cache", "Vary": "Authorization, Cookie"}
@@ -86,6 +87,11 @@ def _environment() -> Environment:
     return environment
 
 
+def fragment(template: str, **content: Any) -> str:
+    """Return a part of a page, made of a template of its own."""
+    return _environment().get_template(template).render(**content)
+
+
 def page(
     request: Request,
     template: str,
@@ -116,7 +122,7 @@ def page(
         .render(
             theme=chosen if chosen in THEMES else "system",
             viewer=viewer,
-            here=request.url.path,
+            here=request.url.path + (f"?{request.url.query}" if request.url.query else ""),
             **content,
         )
     )

@@ -34,18 +34,26 @@ class Tab:
         Returns what is on it; some tabs have handlers of their own.
     follows : bool
         Whether what it shows hangs on how the study went, and so on the whole history.
+    zooms : bool
+        Whether it has pictures over time, of which a part can be looked at closely.
     """
 
     name: str
     title: str
     sections: Callable[[Findings], Sequence[Markup | None]] | None = None
     follows: bool = True
+    zooms: bool = False
 
 
 TABS = (
-    Tab("decision", "Decision", lambda found: [decision(found, {}), question(found.study.problem)]),
+    Tab(
+        "decision",
+        "Decision",
+        lambda found: [decision(found, {}), question(found.study.problem)],
+        zooms=True,
+    ),
     Tab("arms", "Arms", lambda found: [flow(found), arms(found)]),
-    Tab("fairness", "Fairness", lambda found: [fairness(found)]),
+    Tab("fairness", "Fairness", lambda found: [fairness(found)], zooms=True),
     Tab("health", "Health", lambda found: [health(found)]),
     Tab("log", "Log"),
 )

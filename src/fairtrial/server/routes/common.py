@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
+from fairtrial.server.blinding import seal
 from fairtrial.server.documents import to_text
 from fairtrial.server.problems import Refusal
 from fairtrial.server.schemas import ProblemDocument
@@ -86,8 +87,8 @@ def key_of(request: Request, viewer: Viewer, key: str | None, body: Any) -> Key 
 
 def _etag(row: StudyRow, viewer: Viewer) -> str:
     # What is seen hangs on the scope, too.
-    sees = "r" if viewer.can("read") else "b"
-    return f'"{row.head_seq}-{row.duplicates}-{row.head_hash[:32]}{sees}"'
+    state = f"{row.head_seq}-{row.duplicates}-{row.head_hash[:32]}"
+    return f'"{state}r"' if viewer.can("read") else f'"{seal(state)}b"'
 
 
 async def unchanged(

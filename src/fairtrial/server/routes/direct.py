@@ -11,7 +11,6 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from starlette.routing import BaseRoute, Match
 from starlette.types import Message, Receive, Scope, Send
 
-from fairtrial.server.problems import Refusal
 from fairtrial.server.security.bodies import read_json
 from fairtrial.server.service import KeyText, service_of
 
@@ -66,26 +65,27 @@ class _Direct(BaseRoute):
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request; hand it over if something about it is not in order."""
         request = Request(scope, receive)
+        service = service_of(request)
+        # First: nothing that a stranger sends is read.
+        viewer = await service.access.viewer(request)
         content = await request.body()
         try:
-            given = self._read(request, content)
-        except (Refusal, ValidationError):
+            given = self._read(request, content, service.settings.batch_limit)
+        except ValidationError:
             # It says what is wrong.
             await self._usual.handle(scope, _Again(content, receive), send)
             return
-        service = service_of(request)
-        viewer = await service.access.viewer(request)
         response: Response = await self._function(
             request=request, service=service, viewer=viewer, **given
         )
         await response(scope, receive, send)
 
-    def _read(self, request: Request, content: bytes) -> dict[str, Any]:
+    def _read(self, request: Request, content: bytes, batch_limit: int) -> dict[str, Any]:
         """Return what the function takes; raise if anything is not accepted."""
         path, key = request.path_params, request.headers.get("idempotency-key")
         return {
             **{name: part.validate_python(path[name]) for name, part in self._parts.items()},
-            "body": self._body.model_validate(read_json(request, content)),
+            "body": self._body.model_validate(read_json(request, content, batch_limit)),
             "key": None if key is None else _KEY.validate_python(key),
         }
 

@@ -11,8 +11,17 @@ from fastapi import Query, Request, Response
 
 from fairtrial.core import Pull
 from fairtrial.core.problem import Outcome
-from fairtrial.errors import ConflictingOutcome, FairtrialError, InvalidArgument, UnknownPull
-from fairtrial.server.documents import event_document, pull_document, to_text
+from fairtrial.errors import FairtrialError, InvalidArgument, MistakesFound, UnknownPull
+from fairtrial.server.blinding import (
+    event_for,
+    may_see,
+    mistakes_for,
+    require_correction,
+    require_own_events,
+    require_untold,
+    write_as,
+)
+from fairtrial.server.documents import pull_document, to_text
 from fairtrial.server.problems import Refusal
 from fairtrial.server.routes.common import (
     Limit,
@@ -32,6 +41,7 @@ from fairtrial.server.schemas import (
     EventsAnswer,
     Heartbeat,
     Known,
+    KnownOfMany,
     PullAnswer,
     PullsAnswer,
     Reading,
@@ -70,10 +80,11 @@ async def ask(
         if body.tell is None:
             pulls = opened.ask(body.n, **options)
         else:
+            require_untold(opened, viewer, body.tell.pull)
             pulls = opened.tell_and_ask(body.tell.pull, body.tell.value, body.n, **options)
         rows = [_row(opened, pull.id) for pull in pulls]
         content = {
-            "pulls": [pull_document(row, opened.problem) for row in rows],
+            "pulls": [_pull(viewer, opened, row) for row in rows],
             "stopped": opened.stopped,
         }
         return Answer(200, to_text(content))
@@ -114,7 +125,38 @@ async def tell_many(
     def tell(opened: Study) -> Answer:
         outcomes = _outcomes(opened, body)
         events = opened.tell_many(outcomes, actor=viewer.actor, request_id=key)
-        return Answer(200, to_text({"events": [_event(viewer, event) for event in events]}))
+        require_own_events(viewer, events, key)
+        documents = [event_for(viewer, event, opened) for event in events]
+        return Answer(200, to_text({"events": documents}))
+
+    return await _written(request, service, viewer, study, body, key, tell)
+
+
+@routes.post(
+    "/v1/studies/{study}/known",
+    response_model=EventsAnswer,
+    summary="Tell the measures of many pulls that are known",
+)
+async def tell_many_known(
+    request: Request,
+    service: TheService,
+    viewer: TheViewer,
+    study: StudyName,
+    body: KnownOfMany,
+    key: IdempotencyKey = None,
+) -> Response:
+    """Take of several pulls those measures that are known: all of it, or nothing."""
+    viewer.require("run", study)
+    require_batch(service, "outcomes", len(body.outcomes))
+
+    def tell(opened: Study) -> Answer:
+        outcomes = [(told.pull, told.values) for told in body.outcomes]
+        try:
+            events = opened.tell_many_known(outcomes, actor=viewer.actor)
+        except MistakesFound as error:
+            raise mistakes_for(viewer, error) from None
+        documents = [event_for(viewer, event, opened) for event in events]
+        return Answer(200, to_text({"events": documents}))
 
     return await _written(request, service, viewer, study, body, key, tell)
 
@@ -148,7 +190,7 @@ def _pull_of(study: Study, told: Any) -> Pull | str:
     if isinstance(told, Told):
         return told.pull
     labels = told.model_extra or {}
-    if not all(name.isidentifier() for name in labels):
+    if not all(name.isidentifier() and name != "self" for name in labels):
         raise InvalidArgument("outcomes", "must have labels that the problem knows", labels)
     return study.problem.pull(**labels)
 
@@ -197,7 +239,7 @@ async def tell_known(
 
     def tell(opened: Study) -> Answer:
         event = opened.tell_known(pull, body.values, actor=viewer.actor)
-        events = [] if event is None else [_event(viewer, event)]
+        events = [] if event is None else [event_for(viewer, event, opened)]
         return Answer(200, to_text({"events": events}))
 
     return await _written(request, service, viewer, study, body, key, tell)
@@ -230,7 +272,7 @@ async def report(
 
 def _names_of_details(details: dict[str, Any]) -> dict[str, Any]:
     for name in details:
-        if name in ("pull", "request_id", "actor") or not name.isidentifier():
+        if name in ("self", "pull", "request_id", "actor") or not name.isidentifier():
             raise InvalidArgument("details", "must have names that the family knows", name)
     return details
 
@@ -287,11 +329,16 @@ async def amend(
     body: Amendment,
     key: IdempotencyKey = None,
 ) -> Response:
-    """Correct an outcome that was told before; the reason is recorded."""
-    return await _write(
-        *(request, service, viewer, study, body, key),
-        lambda opened: opened.amend(pull, body.value, body.reason, actor=viewer.actor),
-    )
+    """Correct an outcome that was told before; the reason is recorded.
+
+    Without the scope ``read`` one corrects only what one has told oneself.
+    """
+
+    def correct(opened: Study) -> Event:
+        require_correction(opened, viewer, pull)
+        return opened.amend(pull, body.value, body.reason, actor=viewer.actor)
+
+    return await _write(request, service, viewer, study, body, key, correct)
 
 
 @routes.post(
@@ -330,7 +377,7 @@ async def _write(
     viewer.require("run", study)
 
     def write(opened: Study) -> Answer:
-        content = _event(viewer, operation(opened))
+        content = event_for(viewer, operation(opened), opened)
         if looked_at is not None:
             content["should_stop"] = opened.should_stop(looked_at)
         return Answer(200, to_text(content))
@@ -348,19 +395,11 @@ async def _written(
     operation: Callable[[Study], Answer],
 ) -> Response:
     known = None if key is None else key_of(request, viewer, key, body.model_dump())
-    try:
-        return answered(await service.write(study, operation, known))
-    except ConflictingOutcome as error:
-        if viewer.can("read") or error.told_by == viewer.actor:
-            raise
-        # The message would tell what somebody else has told.
-        raise ConflictingOutcome(
-            f"pull {error.pull} was told another outcome before, by somebody else"
-        ) from None
+    return answered(await write_as(service, viewer, study, operation, known, key))
 
 
-def _event(viewer: Viewer, event: Event) -> dict[str, Any]:
-    return event_document(event, unblinded=viewer.can("read"))
+def _pull(viewer: Viewer, study: Study, row: PullRow) -> dict[str, Any]:
+    return pull_document(row, study.problem, unblinded=viewer.can("read"))
 
 
 # ----------------------------------------------------------------------------- reading
@@ -386,7 +425,7 @@ async def list_pulls(
         page = list(islice((row for row in found if row.number > after), limit + 1))
         more = page[limit - 1].number if len(page) > limit else None
         return {
-            "pulls": [pull_document(row, opened.problem) for row in page[:limit]],
+            "pulls": [_pull(viewer, opened, row) for row in page[:limit]],
             "next": None if more is None else str(more),
         }
 
@@ -409,9 +448,9 @@ async def show_pull(
 
     def find(opened: Study) -> dict[str, Any]:
         row = _row(opened, pull)
-        content = pull_document(row, opened.problem)
+        content = _pull(viewer, opened, row)
         told = _told(opened, row)
-        if told is not None and (viewer.can("read") or told.actor == viewer.actor):
+        if told is not None and may_see(viewer, told, opened):
             content["outcome"] = told.outcome
         return {**content, "should_stop": opened.should_stop(pull)}
 
@@ -429,7 +468,7 @@ async def to_cancel(service: TheService, viewer: TheViewer, study: StudyName) ->
 
     def find(opened: Study) -> dict[str, Any]:
         rows = [_row(opened, pull.id) for pull in opened.to_cancel()]
-        return {"pulls": [pull_document(row, opened.problem) for row in rows], "next": None}
+        return {"pulls": [_pull(viewer, opened, row) for row in rows], "next": None}
 
     return document(await service.readers.run(study, find), {"Cache-Control": "no-store"})
 

@@ -126,7 +126,7 @@ class Access:
     # ---------------------------------------------------------------------- who asks
 
     async def viewer(self, request: Request) -> Viewer:
-        """Return who asks.
+        """Return who asks; asked again of the same request, nothing is counted twice.
 
         Raises
         ------
@@ -134,6 +134,9 @@ class Access:
             401 if it is nobody who is known, 429 if they ask too often; 403 if a request that is
             known by a cookie changes something without the token of the session's forms.
         """
+        known: Viewer | None = getattr(request.state, "viewer", None)
+        if known is not None:
+            return known
         found = await self.find(request)
         if found is None:
             self._unknown.take(request.client.host if request.client else "")
@@ -144,6 +147,7 @@ class Access:
             )
         if request.method not in _SAFE:
             found.require_csrf(request.headers.get("x-csrf-token"))
+        request.state.viewer = found
         return found
 
     async def find(self, request: Request) -> Viewer | None:

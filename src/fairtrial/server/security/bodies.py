@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +21,8 @@ __all__ = ["StrictRoute", "parse_json", "read_json"]
 
 _DEEPEST = 32
 _SHOWN = 40
+_MOST_PARTS = 1_000
+"""Parts that a body, or a part of it, may have although no batch may be as large."""
 
 
 class StrictRoute(APIRoute):
@@ -43,11 +46,14 @@ class StrictRoute(APIRoute):
 
         async def strictly(request: Request) -> Response:
             if takes_body:
+                service = request.app.state.service
+                # First: nothing that a stranger sends is read.
+                await service.access.viewer(request)
                 _require_json(request)
                 request = _StrictRequest(request.scope, request.receive)
                 # Read here: what is wrong with it would be answered by FastAPI as something else.
                 if await request.body():
-                    await request.json()
+                    _require_few_parts(await request.json(), service.settings.batch_limit)
             response: Response = await answer(request)
             return response
 
@@ -61,16 +67,18 @@ class _StrictRequest(Request):
         return self._strict
 
 
-def read_json(request: Request, content: bytes) -> Any:
+def read_json(request: Request, content: bytes, batch_limit: int) -> Any:
     """Return what the body of a request says that must have one.
 
     Raises
     ------
     Refusal
-        If it is not declared to be JSON, or is not; see `parse_json`.
+        If it is not declared to be JSON, or is not; see `parse_json`. If it has too many parts.
     """
     _require_json(request)
-    return parse_json(content)
+    data = parse_json(content)
+    _require_few_parts(data, batch_limit)
+    return data
 
 
 def _require_json(request: Request) -> None:
@@ -111,6 +119,19 @@ def parse_json(body: bytes) -> Any:
     return data
 
 
+def _require_few_parts(data: Any, batch_limit: int) -> None:
+    """Raise if there is more than a request may hold, before each part of it is looked at.
+
+    All other requests wait while that is done.
+    """
+    most = max(batch_limit, _MOST_PARTS)
+    parts = [("the body", data), *(data.items() if isinstance(data, dict) else ())]
+    for name, part in parts:
+        if isinstance(part, dict | list) and len(part) > most:
+            text = f"{name[:_SHOWN]} must have at most {most:,} parts"
+            raise Refusal(413, "batch-too-large", text, [(name[:_SHOWN], text)])
+
+
 class _Mistake(Exception):
     """Something that two readers would read differently, or that takes a reader too far."""
 
@@ -123,8 +144,7 @@ def _require_flat(text: str) -> None:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        twice, _ = Counter(name for name, _ in pairs).most_common(1)[0]
         raise _Mistake(f"the name {twice[:_SHOWN]!r} comes twice in an object")
     return made
 

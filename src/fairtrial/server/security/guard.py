@@ -85,11 +85,14 @@ class Guard:
             raise Refusal(
                 421, "unknown-host", "this server is not known by that name", reason="host"
             )
-        origin = _only(headers, b"origin")
-        if scope["method"] not in _SAFE and not _is_same_origin(origin, host):
+        if scope["method"] not in _SAFE and not _is_same_origin(headers, host):
             text = "the request was sent by a page of another site"
             raise Refusal(403, "access-refused", text, reason="origin")
         length = _only(headers, b"content-length")
+        if length is not None and _only(headers, b"transfer-encoding") is not None:
+            # A proxy may go by the length and take the rest for somebody else's request.
+            text = "a request has either a Content-Length or a Transfer-Encoding"
+            raise Refusal(400, "bad-request", text, headers={"Connection": "close"})
         if length is not None and length.isdigit() and int(length[:20]) > self._settings.body_limit:
             raise _too_large(self._settings.body_limit)
         return {**scope, "path": _path(scope)}
@@ -150,9 +153,17 @@ def _only(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> str | None:
     return found[0].decode("latin-1") if len(found) == 1 else None
 
 
-def _is_same_origin(origin: str | None, host: str) -> bool:
-    # A browser sends an origin with every request that can change something; no other does.
-    return origin is None or urlsplit(origin).netloc.lower() == host.lower()
+def _is_same_origin(headers: Iterable[tuple[bytes, bytes]], host: str) -> bool:
+    # A browser sends one origin with every request that can change something; no other does.
+    origins = [value.decode("latin-1") for key, value in headers if key == b"origin"]
+    return all(_netloc(origin) == host.lower() for origin in origins) and len(origins) <= 1
+
+
+def _netloc(origin: str) -> str:
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return ""
 
 
 def _path(scope: Scope) -> str:

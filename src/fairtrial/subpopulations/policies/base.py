@@ -171,32 +171,44 @@ class FloorPolicy(FixedConfidencePolicy):
     # ------------------------------------------------------- what the results contradict
 
     @property
-    def _excess(self) -> float | None:
-        """How many times as widely as stated the results spread, if that contradicts the noise."""
+    def _excess(self) -> tuple[str, float] | None:
+        """What is stated of the noise and contradicted, and how many times as widely it spreads."""
         tests = [NoiseTest(record) for record in self._spreads()]
         if not tests:
             return None
         level = math.log(len(tests) / FALSE_ALARM)
-        found = [test.estimated_inflation for test in tests if test.log_evidence >= level]
-        return max((excess for excess in found if excess is not None), default=None)
+        found = [
+            (test.estimated_inflation or 1.0, what)
+            for test, what in zip(tests, self._tested, strict=True)
+            if test.log_evidence >= level
+        ]
+        if not found:
+            return None
+        excess, what = max(found)
+        return what, excess
+
+    @property
+    def _tested(self) -> list[str]:
+        """What each of the records of `_spreads` tests."""
+        return ["noise_std"] * len(self._spreads())
 
     def warnings(self) -> tuple[str, ...]:
         """Return what the results contradict: the stated noise, where there is one."""
-        excess = self._excess
-        if excess is None:
+        if self._excess is None:
             return ()
+        what, excess = self._excess
         found = (
-            f"the results contradict the stated noise_std: they spread {excess:.2g} times as widely"
+            f"the results contradict the stated {what}: they spread {excess:.2g} times as widely"
         )
         return (f"{found}, so answers are wrong more often than promised",)
 
     def _as_results_allow(self, promise: Guarantee) -> Guarantee:
         """Return a guarantee, no longer proven where the results contradict the stated noise."""
-        excess = self._excess
-        if excess is None:
+        if self._excess is None:
             return promise
+        what, excess = self._excess
         return promise.weakened(
-            f"noise_std is right, which the results contradict: they spread {excess:.2g} times as "
+            f"{what} is right, which the results contradict: they spread {excess:.2g} times as "
             "widely"
         )
 

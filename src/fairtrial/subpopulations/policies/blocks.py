@@ -19,18 +19,14 @@ from fairtrial.confidence.block_betting import (
     promise,
 )
 from fairtrial.confidence.block_betting.bets import GRID
-from fairtrial.confidence.block_betting.cuts import (
-    Cuts,
-    actions_of,
-    require_every_action,
-    units_until_each,
-)
+from fairtrial.confidence.block_betting.cuts import Cuts
 from fairtrial.confidence.effects import Spread, difference_of_arms
 from fairtrial.confidence.loss_test import UNEQUAL_LOSSES
+from fairtrial.core.documentation import documented_by
 from fairtrial.core.policy import Choice
 from fairtrial.core.pull import Pull
 from fairtrial.core.recommendation import Effect, Estimate, Guarantee
-from fairtrial.core.validation import check_choice, check_integer
+from fairtrial.core.validation import check_choice, check_optional_integer
 from fairtrial.errors import InvalidArgument
 from fairtrial.subpopulations._kernels import blocks
 from fairtrial.subpopulations._kernels.block_state import CONSTANTS, Constants, Rules
@@ -65,6 +61,7 @@ class _Blocks(LiveBlocks):
     verdict = ("answer",)
 
 
+@documented_by(BlockPolicy)
 class BlockBetting(FloorPolicy, BlockPolicy):
     """Block betting: sampling and a proven stop that belong together; the default.
 
@@ -81,31 +78,16 @@ class BlockBetting(FloorPolicy, BlockPolicy):
     problem : Problem
         With a noise that is not estimated. With a tolerance every piece of evidence is tested on
         its own, at delta / K for K arms.
-    delta : float
-        Probability of a wrong answer that is accepted.
     batch : int, optional
         Draws in a block; by default 3 % of the draws so far, and at least two (of more than 500
         cells: one) for every cell that still matters.
     initial_pulls : int, optional
         Initial draws of every cell: 10 with a reward range, 5 with a known noise or with more
         than 500 cells.
-    max_pulls : int, optional
-        Stop undecided after this many results.
-    assigned : array-like of int, optional
-        What a finished experiment did, for `fairtrial.analyse`: the action of every unit in the
-        order of assignment. Blocks are cut from it instead of being planned.
     losses : {"informative", "ignorable"}
         Whether the value of a result may have a say in whether it gets lost (default). If not, a
         lost pull is drawn again, which costs that one pull; the guarantee then names the
         assumption, and is weakened if some arms lose more results than others.
-    randomize : bool or "bernoulli"
-        Whether the pulls of a block come in random order (default), each drawn from those that
-        are left. With ``"bernoulli"`` the arm of each pull is drawn on its own, with the planned
-        shares, when its block is planned: then nobody who knows what is left of a block can guess
-        the next arm. With False the most numerous come first, and the next pull can be predicted
-        from the results.
-    seed : None, int or numpy.random.Generator
-        Source of the random order.
 
     Notes
     -----
@@ -150,10 +132,8 @@ class BlockBetting(FloorPolicy, BlockPolicy):
         seed: int | np.random.Generator | None = None,
     ) -> None:
         super().__init__(problem, delta, max_pulls, seed)
-        self.batch = None if batch is None else check_integer("batch", batch, low=1)
-        self.initial_pulls = (
-            None if initial_pulls is None else check_integer("initial_pulls", initial_pulls, low=0)
-        )
+        self.batch = check_optional_integer("batch", batch, low=1)
+        self.initial_pulls = check_optional_integer("initial_pulls", initial_pulls, low=0)
         self.losses = check_choice("losses", losses, ["informative", "ignorable"])
         self._refuse_what_is_not_covered()
         self._rules = self._rules_of(problem)
@@ -203,11 +183,10 @@ class BlockBetting(FloorPolicy, BlockPolicy):
     def _cut(self, assigned: ArrayLike) -> Cuts:
         if self.losses == "ignorable":
             raise InvalidArgument("losses", "must be 'informative' with assigned", self.losses)
-        problem, rules = self.problem, self._rules
-        actions, number = actions_of(assigned, problem), problem.n_actions
-        require_every_action(actions, problem, "cell")
-        begin = units_until_each(actions, number, rules.initial_pulls)
-        return Cuts(actions, number, begin, rules.growth, int(rules.touch) * number)
+        rules = self._rules
+        return Cuts.after_each_action(
+            assigned, self.problem, rules.initial_pulls, rules.growth, rules.touch, "cell"
+        )
 
     def _refuse_what_is_not_covered(self) -> None:
         if self.problem.estimates_noise:
@@ -354,7 +333,17 @@ class BlockBetting(FloorPolicy, BlockPolicy):
 
     def _spreads(self) -> list[Floats]:
         record = self._blocks.state.settled_noise
-        return [record] if record.size else []
+        if not record.size:
+            return []
+        # Measures of one pull may depend on each other in any way: each is tested by itself.
+        measures = max(1, len(self.problem.measures))
+        return [record[place::measures] for place in range(measures)]
+
+    @property
+    def _tested(self) -> list[str]:
+        measures = self.problem.measures
+        stated = "noise_std" if self.problem.noise_covariance is None else "noise_cov"
+        return [f"{stated} of {name}" for name in measures] if measures else super()._tested
 
     def _scale(self) -> Floats:
         return self.problem.scale
@@ -475,8 +464,6 @@ class BlockBetting(FloorPolicy, BlockPolicy):
 
     @property
     def _loses_unequally(self) -> bool:
-        if self._measured is not None and self._measured.loses_measures_unequally:
-            return True
         return self._blocks.loses_unequally(self.problem.shape[1])
 
     @property

@@ -281,14 +281,14 @@ class MeasuredBlocks(LiveBlocks):
         ledgers = self.state.ledgers[arms + arms**2 :]
         return np.array(ledgers).reshape(arms, limits)
 
-    @property
-    def loses_measures_unequally(self) -> bool:
-        """Whether some arms lose far more values of a measure than others in their group."""
-        arms, groups = self._problem.shape
-        came, lost = self.state.was_present, self.state.was_absent
+    def loses_unequally(self, groups: int = 1) -> bool:
+        """Whether some arms lose far more pulls, or values of a measure, than others in a group."""
+        settled, came, lost = self.state.blocks, self.state.was_present, self.state.was_absent
+        measures = came.shape[1]
+        counts = [(settled.came, settled.lost), *zip(came.T, lost.T, strict=True)]
         return any(
-            losses_differ(came[:, m].reshape(arms, groups), lost[:, m].reshape(arms, groups))
-            for m in range(came.shape[1])
+            losses_differ(known.reshape(-1, groups), gone.reshape(-1, groups), 1 + measures)
+            for known, gone in counts
         )
 
     # ------------------------------------------------------------ results of the objective

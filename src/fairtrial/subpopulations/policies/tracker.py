@@ -10,10 +10,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from fairtrial.confidence.penalties import stylised_threshold
 from fairtrial.confidence.thresholds import (
     GaussianMixture,
     Threshold,
-    stylised_threshold,
     threshold_named,
 )
 from fairtrial.core.draws import Source

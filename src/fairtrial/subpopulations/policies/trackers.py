@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -34,11 +36,8 @@ __all__ = [
 Floats = NDArray[np.float64]
 
 
-class BalancedTracking(FloorPolicy):
-    """Information-balanced sampling: pull what the weakest evidence rests on.
-
-    Best of the rules that choose one pull at a time; takes data in any order, in
-    batches, from passive arrivals (``ask(group=...)``), with costs and with tolerances.
+class TrackingPolicy(FloorPolicy):
+    """A rule that chooses one pull at a time.
 
     Parameters
     ----------
@@ -59,6 +58,37 @@ class BalancedTracking(FloorPolicy):
         Stop undecided after this many results.
     seed : None, int or numpy.random.Generator
         Ignored; the rule is deterministic, and its next pull predictable from the results.
+    """
+
+    _rule: ClassVar[int]
+    """How pulls are chosen: a constant of the kernels."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        delta: float = 0.05,
+        stopping: str | Threshold = "certified",
+        initial_pulls: int | None = None,
+        exploration: float | None = None,
+        max_pulls: int | None = None,
+        seed: int | np.random.Generator | None = None,
+    ) -> None:
+        super().__init__(problem, delta, max_pulls, seed)
+        self.stopping = stopping
+        self.initial_pulls = check_optional_integer("initial_pulls", initial_pulls, low=0)
+        self.exploration = check_optional_number("exploration", exploration, low=0.0)
+        self._race = Tracker(problem, self.delta, stopping, self._sampling())
+
+    def _sampling(self) -> Sampling:
+        return Sampling(self._rule, self.seed, self.initial_pulls, self.exploration)
+
+
+@documented_by(TrackingPolicy)
+class BalancedTracking(TrackingPolicy):
+    """Information-balanced sampling: pull what the weakest evidence rests on.
+
+    Best of the rules that choose one pull at a time; takes data in any order, in
+    batches, from passive arrivals (``ask(group=...)``), with costs and with tolerances.
 
     Notes
     -----
@@ -72,26 +102,11 @@ class BalancedTracking(FloorPolicy):
     [0, 1, 2]
     """
 
-    def __init__(
-        self,
-        problem: Problem,
-        delta: float = 0.05,
-        stopping: str | Threshold = "certified",
-        initial_pulls: int | None = None,
-        exploration: float | None = None,
-        max_pulls: int | None = None,
-        seed: int | np.random.Generator | None = None,
-    ) -> None:
-        super().__init__(problem, delta, max_pulls, seed)
-        self.stopping = stopping
-        self.initial_pulls = check_optional_integer("initial_pulls", initial_pulls, low=0)
-        self.exploration = check_optional_number("exploration", exploration, low=0.0)
-        sampling = Sampling(BALANCED, self.seed, self.initial_pulls, self.exploration)
-        self._race = Tracker(problem, self.delta, stopping, sampling)
+    _rule = BALANCED
 
 
-@documented_by(BalancedTracking)
-class TrackAndStop(FloorPolicy):
+@documented_by(TrackingPolicy)
+class TrackAndStop(TrackingPolicy):
     """The paper's T-a-SCS: projected gradient steps on floored weights, cumulative tracking.
 
     Notes
@@ -105,26 +120,11 @@ class TrackAndStop(FloorPolicy):
     'heuristic'
     """
 
-    def __init__(
-        self,
-        problem: Problem,
-        delta: float = 0.05,
-        stopping: str | Threshold = "certified",
-        initial_pulls: int | None = None,
-        exploration: float | None = None,
-        max_pulls: int | None = None,
-        seed: int | np.random.Generator | None = None,
-    ) -> None:
-        super().__init__(problem, delta, max_pulls, seed)
-        self.stopping = stopping
-        self.initial_pulls = check_optional_integer("initial_pulls", initial_pulls, low=0)
-        self.exploration = check_optional_number("exploration", exploration, low=0.0)
-        sampling = Sampling(PAPER, self.seed, self.initial_pulls, self.exploration)
-        self._race = Tracker(problem, self.delta, stopping, sampling)
+    _rule = PAPER
 
 
-@documented_by(BalancedTracking)
-class ExactTracking(FloorPolicy):
+@documented_by(TrackingPolicy)
+class ExactTracking(TrackingPolicy):
     """Tracking of the optimal shares at the estimated means, or of shares given once.
 
     Parameters
@@ -149,6 +149,8 @@ class ExactTracking(FloorPolicy):
     0.05
     """
 
+    _rule = EXACT
+
     def __init__(
         self,
         problem: Problem,
@@ -160,15 +162,14 @@ class ExactTracking(FloorPolicy):
         shares: ArrayLike | None = None,
         seed: int | np.random.Generator | None = None,
     ) -> None:
-        super().__init__(problem, delta, max_pulls, seed)
-        self.stopping = stopping
-        self.initial_pulls = check_optional_integer("initial_pulls", initial_pulls, low=0)
-        self.exploration = check_optional_number("exploration", exploration, low=0.0)
         self.shares = shares
-        given = None if shares is None else self._given(shares)
-        rule = EXACT if given is None else STATIC
-        sampling = Sampling(rule, self.seed, self.initial_pulls, self.exploration, given)
-        self._race = Tracker(problem, self.delta, stopping, sampling)
+        super().__init__(problem, delta, stopping, initial_pulls, exploration, max_pulls, seed)
+
+    def _sampling(self) -> Sampling:
+        if self.shares is None:
+            return super()._sampling()
+        shares = self._given(self.shares)
+        return Sampling(STATIC, self.seed, self.initial_pulls, self.exploration, shares)
 
     def _given(self, shares: ArrayLike) -> Floats:
         given = np.array(check_array("shares", shares, self.problem.shape))
@@ -177,8 +178,8 @@ class ExactTracking(FloorPolicy):
         return given
 
 
-@documented_by(BalancedTracking)
-class PlainTrackAndStop(FloorPolicy):
+@documented_by(TrackingPolicy)
+class PlainTrackAndStop(TrackingPolicy):
     """Ordinary Track-and-Stop on the overall means, blind to floors; groups by their weights.
 
     A baseline: it may need many times the pulls.
@@ -199,26 +200,11 @@ class PlainTrackAndStop(FloorPolicy):
     '0'
     """
 
-    def __init__(
-        self,
-        problem: Problem,
-        delta: float = 0.05,
-        stopping: str | Threshold = "certified",
-        initial_pulls: int | None = None,
-        exploration: float | None = None,
-        max_pulls: int | None = None,
-        seed: int | np.random.Generator | None = None,
-    ) -> None:
-        super().__init__(problem, delta, max_pulls, seed)
-        self.stopping = stopping
-        self.initial_pulls = check_optional_integer("initial_pulls", initial_pulls, low=0)
-        self.exploration = check_optional_number("exploration", exploration, low=0.0)
-        sampling = Sampling(PLAIN, self.seed, self.initial_pulls, self.exploration)
-        self._race = Tracker(problem, self.delta, stopping, sampling)
+    _rule = PLAIN
 
 
-@documented_by(BalancedTracking)
-class UniformSampling(FloorPolicy):
+@documented_by(TrackingPolicy)
+class UniformSampling(TrackingPolicy):
     """Every arm equally often, at random, groups by their weights: a baseline.
 
     Parameters
@@ -232,26 +218,11 @@ class UniformSampling(FloorPolicy):
     '0'
     """
 
-    def __init__(
-        self,
-        problem: Problem,
-        delta: float = 0.05,
-        stopping: str | Threshold = "certified",
-        initial_pulls: int | None = None,
-        exploration: float | None = None,
-        max_pulls: int | None = None,
-        seed: int | np.random.Generator | None = None,
-    ) -> None:
-        super().__init__(problem, delta, max_pulls, seed)
-        self.stopping = stopping
-        self.initial_pulls = check_optional_integer("initial_pulls", initial_pulls, low=0)
-        self.exploration = check_optional_number("exploration", exploration, low=0.0)
-        sampling = Sampling(UNIFORM, self.seed, self.initial_pulls, self.exploration)
-        self._race = Tracker(problem, self.delta, stopping, sampling)
+    _rule = UNIFORM
 
 
-@documented_by(BalancedTracking)
-class RoundRobin(FloorPolicy):
+@documented_by(TrackingPolicy)
+class RoundRobin(TrackingPolicy):
     """Every cell in turn: a baseline.
 
     Examples
@@ -260,6 +231,8 @@ class RoundRobin(FloorPolicy):
     [0, 1, 2, 3, 0]
     """
 
+    _rule = ROUND_ROBIN
+
     def __init__(
         self,
         problem: Problem,
@@ -269,8 +242,4 @@ class RoundRobin(FloorPolicy):
         max_pulls: int | None = None,
         seed: int | np.random.Generator | None = None,
     ) -> None:
-        super().__init__(problem, delta, max_pulls, seed)
-        self.stopping = stopping
-        self.initial_pulls = check_optional_integer("initial_pulls", initial_pulls, low=0)
-        sampling = Sampling(ROUND_ROBIN, self.seed, self.initial_pulls)
-        self._race = Tracker(problem, self.delta, stopping, sampling)
+        super().__init__(problem, delta, stopping, initial_pulls, None, max_pulls, seed)

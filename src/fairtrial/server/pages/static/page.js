@@ -14,7 +14,7 @@ function isBusy() {
   const active = document.activeElement;
   const typing = active && live.contains(active) && active.matches("input, textarea, select");
   const marked = document.getSelection();
-  return typing || (marked && !marked.isCollapsed && live.contains(marked.anchorNode));
+  return typing || live.dataset.busy || (marked && !marked.isCollapsed && live.contains(marked.anchorNode));
 }
 
 function path(node) {
@@ -39,19 +39,41 @@ function show(text) {
   live.dataset.state = next.dataset.state;
   const details = [...live.querySelectorAll("details")];
   if (details.length === open.length) details.forEach((one, n) => (one.open = open[n]));
-  if (active) at(active)?.focus();
+  live.dispatchEvent(new Event("shown"));
+  if (active) at(active)?.focus({ preventScroll: true });
   const moment = live.querySelector("[data-moment]");
   if (moment) news.textContent = "Updated. " + moment.textContent;
 }
 
-async function look() {
-  if (document.hidden || isBusy()) return;
+async function load() {
+  const address = location.href;
   const headers = known ? { "If-None-Match": known } : {};
-  const answer = await fetch(location.href, { headers, cache: "no-store", redirect: "error" });
+  const answer = await fetch(address, { headers, cache: "no-store", redirect: "error" });
   if (answer.status === 304) return;
   if (!answer.ok) throw new Error(answer.status);
+  const text = await answer.text();
+  // Meanwhile another part of the pictures may have been chosen.
+  if (address !== location.href || live.dataset.busy) return;
   known = answer.headers.get("ETag");
-  show(await answer.text());
+  show(text);
+}
+
+async function look() {
+  if (!document.hidden && !isBusy()) await load();
+}
+
+// The address says which results pictures show.
+async function zoom() {
+  known = null;
+  for (const back of document.getElementsByName("back")) back.value = location.pathname + location.search;
+  try {
+    await load();
+    const { begin, end, total } = live.querySelector(".zoom")?.dataset ?? {};
+    if (total) news.textContent = `Shown are results ${begin} to ${end} of ${total}.`;
+  } catch {
+    // A page that says what is wrong.
+    location.reload();
+  }
 }
 
 async function follow() {
@@ -67,11 +89,13 @@ async function follow() {
 }
 
 if (live && live.dataset.state) setTimeout(follow, INTERVAL);
+live?.addEventListener("zoomed", zoom);
+if (live) addEventListener("popstate", zoom);
 
 document.querySelector(".problems")?.focus();
 
 // A form is sent once, however often its button is pressed.
-for (const form of document.forms) {
+for (const form of document.querySelectorAll("form[method=post]")) {
   form.addEventListener("submit", (event) => {
     if (form.dataset.sent) event.preventDefault();
     form.dataset.sent = "yes";

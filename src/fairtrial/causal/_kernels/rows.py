@@ -1,0 +1,57 @@
+"""Rows of a network, compiled; the numbers are those of `fairtrial.causal._sampling`."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairtrial.causal._row_source import RowSource
+from fairtrial.confidence.block_betting.bets import inlined
+from fairtrial.core.compilation import kernel
+
+Integers = NDArray[np.int64]
+
+
+@kernel
+def draw_row(
+    source: RowSource, arm: int, forced: int, generator: np.random.Generator, row: Integers
+) -> None:
+    """Fill the states of all nodes of one row of an arm.
+
+    `forced`: the value that the sensitive attribute is set to; -1 for none.
+    """
+    for node in range(row.size):
+        row[node] = _state(source, node, arm, row, generator.random())
+        attribute = source.attribute[node]
+        if forced >= 0 and attribute >= 0:
+            row[node] = source.combinations[forced, attribute]
+
+
+@inlined
+def _state(source: RowSource, node: int, arm: int, row: Integers, uniform: float) -> int:
+    """Return the state of a node, by those of its parents."""
+    begin = source.start[node] + arm * source.arm_step[node]
+    for place in range(source.parents.shape[1]):
+        parent = source.parents[node, place]
+        if parent >= 0:
+            begin += row[parent] * source.steps[node, place]
+    state = 0
+    for border in range(begin, begin + source.width[node]):
+        state += uniform >= source.borders[border]
+    return state
+
+
+@inlined
+def value_of(source: RowSource, row: Integers) -> int:
+    """Return the value of the sensitive attribute in a row."""
+    value = 0
+    for node in range(row.size):
+        value += row[node] * source.value_step[node]
+    return value
+
+
+@inlined
+def cell_of(source: RowSource, row: Integers) -> int:
+    """Return the cell of a row."""
+    cell = 0
+    for node in range(row.size):
+        cell += row[node] * source.cell_step[node]
+    return cell

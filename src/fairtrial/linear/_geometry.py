@@ -1,0 +1,335 @@
+"""Where arms and candidates are: coordinates of full rank, what is equal, what no arm measures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import qr
+
+from fairtrial.errors import InvalidArgument
+from fairtrial.linear._coordinates import (
+    Coordinates,
+    Placed,
+    Reduced,
+    Untrustworthy,
+    condition_of,
+    coordinates_of,
+    equal_rows,
+    joined_where_close,
+    measured,
+    outside,
+    place,
+    too_close,
+)
+from fairtrial.linear._limits import Requirement, Rows, rows_of_requirement
+from fairtrial.linear._opening import varied_order
+
+__all__ = ["Geometry", "Names", "NotEstimable"]
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+_LEAST_TESTS = 3
+"""How many arms are pulled, beyond those that any function fits, to test whether it is linear."""
+
+
+class NotEstimable(InvalidArgument):
+    """Two candidates differ along a direction that no arm measures: no data can tell them apart."""
+
+
+class Names(NamedTuple):
+    """What a user calls features, arms and candidates."""
+
+    features: Sequence[str]
+    arms: Sequence[str]
+    answers: Sequence[str]
+
+
+@dataclass(frozen=True, eq=False)
+class Geometry:
+    """Arms and candidates as points, in coordinates that do not depend on units.
+
+    Parameters
+    ----------
+    features : ndarray of shape (K, d)
+    scale : ndarray of shape (K,)
+        Noise of the arms.
+    candidates : ndarray of shape (M, d), optional
+        The arms if there are none of their own.
+    requirements : tuple of Requirement
+        Limits of the candidates.
+    names : Names
+        How errors speak of them.
+    """
+
+    features: Floats
+    scale: Floats
+    candidates: Floats | None
+    requirements: tuple[Requirement, ...]
+    names: Names
+
+    # ---------------------------------------------------------------- what is refused
+
+    def check(self) -> None:
+        """Refuse candidates that no arm tells apart, and what floats cannot tell apart."""
+        groups = self._value_groups
+        pair = None
+        if self.candidates is not None:
+            pair = outside(self._coordinates, self._different_candidates)
+        if pair is not None:
+            first, second = (self.names.answers[self._different[row][0]] for row in sorted(pair))
+            raise NotEstimable(
+                "candidates",
+                f"{first!r} and {second!r} differ along a direction that no arm measures",
+            )
+        kept = np.array([row[0] for row in self._joined], dtype=np.int64)
+        pair = too_close(self._placed, kept) if len(groups) > 1 else None
+        if pair is not None:
+            first, second = (self.names.answers[self._different[row][0]] for row in pair)
+            raise InvalidArgument(
+                self._candidates_name,
+                f"differ too little: {first!r} and {second!r} are lost to rounding beside "
+                "candidates that are so far away; leave out those, or describe these in finer "
+                "features",
+            )
+        for one, (_, unseen) in zip(self.requirements, self._limited, strict=True):
+            if unseen:
+                label = self.names.answers[unseen[0]]
+                accepted = f"must be on what the arms measure; no arm measures that of {label!r}"
+                raise NotEstimable(one.name, accepted)
+
+    @property
+    def _candidates_name(self) -> str:
+        return "features" if self.candidates is None else "candidates"
+
+    def _refusal(self, name: str, labels: Sequence[str], error: Untrustworthy) -> InvalidArgument:
+        """Return the error for rows whose arithmetic cannot be trusted."""
+        feature = self.names.features[error.column]
+        row = f", beside {labels[error.row]!r}" if error.row >= 0 else ""
+        return InvalidArgument(
+            name,
+            f"rescale feature {feature!r}{row}: its values are so different in size, or so nearly "
+            "a combination of other features, that floats cannot hold what tells them apart "
+            "(subtract a constant from it, change its unit, or leave it out)",
+        )
+
+    # ---------------------------------------------------------- which candidates are equal
+
+    @cached_property
+    def answer_groups(self) -> tuple[tuple[int, ...], ...]:
+        """Candidates with the same features, by index, in the order of their first.
+
+        Features that differ by no more than rounding are the same: the values of two candidates
+        of a group are equal to 13 digits of the arms' largest mean.
+        """
+        return tuple(members for members, _ in self._answer_parts)
+
+    @cached_property
+    def group_of(self) -> Integers:
+        """The place of every candidate's group in `answer_groups`; shape (M,)."""
+        found = np.empty(len(self.names.answers), dtype=np.int64)
+        for number, group in enumerate(self.answer_groups):
+            found[list(group)] = number
+        return found
+
+    @cached_property
+    def _answer_parts(self) -> tuple[tuple[tuple[int, ...], int], ...]:
+        """Candidates that are one answer, and the number of their value's group."""
+        found = []
+        for number, members in enumerate(self._value_groups):
+            parts: dict[bytes, list[int]] = {}
+            for index in members:
+                parts.setdefault(self._limits_of(index), []).append(index)
+            found += [(tuple(part), number) for part in parts.values()]
+        return tuple(sorted(found))
+
+    @cached_property
+    def _value_groups(self) -> tuple[tuple[int, ...], ...]:
+        """Candidates with the same value, whatever theta is, by index."""
+        return tuple(
+            tuple(sorted(index for row in rows for index in self._different[row]))
+            for rows in self._joined
+        )
+
+    def _limits_of(self, candidate: int) -> bytes:
+        """Return what differs between candidates whose limits differ, whatever theta is."""
+        found = [
+            np.append(rows.rows[candidate], rows.least[candidate]) for rows, _ in self._limited
+        ]
+        return b"".join((row + 0.0).tobytes() for row in found)
+
+    @cached_property
+    def _limited(self) -> tuple[tuple[Rows, tuple[int, ...]], ...]:
+        """The requirements in reduced coordinates, and candidates for which no arm measures one."""
+        return tuple(map(self._limited_by, self.requirements))
+
+    def _limited_by(self, one: Requirement) -> tuple[Rows, tuple[int, ...]]:
+        try:
+            rows, unseen = rows_of_requirement(
+                one, self._coordinates, self._noise_unit, self.constant_parameter
+            )
+        except Untrustworthy as error:
+            raise self._refusal(one.name, self.names.answers, error) from None
+        # A limit that is kept whatever theta is, is none.
+        kept = ~rows.rows.any(axis=1) & (rows.least <= 0.0)
+        return rows._replace(least=np.where(kept, -math.inf, rows.least)), unseen
+
+    @property
+    def _candidate_features(self) -> Floats:
+        return self.features if self.candidates is None else self.candidates
+
+    @cached_property
+    def _different(self) -> tuple[tuple[int, ...], ...]:
+        """Candidates with equal features, by index."""
+        return equal_rows(self._candidate_features)
+
+    @property
+    def _different_candidates(self) -> Floats:
+        return self._candidate_features[[group[0] for group in self._different]]
+
+    @cached_property
+    def _placed(self) -> Placed:
+        """The different candidates in the arms' coordinates."""
+        try:
+            return place(self._coordinates, self._different_candidates)
+        except Untrustworthy as error:
+            labels = [self.names.answers[group[0]] for group in self._different]
+            raise self._refusal(self._candidates_name, labels, error) from None
+
+    @cached_property
+    def _joined(self) -> tuple[tuple[int, ...], ...]:
+        """Which of the different candidates are the same up to rounding."""
+        return joined_where_close(self._placed.places.high, self._placed.reach)
+
+    # ---------------------------------------------------------------- in coordinates
+
+    @property
+    def rank(self) -> int:
+        """The number of directions that the arms span."""
+        return int(self.reduced.arms.shape[1])
+
+    @cached_property
+    def reduced(self) -> Reduced:
+        """The problem in coordinates of full rank and unit noise."""
+        placed = self._placed
+        kept = [self._joined[number][0] for _, number in self._answer_parts]
+        return Reduced(
+            arms=self._coordinates.arms,
+            candidates=placed.places.high[kept],
+            basis=self._coordinates.basis,
+            rest=placed.places.low[kept],
+            unit=self._noise_unit * math.ldexp(1.0, placed.exponent),
+        )
+
+    @cached_property
+    def candidate_places(self) -> tuple[Floats, NDArray[np.bool_]]:
+        """Every candidate in the coordinates of `reduced`, and whether the arms measure it.
+
+        Values are these rows times phi, in units of the largest noise.
+        """
+        if self.candidates is None:
+            rows = self._coordinates.arms * (self.scale / self._noise_unit)[:, np.newaxis]
+            return rows, np.ones(len(rows), dtype=np.bool_)
+        return measured(self._coordinates, self.candidates)
+
+    @property
+    def limited_rows(self) -> tuple[Rows, ...]:
+        """The requirements in the coordinates of `reduced`, for every candidate."""
+        return tuple(rows for rows, _ in self._limited)
+
+    @cached_property
+    def constant_parameter(self) -> Floats | None:
+        """The parameter that gives every arm a mean of exactly one, shape (d,), if one is known."""
+        same = (self.features == self.features[0]).all(axis=0) & (self.features[0] != 0.0)
+        if not same.any():
+            return None
+        found = np.zeros(same.size)
+        column = int(same.argmax())
+        found[column] = 1.0 / self.features[0, column]
+        return found
+
+    @cached_property
+    def constant_error(self) -> float:
+        """By how much the features fail to give a constant of one."""
+        if self.constant_parameter is not None:
+            return 0.0
+        rows = self.reduced.arms
+        # Rows are over the noise here, so that is what a constant is over, too.
+        wanted = self._noise_unit / self.scale
+        weights, *_ = np.linalg.lstsq(rows, wanted, rcond=None)
+        return float(np.abs((rows @ weights - wanted) / wanted).max())
+
+    @property
+    def has_rounded_columns(self) -> bool:
+        """Whether some feature depends on others up to rounding, and not exactly."""
+        return not self._coordinates.is_exact
+
+    def condition(self, pulls: Floats) -> float:
+        """Return the condition number of the Gram matrix of that many pulls by arm, shape (K,)."""
+        return condition_of(self._scaled_features, pulls, self.rank)
+
+    @property
+    def _noise_unit(self) -> float:
+        """The largest noise scale of an arm: what rewards are measured in."""
+        return float(self.scale.max())
+
+    @cached_property
+    def _scaled_features(self) -> Floats:
+        """Features over noise scale, columns in units in which they are about one."""
+        rows = np.ldexp(self.features, -self._coordinates.exponents)
+        return np.asarray(rows * (self._noise_unit / self.scale)[:, np.newaxis])
+
+    @cached_property
+    def _coordinates(self) -> Coordinates:
+        try:
+            return coordinates_of(self.features, self._noise_unit / self.scale)
+        except Untrustworthy as error:
+            raise self._refusal("features", self.names.arms, error) from None
+
+    # ---------------------------------------------------------------- arms in an order
+
+    @cached_property
+    def distinct_arms(self) -> Integers:
+        """Arms that measure something, and not what another before them does as well."""
+        first = [group[0] for group in equal_rows(self._scaled_features)]
+        return np.array([arm for arm in first if self.features[arm].any()], dtype=np.int64)
+
+    @cached_property
+    def basis_arms(self) -> Integers:
+        """As many arms as the rank, that together measure all that can be measured; (r,).
+
+        By pivoted QR of the reduced features: each is the one least explained by those
+        before it, in the metric of equal pulls of all arms.
+        """
+        if self.rank == 0:
+            return np.zeros(0, dtype=np.int64)
+        arms = self.distinct_arms
+        columns = self.reduced.arms[arms].T
+        _, pivots = qr(columns, mode="r", pivoting=True, check_finite=False)
+        return arms[pivots[: self.rank]]
+
+    @cached_property
+    def start_arms(self) -> Integers:
+        """The arms that adaptive rules pull first: the basis, and a few others if there are any.
+
+        The basis alone fits any rewards: whether means are linear could not be tested. The others
+        are those that are least explained by each other.
+        """
+        basis = self.basis_arms
+        others = np.setdiff1d(self.distinct_arms, basis)
+        number = min(others.size, max(_LEAST_TESTS, -(-self.rank // 4)))
+        if not self.rank or not number:
+            return basis
+        _, pivots = qr(self.reduced.arms[others].T, mode="r", pivoting=True, check_finite=False)
+        return np.concatenate([basis, others[pivots[:number]]])
+
+    @cached_property
+    def varied_arms(self) -> Integers:
+        """All distinct arms, the start first, in an order of which every beginning is varied."""
+        return varied_order(self.reduced.arms, self.distinct_arms, self.start_arms)

@@ -1,0 +1,103 @@
+"""Values of measures that never will be known: how many, where, and what becomes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fairtrial.core.recommendation import Progress
+from fairtrial.presentation.words import count, percent, plural
+
+__all__ = [
+    "MISSING",
+    "MissingValues",
+    "counting_of_missing",
+    "missing_values",
+    "summary_of_missing",
+]
+
+MISSING = "Missing values"
+
+_MEANING = {
+    "the worst value": (
+        "In every bet that uses its measure a missing value counts as the worst one in the range, "
+        "so the guarantee does not depend on why it is missing."
+    ),
+    "not drawn": (
+        "Bets leave missing values out. That is right only if a value is missing for reasons that "
+        "have nothing to do with what it would have been."
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class MissingValues:
+    """How many values of a measure are known of an arm in a group, and how many never will be.
+
+    Parameters
+    ----------
+    arm, group, measure : str
+        Whose values they are.
+    known, missing : int
+        The values there are, and those that never will be known.
+    """
+
+    arm: str
+    group: str
+    measure: str
+    known: int
+    missing: int
+
+    @property
+    def share(self) -> float:
+        """The part of the values that is missing."""
+        return self.missing / max(1, self.known + self.missing)
+
+
+def missing_values(progress: Progress) -> list[MissingValues]:
+    """Return by arm, group and measure what is missing, largest shares first; else nothing.
+
+    Examples
+    --------
+    >>> from fairtrial.core.recommendation import Recommendation
+    >>> said = {"arm": "high", "group": "all", "measure": "harmed", "values": 8, "missing": 2}
+    >>> progress = Progress(Recommendation(None, "running"), 10, 10, 0,
+    ...                     details={"measures": [said, {**said, "arm": "low", "missing": 0}]})
+    >>> [(one.arm, one.share) for one in missing_values(progress)]
+    [('high', 0.2)]
+    """
+    lacking = [one for one in _all_values(progress) if one.missing]
+    return sorted(lacking, key=lambda one: -one.share)
+
+
+def _all_values(progress: Progress) -> list[MissingValues]:
+    rows: Sequence[Mapping[str, Any]] = progress.details.get("measures", ())
+    return [
+        MissingValues(row["arm"], row["group"], row["measure"], row["values"], row["missing"])
+        for row in rows
+    ]
+
+
+def summary_of_missing(progress: Progress) -> str:
+    """Return by measure how many values are missing; empty where a pull measures one thing."""
+    totals: dict[str, tuple[int, int]] = {}
+    for one in _all_values(progress):
+        known, missing = totals.get(one.measure, (0, 0))
+        totals[one.measure] = known + one.known, missing + one.missing
+    lacking = [
+        f"{count(missing)} of {plural(known + missing, 'value')} of {measure} "
+        f"({percent(missing / (known + missing))})"
+        for measure, (known, missing) in totals.items()
+        if missing
+    ]
+    losses: Mapping[str, Any] = progress.details.get("losses", {})
+    if not totals or lacking or losses.get("share"):
+        return f"Never will be known: {'; '.join(lacking)}." if lacking else ""
+    return "No value of a measure is missing in the blocks that are settled."
+
+
+def counting_of_missing(progress: Progress) -> str:
+    """Return what bets take a missing value for, and what that assumes."""
+    losses: Mapping[str, Any] = progress.details.get("losses", {})
+    return _MEANING.get(str(losses.get("counted_as")), "")

@@ -1,0 +1,195 @@
+"""What those who recruit or treat learn of results: of their own alone, and of others nothing.
+
+They have the scope ``run`` without ``read``. An answer to them must not even say whether they have
+guessed somebody else's result.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from fairtrial.errors import ConflictingOutcome, InvalidArgument, MistakesFound
+from fairtrial.server.documents import event_document
+from fairtrial.server.problems import Refusal
+from fairtrial.server.security.access import Viewer
+from fairtrial.server.service import Answer, Key, Service
+from fairtrial.study import Event, Study
+from fairtrial.study.log import TELLS, PullRow
+
+__all__ = [
+    "event_for",
+    "may_correct",
+    "may_see",
+    "mistakes_for",
+    "require_correction",
+    "require_own_events",
+    "require_untold",
+    "seal",
+    "write_as",
+]
+
+_HOLD_RESULTS = (*TELLS, "amend", "report")
+_KEY = secrets.token_bytes(32)
+
+
+def seal(state: str) -> str:
+    """Return what changes whenever a state does, and tells nothing else of it.
+
+    A hash of the log tells more: whoever knows all of an event but its outcome finds the outcome
+    by trying which one gives that hash.
+    """
+    return hashlib.blake2b(state.encode(), key=_KEY, digest_size=16).hexdigest()
+
+
+# ---------------------------------------------------------------------------- writing
+
+
+async def write_as(
+    service: Service,
+    viewer: Viewer,
+    study: str,
+    operation: Callable[[Study], Answer],
+    key: Key | None,
+    request_id: str | None,
+) -> Answer:
+    """Return the answer to a request that writes to a study, as its caller may see it.
+
+    Raises
+    ------
+    InvalidArgument
+        If the key of the request is on record with somebody else's name.
+    ConflictingOutcome
+        If the pull was told another outcome before; the message says it to those alone who may
+        know.
+    """
+
+    def once(opened: Study) -> Answer:
+        _require_own_request(opened, viewer, request_id)
+        try:
+            return operation(opened)
+        except ConflictingOutcome as error:
+            raise _conflict_for(viewer, error, opened) from None
+
+    return await service.write(study, once, key)
+
+
+def _conflict_for(viewer: Viewer, error: ConflictingOutcome, study: Study) -> ConflictingOutcome:
+    """Return a conflict as the caller may see it: the message names what was told before."""
+    if viewer.can("read"):
+        return error
+    if error.told_by != viewer.actor:
+        return _told_by_somebody_else(error.pull)
+    if study.problem.measures:
+        # Somebody else may have reported some of them.
+        return ConflictingOutcome(f"pull {error.pull} was told another outcome before")
+    return error
+
+
+def mistakes_for(viewer: Viewer, error: MistakesFound) -> MistakesFound:
+    """Return what is wrong with outcomes of several measures, as the caller may see it."""
+    if viewer.can("read"):
+        return error
+    places = [mistake.partition(": ")[0] for mistake in error.mistakes]
+    reason = "the pull is unknown, or another value was told before"
+    return MistakesFound([f"{place}: {reason}" for place in places], "outcomes")
+
+
+def _require_own_request(study: Study, viewer: Viewer, request_id: str | None) -> None:
+    """Raise if somebody else has used the key: they would get what was meant for the other."""
+    store, study_id = study.session.store, study.session.id
+    first = None if request_id is None else store.request(study_id, request_id)
+    if first is not None and first.actor != viewer.actor:
+        raise _used_by_somebody_else(request_id)
+
+
+def require_own_events(viewer: Viewer, events: Iterable[Event], request_id: str | None) -> None:
+    """Raise if an unsolicited result was taken for one that somebody else told by the same key."""
+    if any(event.kind == "unsolicited" and event.actor != viewer.actor for event in events):
+        raise _used_by_somebody_else(request_id)
+
+
+def _used_by_somebody_else(request_id: str | None) -> InvalidArgument:
+    text = "was used before by somebody else: use a key that nobody else can think of"
+    return InvalidArgument("Idempotency-Key", text, request_id)
+
+
+def _told_by_somebody_else(pull: str | None) -> ConflictingOutcome:
+    which = "the pull" if pull is None else f"pull {pull}"
+    conflict = ConflictingOutcome(f"{which} was told before, by somebody else")
+    conflict.pull = pull
+    return conflict
+
+
+def require_untold(study: Study, viewer: Viewer, pull: str) -> None:
+    """Raise if somebody else has told a pull's result, which the caller may not know.
+
+    Raises
+    ------
+    ConflictingOutcome
+        Whether or not the same is told again.
+    """
+    row = study.session.store.pull(study.session.id, pull)
+    if row is not None and not _is_open_to(study, viewer, row):
+        raise _told_by_somebody_else(pull)
+
+
+def require_correction(study: Study, viewer: Viewer, pull: str) -> None:
+    """Raise if a pull's result is somebody else's, and the caller may not know it.
+
+    Raises
+    ------
+    Refusal
+        403.
+    """
+    row = study.session.store.pull(study.session.id, pull)
+    if row is not None and not _is_open_to(study, viewer, row):
+        text = "a result is corrected by whoever told it, or by somebody who may read results"
+        raise Refusal(403, "access-refused", text, reason="scope")
+
+
+def may_correct(study: Study, viewer: Viewer, row: PullRow) -> bool:
+    """Return whether the caller may correct a pull's result, if it has one."""
+    return row.told_seq is not None and _is_open_to(study, viewer, row)
+
+
+def _is_open_to(study: Study, viewer: Viewer, row: PullRow) -> bool:
+    """Return whether nobody but the caller has told a pull's result, or the caller may read all."""
+    if viewer.can("read") or row.told_seq is None:
+        return True
+    return next(study.events(row.told_seq - 1)).actor == viewer.actor
+
+
+# ---------------------------------------------------------------------------- answers
+
+
+def may_see(viewer: Viewer, told: Event, study: Study) -> bool:
+    """Return whether the caller may see the outcome of an event: all of it must be their own."""
+    if viewer.can("read"):
+        return True
+    # Of several measures, somebody else may have reported some.
+    return told.actor == viewer.actor and not study.problem.measures
+
+
+def event_for(viewer: Viewer, event: Event, study: Study) -> dict[str, Any]:
+    """Return an event as the answer to whoever brought it about.
+
+    Raises
+    ------
+    ConflictingOutcome
+        If it is a result that somebody else has told, which the caller may not know.
+    """
+    unblinded = viewer.can("read")
+    document = event_document(event, unblinded=unblinded)
+    if unblinded:
+        return document
+    if event.actor != viewer.actor:
+        if event.kind in _HOLD_RESULTS:
+            raise _told_by_somebody_else(event.pull_id)
+        document["reason"] = None
+        document["body"].pop("reason", None)
+    if not may_see(viewer, event, study):
+        document["body"].pop("outcome", None)
+    return document

@@ -1,0 +1,77 @@
+"""States of a policy along its log, so that a part of the log is replayed without all before it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from fairtrial.core import Policy
+from fairtrial.errors import NotSupported
+from fairtrial.study import snapshots
+from fairtrial.study.replica import Replica
+from fairtrial.study.store import Snapshot
+
+__all__ = ["Checkpoints"]
+
+_APART = 2_000
+"""Events from one checkpoint to the next, while they are few."""
+_MOST = 256
+_MOST_BYTES = 4 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class _Checkpoint:
+    told: int
+    snapshot: Snapshot
+    head_hash: str
+    stop_reason: str | None
+
+
+class Checkpoints:
+    """Keeps states of a policy that follows a log; of too many, every other one.
+
+    Parameters
+    ----------
+    build : callable
+        Returns a fresh policy.
+    """
+
+    def __init__(self, build: Callable[[], Policy]) -> None:
+        self._build = build
+        self._apart: float = _APART
+        self._kept: list[_Checkpoint] = []
+
+    def note(self, replica: Replica, head_hash: str) -> None:
+        """Keep the state of a replica after the event with that hash, if one is due."""
+        last = self._kept[-1].snapshot.seq if self._kept else 0
+        if replica.seq - last < self._apart:
+            return
+        try:
+            whole = not snapshots.undeclared(replica.policy)
+            snapshot = snapshots.take(replica.policy, replica.seq, head_hash)
+        except NotSupported:
+            whole = False
+        if not whole:
+            # A policy whose state cannot be saved is replayed from the start.
+            self._apart = math.inf
+            return
+        told = replica.policy.told
+        self._kept.append(_Checkpoint(told, snapshot, head_hash, replica.stop_reason))
+        while len(self._kept) > _MOST or self._bytes > _MOST_BYTES:
+            self._kept = self._kept[1::2]
+            self._apart *= 2
+
+    @property
+    def _bytes(self) -> int:
+        return sum(len(one.snapshot.state) for one in self._kept)
+
+    def before(self, told: int) -> Replica:
+        """Return the last replica with fewer results that is known, or a fresh one."""
+        for one in reversed(self._kept):
+            if one.told >= told:
+                continue
+            policy = self._build()
+            if snapshots.restore(one.snapshot, policy, one.head_hash):
+                return Replica(policy, one.snapshot.seq, one.stop_reason)
+        return Replica(self._build())

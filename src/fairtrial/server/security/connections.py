@@ -1,0 +1,105 @@
+"""Connections that bring no request, or one without an end: closed, and limited in number."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+__all__ = ["PatientProtocol", "most_connections"]
+
+_MOST_FILES = 65_536
+_RESERVED = 256
+"""Files that are left for the storage, and for what is downloaded."""
+_MOST_UNREAD = 64 * 1024
+"""Bytes of a request's head, or between two parts of its body."""
+
+
+def most_connections() -> int:
+    """Return how many connections may be open at once, by the files that the process may open."""
+    try:
+        import resource
+    except ImportError:
+        # Windows has no such limit.
+        return _MOST_FILES - _RESERVED
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    files = _MOST_FILES if limit == resource.RLIM_INFINITY else min(limit, _MOST_FILES)
+    return max(files - _RESERVED, files // 2)
+
+
+class PatientProtocol(HttpToolsProtocol):
+    """HTTP/1.1 as uvicorn speaks it, to clients that say within a time and a size what they want.
+
+    uvicorn waits for ever for the head of a request. Its parser keeps headers, and trailers after a
+    body, without a limit.
+    """
+
+    patience = 20.0
+    """Seconds from a connection, or from the first byte of another request, to its whole head."""
+    most = most_connections()
+    """Connections at once; any more are closed at once."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._deadline: asyncio.TimerHandle | None = None
+        self._unread = 0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Take a connection."""
+        super().connection_made(transport)
+        if len(self.connections) > self.most:
+            transport.abort()
+        else:
+            self._expect_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Take note that the connection is over."""
+        self._expect_nothing()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Take some bytes."""
+        self._unread += len(data)
+        super().data_received(data)
+        if self._unread > _MOST_UNREAD and not _is_closing(self.transport):
+            self.send_400_response("The head of the request is too large.")
+
+    def on_message_begin(self) -> None:
+        """Take note that a request begins."""
+        self._expect_head()
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        """Take note that a head has ended."""
+        self._expect_nothing()
+        self._unread = 0
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Take a part of a body."""
+        self._unread = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """Take note that a request has ended."""
+        self._unread = 0
+        super().on_message_complete()
+
+    def _expect_head(self) -> None:
+        if self._deadline is None:
+            self._deadline = self.loop.call_later(self.patience, self._give_up)
+
+    def _expect_nothing(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _give_up(self) -> None:
+        self._deadline = None
+        if not _is_closing(self.transport):
+            self.transport.abort()
+
+
+def _is_closing(transport: asyncio.Transport | None) -> bool:
+    return transport is None or transport.is_closing()

@@ -1,0 +1,567 @@
+"""The methods of a study, wherever it is kept: what is given is checked here, before anything else.
+
+Subclasses write: into a storage, or by requests to a service.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Self, overload
+
+from fairtrial.core import Problem, Pull
+from fairtrial.core.problem import Outcome
+from fairtrial.errors import ExperimentFinished, NothingToAsk
+from fairtrial.study.arguments import (
+    as_json,
+    as_pairs,
+    as_path,
+    as_reading,
+    as_result,
+    check_lease,
+    check_many,
+    check_reason,
+    check_texts,
+)
+from fairtrial.study.log import Event, Result
+from fairtrial.study.pull import StudyPull
+from fairtrial.study.pull_tables import ResultTable, write_pulls
+
+__all__ = ["Asked", "BaseStudy"]
+
+
+class Asked(NamedTuple):
+    """What is asked for: how many pulls, by whom, for how many seconds, by which key."""
+
+    n: int
+    worker: str | None
+    lease: float | None
+    request_id: str | None
+    context: Mapping[str, Any]
+
+
+class BaseStudy(ABC):
+    """What can be done with a study: every method writes events, or nothing at all."""
+
+    name: str
+    problem: Problem
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release what is open."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # ------------------------------------------------------------------------- asks
+
+    @overload
+    def ask(
+        self,
+        n: None = None,
+        *,
+        worker: str | None = None,
+        lease: float | None = None,
+        request_id: str | None = None,
+        **context: Any,
+    ) -> StudyPull: ...
+    @overload
+    def ask(
+        self,
+        n: int,
+        *,
+        worker: str | None = None,
+        lease: float | None = None,
+        request_id: str | None = None,
+        **context: Any,
+    ) -> list[StudyPull]: ...
+    def ask(
+        self,
+        n: int | None = None,
+        *,
+        worker: str | None = None,
+        lease: float | None = None,
+        request_id: str | None = None,
+        **context: Any,
+    ) -> StudyPull | list[StudyPull]:
+        """Issue the next pull, or up to `n` of them as a list, in one write.
+
+        Parameters
+        ----------
+        n : int, optional
+            Number wanted, at most 10,000: others wait while they are written. Without it one
+            pull is returned, not a list.
+        worker : str, optional
+            Who will carry it out; recorded.
+        lease : float, optional
+            Seconds after which the pull counts as lost, or is handed out again, as the
+            policy's `expiry` says. Without it the study waits for ever.
+        request_id : str, optional
+            A key of your own: the same request again gets the same pulls.
+        **context
+            What the environment says in advance: ``group=`` for passive arrivals.
+
+        Returns
+        -------
+        StudyPull or list of StudyPull
+            The list is shorter than `n`, or empty, when no more can be issued now.
+
+        Raises
+        ------
+        ExperimentFinished
+            One pull was asked and the policy has stopped.
+        NothingToAsk
+            One pull was asked and none can be issued before the next result.
+        """
+        wanted = 1 if n is None else self._check_many("n", n)
+        asked = self._asked(wanted, worker, lease, request_id, context)
+        pulls, stopped = self._ask(asked)
+        if n is not None:
+            return pulls
+        if pulls:
+            return pulls[0]
+        if stopped:
+            raise ExperimentFinished(f"study {self.name!r} has stopped: see recommend()")
+        raise NothingToAsk(f"study {self.name!r} has no pull to give before the next result")
+
+    def extend(self, pull: Pull | str, lease: float) -> Event:
+        """Let the lease of a pull in flight run for that many seconds from now (a heartbeat).
+
+        Raises
+        ------
+        AlreadyTold
+            If the pull is no longer open: told, or given up.
+        UnknownPull
+            If it is not a pull of this study.
+        """
+        return self._extend(self._pull_id(pull), check_lease(lease))
+
+    @abstractmethod
+    def should_stop(self, pull: Pull | str) -> bool:
+        """Return whether a pull's outcome no longer matters to the policy, or was given up."""
+
+    def write_pulls(self, pulls: Sequence[StudyPull], path: str | os.PathLike[str]) -> Path:
+        """Write pulls as a table with blank columns for their results, and return its path.
+
+        Parameters
+        ----------
+        pulls : sequence of StudyPull
+            What `ask` or `outstanding` returned.
+        path : str or path
+            Ends in ``.csv`` or ``.xlsx`` (extra ``excel``). An existing file is replaced.
+        """
+        target = as_path(path)
+        write_pulls(self.problem, pulls, target)
+        return target
+
+    # ------------------------------------------------------------------------- tells
+
+    def tell(
+        self,
+        pull: Pull | str,
+        value: Outcome,
+        *,
+        request_id: str | None = None,
+        actor: str | None = None,
+    ) -> Event:
+        """Take the outcome of a pull; it is safe when this returns.
+
+        Parameters
+        ----------
+        pull : StudyPull, str or Pull
+            The pull or its `id`; or ``problem.pull(arm=...)`` for unsolicited data.
+        value : float or mapping
+            The outcome, as the problem types it. Of several measures every one must be there,
+            unless it was reported before; None is a value that will never be known.
+        request_id : str, optional
+            A key of your own, by which unsolicited data count once.
+        actor : str, optional
+            Who says so; recorded.
+
+        Returns
+        -------
+        Event
+            What was written; the first event again if the same outcome is told twice.
+
+        Raises
+        ------
+        InvalidOutcome
+            If the problem refuses the outcome.
+        ConflictingOutcome
+            If the pull was told another outcome before; the message names both.
+        UnknownPull
+            If it is not a pull of this study.
+        """
+        self._check_who(actor=actor)
+        check_texts(request_id=request_id)
+        return self._tell(pull, value, actor, request_id)
+
+    def tell_known(
+        self, pull: Pull | str, values: Mapping[str, Any], *, actor: str | None = None
+    ) -> Event | None:
+        """Take those measures of a pull that are known: its outcome, once none is left open.
+
+        Parameters
+        ----------
+        pull : StudyPull or str
+            The pull or its `id`.
+        values : mapping of str to float or None
+            The measures; None for one that will never be known.
+        actor : str, optional
+            Who says so; recorded.
+
+        Returns
+        -------
+        Event or None
+            A report, or the outcome; None if all of it was reported before.
+
+        Raises
+        ------
+        InvalidOutcome, ConflictingOutcome, UnknownPull
+            As `tell` does.
+        """
+        self._check_who(actor=actor)
+        pull_id, result = self._pull_id(pull), as_result(self.problem, values)
+        return self._tell_known(pull_id, result, actor)
+
+    def tell_many(
+        self,
+        outcomes: Sequence[tuple[Pull | str, Outcome]],
+        *,
+        actor: str | None = None,
+        request_id: str | None = None,
+    ) -> list[Event]:
+        """Take many outcomes in one write: all of them, or after an error none.
+
+        Parameters
+        ----------
+        outcomes : sequence of (pull, value)
+            Each as in `tell`; at most 10,000, because others wait while they are written.
+        actor : str, optional
+            Who says so; recorded.
+        request_id : str, optional
+            A key of your own, by which unsolicited data among them count once.
+        """
+        self._check_who(actor=actor)
+        check_texts(request_id=request_id)
+        return self._tell_many(as_pairs(outcomes), actor, request_id)
+
+    def tell_many_known(
+        self, outcomes: Sequence[tuple[Pull | str, Outcome]], *, actor: str | None = None
+    ) -> list[Event]:
+        """Take of many pulls the measures that are known, in one write: all, or none.
+
+        Parameters
+        ----------
+        outcomes : sequence of (pull, values)
+            Each as in `tell_known`; at most 10,000, because others wait while they are written.
+        actor : str, optional
+            Who says so; recorded.
+
+        Returns
+        -------
+        list of Event
+            One for each pull of which something new was said, or whose outcome is whole.
+
+        Raises
+        ------
+        MistakesFound
+            If some are refused; all of them are named, by their place.
+        """
+        self._check_who(actor=actor)
+        pairs = as_pairs(outcomes)
+        told = [(self._pull_id(pull), as_result(self.problem, values)) for pull, values in pairs]
+        return self._tell_many_known(told, actor)
+
+    def tell_table(self, path: str | os.PathLike[str], *, actor: str | None = None) -> list[Event]:
+        """Take the results of a table in one write: all of them, or after an error none.
+
+        Parameters
+        ----------
+        path : str or path
+            A table with the columns ``pull_id`` and ``value``, or one that `write_pulls` wrote,
+            filled in. A pull whose value is blank is still open. Columns that give a pull's labels,
+            or what it is made of, must agree with it. Where an outcome is a row of fields there is
+            a column for each: ``outcome_`` and its name. Where these are measures, a blank one is
+            not known yet: the others are reported. Write ``missing`` for what will never be known.
+        actor : str, optional
+            Who says so; recorded.
+
+        Returns
+        -------
+        list of Event
+            One for each result; the first event again where the same was told before.
+
+        Raises
+        ------
+        InvalidTable
+            If a row is refused; all such rows are named, each with its line.
+        InvalidArgument
+            If the file cannot be read, or lacks a column.
+        """
+        self._check_who(actor=actor)
+        return self._tell_table(ResultTable(self.problem, as_path(path)), actor)
+
+    @overload
+    def tell_and_ask(
+        self,
+        pull: Pull | str,
+        value: Outcome,
+        n: None = None,
+        *,
+        worker: str | None = None,
+        lease: float | None = None,
+        request_id: str | None = None,
+        **context: Any,
+    ) -> StudyPull | None: ...
+    @overload
+    def tell_and_ask(
+        self,
+        pull: Pull | str,
+        value: Outcome,
+        n: int,
+        *,
+        worker: str | None = None,
+        lease: float | None = None,
+        request_id: str | None = None,
+        **context: Any,
+    ) -> list[StudyPull]: ...
+    def tell_and_ask(
+        self,
+        pull: Pull | str,
+        value: Outcome,
+        n: int | None = None,
+        *,
+        worker: str | None = None,
+        lease: float | None = None,
+        request_id: str | None = None,
+        **context: Any,
+    ) -> StudyPull | list[StudyPull] | None:
+        """Take an outcome and issue the next pull, or up to `n`, in one write instead of two.
+
+        Returns
+        -------
+        StudyPull or None, or list of StudyPull
+            None, or an empty list, when the study has stopped, or has nothing to give before the
+            next result.
+
+        Examples
+        --------
+        >>> from fairtrial.study import Study
+        >>> from fairtrial.subpopulations import BlockBetting, Problem
+        >>> problem = Problem(["a", "b"], ["x"], reward_range=(0, 1))
+        >>> study = Study.create(problem, BlockBetting(problem), storage="memory://", name="demo")
+        >>> pull = study.ask()
+        >>> while pull is not None:
+        ...     pull = study.tell_and_ask(pull, 0.9 if pull.arm == "a" else 0.1)
+        >>> study.recommend().arm
+        'a'
+        """
+        wanted = 1 if n is None else self._check_many("n", n)
+        asked = self._asked(wanted, worker, lease, request_id, context)
+        pulls = self._tell_and_ask(pull, value, asked)
+        if n is not None:
+            return pulls
+        return pulls[0] if pulls else None
+
+    def amend(
+        self, pull: Pull | str, value: Outcome, reason: str, *, actor: str | None = None
+    ) -> Event:
+        """Correct an outcome that was told before; the reason is recorded.
+
+        Of several measures, those that are left out keep their values.
+
+        Raises
+        ------
+        NotSupported
+            If the policy cannot correct an outcome.
+        UnknownPull
+            If the pull was never told.
+        """
+        self._check_who(actor=actor)
+        check_reason(reason)
+        return self._amend(self._pull_id(pull), as_result(self.problem, value), reason, actor)
+
+    # ----------------------------------------------------------------- other events
+
+    def report(
+        self,
+        pull: Pull | str,
+        value: float | Mapping[str, float],
+        *,
+        request_id: str | None = None,
+        actor: str | None = None,
+        **details: Any,
+    ) -> Event:
+        """Take a partial reading of a pull in flight, where the policy has use for them.
+
+        Where a pull measures several things, these are the measures that are known already. The
+        others come with another report, or with `tell`.
+
+        Parameters
+        ----------
+        pull : StudyPull or str
+            The pull or its `id`.
+        value : float, or mapping of str to float
+            The reading; where the problem has measures, those that are known.
+        request_id : str, optional
+            A key of your own, by which the reading counts once.
+        actor : str, optional
+            Who says so; recorded.
+        **details
+            What the family wants to know of it.
+
+        Raises
+        ------
+        NotSupported
+            If the policy takes no readings.
+        InvalidOutcome
+            If the problem refuses the value.
+        AlreadyTold
+            If the pull was told before, and the policy has no use for late readings.
+        ConflictingOutcome
+            If a measure was reported or told with another value before.
+        """
+        self._check_who(actor=actor)
+        check_texts(request_id=request_id)
+        pull_id, reading = self._pull_id(pull), as_reading(self.problem, value)
+        return self._report(pull_id, reading, as_json("details", details), actor, request_id)
+
+    def cancel(self, pull: Pull | str, reason: str = "user", *, actor: str | None = None) -> Event:
+        """Cancel a pull. If its result arrives anyway, it is recorded and given to the policy."""
+        return self._given_up("cancel", pull, reason, actor)
+
+    def fail(self, pull: Pull | str, reason: str = "lost", *, actor: str | None = None) -> Event:
+        """Report a pull lost. If its result arrives anyway, it is recorded and given to the policy.
+
+        The policy is told the reason.
+        """
+        return self._given_up("fail", pull, reason, actor)
+
+    def _given_up(self, kind: str, pull: Pull | str, reason: str, actor: str | None) -> Event:
+        self._check_who(actor=actor)
+        check_reason(reason)
+        return self._give_up(kind, self._pull_id(pull), reason, actor)
+
+    def stop(self, reason: str, *, actor: str | None = None) -> Event:
+        """Stop the study without an answer: no more pulls are issued.
+
+        Results of pulls that are under way still count when they come. They may even decide the
+        study, as they would have done without the stop.
+
+        Parameters
+        ----------
+        reason : str
+            Why; it is recorded, and shown wherever the answer is.
+        actor : str, optional
+            Who says so; recorded.
+
+        Returns
+        -------
+        Event
+            What was written; the first event again if the study was stopped before.
+
+        Raises
+        ------
+        ExperimentFinished
+            If the study has stopped by itself.
+
+        Examples
+        --------
+        >>> from fairtrial.study import Study
+        >>> from fairtrial.subpopulations import BlockBetting, Problem
+        >>> problem = Problem(["a", "b"], ["x"], reward_range=(0, 1))
+        >>> study = Study.create(problem, BlockBetting(problem), storage="memory://", name="demo")
+        >>> study.stop("the drug was recalled", actor="board").kind, study.ask(5), study.status
+        ('stop', [], 'undecided')
+        """
+        self._check_who(actor=actor)
+        check_reason(reason)
+        return self._stop(reason, actor)
+
+    # ----------------------------------------------------------------------- checks
+
+    def _asked(
+        self,
+        n: int,
+        worker: str | None,
+        lease: float | None,
+        request_id: str | None,
+        context: Mapping[str, Any],
+    ) -> Asked:
+        self._check_who(worker=worker)
+        check_texts(request_id=request_id)
+        seconds = None if lease is None else check_lease(lease)
+        return Asked(n, worker, seconds, request_id, as_json("context", context))
+
+    def _check_many(self, name: str, number: object) -> int:
+        """Return how many pulls are wanted at once."""
+        return check_many(name, number)
+
+    def _check_who(self, **names: str | None) -> None:
+        """Raise if these are no names of who does something."""
+        check_texts(**names)
+
+    # ------------------------------------------------------ what a subclass answers
+
+    @abstractmethod
+    def _pull_id(self, pull: Pull | str) -> str:
+        """Return the identity of a pull of this study."""
+
+    @abstractmethod
+    def _ask(self, asked: Asked) -> tuple[list[StudyPull], bool]:
+        """Issue pulls; return them, and, if there are none, whether the study has stopped."""
+
+    @abstractmethod
+    def _extend(self, pull_id: str, seconds: float) -> Event: ...
+
+    @abstractmethod
+    def _tell(
+        self, pull: Pull | str, value: Outcome, actor: str | None, request_id: str | None
+    ) -> Event: ...
+
+    @abstractmethod
+    def _tell_known(self, pull_id: str, result: Result, actor: str | None) -> Event | None: ...
+
+    @abstractmethod
+    def _tell_many(
+        self,
+        outcomes: Sequence[tuple[Pull | str, Outcome]],
+        actor: str | None,
+        request_id: str | None,
+    ) -> list[Event]: ...
+
+    @abstractmethod
+    def _tell_many_known(
+        self, told: Sequence[tuple[str, Result]], actor: str | None
+    ) -> list[Event]: ...
+
+    @abstractmethod
+    def _tell_table(self, table: ResultTable, actor: str | None) -> list[Event]: ...
+
+    @abstractmethod
+    def _tell_and_ask(self, pull: Pull | str, value: Outcome, asked: Asked) -> list[StudyPull]: ...
+
+    @abstractmethod
+    def _amend(self, pull_id: str, result: Result, reason: str, actor: str | None) -> Event: ...
+
+    @abstractmethod
+    def _report(
+        self,
+        pull_id: str,
+        reading: Result,
+        details: Mapping[str, Any],
+        actor: str | None,
+        request_id: str | None,
+    ) -> Event: ...
+
+    @abstractmethod
+    def _give_up(self, kind: str, pull_id: str, reason: str, actor: str | None) -> Event: ...
+
+    @abstractmethod
+    def _stop(self, reason: str, actor: str | None) -> Event: ...

@@ -1,0 +1,336 @@
+"""Whether what is left after a simulation is what callers were told, and nothing else."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fairtrial.core import Pull
+from fairtrial.study import Study
+from fairtrial.study.log import Event, Record
+from tests.server.histories import Operation, is_linearizable
+from tests.simulator.ledger import Call
+from tests.simulator.people import OWN
+
+if TYPE_CHECKING:
+    from fairtrial.study.store import Store
+    from tests.simulator.simulation import Simulation
+
+_TELLS = ("tell", "late_tell", "unsolicited")
+
+
+def judge(simulation: Simulation) -> int:
+    """Judge what is left; return how many events that is.
+
+    Raises
+    ------
+    AssertionError
+        If something is lost, doubled, out of order, or not as the log says.
+    """
+    store = simulation.place.look()
+    try:
+        log = _Log(store)
+        log.check_chain()
+        log.check_pulls()
+        calls = _Calls(simulation.ledger.calls, log)
+        calls.check_answers()
+        calls.check_marks()
+        calls.check_order()
+        _check_results(simulation, log)
+        _check_states(simulation, store, log)
+        if simulation.is_plain:
+            assert is_linearizable(_history(simulation, log)), "no order of all calls is possible"
+        return len(log.records)
+    finally:
+        if simulation.is_file:
+            store.close()
+
+
+# ------------------------------------------------------------------------------ the log
+
+
+class _Log:
+    """The events of the study, read without anybody's cache."""
+
+    def __init__(self, store: Store) -> None:
+        [self.row] = store.studies()
+        self.records = list(store.records(self.row.id))
+        self.rows = {row.pull_id: row for row in store.pulls(self.row.id)}
+        self.of_pull: dict[str, list[Record]] = defaultdict(list)
+        self.by_actor: dict[str | None, list[Record]] = defaultdict(list)
+        for record in self.records:
+            self.by_actor[record.actor].append(record)
+            if record.pull_id is not None:
+                self.of_pull[record.pull_id].append(record)
+        keyed = [record for record in self.records if record.request_id is not None]
+        self.by_key = {record.request_id: record for record in keyed}
+        assert len(self.by_key) == len(keyed), "a request's key stands in the log twice"
+
+    def check_chain(self) -> None:
+        """Compute every hash from its description alone."""
+        row = self.row
+        assert [record.seq for record in self.records] == list(range(1, len(self.records) + 1))
+        made = [row.policy_version, row.created_with, row.created_at]
+        start = hashlib.sha256(row.spec_json.encode()).hexdigest()
+        digest = hashlib.sha256((start + _json(made)).encode()).hexdigest()
+        for record in self.records:
+            digest = hashlib.sha256((digest + _json(record[:-1])).encode()).hexdigest()
+            assert record.hash == digest, f"event {record.seq} does not follow from those before"
+        assert (row.head_seq, row.head_hash) == (len(self.records), digest)
+
+    def check_pulls(self) -> None:
+        """Go through the log as its documentation reads, and compare what it says of pulls."""
+        asked = [record for record in self.records if record.kind == "ask"]
+        assert [record.number for record in asked] == list(range(len(asked)))
+        for pull_id, records in self.of_pull.items():
+            row = self.rows[pull_id]
+            assert _story(records) == (row.state, row.lease_until, row.told_seq), pull_id
+        assert self.rows.keys() == self.of_pull.keys()
+
+
+def _json(data: Any) -> str:
+    return json.dumps(list(data), separators=(",", ":"))
+
+
+def _story(records: list[Record]) -> tuple[str, int | None, int | None]:
+    """Return state, lease and first result of a pull; assert that each event makes sense."""
+    state, lease, told = "", None, None
+    for record in records:
+        kind, at = record.kind, record.at
+        is_over = lease is not None and lease <= at
+        where = f"event {record.seq} ({kind}) of a pull that is {state}, lease {lease}, at {at}"
+        if kind == "ask":
+            assert state == "", where
+            state, lease = "open", record.lease_until
+        elif kind == "unsolicited":
+            assert state == "", where
+            state, told = "told", record.seq
+        elif kind in ("tell", "late_tell"):
+            assert state not in ("", "told"), where
+            assert (kind == "tell") == (state == "open" and not is_over), where
+            state, lease, told = "told", None, record.seq
+        elif kind == "reissue":
+            assert state == "open" and is_over, where  # noqa: PT018
+            lease = record.lease_until
+        elif kind == "expire":
+            assert state == "open" and is_over, where  # noqa: PT018
+            state, lease = "expired", None
+        elif kind == "extend":
+            assert state == "open" and record.lease_until > at, where  # type: ignore[operator] # noqa: PT018
+            lease = record.lease_until
+        elif kind in ("cancel", "fail"):
+            assert state == "open", where
+            state, lease = {"cancel": "cancelled", "fail": "lost"}[kind], None
+        else:
+            assert kind in ("report", "amend"), where
+            assert kind == "report" or state == "told", where
+    return state, lease, told
+
+
+# ---------------------------------------------------------------------------- the calls
+
+
+class _Calls:
+    """What callers were told, held against the log."""
+
+    def __init__(self, calls: list[Call], log: _Log) -> None:
+        self._calls = calls
+        self._log = log
+
+    def check_answers(self) -> None:
+        """Check that what was acknowledged is there, as it was acknowledged."""
+        for call in self._calls:
+            if call.state != "answered":
+                continue
+            if call.what == "again":
+                self._require_same(call)
+            for event in _events(call.answer):
+                assert event.seq <= len(self._log.records), f"{call.said}: {event} is lost"
+                kept = Event.of(self._log.records[event.seq - 1])
+                assert event == kept, f"{call.said}: {event} was said, {kept} is kept"
+            for pull in _pulls(call.answer):
+                assert pull.id in self._log.rows, f"{call.said}: {pull!r} is lost"
+                row = self._log.rows[pull.id]
+                assert (pull.number, pull.action) == (row.number, row.action), call.said
+
+    @staticmethod
+    def _require_same(call: Call) -> None:
+        first = call.content["first"]
+        assert _essence(call.answer) == _essence(first.answer), (
+            f"{first.said} was answered {first.answer} and then {call.answer}"
+        )
+
+    def check_marks(self) -> None:
+        """Check that each call is in the log whole and once, or not at all."""
+        for call in self._calls:
+            found = self._found(call)
+            if call.state in ("refused", "nothing"):
+                assert not found, f"{call.said} failed ({call.error}), and yet wrote {found}"
+            kinds = Counter(record.kind in ("ask", "reissue") for record in found)
+            if call.what in ("ask", "tell_and_ask") and call.state == "answered":
+                assert kinds[True] == len(_pulls(call.answer)), f"{call.said} wrote {found}"
+            limit = len(call.content["outcomes"]) if call.what == "tell_many" else 1
+            assert kinds[False] <= limit, f"{call.said} counts more than once: {found}"
+
+    def _found(self, call: Call) -> list[Record]:
+        """Return the events that a call has written; of remote ones, those that carry its key."""
+        found = [
+            record
+            for record in self._log.by_actor.get(call.key, [])
+            if record.kind not in ("wait",)
+        ]
+        first = self._log.by_key.get(call.key)
+        if first is None or first in found:
+            return found
+        if first.kind not in ("ask", "reissue"):
+            return [*found, first]
+        count = json.loads(first.body or "{}").get("count", 1)
+        return [*found, *self._log.records[first.seq - 1 : first.seq - 1 + count]]
+
+    def check_order(self) -> None:
+        """Check that what was called after an answer is behind it in the log."""
+        moments: list[tuple[float, int, int, Call]] = []
+        for call in self._calls:
+            if call.state != "answered":
+                continue
+            seqs = [record.seq for record in self._found(call)]
+            if call.what == "look":
+                seqs = [call.answer]
+            if seqs:
+                moments.append((call.called, 0, min(seqs), call))
+                moments.append((call.returned, 1, max(seqs), call))
+        latest = 0
+        for _, is_return, seq, call in sorted(moments, key=lambda moment: moment[:2]):
+            if is_return:
+                latest = max(latest, seq)
+            elif call.what == "look":
+                assert seq >= latest, f"{call.said}: a look at {seq} after event {latest}"
+            else:
+                assert seq > latest, f"{call.said}: event {seq} after event {latest} was answered"
+
+
+def _events(answer: Any) -> list[Event]:
+    items = answer if isinstance(answer, list) else [answer]
+    return [item for item in items if isinstance(item, Event)]
+
+
+def _pulls(answer: Any) -> list[Any]:
+    items = answer if isinstance(answer, list) else [answer]
+    return [item for item in items if isinstance(item, Pull)]
+
+
+def _essence(answer: Any) -> Any:
+    return [pull.id for pull in _pulls(answer)] or _events(answer) or answer
+
+
+# ----------------------------------------------------------------- results and decisions
+
+
+def _check_results(simulation: Simulation, log: _Log) -> None:
+    """Check that drivers have told nothing but what workers found."""
+    for record in log.records:
+        if record.kind in _TELLS and (record.actor or "").startswith("driver "):
+            assert record.value in simulation.ledger.results[str(record.pull_id)], record
+
+
+def _check_states(simulation: Simulation, store: Store, log: _Log) -> None:
+    """Check that policies were where the log leads, and that the answer is that of a replay."""
+    expected: dict[int, tuple[dict[str, Any], Any]] = {}
+    wanted = {seq for seq, *_ in simulation.ledger.states} | {len(log.records)}
+    for seq, policy, stopped in _replayed(simulation, log):
+        if seq in wanted:
+            state = {name: np.array(value) for name, value in policy.get_state().items()}
+            expected[seq] = state, (policy.recommend(), stopped)
+    for seq, state, answer, by in simulation.ledger.states:
+        assert _same(state, expected[seq][0]), f"the policy of {by} at event {seq}"
+        _require_answer(answer, expected[seq][1])
+    for with_snapshots in (True, False):
+        if not with_snapshots:
+            simulation.place.damage_snapshots("dropped")
+        with Study.open(store, log.row.name, **OWN) as study:
+            found = study.verify()
+            assert found.ok, found.first_difference
+            assert _same(study.policy.get_state(), expected[len(log.records)][0])
+            _require_answer(study.recommend(), expected[len(log.records)][1])
+
+
+def _same(left: Any, right: Any) -> bool:
+    return left.keys() == right.keys() and all(
+        np.array_equal(left[name], right[name]) for name in left
+    )
+
+
+def _require_answer(found: Any, expected: Any) -> None:
+    answer, is_stopped = expected
+    assert found.leader == answer.leader, (found, answer)
+    if not is_stopped:
+        assert found == answer, (found, answer)
+    else:
+        assert found.status != "running"
+
+
+def _replayed(simulation: Simulation, log: _Log) -> Iterator[tuple[int, Any, bool]]:
+    """Drive a fresh policy through the log by hand; give it after each event."""
+    policy = simulation.policy(simulation.problem, seed=simulation.seed)
+    pulls: dict[str | None, Pull] = {}
+    is_stopped = False
+    yield 0, policy, False
+    for record in log.records:
+        event = Event.of(record)
+        body, pull = event.body, pulls.get(event.pull_id)
+        if event.kind == "ask":
+            pulls[event.pull_id] = policy.ask()
+            assert pulls[event.pull_id].action == event.action, event
+        elif event.kind == "wait":
+            assert policy.ask(1) == []
+        elif event.kind == "time":
+            policy.pass_time(body["seconds"])
+        elif event.kind == "unsolicited":
+            labels = policy.problem.labels(event.action)
+            pulls[event.pull_id] = Pull(-1, event.action, labels)
+            policy.tell(pulls[event.pull_id], event.outcome)
+        elif event.kind in ("tell", "late_tell"):
+            policy.tell(pull, event.outcome)
+        elif event.kind == "report":
+            policy.report(pull, event.value, stage=event.stage)
+        elif event.kind == "amend":
+            policy.amend(pull, body["old"], event.outcome)
+        elif event.kind in ("expire", "cancel"):
+            policy.fail(pull, {"expire": "expired", "cancel": "cancelled"}[event.kind])
+        elif event.kind == "fail":
+            policy.fail(pull, body["reason"])
+        is_stopped |= event.kind == "stop"
+        yield event.seq, policy, is_stopped
+
+
+# -------------------------------------------------------------------------- one history
+
+
+def _history(simulation: Simulation, log: _Log) -> list[Operation]:
+    """Return the calls of a plain simulation, as the checker of histories takes them."""
+    history = []
+    for call in simulation.ledger.calls:
+        key, returned = call.key, call.returned
+        kind, content = call.what, dict(call.content)
+        if call.state == "nothing" or (kind in ("look", "again") and call.state != "answered"):
+            continue
+        answer: Any = None
+        if kind == "again":
+            # The first call once more, as far as a history goes.
+            first = content["first"]
+            key, kind, content = first.key, first.what, dict(first.content)
+        content["key"] = key
+        if kind == "look":
+            answer = call.answer
+        elif call.state == "refused":
+            answer = "conflict"
+        elif call.state == "answered":
+            pulls, events = _pulls(call.answer), _events(call.answer)
+            answer = tuple((pull.number, pull.id) for pull in pulls) or events[0].seq
+        history.append(Operation(kind, call.called, returned, content, answer))
+    return history

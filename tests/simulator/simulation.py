@@ -1,0 +1,267 @@
+"""One simulation: what takes part in it, what happens, and how it ends; all from its seed."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import tempfile
+import traceback
+from contextlib import ExitStack
+from pathlib import Path
+from unittest.mock import patch
+
+from fairtrial.errors import StorageError
+from fairtrial.study import Study, Tokens
+from fairtrial.study.sqlite import SQLiteStore
+from tests.server.toys import FourArms, InTurn
+from tests.simulator import judge
+from tests.simulator.ledger import Ledger
+from tests.simulator.luck import Luck
+from tests.simulator.people import NAME, Operator, Person, RemoteWorker, User
+from tests.simulator.scheduler import Process, Scheduler
+from tests.simulator.service import Network, Service, routes
+from tests.simulator.standard_library import StandardLibrary
+from tests.simulator.storage import File, Place, Server
+from tests.study.toys import Elimination, Racing, Serving, Timed, ToyProblem
+
+_MEMORY = Path("/dev/shm")
+"""A folder in memory, where there is one: what is to survive is not the power."""
+
+_PLAIN = ("ask", "ask", "ask", "tell", "tell", "tell", "again", "look")
+_RICH = (
+    *("ask", "ask", "ask", "tell", "tell", "tell", "tell_many", "tell_and_ask", "tell_nonsense"),
+    *("tell_unasked", "report", "fail", "cancel", "extend", "amend", "again", "look", "stop"),
+)
+
+
+class Failed(AssertionError):
+    """A simulation found something wrong; the message has the steps and how to repeat them."""
+
+
+class Simulation:
+    """Users, drivers, workers and a service, one storage, and bad luck.
+
+    Parameters
+    ----------
+    seed : int
+        Decides all.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.scheduler = Scheduler(seed)
+        self.library = StandardLibrary(self.scheduler)
+        self.ledger = Ledger(self.scheduler)
+        self.is_calm = False
+        self.is_coming_to_rest = False
+        self.may_end = False
+        chance = self.chance = self.scheduler.chance
+        self.luck = Luck(self.scheduler)
+        # A third is plain: all that is asked and told can then be put in one order by a search.
+        self.is_plain = chance.random() < 0.3
+        self.repertoire = _PLAIN if self.is_plain else _RICH
+        kinds = (InTurn,) if self.is_plain else (Elimination, Racing, Timed, Serving)
+        self.policy = chance.choice(kinds)
+        self.problem = FourArms() if self.policy is InTurn else ToyProblem()
+        self.takes_readings = issubclass(self.policy, Racing)
+        self.is_file = chance.random() < 0.5
+        self.has_service = chance.random() < 0.5
+        self._replaced = {
+            # A client knows the package's own families only.
+            "fairtrial.client.viewing.problem_from_dict": lambda _: self.problem,
+            "fairtrial.study.cache.SNAPSHOT_EVERY": chance.choice((3, 10, 1_000)),
+            "fairtrial.study.sqlite._MOVE_EVERY": chance.choice((4, 20, 400)),
+            "fairtrial.study.tables._PAGE": chance.choice((2, 7, 5_000)),
+        }
+
+    # ------------------------------------------------------------------------ the run
+
+    def run(self) -> None:
+        """Carry it out and judge it.
+
+        Raises
+        ------
+        Failed
+            If anything is wrong.
+        """
+        # Before anything is drawn: it is made once in a process.
+        routes()
+        folder = Path(tempfile.mkdtemp(dir=_MEMORY if _MEMORY.is_dir() else None))
+        self.scheduler.folder = f"{folder}/"
+        try:
+            with ExitStack() as stack:
+                stack.callback(logging.disable, logging.root.manager.disable)
+                logging.disable()
+                stack.enter_context(self.library.in_place())
+                self.network = Network(self.scheduler, self.luck)
+                stack.enter_context(self.network.in_place())
+                for name, value in self._replaced.items():
+                    stack.enter_context(patch(name, value))
+                stack.callback(self._end)
+                self._carry_out(folder)
+        except Exception as error:
+            raise Failed(self._report(error)) from error
+        finally:
+            shutil.rmtree(folder)
+
+    def _carry_out(self, folder: Path) -> None:
+        self._build(folder)
+        for person in self.people:
+            person.start()
+        self.luck.is_good = False
+        self.scheduler.spawn(Process("fate"), "main", self._trouble)
+        self.scheduler.run(lambda: self.is_calm)
+        self._come_to_rest()
+        self.events = judge.judge(self)
+
+    def _build(self, folder: Path) -> None:
+        if self.is_file:
+            path = folder / "studies.db"
+            SQLiteStore(path, "process").close()
+            self.place: Place = File(path, self.luck, self.scheduler)
+        else:
+            self.place = Server(self.luck, self.scheduler)
+        store = self.place.look()
+        policy = self.policy(self.problem)
+        Study.create(self.problem, policy, storage=store, name=NAME, seed=self.seed)
+        with Tokens(store) as tokens:
+            _, self.token = tokens.create("somebody", ["admin"])
+        if self.is_file:
+            store.close()
+        self.people = self._people()
+
+    def _people(self) -> list[Person]:
+        chance = self.chance
+        people: list[Person] = []
+        for number in range(chance.randint(2, 4)):
+            is_remote = self.has_service and chance.random() < 0.7
+            people.append(User(self, f"user{number}", chance.randint(5, 25), is_remote))
+        if not self.is_plain:
+            drivers = range(chance.choice((0, 0, 1, 2)))
+            people += [Operator(self, f"driver{number}") for number in drivers]
+            if self.has_service and chance.random() < 0.3:
+                people.append(RemoteWorker(self, "worker"))
+        if self.has_service:
+            self.keeper = ServiceKeeper(self, "service")
+            people.append(self.keeper)
+        return people
+
+    # ------------------------------------------------------------------ what goes wrong
+
+    def _trouble(self) -> None:
+        """Let something happen now and then, until it is enough."""
+        for _ in range(self.chance.randint(3, 12)):
+            self.scheduler.sleep(self.chance.choice((0.01, 0.1, 1.0)) * self.chance.random())
+            names, weights = list(self.luck.events), list(self.luck.events.values())
+            getattr(self, "_" + self.chance.choices(names, weights)[0].replace(" ", "_"))()
+            self._start_again()
+        self.luck.mend()
+        self.scheduler.note("from here on all is well")
+        self.is_calm = True
+
+    def _start_again(self) -> None:
+        for person in self.people:
+            if not person.is_running and not person.is_done and self.chance.random() < 0.7:
+                person.start()
+
+    def _nothing(self) -> None:
+        pass
+
+    def _kill(self) -> None:
+        running = [person for person in self.people if person.is_running]
+        if running:
+            person = self.chance.choice(running)
+            self.scheduler.note(f"kill {person.process}")
+            self.scheduler.kill(person.process)  # type: ignore[arg-type]
+
+    def _stop(self) -> None:
+        if self.has_service and self.keeper.service is not None:
+            self.scheduler.note("the service is asked to end")
+            self.keeper.service.stop()
+
+    def _clock_jumps(self) -> None:
+        seconds = self.chance.choice((-5_000.0, -1.5, 1.5, 200.0))
+        self.scheduler.note(f"the clock jumps by {seconds:g} s")
+        self.luck.jump(seconds)
+
+    def _snapshots_cut(self) -> None:
+        self.place.damage_snapshots("cut")
+
+    def _snapshots_dropped(self) -> None:
+        self.place.damage_snapshots("dropped")
+
+    def _disk_full(self) -> None:
+        self.luck.is_disk_full = not self.luck.is_disk_full
+        self.scheduler.note(f"the disk is full: {self.luck.is_disk_full}")
+
+    def _cut_off(self) -> None:
+        self.luck.is_cut_off = not self.luck.is_cut_off
+        self.scheduler.note(f"the server is cut off: {self.luck.is_cut_off}")
+
+    # --------------------------------------------------------------------------- the end
+
+    def _come_to_rest(self) -> None:
+        """Let everybody end what they do, now that nothing goes wrong."""
+        self.is_coming_to_rest = True
+        for person in self.people:
+            if not person.is_running and not person.is_done:
+                person.start()
+        users = [person for person in self.people if isinstance(person, User)]
+        self.scheduler.run(lambda: all(user.is_done for user in users))
+        self.may_end = True
+        runners = [person for person in self.people if isinstance(person, Operator)]
+        self.scheduler.run(lambda: all(runner.is_done for runner in runners))
+        if self.has_service:
+            self.keeper.end()
+            self.scheduler.run(lambda: self.keeper.is_done)
+        self._end()
+
+    def _end(self) -> None:
+        self.is_coming_to_rest = False
+        self.scheduler.end()
+
+    def _report(self, error: BaseException) -> str:
+        where = "".join(traceback.format_exception(error, limit=-6)).strip()
+        return "\n".join(
+            [
+                f"seed {self.seed}: {type(error).__name__}: {error}",
+                *self.scheduler.trace[-60:],
+                f"the last 60 of {len(self.scheduler.trace):,} notes stand above",
+                where,
+                f"to repeat it: ./dev test tests/simulator --seed {self.seed}",
+            ]
+        )
+
+
+class ServiceKeeper(Person):
+    """Runs the service."""
+
+    def __init__(self, simulation: Simulation, name: str) -> None:
+        super().__init__(simulation, name)
+        self.service: Service | None = None
+        self._shall_end = False
+
+    def live(self, process: Process) -> None:
+        place = self.simulation.place
+        self.service = Service(self.scheduler, process, lambda: place.open(process), place.address)
+        self.simulation.network.service = self.service
+        try:
+            self.service.run()
+        except StorageError as error:
+            self.scheduler.note(f"the service does not start: {error}")
+        self.is_done = self._shall_end
+
+    def end(self) -> None:
+        """End it for good."""
+        self._shall_end = True
+        if self.service is not None and self.service.is_listening:
+            self.service.stop()
+        else:
+            self.is_done = True
+
+
+def run(seed: int) -> Simulation:
+    """Carry a simulation out and judge it; return it."""
+    simulation = Simulation(seed)
+    simulation.run()
+    return simulation
