@@ -70,7 +70,7 @@ def create_app(
     >>> app.state.service.close()
     """
     chosen = settings or Settings()
-    stores = _Stores(storage, durability)
+    stores = _Stores(storage, durability, chosen.server_timeout)
     own = (tuple(policies), tuple(problems))
     service = _composed(stores, own, chosen, webhook)
 
@@ -109,7 +109,7 @@ def _composed(
 ) -> Service:
     """Return the service's parts, each knowing the others that it needs."""
     heads = Heads(stores.waiting)
-    readers = Readers(stores.reading, own)
+    readers = Readers(stores.reading, own, settings.studies_in_memory)
     telemetry = Telemetry(
         studies=lambda: Counter(row.status for row in stores.waiting.studies()),
         queue=lambda: writer.waiting,
@@ -129,7 +129,7 @@ def _composed(
         if webhooks is not None:
             webhooks.changed(names)
 
-    writer = StudyWriter(stores.writing, own, settings.queue, committed)
+    writer = StudyWriter(stores.writing, own, settings.queue, committed, settings.studies_in_memory)
     return Service(
         settings=settings,
         writer=writer,
@@ -146,9 +146,10 @@ def _composed(
 class _Stores:
     """Handles of one storage: to write, to read, and to wait by."""
 
-    def __init__(self, storage: Storage, durability: Durability) -> None:
+    def __init__(self, storage: Storage, durability: Durability, server_timeout: float) -> None:
         self._storage = storage
-        self.writing = open_store(storage, durability)
+        self._server_timeout = server_timeout
+        self.writing = open_store(storage, durability, server_timeout=server_timeout)
         self.all: list[Store] = [] if self.writing is storage else [self.writing]
         self._is_one = self.writing is storage or parse_storage(storage) is None  # type: ignore[arg-type]
         self.reading = [self.another() for _ in range(_READING_HANDLES)]
@@ -158,7 +159,7 @@ class _Stores:
         """Return one more handle; the same one if there can be no other."""
         if self._is_one:
             return self.writing
-        store = open_store(self._storage, create=False)
+        store = open_store(self._storage, create=False, server_timeout=self._server_timeout)
         self.all.append(store)
         return store
 

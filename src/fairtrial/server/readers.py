@@ -20,7 +20,6 @@ __all__ = ["Readers"]
 
 _Answer = TypeVar("_Answer")
 
-_MOST_OPEN = 256
 _THREADS = 4
 _THREADS_OF_LONG_READS = 2
 _THREADS_OF_LOOKS = 2
@@ -35,11 +34,16 @@ class Readers:
         Handles; each study is read by one of them. The last one is for reads that take long.
     own : tuple of sequences
         Classes of policies and problems of the caller's own.
+    most_open : int
+        Studies that are kept open.
     """
 
-    def __init__(self, stores: Sequence[Store], own: Classes = ((), ())) -> None:
+    def __init__(
+        self, stores: Sequence[Store], own: Classes = ((), ()), most_open: int = 1_000
+    ) -> None:
         self._stores = tuple(stores)
         self._own = own
+        self._most_open = most_open
         self._lock = threading.Lock()
         self._sessions: OrderedDict[str, Session] = OrderedDict()
         self._threads = ThreadPoolExecutor(_THREADS, "fairtrial-read")
@@ -106,7 +110,7 @@ class Readers:
             session = self._sessions.get(name)
             if session is None:
                 session = self._sessions[name] = self._opened(name)
-                if len(self._sessions) > _MOST_OPEN:
+                if len(self._sessions) > self._most_open:
                     self._sessions.popitem(last=False)
             self._sessions.move_to_end(name)
             return session
