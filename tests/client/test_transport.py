@@ -162,7 +162,7 @@ def test_of_a_write_that_the_service_was_always_too_busy_for_nothing_was_kept(pa
     lost = problem(503, "connection-lost", "nothing of this request was kept")
     with (
         scripted(lost, problem(429, "service-busy", "slow down"), BUSY) as script,
-        pytest.raises(errors.StorageBusy, match="^nothing of this request was kept$"),
+        pytest.raises(errors.StorageBusy, match=r"^nothing of this request was kept$"),
     ):
         transport(script.url).post("/v1/x", {})
 
