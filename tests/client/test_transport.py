@@ -162,7 +162,7 @@ def test_of_a_write_that_the_service_was_always_too_busy_for_nothing_was_kept(pa
     lost = problem(503, "connection-lost", "nothing of this request was kept")
     with (
         scripted(lost, problem(429, "service-busy", "slow down"), BUSY) as script,
-        pytest.raises(errors.StorageBusy, match="^nothing of this request was kept$"),
+        pytest.raises(errors.StorageBusy, match=r"^nothing of this request was kept$"),
     ):
         transport(script.url).post("/v1/x", {})
 
@@ -279,6 +279,16 @@ def test_a_download_is_readable_by_its_owner_only(pauses, tmp_path):
         transport(script.url).download("/v1/x", target)
     assert target.read_text() == "seq,at\n"
     assert target.stat().st_mode & 0o077 == 0
+
+
+def test_a_connection_that_was_closed_says_so(pauses):
+    with scripted(Answer()) as script:
+        way = transport(script.url)
+        way.get("/v1/x")
+        way.close()
+        for call in (lambda: way.get("/v1/x"), lambda: way.post("/v1/x", {})):
+            with pytest.raises(errors.StorageError, match="is closed; connect again"):
+                call()
 
 
 def test_nothing_is_sent_before_the_connection_is_used():
