@@ -281,6 +281,16 @@ def test_a_download_is_readable_by_its_owner_only(pauses, tmp_path):
     assert target.stat().st_mode & 0o077 == 0
 
 
+def test_a_connection_that_was_closed_says_so(pauses):
+    with scripted(Answer()) as script:
+        way = transport(script.url)
+        way.get("/v1/x")
+        way.close()
+        for call in (lambda: way.get("/v1/x"), lambda: way.post("/v1/x", {})):
+            with pytest.raises(errors.StorageError, match="is closed; connect again"):
+                call()
+
+
 def test_nothing_is_sent_before_the_connection_is_used():
     with scripted(Answer()) as script:
         ft.connect(script.url, TOKEN).close()

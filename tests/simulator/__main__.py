@@ -8,7 +8,7 @@ import time
 
 from tests.simulator.simulation import Failed, run
 
-_EVERY = 500
+_EVERY = 100
 
 
 def main() -> int:

@@ -194,7 +194,12 @@ class Transport:
 
     def _once(self, method: str, path: str, options: Mapping[str, Any]) -> httpx.Response:
         request = self._http.build_request(method, path, **options)
-        response = self._http.send(request, stream=True)
+        try:
+            response = self._http.send(request, stream=True)
+        except RuntimeError:
+            if not self._http.is_closed:
+                raise
+            raise StorageError(f"the connection to {self.url} is closed; connect again") from None
         # A short answer is read here, so that one that breaks off is asked for again.
         if response.headers.get("content-type", "").startswith("application/json"):
             try:
