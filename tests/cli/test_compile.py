@@ -50,7 +50,11 @@ family_of(sys.argv[1]).compile_kernels()
 before = compiled()
 for problem, policy, result in questions(sys.argv[1]):
     with ft.Study.create(problem, policy(problem), storage="memory://", name="x") as study:
-        study.fail(study.ask(), reason="lost")
+        lost, late = study.ask(), study.ask()
+        study.fail(lost)
+        study.fail(late)
+        study.tell(late, result(late))
+        study.amend(late, result(late), reason="a typing error")
         for _ in range(60):
             if not study.stopped:
                 pull = study.ask()

@@ -11,6 +11,7 @@ from fairtrial.allocation.environments import (
 )
 from fairtrial.allocation.policies import FairLearn
 from fairtrial.allocation.problem import Problem
+from fairtrial.core.compiling import use_once
 
 __all__ = ["compile_kernels"]
 
@@ -22,8 +23,8 @@ def compile_kernels() -> None:
     policy = FairLearn(problem, seed=0)
     pulls = policy.ask(2)
     policy.tell(pulls[0], 0.5)
-    policy.amend(pulls[0], 0.5, 0.4)
     policy.fail(pulls[1])
+    use_once(FairLearn(problem, seed=0), lambda _: 0.5)
     for environment in (
         BernoulliEnvironment(problem, [0.5, 0.4]),
         SleepingEnvironment(problem, [0.5, 0.4], 0.5),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fairtrial.confidence.drift_test import log_evidence_of_drift
+from fairtrial.core.compiling import use_once
 from fairtrial.delayed.environments import SimulatedEnvironment
 from fairtrial.delayed.policies import ASHA, BlockBetting, InformationRacing
 from fairtrial.delayed.problem import Problem
@@ -27,6 +28,7 @@ def compile_kernels() -> None:
     blocks = BlockBetting(Problem(2, reward_range=(0, 1)), initial_pulls=1)
     for value in (0.0, 1.0, 0.0, 1.0, 0.0, 1.0):
         blocks.tell(blocks.ask(), value)
+    use_once(BlockBetting(problem), lambda _: 0.5)
     BlockBetting(problem).compiled_run(environment, generator, 20)
     rule = ASHA(problem)
     pull = rule.ask()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fairtrial.confidence.drift_test import log_evidence_of_drift
+from fairtrial.core.compiling import use_once
 from fairtrial.linear.designs import xy_optimal_design
 from fairtrial.linear.environments import GaussianEnvironment
 from fairtrial.linear.planning import complexity
@@ -30,6 +31,7 @@ def compile_kernels() -> None:
         policy.fail(policy.ask())
         policy.progress()
         cls(problem, seed=0).compiled_run(environment, generator, 50)
+    use_once(BlockBetting(problem, seed=0), lambda _: 0.5)
     limited = Problem(features, noise_std=1.0, floors=0.1)
     BlockBetting(limited, seed=0).compiled_run(
         GaussianEnvironment(limited, [1.0, 0.2]), generator, 50

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fairtrial.confidence.drift_test import log_evidence_of_drift
+from fairtrial.core.compiling import use_once
 from fairtrial.subpopulations.environments import BernoulliEnvironment, GaussianEnvironment
 from fairtrial.subpopulations.planning import complexity
 from fairtrial.subpopulations.policies import BalancedTracking, BlockBetting
@@ -14,30 +15,23 @@ __all__ = ["compile_kernels"]
 
 
 def compile_kernels() -> None:
-    """Ask, tell and simulate with one policy of each compiled path."""
+    """Use and simulate one policy of each compiled path."""
     log_evidence_of_drift([0.0, 1.0])
     means = [[0.5, 0.4], [0.2, 0.3]]
     known = Problem(2, 2, noise_std=1.0)
     environment = GaussianEnvironment(known, means)
     for cls in (BlockBetting, BalancedTracking):
-        policy = cls(known, seed=0)
-        pulls = policy.ask(2)
-        policy.tell(pulls[0], 0.5)
-        policy.fail(pulls[1])
-        policy.amend(pulls[0], 0.5, 0.4)
-        policy.progress()
+        use_once(cls(known, seed=0), lambda _: 0.5)
         cls(known, seed=0).compiled_run(environment, np.random.default_rng(0), 50)
     complexity(environment)
     _compile_measures()
 
 
 def _compile_measures() -> None:
-    """Ask, tell and simulate where one pull measures several things."""
+    """Use and simulate a policy where one pull measures several things."""
     problem = Problem(2, 1, measures={"y": (0, 1), "z": (0, 1)}, objective="y", ceilings={"z": 0.5})
     environment = BernoulliEnvironment(problem, [[[0.6, 0.2]], [[0.4, 0.2]]], correlation=0.0)
-    policy = BlockBetting(problem, seed=0)
-    policy.tell(policy.ask(), {"y": 1.0, "z": 0.0})
-    policy.progress()
+    use_once(BlockBetting(problem, seed=0), lambda _: {"y": 1.0, "z": 0.0})
     run = BlockBetting(problem, seed=0)
     run.compiled_run(environment, np.random.default_rng(0), 50)
     complexity(environment)
