@@ -11,6 +11,7 @@ from fairtrial.study import Study
 from fairtrial.study.memory import MemoryStore
 from fairtrial.subpopulations import BlockBetting, Problem
 from tests.server.conftest import POLICY, PROBLEM
+from tests.study.tools import Clock
 
 URL = "/v1/studies/trial"
 REFERENCE = Path(__file__).parents[2] / "docs/reference/server.md"
@@ -121,7 +122,8 @@ def seen_by_somebody_who_recruits(service, told, still_open):
 def test_every_route_is_either_refused_to_those_who_recruit_or_says_nothing_of_results(serve):
     views = []
     for value in (0.25, 0.75):
-        store = MemoryStore()
+        # Its clock stands still: how long results take is the same in both.
+        store = MemoryStore(clock=Clock())
         pulls = a_study_whose_results_are(store, value)
         views.append(seen_by_somebody_who_recruits(serve(store), *pulls))
     assert views[0].keys() == views[1].keys()
@@ -189,6 +191,8 @@ def test_probabilities_of_arms_are_for_those_who_may_see_who_leads(service, ward
     listed = mine.get(f"{URL}/pulls").json()["pulls"]
     one = mine.get(f"{URL}/pulls/{asked[0]['id']}").json()
     assert {pull["propensity"] for pull in [*asked, *listed, one]} == {None}
+    # Where a block ends, its last pulls could be guessed.
+    assert {pull["tag"] for pull in [*asked, *listed, one]} == {None}
     seen = service.read.get(f"{URL}/pulls").json()["pulls"]
     assert all(pull["propensity"] is not None for pull in seen)
 

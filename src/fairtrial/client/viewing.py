@@ -192,7 +192,7 @@ class RemoteViewing(BaseStudy):
 
     def _bound(self, document: Mapping[str, Any]) -> StudyPull:
         action = document["action"]
-        about = document["number"], action, self.problem.labels(action), document.get("tag", 0)
+        about = document["number"], action, self.problem.labels(action), document["tag"] or 0
         return StudyPull(*about, document["id"], self, document["propensity"])
 
     def _pull_path(self, pull: Pull | str) -> str:

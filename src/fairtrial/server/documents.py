@@ -71,14 +71,17 @@ def study_document(row: StudyRow, *, unblinded: bool) -> dict[str, Any]:
 def pull_document(row: PullRow, problem: Problem, *, unblinded: bool) -> dict[str, Any]:
     """Return a pull.
 
-    Arms that lead are drawn with larger probabilities: those who recruit or treat see none.
+    Those who recruit or treat see no probability: arms that lead have larger ones. Nor do they see
+    the tag of a pull that was drawn at random: it says where a block ends, whose last pulls could
+    be guessed.
     """
+    is_random = row.propensity is not None
     return {
         "id": row.pull_id,
         "number": row.number,
         "labels": dict(problem.labels(row.action)),
         "action": row.action,
-        "tag": row.tag,
+        "tag": row.tag if unblinded or not is_random else None,
         "state": row.state,
         "propensity": row.propensity if unblinded else None,
         "lease_until": None if row.lease_until is None else _iso(as_time(row.lease_until)),
@@ -90,7 +93,7 @@ def event_document(source: Event | Record, *, unblinded: bool = True) -> dict[st
     """Return an event of the log.
 
     Those who recruit or treat see no outcome but what they give, and no hash: by it they could
-    find what others gave.
+    find what others gave. As of a pull, they see no tag.
     """
     event = source if isinstance(source, Event) else Event.of(source)
     kept_back = _KEPT_BACK if unblinded else _BLINDED
@@ -102,7 +105,7 @@ def event_document(source: Event | Record, *, unblinded: bool = True) -> dict[st
         "pull": event.pull_id,
         "number": event.number,
         "action": event.action,
-        "tag": event.tag,
+        "tag": event.tag if unblinded else None,
         "value": event.value,
         "stage": event.stage,
         "lease_until": _iso(event.lease_until),

@@ -171,14 +171,15 @@ class Heartbeat(_Body):
 class PullAnswer(BaseModel):
     """A pull. `outcome` is there for those who may see it, `should_stop` of a single pull.
 
-    Without the scope ``read``, `propensity` is left out.
+    Without the scope ``read``, `propensity` is left out, and `tag` of a pull that was drawn at
+    random.
     """
 
     id: str
     number: int
     labels: dict[str, Any]
     action: int
-    tag: int
+    tag: int | None
     state: Literal["open", "told", "expired", "cancelled", "lost"]
     propensity: float | None
     lease_until: str | None
