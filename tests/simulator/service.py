@@ -135,6 +135,7 @@ class Network(httpx.BaseTransport):
         self._luck = luck
         self._wires = Process("network")
         self.services: dict[str, Service] = {}
+        self.doubled: set[str | None] = set()
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         timeout = request.extensions["timeout"]["read"]
@@ -172,6 +173,7 @@ class Network(httpx.BaseTransport):
     def _double(self, request: httpx.Request) -> None:
         """Let the same request arrive once more, perhaps much later."""
         self._scheduler.note(f"the network doubles {request.method} {request.url.path}")
+        self.doubled.add(request.headers.get("idempotency-key"))
         late = self._scheduler.chance.choice((0.0, 0.05, 3.0))
 
         def arrive() -> None:
