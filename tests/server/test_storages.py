@@ -8,11 +8,13 @@ from contextlib import closing
 
 import pytest
 
+from fairtrial.server import Settings, create_app
 from fairtrial.study import Study
 from fairtrial.study.postgresql import PostgreSQLStore
 from fairtrial.study.server_address import ServerAddress
 from fairtrial.study.sqlite import SQLiteStore
 from tests.server.conftest import Caller
+from tests.study.relay import frozen_on_demand
 from tests.study.tools import PATIENCE, Failing, end_sessions_of
 from tests.study.toys import OWN, Serving, ToyProblem
 
@@ -243,3 +245,34 @@ def test_a_service_whose_database_is_gone_is_alive_and_not_ready(postgresql_url,
         assert answer.json()["type"] == "urn:fairtrial:problem:storage-unreachable"
         assert int(answer.headers["retry-after"]) >= 1
         assert "127.0.0.1" not in answer.text
+
+
+@pytest.mark.timeout(60)
+def test_a_database_that_accepts_and_never_answers_is_waited_for_no_longer_than_set(
+    postgresql_url, serve
+):
+    with frozen_on_demand(postgresql_url) as (url, freeze):
+        make(PostgreSQLStore(ServerAddress(postgresql_url), "process"))
+        app_store = PostgreSQLStore(ServerAddress(url), "process", busy_timeout=0.5)
+        service = serve(app_store)
+        service.run.ask()
+        freeze()
+        # The first waits on a connection that it has, others for a new one.
+        for key in ("first", "second"):
+            answer = service.run.post(f"{URL}/asks", {}, key=key)
+            assert answer.status_code == 503
+            assert answer.json()["type"] == "urn:fairtrial:problem:storage-unreachable"
+            assert int(answer.headers["retry-after"]) >= 1
+        freeze(over=True)
+        assert service.run.post(f"{URL}/asks", {}, key="first").status_code == 200
+        assert service.run.post(f"{URL}/asks", {}, key="first").status_code == 200
+        assert service.read.get(URL).json()["head_seq"] == 2
+        app_store.close()
+
+
+def test_a_service_opens_its_database_with_the_limit_of_its_settings(postgresql_url):
+    app = create_app(postgresql_url, settings=Settings(server_timeout=1.5), **OWN)
+    stores = app.state.service.stores
+    assert len(stores) > 1
+    assert {store._busy_timeout for store in stores} == {1.5}
+    app.state.service.close()

@@ -270,12 +270,11 @@ def test_clients_of_many_loops_are_answered(store):
     assert numbers == Counter(range(80))
 
 
-def test_studies_beyond_the_limit_are_closed_and_opened_again(monkeypatch):
-    monkeypatch.setattr("fairtrial.server.writer._MOST_OPEN", 2)
+def test_studies_beyond_the_limit_are_closed_and_opened_again():
     store = MemoryStore()
     names = [str(number) for number in range(5)]
     make(store, *names)
-    writer = StudyWriter(store, CLASSES)
+    writer = StudyWriter(store, CLASSES, most_open=2)
 
     async def calls():
         for turn in range(3):

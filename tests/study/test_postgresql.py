@@ -31,6 +31,7 @@ from fairtrial.study.server_address import ServerAddress
 from fairtrial.study.store import NewStudy
 from tests import effort
 from tests.postgresql import PASSWORD, USER
+from tests.study.relay import frozen_on_demand
 from tests.study.tools import end_sessions_of
 from tests.study.toys import OWN, Serving, ToyProblem
 
@@ -716,3 +717,57 @@ def test_the_password_is_nowhere_to_be_seen(url):
         assert "experimenter@" in shown
         assert not [part for part in PARTS_OF_PASSWORD if part in shown]
         assert PASSWORD in study._store._parameters["password"]
+
+
+@pytest.mark.timeout(60)
+def test_a_server_that_falls_silent_is_given_up_and_the_write_is_in_doubt_or_not_kept(url):
+    make(url).close()
+    with frozen_on_demand(url) as (address, freeze):
+        store = opened(address, busy_timeout=0.3)
+        study = Study.open(store, "toy", **OWN)
+        pull = study.ask(request_id="first")
+        freeze()
+        with pytest.raises(StorageUnreachable, match="no connection could be made"):
+            study.tell(pull, 0.5)
+        with pytest.raises(StorageUnreachable, match="no connection could be made"):
+            study.verify()
+        freeze(over=True)
+        assert study.tell(pull, 0.5).seq == 2
+        assert study.ask(request_id="first").id == pull.id
+        assert study.verify().ok
+        store.close()
+
+
+@pytest.mark.timeout(60)
+def test_silence_during_a_commit_leaves_a_doubt_that_the_log_settles(url):
+    make(url).close()
+    with frozen_on_demand(url) as (address, freeze):
+
+        class Silent(PostgreSQLStore):
+            falls_silent = False
+
+            def _commit(self):
+                if self.falls_silent:
+                    self.falls_silent = False
+                    freeze()
+                super()._commit()
+
+        store = opened(address, Silent, busy_timeout=0.3)
+        study = Study.open(store, "toy", **OWN)
+        pull = study.ask()
+        store.falls_silent = True
+        with pytest.raises(StorageUnreachable, match="not known whether this call was"):
+            study.tell(pull, 0.5)
+        freeze(over=True)
+        # Whether it was kept or not: it counts once.
+        study.tell(pull, 0.5)
+        assert [event.kind for event in study.events()] == ["ask", "tell"]
+        store.close()
+
+
+@pytest.mark.timeout(60)
+def test_long_work_of_the_server_is_no_silence_while_rows_come(url):
+    store = opened(url, busy_timeout=0.3)
+    rows = store._all("SELECT repeat('x', 20000), pg_sleep(0.05) FROM generate_series(1, 80)")
+    assert len(rows) == 80
+    store.close()

@@ -358,7 +358,7 @@ class StudyMachine(RuleBasedStateMachine):
 
     @rule(
         by=handles,
-        point=st.sampled_from(["after begin", "before insert", "before commit"]),
+        point=st.sampled_from(["after begin", "before insert", "before commit", "after insert"]),
         what=st.sampled_from(["ask", "tell", "both"]),
         index=indices,
     )

@@ -61,6 +61,10 @@ class Failing:
         self._hit("before commit")
         return row
 
+    def _write_down(self):
+        super()._write_down()
+        self._hit("after insert")
+
 
 class FailingStore(Failing, SQLiteStore):
     """A store in a file that fails."""

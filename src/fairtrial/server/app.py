@@ -11,6 +11,7 @@ from fastapi import FastAPI
 
 from fairtrial.core import Problem
 from fairtrial.core.parameters import Parametrized
+from fairtrial.server.housekeeping import forget_old
 from fairtrial.server.pages import add_pages
 from fairtrial.server.problems import add_problems
 from fairtrial.server.readers import Readers
@@ -69,7 +70,7 @@ def create_app(
     >>> app.state.service.close()
     """
     chosen = settings or Settings()
-    stores = _Stores(storage, durability)
+    stores = _Stores(storage, durability, chosen.server_timeout)
     own = (tuple(policies), tuple(problems))
     service = _composed(stores, own, chosen, webhook)
 
@@ -77,7 +78,9 @@ def create_app(
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         if service.webhooks is not None:
             service.webhooks.start()
+        tidying = asyncio.create_task(forget_old(service))
         yield
+        tidying.cancel()
         await asyncio.to_thread(service.close)
 
     app = FastAPI(
@@ -106,7 +109,7 @@ def _composed(
 ) -> Service:
     """Return the service's parts, each knowing the others that it needs."""
     heads = Heads(stores.waiting)
-    readers = Readers(stores.reading, own)
+    readers = Readers(stores.reading, own, settings.studies_in_memory)
     telemetry = Telemetry(
         studies=lambda: Counter(row.status for row in stores.waiting.studies()),
         queue=lambda: writer.waiting,
@@ -126,7 +129,7 @@ def _composed(
         if webhooks is not None:
             webhooks.changed(names)
 
-    writer = StudyWriter(stores.writing, own, settings.queue, committed)
+    writer = StudyWriter(stores.writing, own, settings.queue, committed, settings.studies_in_memory)
     return Service(
         settings=settings,
         writer=writer,
@@ -143,9 +146,10 @@ def _composed(
 class _Stores:
     """Handles of one storage: to write, to read, and to wait by."""
 
-    def __init__(self, storage: Storage, durability: Durability) -> None:
+    def __init__(self, storage: Storage, durability: Durability, server_timeout: float) -> None:
         self._storage = storage
-        self.writing = open_store(storage, durability)
+        self._server_timeout = server_timeout
+        self.writing = open_store(storage, durability, server_timeout=server_timeout)
         self.all: list[Store] = [] if self.writing is storage else [self.writing]
         self._is_one = self.writing is storage or parse_storage(storage) is None  # type: ignore[arg-type]
         self.reading = [self.another() for _ in range(_READING_HANDLES)]
@@ -155,7 +159,7 @@ class _Stores:
         """Return one more handle; the same one if there can be no other."""
         if self._is_one:
             return self.writing
-        store = open_store(self._storage, create=False)
+        store = open_store(self._storage, create=False, server_timeout=self._server_timeout)
         self.all.append(store)
         return store
 

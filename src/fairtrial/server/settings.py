@@ -34,6 +34,12 @@ class Settings:
         Seconds after which a request is given up that is not answered, or not received.
     longest_wait : float
         Seconds that a request may wait for an event.
+    server_timeout : float
+        Seconds to wait for a PostgreSQL server that restarts, does not answer, or holds a study
+        for another process, before a request is answered with 503.
+    studies_in_memory : int
+        Studies that are kept open with their policies, by the writer and by readers each. One that
+        was used longest ago is closed for the next.
     session_hours : float
         How long somebody stays logged in.
 
@@ -55,14 +61,16 @@ class Settings:
     batch_limit: int = 1_000
     timeout: float = 30.0
     longest_wait: float = 30.0
+    server_timeout: float = 4.0
+    studies_in_memory: int = 1_000
     session_hours: float = 12.0
 
     def __post_init__(self) -> None:
         if not isinstance(self.hosts, tuple) or not all(map(_is_host, self.hosts)):
             raise InvalidArgument("hosts", "must be names of hosts without a port", self.hosts)
-        for name in ("rate", "timeout", "longest_wait", "session_hours"):
+        for name in ("rate", "timeout", "longest_wait", "server_timeout", "session_hours"):
             check_number(name, getattr(self, name), low=0, open_low=True)
-        for name in ("queue", "body_limit", "batch_limit"):
+        for name in ("queue", "body_limit", "batch_limit", "studies_in_memory"):
             check_integer(name, getattr(self, name), low=1)
 
     def knows(self, host: str) -> bool:

@@ -23,8 +23,6 @@ _LOG = logging.getLogger("fairtrial.server")
 _Answer = TypeVar("_Answer")
 
 MOST_AT_ONCE = 256
-_MOST_OPEN = 256
-"""Studies kept open, with their policies."""
 
 
 class _Item(NamedTuple):
@@ -48,6 +46,8 @@ class StudyWriter:
     on_commit : callable, optional
         Called in the writer's thread after every commit, with the names of the studies, the
         number of writes, and the seconds that it took.
+    most_open : int
+        Studies that are kept open, with their policies.
     """
 
     def __init__(
@@ -56,11 +56,13 @@ class StudyWriter:
         own: Classes = ((), ()),
         capacity: int = 2_000,
         on_commit: Callable[[Sequence[str], int, float], object] | None = None,
+        most_open: int = 1_000,
     ) -> None:
         self._store = store
         self._own = own
         self._capacity = capacity
         self._on_commit = on_commit
+        self._most_open = most_open
         self._group = Group(store)
         self._studies: OrderedDict[str, Study] = OrderedDict()
         self._queues: OrderedDict[str, deque[_Item]] = OrderedDict()
@@ -202,7 +204,7 @@ class StudyWriter:
 
     def _forget(self) -> None:
         """Close studies that were not written for long."""
-        while len(self._studies) > _MOST_OPEN:
+        while len(self._studies) > self._most_open:
             _, study = self._studies.popitem(last=False)
             study.close()
 

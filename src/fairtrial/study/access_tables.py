@@ -15,7 +15,6 @@ _INSERT_TOKEN = (
     f"INSERT INTO token ({', '.join(_NEW_TOKEN)}) VALUES ({', '.join('?' for _ in _NEW_TOKEN)})"
 )
 _INSERT_SESSION = f"INSERT INTO session ({columns(SessionRow)}) VALUES ({places(SessionRow)})"
-_INSERT_ANSWER = f"INSERT INTO idempotency ({columns(AnswerRow)}) VALUES ({places(AnswerRow)})"
 _INSERT_NOTICE = "INSERT INTO notice (study_id, notice, at) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
 
 
@@ -69,10 +68,6 @@ class AccessTables(Statements):
         statement = f"SELECT {columns(AnswerRow)} FROM idempotency WHERE actor = ? AND key = ?"
         row = self._one(statement, (actor, key))
         return None if row is None else AnswerRow(*row)
-
-    def save_answer(self, answer: AnswerRow) -> None:
-        """Keep an answer for requests with the same key, within a transaction."""
-        self._change((_INSERT_ANSWER, [answer]))
 
     def drop_answers(self, before: int, sessions_before: int) -> None:
         """Forget old answers, and sessions that ended by then, within a transaction."""

@@ -373,7 +373,8 @@ class Database(TableStore):
         changed = 0
         with self._translated():
             for statement, rows in changes:
-                changed = self._connection.executemany(statement, rows).rowcount
+                if rows:
+                    changed = self._connection.executemany(statement, rows).rowcount
         return changed
 
     @staticmethod

@@ -91,7 +91,8 @@ class Group:
         except (StorageBusy, StorageUnreachable) as error:
             return dict.fromkeys(waiting, Outcome(error=error))
         except Exception as error:  # noqa: BLE001 - whatever it is, each may meet it by itself
-            if len(waiting) == 1 and not isinstance(error, _Torn):
+            # What is written together may fail because somebody else was quicker.
+            if len(waiting) == 1 and not isinstance(error, _Torn | StorageError):
                 return {waiting[0]: Outcome(error=error)}
         else:
             return outcomes

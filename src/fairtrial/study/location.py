@@ -60,8 +60,17 @@ def parse_storage(storage: str | os.PathLike[str]) -> Path | ServerAddress | Non
     return Path(file)
 
 
-def open_store(storage: Storage, durability: Durability = "full", *, create: bool = True) -> Store:
+def open_store(
+    storage: Storage,
+    durability: Durability = "full",
+    *,
+    create: bool = True,
+    server_timeout: float = 30.0,
+) -> Store:
     """Return the store at an address; with `create` it may be a new one.
+
+    A database server is waited for `server_timeout` seconds, if it restarts, does not answer or
+    another process holds it.
 
     Raises
     ------
@@ -83,7 +92,7 @@ def open_store(storage: Storage, durability: Durability = "full", *, create: boo
             from fairtrial.study.postgresql import PostgreSQLStore
         except ImportError:
             raise MissingExtra("a study in PostgreSQL", "postgres") from None
-        return PostgreSQLStore(place, durability, create=create)
+        return PostgreSQLStore(place, durability, create=create, busy_timeout=server_timeout)
     from fairtrial.study.sqlite import SQLiteStore
 
     try:

@@ -20,6 +20,7 @@ from fairtrial.core.validation import check_choice
 from fairtrial.errors import ConnectionLost, StorageBusy, StorageError, StorageUnreachable
 from fairtrial.study import postgresql_schema
 from fairtrial.study.clock import microseconds
+from fairtrial.study.postgresql_connection import connected
 from fairtrial.study.postgresql_ears import Ears
 from fairtrial.study.schema import APPLICATION_ID
 from fairtrial.study.server_address import ServerAddress
@@ -33,7 +34,6 @@ _SYNCHRONOUS = {"full": "on", "process": "off"}
 _CONNECTING = {
     "application_name": "fairtrial",
     "client_encoding": "UTF8",
-    "connect_timeout": "10",
     # A server that is gone without a word is noticed after some 25 seconds.
     "keepalives_idle": "10",
     "keepalives_interval": "5",
@@ -95,7 +95,8 @@ class PostgreSQLStore(TableStore):
     create : bool
         Whether tables are made if there are none.
     busy_timeout : float
-        Seconds to wait for another process before `StorageBusy`, and for a server that restarts.
+        Seconds to wait for another process before `StorageBusy`, and for a server that restarts
+        or does not answer before `StorageUnreachable`.
     clock : callable, optional
         Seconds since 1970; without it the server's clock, one for all machines.
 
@@ -129,7 +130,7 @@ class PostgreSQLStore(TableStore):
         self._locked_at: int | None = None
         self._promises_too_much = False
         self._present: list[str] = []
-        self._ears = Ears(self._parameters, _CHANNEL)
+        self._ears = Ears(self._parameters, _CHANNEL, self._patience)
         self._connection = self._opened()
         try:
             self._prepare(create)
@@ -150,6 +151,11 @@ class PostgreSQLStore(TableStore):
     @property
     def _where(self) -> str:
         return self._address.shown
+
+    @property
+    def _patience(self) -> float:
+        """Seconds for which the server may be silent: longer than it waits for a lock."""
+        return self._busy_timeout + 2.0
 
     def now(self) -> int:
         """Return the clock: microseconds since 1970 (UTC)."""
@@ -172,7 +178,7 @@ class PostgreSQLStore(TableStore):
     def _opened(self) -> psycopg.Connection[Any]:
         connection = None
         try:
-            connection = psycopg.connect(**self._parameters, autocommit=True)  # type: ignore[arg-type]
+            connection = connected(self._parameters, self._patience)
             self._set_up(connection)
         except BaseException as error:
             if connection is not None:
@@ -345,7 +351,7 @@ class PostgreSQLStore(TableStore):
     def _study_row(self, study_id: int) -> Any:
         if not self._is_writing:
             return super()._study_row(study_id)
-        now, *row = self._one(_LOCK_STUDY, (study_id,)) or (None,)
+        now, *row = self._read_one(study_id, _LOCK_STUDY, (study_id,)) or (None,)
         self._locked_at = now
         return row or None
 
@@ -364,10 +370,11 @@ class PostgreSQLStore(TableStore):
 
     def _change(self, *changes: Change) -> int:
         try:
-            # All of them travel together.
-            with self._connection.pipeline(), self._connection.cursor() as cursor:
+            # All of them travel together. A cursor that carries out two of them would add up rows.
+            with self._connection.pipeline():
                 for statement, rows in changes:
                     if rows:
+                        cursor = self._connection.cursor()
                         cursor.executemany(_in_psycopg(statement), rows)
         except psycopg.Error as error:
             raise self._error(error) from error

@@ -9,6 +9,8 @@ from contextlib import suppress
 
 import psycopg
 
+from fairtrial.study.postgresql_connection import connected
+
 __all__ = ["Ears"]
 
 _SLICE = 0.5
@@ -24,11 +26,14 @@ class Ears:
         How to connect.
     channel : str
         Which notifications.
+    patience : float
+        Seconds for which the server may be silent when it is asked something.
     """
 
-    def __init__(self, parameters: Mapping[str, str], channel: str) -> None:
+    def __init__(self, parameters: Mapping[str, str], channel: str, patience: float) -> None:
         self._parameters = parameters
         self._channel = channel
+        self._patience = patience
         self._lock = threading.Lock()
         self._connection: psycopg.Connection[tuple[object, ...]] | None = None
         self._heard = 0
@@ -65,7 +70,7 @@ class Ears:
         if self._connection is not None:
             return
         with suppress(psycopg.Error):
-            connection = psycopg.connect(**self._parameters, autocommit=True)  # type: ignore[arg-type]
+            connection = connected(self._parameters, self._patience)
             connection.execute(f"LISTEN {self._channel}")
             self._connection = connection
             self._heard += 1

@@ -163,9 +163,9 @@ class Session:
     # ----------------------------------------------------------------------- reading
 
     def row(self) -> StudyRow:
-        """Return the study as it is stored now."""
+        """Return the study as it is stored now; within a transaction as that has left it so far."""
         self._require_open()
-        return self.store.read_study(self.id)
+        return self._joined or self.store.read_study(self.id)
 
     def _require_open(self) -> None:
         if self._is_closed:

@@ -14,8 +14,10 @@ from fairtrial.errors import CorruptLog, StorageError
 from fairtrial.study.access_tables import AccessTables
 from fairtrial.study.log import PullRow, Record, Step
 from fairtrial.study.machine import boot
+from fairtrial.study.recent_pulls import RecentPulls
 from fairtrial.study.statements import columns, places
-from fairtrial.study.store import NewStudy, Snapshot, StudyRow
+from fairtrial.study.store import AnswerRow, NewStudy, Snapshot, StudyRow
+from fairtrial.study.unwritten import Unwritten, replacing
 from fairtrial.study.waiting import Waiting
 
 __all__ = ["TableStore"]
@@ -27,24 +29,13 @@ _PAGE = 5_000
 """Events fetched at a time: long reads never hold a lock that would let a log grow."""
 
 
-def _replacing(table: str, row_type: Any, key: str) -> str:
-    """Return the statement that puts a row of a study in the place of the one with the same key."""
-    changes = ", ".join(f"{name} = excluded.{name}" for name in row_type._fields if name != key)
-    return (
-        f"INSERT INTO {table} (study_id, {columns(row_type)}) VALUES (?, {places(row_type)}) "
-        f"ON CONFLICT (study_id, {key}) DO UPDATE SET {changes}"
-    )
-
-
 _SELECT_STUDY = f"SELECT {columns(StudyRow)} FROM study"
 _INSERT_STUDY = (
     f"INSERT INTO study ({columns(NewStudy)}, status, head_seq, head_hash, duplicates) "
     f"VALUES ({places(NewStudy)}, 'running', 0, ?, 0)"
 )
 _SELECT_PULL = f"SELECT {columns(PullRow)} FROM pull WHERE study_id = ?"
-_INSERT_EVENT = f"INSERT INTO event (study_id, {columns(Record)}) VALUES (?, {places(Record)})"
-_REPLACE_PULL = _replacing("pull", PullRow, "pull_id")
-_REPLACE_SNAPSHOT = _replacing("snapshot", Snapshot, "seq")
+_REPLACE_SNAPSHOT = replacing("snapshot", Snapshot, "seq")
 _DROP_SNAPSHOTS = (
     "DELETE FROM snapshot WHERE study_id = ? AND seq NOT IN "
     "(SELECT seq FROM snapshot WHERE study_id = ? ORDER BY seq DESC LIMIT ?)"
@@ -53,18 +44,14 @@ _PUBLISH = (
     "INSERT INTO statistic (study_id, process, body, at) VALUES (?, ?, ?, ?) "
     "ON CONFLICT (study_id, process) DO UPDATE SET body = excluded.body, at = excluded.at"
 )
-_MOVE_HEAD = (
-    "UPDATE study SET status = ?, head_seq = ?, head_hash = ?, duplicates = duplicates + ?, "
-    "machine = ?, environment = coalesce(?, environment) "
-    "WHERE id = ? AND head_seq = ? AND head_hash = ?"
-)
 
 
 class TableStore(AccessTables, Waiting):
     """A `Store` in the tables of `schema`; a subclass says how the database is reached.
 
     Statements are written in the SQL that SQLite and PostgreSQL share, with question marks for
-    values.
+    values. What a transaction adds to logs is gathered, and written before it is read again or
+    committed.
     """
 
     def __init__(self) -> None:
@@ -74,6 +61,12 @@ class TableStore(AccessTables, Waiting):
         self._commits = 0
         self._moved: dict[int, StudyRow] = {}
         """Studies as the transaction leaves them."""
+        self._unwritten = Unwritten()
+        self._recent = RecentPulls()
+        self._locked: dict[int, StudyRow] = {}
+        """Studies as the transaction has found them."""
+        self._changed: dict[int, dict[str, PullRow]] | None = {}
+        """Pulls that the transaction changes, by study; None if there are very many."""
         self._last: dict[int, int] = {}
         """The last event of each study that this store has written."""
 
@@ -123,17 +116,70 @@ class TableStore(AccessTables, Waiting):
             try:
                 self._begin()
                 answer = operation()
+                self._write_down()
+                moved = dict(self._moved)
                 self._commit()
                 self._commits += 1
-                for study_id, study in self._moved.items():
+                for study_id, study in moved.items():
                     self._last[study_id] = study.head_seq
+                self._remember(moved)
             finally:
                 # An interrupt that comes just here cuts one of the two short, but not both.
                 try:
+                    self._forget_transaction()
                     self._end()
                 finally:
+                    self._forget_transaction()
                     self._end()
             return answer
+
+    def _write_down(self) -> None:
+        """Put into the tables what was gathered."""
+        if not self._unwritten:
+            return
+        studies = self._unwritten.studies
+        changed = self._change(*self._unwritten.changes())
+        if studies and changed != len(studies):
+            raise self._moved_by_others(studies)
+        self._unwritten = Unwritten()
+
+    def _moved_by_others(self, studies: Sequence[StudyRow]) -> StorageError:
+        names = " or ".join(repr(study.name) for study in studies)
+        return StorageError(
+            f"{self._where}: the head of study {names} moved during a write, of which nothing was "
+            "kept"
+        )
+
+    def _remember(self, moved: Mapping[int, StudyRow]) -> None:
+        """Take note of the pulls that a transaction has changed."""
+        for study_id, study in moved.items():
+            before = self._locked.get(study_id)
+            if before is not None and self._changed is not None:
+                pulls = self._changed.get(study_id, {}).values()
+                self._recent.keep(before, study, pulls)
+
+    def _forget_transaction(self) -> None:
+        # Each in one step: whatever an interrupt leaves undone is not half done.
+        self._unwritten = Unwritten()
+        self._changed = {}
+        self._locked = {}
+
+    def _read(
+        self, study_id: int | None, statement: str, parameters: Sequence[Any] = ()
+    ) -> list[Any]:
+        """Return all rows that a statement about one study, or about all, gives.
+
+        What a transaction has gathered of them is written before.
+        """
+        with self._lock:
+            if self._unwritten and (study_id is None or self._unwritten.touches(study_id)):
+                self._write_down()
+            return self._all(statement, parameters)
+
+    def _read_one(
+        self, study_id: int | None, statement: str, parameters: Sequence[Any] = ()
+    ) -> Any:
+        return next(iter(self._read(study_id, statement, parameters)), None)
 
     # -------------------------------------------------------------------- studies
 
@@ -147,7 +193,7 @@ class TableStore(AccessTables, Waiting):
 
     def find_study(self, name: str) -> StudyRow | None:
         """Return the study of that name."""
-        row = self._one(f"{_SELECT_STUDY} WHERE name = ?", (name,))
+        row = self._read_one(None, f"{_SELECT_STUDY} WHERE name = ?", (name,))
         return None if row is None else StudyRow(*row)
 
     def read_study(self, study_id: int) -> StudyRow:
@@ -161,15 +207,18 @@ class TableStore(AccessTables, Waiting):
                 f"{self._where}: the log of study {study.name!r} ends with event "
                 f"{study.head_seq:,}, and event {self._last[study_id]:,} was there before"
             )
+        with self._lock:
+            if self._is_writing:
+                self._locked.setdefault(study_id, study)
         return study
 
     def _study_row(self, study_id: int) -> Any:
         """Return the row of a study; within a transaction it is locked then."""
-        return self._one(f"{_SELECT_STUDY} WHERE id = ?", (study_id,))
+        return self._read_one(study_id, f"{_SELECT_STUDY} WHERE id = ?", (study_id,))
 
     def studies(self) -> list[StudyRow]:
         """Return all studies, the oldest first."""
-        return [StudyRow(*row) for row in self._all(f"{_SELECT_STUDY} ORDER BY id")]
+        return [StudyRow(*row) for row in self._read(None, f"{_SELECT_STUDY} ORDER BY id")]
 
     # ------------------------------------------------------------------------ log
 
@@ -183,22 +232,15 @@ class TableStore(AccessTables, Waiting):
         environment: str | None = None,
     ) -> StudyRow:
         """Add events and their projection, within a transaction; return the study after them."""
+        if not self._unwritten.follows(study):
+            raise self._moved_by_others([study])
         moved = study.after(records, status, duplicates, environment, self._machine)
-        head = (
-            *(status, moved.head_seq, moved.head_hash, duplicates),
-            *(self._machine, environment),
-            *(study.id, study.head_seq, study.head_hash),
-        )
-        changed = self._change(
-            (_INSERT_EVENT, [(study.id, *record) for record in records]),
-            (_REPLACE_PULL, [(study.id, *pull) for pull in pulls]),
-            (_MOVE_HEAD, [head]),
-        )
-        if changed != 1:
-            raise StorageError(
-                f"{self._where}: the head of study {study.name!r} moved during a write, "
-                "of which nothing was kept"
-            )
+        self._unwritten.add(study, records, pulls, moved, environment)
+        if self._changed is not None:
+            self._changed.setdefault(study.id, {}).update((pull.pull_id, pull) for pull in pulls)
+        if self._unwritten.is_long:
+            self._write_down()
+            self._changed = None
         self._moved[study.id] = moved
         return moved
 
@@ -218,7 +260,7 @@ class TableStore(AccessTables, Waiting):
         )
         last = 2**63 - 1 if until is None else until
         while True:
-            page = self._all(statement, (study_id, after, last, _PAGE))
+            page = self._read(study_id, statement, (study_id, after, last, _PAGE))
             yield from page
             if len(page) < _PAGE:
                 return
@@ -226,15 +268,16 @@ class TableStore(AccessTables, Waiting):
 
     def request(self, study_id: int, request_id: str) -> Record | None:
         """Return the event that carries the request's key."""
-        row = self._one(
-            f"SELECT {columns(Record)} FROM event WHERE study_id = ? AND request_id = ?",
-            (study_id, request_id),
-        )
+        statement = f"SELECT {columns(Record)} FROM event WHERE study_id = ? AND request_id = ?"
+        with self._lock:
+            added = self._unwritten.request(study_id, request_id)
+            row = added or self._one(statement, (study_id, request_id))
         return None if row is None else Record(*row)
 
     def first(self, study_id: int, kind: str) -> Record | None:
         """Return the first event of a kind that is rare: neither ask nor report nor tell."""
-        row = self._one(
+        row = self._read_one(
+            study_id,
             f"SELECT {columns(Record)} FROM event WHERE study_id = ? AND kind = ? "
             "AND kind NOT IN ('ask', 'report', 'tell') ORDER BY seq LIMIT 1",
             (study_id, kind),
@@ -244,7 +287,8 @@ class TableStore(AccessTables, Waiting):
     def counts(self, study_id: int) -> Mapping[str, int]:
         """Return the numbers of events by kind, of all kinds but ask, report and tell."""
         return dict(
-            self._all(
+            self._read(
+                study_id,
                 "SELECT kind, count(*) FROM event WHERE study_id = ? "
                 "AND kind NOT IN ('ask', 'report', 'tell') GROUP BY kind",
                 (study_id,),
@@ -255,12 +299,25 @@ class TableStore(AccessTables, Waiting):
 
     def pull(self, study_id: int, pull_id: str) -> PullRow | None:
         """Return one pull."""
-        row = self._one(f"{_SELECT_PULL} AND pull_id = ?", (study_id, pull_id))
+        with self._lock:
+            known = self._known_pull(study_id, pull_id)
+            row = known or self._read_one(
+                study_id, f"{_SELECT_PULL} AND pull_id = ?", (study_id, pull_id)
+            )
         return None if row is None else PullRow(*row)
+
+    def _known_pull(self, study_id: int, pull_id: str) -> PullRow | None:
+        """Return a pull that this transaction has changed, or one before it; None: to be read."""
+        study = self._locked.get(study_id)
+        if study is None or self._changed is None:
+            return None
+        changed = self._changed.get(study_id, {}).get(pull_id)
+        return changed or self._recent.find(study, pull_id)
 
     def pulls(self, study_id: int) -> Iterator[PullRow]:
         """Yield every pull, in the order in which they entered the log."""
-        return map(PullRow._make, self._all(f"{_SELECT_PULL} ORDER BY asked_seq", (study_id,)))
+        rows = self._read(study_id, f"{_SELECT_PULL} ORDER BY asked_seq", (study_id,))
+        return map(PullRow._make, rows)
 
     def open_pulls(self, study_id: int, due_by: int | None = None) -> list[PullRow]:
         """Return the open pulls by number; with `due_by` those whose lease ends by then."""
@@ -268,7 +325,8 @@ class TableStore(AccessTables, Waiting):
         if due_by is not None:
             statement += " AND lease_until IS NOT NULL AND lease_until <= ?"
             parameters.append(due_by)
-        return [PullRow(*row) for row in self._all(f"{statement} ORDER BY number", parameters)]
+        rows = self._read(study_id, f"{statement} ORDER BY number", parameters)
+        return [PullRow(*row) for row in rows]
 
     # ------------------------------------------------------------------ snapshots
 
@@ -312,6 +370,17 @@ class TableStore(AccessTables, Waiting):
             if not self._is_damage(error.__cause__):
                 raise
             return 0
+
+    # -------------------------------------------------------------------- answers
+
+    def answer(self, actor: str, key: str) -> AnswerRow | None:
+        """Return what a request with this key was answered when it came first."""
+        with self._lock:
+            return self._unwritten.answer(actor, key) or super().answer(actor, key)
+
+    def save_answer(self, answer: AnswerRow) -> None:
+        """Keep an answer for requests with the same key, within a transaction."""
+        self._unwritten.add_answer(answer)
 
     # ----------------------------------------------------------------- statistics
 

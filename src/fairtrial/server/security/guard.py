@@ -107,10 +107,12 @@ class _Exchange:
         self._most = most
         self._received = 0
         self.has_all = False
+        self.has_asked = False
         self.has_begun = False
         self.limit: asyncio.Timeout | None = None
 
     async def receive(self) -> Message:
+        self.has_asked = True
         message = await self._receive()
         if message["type"] == "http.request":
             self._received += len(message.get("body", b""))
@@ -137,7 +139,7 @@ def _too_large(most: int) -> Refusal:
 
 
 def _too_slow(exchange: _Exchange) -> Refusal:
-    if not exchange.has_all:
+    if exchange.has_asked and not exchange.has_all:
         return Refusal(408, "body-too-slow", "the body did not arrive in time")
     return Refusal(
         503,

@@ -1,0 +1,137 @@
+"""What a transaction is about to write, gathered: many writes are then a few statements."""
+
+# ruff: noqa: S608 - only the names of our own columns are written into statements
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fairtrial.study.log import PullRow, Record
+from fairtrial.study.statements import Change, columns, places
+from fairtrial.study.store import AnswerRow, StudyRow
+
+__all__ = ["Unwritten", "replacing"]
+
+
+def replacing(table: str, row_type: Any, key: str) -> str:
+    """Return the statement that puts a row of a study in the place of the one with the same key."""
+    changes = ", ".join(f"{name} = excluded.{name}" for name in row_type._fields if name != key)
+    return (
+        f"INSERT INTO {table} (study_id, {columns(row_type)}) VALUES (?, {places(row_type)}) "
+        f"ON CONFLICT (study_id, {key}) DO UPDATE SET {changes}"
+    )
+
+
+_INSERT_EVENT = f"INSERT INTO event (study_id, {columns(Record)}) VALUES (?, {places(Record)})"
+_REPLACE_PULL = replacing("pull", PullRow, "pull_id")
+_INSERT_ANSWER = f"INSERT INTO idempotency ({columns(AnswerRow)}) VALUES ({places(AnswerRow)})"
+_MOVE_HEAD = (
+    "UPDATE study SET status = ?, head_seq = ?, head_hash = ?, duplicates = duplicates + ?, "
+    "machine = ?, environment = coalesce(?, environment) "
+    "WHERE id = ? AND head_seq = ? AND head_hash = ?"
+)
+_MOST_EVENTS = 5_000
+
+
+@dataclass(slots=True)
+class _Head:
+    """The head of a study as the tables have it, and as it will be."""
+
+    seq: int
+    hash: str
+    after: StudyRow
+    duplicates: int = 0
+    environment: str | None = None
+
+    def row(self) -> tuple[Any, ...]:
+        study = self.after
+        return (
+            *(study.status, study.head_seq, study.head_hash, self.duplicates),
+            *(study.machine, self.environment, study.id, self.seq, self.hash),
+        )
+
+
+class Unwritten:
+    """Events, pulls, heads and answers that are not in the tables yet."""
+
+    def __init__(self) -> None:
+        self._events: list[tuple[Any, ...]] = []
+        self._pulls: dict[tuple[int, str], PullRow] = {}
+        self._requests: dict[tuple[int, str], Record] = {}
+        self._heads: dict[int, _Head] = {}
+        self._answers: list[AnswerRow] = []
+        self._answer_of: dict[tuple[str, str], AnswerRow] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._heads or self._answers)
+
+    @property
+    def is_long(self) -> bool:
+        """Whether it should be written now, before it takes much memory."""
+        return len(self._events) >= _MOST_EVENTS
+
+    @property
+    def studies(self) -> list[StudyRow]:
+        """Studies as they will be."""
+        return [head.after for head in self._heads.values()]
+
+    def touches(self, study_id: int) -> bool:
+        """Return whether there is anything of that study."""
+        return study_id in self._heads
+
+    # ----------------------------------------------------------------------- adding
+
+    def follows(self, study: StudyRow) -> bool:
+        """Return whether a study has the head that the writes before this one have left it."""
+        head = self._heads.get(study.id)
+        if head is None:
+            return True
+        return (head.after.head_seq, head.after.head_hash) == (study.head_seq, study.head_hash)
+
+    def add(
+        self,
+        study: StudyRow,
+        records: Sequence[Record],
+        pulls: Sequence[PullRow],
+        after: StudyRow,
+        environment: str | None,
+    ) -> None:
+        """Add events and pulls of a study, which is another one after them."""
+        head = self._heads.get(study.id)
+        if head is None:
+            head = self._heads[study.id] = _Head(study.head_seq, study.head_hash, study)
+        head.after = after
+        head.duplicates += after.duplicates - study.duplicates
+        head.environment = environment or head.environment
+        for record in records:
+            self._events.append((study.id, *record))
+            if record.request_id is not None:
+                self._requests[study.id, record.request_id] = record
+        for pull in pulls:
+            self._pulls[study.id, pull.pull_id] = pull
+
+    def add_answer(self, answer: AnswerRow) -> None:
+        """Add the answer to a request."""
+        self._answers.append(answer)
+        self._answer_of[answer.actor, answer.key] = answer
+
+    # ---------------------------------------------------------------------- reading
+
+    def request(self, study_id: int, request_id: str) -> Record | None:
+        """Return the event that was added with a request's key."""
+        return self._requests.get((study_id, request_id))
+
+    def answer(self, actor: str, key: str) -> AnswerRow | None:
+        """Return an answer that was added."""
+        return self._answer_of.get((actor, key))
+
+    def changes(self) -> list[Change]:
+        """Return what is to be changed; the last of it changes a row for each of `studies`."""
+        return [
+            (_INSERT_EVENT, self._events),
+            (_REPLACE_PULL, [(study_id, *pull) for (study_id, _), pull in self._pulls.items()]),
+            (_INSERT_ANSWER, self._answers),
+            (_MOVE_HEAD, [head.row() for head in self._heads.values()]),
+        ]
