@@ -93,9 +93,10 @@ class Service:
 
     def _composed(self) -> Any:
         """Return the service's parts. Each of the stores that it opens may fail to open."""
+        settings = Settings()
         with patch("fairtrial.server.app.open_store", lambda *_, **__: self._open_store()):
-            stores = _Stores(self._address, "process")
-        return _composed(stores, (OWN["policies"], OWN["problems"]), Settings(), None)
+            stores = _Stores(self._address, "process", settings.server_timeout)
+        return _composed(stores, (OWN["policies"], OWN["problems"]), settings, None)
 
     def stop(self) -> None:
         """Ask it to end: all that waits is written first."""
