@@ -154,6 +154,9 @@ class User(Person):
                 raise
         else:
             self.ledger.answered(call, answer)
+        if call.state == "nothing" and call.key in self.simulation.network.doubled:
+            # What refused one copy says nothing of the other, which may be still on its way.
+            call.state, call.returned = "unknown", math.inf
         if call.state != "unknown":
             self._pending = None
 

@@ -93,9 +93,10 @@ class Service:
 
     def _composed(self) -> Any:
         """Return the service's parts. Each of the stores that it opens may fail to open."""
+        settings = Settings()
         with patch("fairtrial.server.app.open_store", lambda *_, **__: self._open_store()):
-            stores = _Stores(self._address, "process")
-        return _composed(stores, (OWN["policies"], OWN["problems"]), Settings(), None)
+            stores = _Stores(self._address, "process", settings.server_timeout)
+        return _composed(stores, (OWN["policies"], OWN["problems"]), settings, None)
 
     def stop(self) -> None:
         """Ask it to end: all that waits is written first."""
@@ -135,6 +136,7 @@ class Network(httpx.BaseTransport):
         self._luck = luck
         self._wires = Process("network")
         self.services: dict[str, Service] = {}
+        self.doubled: set[str | None] = set()
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         timeout = request.extensions["timeout"]["read"]
@@ -172,6 +174,7 @@ class Network(httpx.BaseTransport):
     def _double(self, request: httpx.Request) -> None:
         """Let the same request arrive once more, perhaps much later."""
         self._scheduler.note(f"the network doubles {request.method} {request.url.path}")
+        self.doubled.add(request.headers.get("idempotency-key"))
         late = self._scheduler.chance.choice((0.0, 0.05, 3.0))
 
         def arrive() -> None:
