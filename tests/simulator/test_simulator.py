@@ -17,7 +17,7 @@ from tests.simulator.standard_library import StandardLibrary
 
 ROOT = Path(__file__).parent.parent.parent
 BATCH = 25
-SEEDS_TO_FIND_A_FAULT = 20
+SEEDS_TO_FIND_A_FAULT = 40
 
 
 def pytest_generate_tests(metafunc):
@@ -42,7 +42,7 @@ def run_all(seeds):
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_a_fault_in_the_code_is_found_within_20_seeds(name):
+def test_a_fault_in_the_code_is_found_within_40_seeds(name):
     with FAULTS[name](), pytest.raises(Failed, match=r"--seed \d+"):
         run_all(range(SEEDS_TO_FIND_A_FAULT))
 

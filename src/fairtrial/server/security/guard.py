@@ -60,7 +60,8 @@ class Guard:
             if scope["type"] == "lifespan":
                 await self._app(scope, receive, send)
             return
-        exchange = _Exchange(receive, send, self._settings.body_limit)
+        most = self._settings.body_limit
+        exchange = _Exchange(receive, send, most, has_body=_announces_body(scope["headers"]))
         try:
             scope = self._checked(scope)
             async with asyncio.timeout(self._longest()) as limit:
@@ -101,12 +102,12 @@ class Guard:
 class _Exchange:
     """One request and its answer, counted while they go on."""
 
-    def __init__(self, receive: Receive, send: Send, most: int) -> None:
+    def __init__(self, receive: Receive, send: Send, most: int, *, has_body: bool) -> None:
         self._receive = receive
         self._send = send
         self._most = most
         self._received = 0
-        self.has_all = False
+        self.has_all = not has_body
         self.has_begun = False
         self.limit: asyncio.Timeout | None = None
 
@@ -129,6 +130,10 @@ class _Exchange:
             more = [header for header in _HEADERS if header[0] not in known]
             message = {**message, "headers": [*message["headers"], *more]}
         await self._send(message)
+
+
+def _announces_body(headers: Iterable[tuple[bytes, bytes]]) -> bool:
+    return any(name in (b"content-length", b"transfer-encoding") for name, _ in headers)
 
 
 def _too_large(most: int) -> Refusal:
