@@ -6,6 +6,9 @@ pulls get lost, come late and are corrected.
 """
 
 import json
+import multiprocessing
+import signal
+import sys
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -39,9 +42,17 @@ def main() -> None:
         warm_causal,
         warm_allocation,
     )
+    signal.signal(signal.SIGTERM, end)
     with ProcessPoolExecutor(2) as pool:
         for done in [pool.submit(task) for task in tasks]:
             done.result()
+
+
+def end(*_: object) -> None:
+    """End with all workers, for which nobody waits any longer."""
+    for worker in multiprocessing.active_children():
+        worker.kill()
+    sys.exit("the kernels are not compiled: ended before")
 
 
 def warm_linear() -> None:

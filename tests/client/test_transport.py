@@ -133,6 +133,45 @@ def test_a_write_without_an_answer_is_not_known_to_have_changed_nothing(pauses):
         transport(script.url).post("/v1/x", {})
 
 
+BUSY = problem(503, "storage-busy", "nothing of this request was kept")
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        Answer(status=None),
+        problem(503, "storage-unreachable", "it is not known whether this request was kept"),
+        Answer(504, "<html>gateway time-out</html>", kind="text/html"),
+        Answer(503, "{", length=100),
+    ],
+    ids=["no answer", "not known", "by a proxy", "broken off"],
+)
+def test_a_service_that_is_busy_in_the_end_does_not_clear_up_a_doubt(pauses, first):
+    with (
+        scripted(first, BUSY) as script,
+        pytest.raises(
+            errors.StorageUnreachable, match="whether the call was kept is not"
+        ) as caught,
+    ):
+        transport(script.url).post("/v1/x", {})
+    assert "nothing of" not in str(caught.value)
+    assert len(script.requests) > 2
+
+
+def test_of_a_write_that_the_service_was_always_too_busy_for_nothing_was_kept(pauses):
+    lost = problem(503, "connection-lost", "nothing of this request was kept")
+    with (
+        scripted(lost, problem(429, "service-busy", "slow down"), BUSY) as script,
+        pytest.raises(errors.StorageBusy, match=r"^nothing of this request was kept$"),
+    ):
+        transport(script.url).post("/v1/x", {})
+
+
+def test_a_doubt_is_no_matter_where_nothing_is_written(pauses):
+    with scripted(Answer(status=None), BUSY) as script, pytest.raises(errors.StorageBusy):
+        transport(script.url).get("/v1/x")
+
+
 def test_other_refusals_are_not_sent_again(pauses):
     with (
         scripted(problem(409, "conflicting-outcome", "told 1.0 before")) as script,
@@ -240,6 +279,16 @@ def test_a_download_is_readable_by_its_owner_only(pauses, tmp_path):
         transport(script.url).download("/v1/x", target)
     assert target.read_text() == "seq,at\n"
     assert target.stat().st_mode & 0o077 == 0
+
+
+def test_a_connection_that_was_closed_says_so(pauses):
+    with scripted(Answer()) as script:
+        way = transport(script.url)
+        way.get("/v1/x")
+        way.close()
+        for call in (lambda: way.get("/v1/x"), lambda: way.post("/v1/x", {})):
+            with pytest.raises(errors.StorageError, match="is closed; connect again"):
+                call()
 
 
 def test_nothing_is_sent_before_the_connection_is_used():

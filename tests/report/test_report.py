@@ -567,8 +567,8 @@ def test_health_shows_counts_and_that_the_log_replays(report):
         in section(page, "Health").text
     )
     rows = dict(table_named(page, "State of the study")[1:])
-    assert rows["late"] == "2"
-    assert rows["expiry"] == "drop"
+    assert rows["Results that came late"] == "2"
+    assert rows["A pull whose time runs out is"] == "given up"
 
 
 def test_a_log_that_does_not_replay_is_a_warning(report):
@@ -583,7 +583,7 @@ def test_what_the_results_contradict_is_a_warning(report):
     page = report(study)
     (warning,) = page.of_class("warning")
     assert warning.text == "The results contradict <noise_std>."
-    assert table_named(page, "State of the study")[1:] == [["open", "3"]]
+    assert table_named(page, "State of the study")[1:] == [["Pulls without a result yet", "3"]]
 
 
 def test_health_without_anything_amiss_lists_no_zeros(report):
@@ -591,7 +591,7 @@ def test_health_without_anything_amiss_lists_no_zeros(report):
     study.health = lambda **_: {"open": 0, "lost": 0, "expiry": "drop"}
     text = section(report(study), "Health").text
     assert "No pull is open, and none was lost, late, corrected or told twice." in text
-    assert "expiry" not in text
+    assert "time runs out" not in text
 
 
 def test_the_page_begins_with_the_question(report):

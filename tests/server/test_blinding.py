@@ -1,14 +1,34 @@
 """What those who recruit or treat can find out about results that others told: nothing."""
 
 import hashlib
+import re
+from pathlib import Path
 
 import pytest
 
 from fairtrial.server.blinding import seal
 from fairtrial.study import Study
+from fairtrial.study.memory import MemoryStore
 from fairtrial.subpopulations import BlockBetting, Problem
+from tests.server.conftest import POLICY, PROBLEM
 
 URL = "/v1/studies/trial"
+REFERENCE = Path(__file__).parents[2] / "docs/reference/server.md"
+_ROUTE = re.compile(r"^\| `(GET|POST) (/\S+?)` \| ([^|]+) \|", re.MULTILINE)
+_VARIES = re.compile(r"[0-9a-f]{16,}|\d{4}-\d\d-\d\d[T ][\d:.]+|trial-\d")
+BODIES = {
+    "asks": {"n": 1},
+    "tells": {"outcomes": [{"arm": "a", "group": "x", "value": 0.5}]},
+    "tell": {"value": 0.5},
+    "known": {"values": {"reward": 0.5}},
+    "report": {"value": 0.5},
+    "fail": {"reason": "lost"},
+    "cancel": {"reason": "lost"},
+    "amend": {"value": 0.5, "reason": "typing error"},
+    "heartbeat": {"lease": 60},
+    "stop": {"reason": "recalled"},
+    "studies": {"name": "new", "problem": PROBLEM.to_dict(), "policy": POLICY.to_dict()},
+}
 
 
 @pytest.fixture
@@ -32,6 +52,81 @@ def writes(pull, value):
         (f"{URL}/asks", {"n": 1, "tell": {"pull": pull, "value": value}}),
         (f"{URL}/pulls/{pull}/amend", {"value": value, "reason": "typing error"}),
     ]
+
+
+def routes():
+    """Return method, path and scope of every route, as the documentation lists them."""
+    return [(*found[:2], found[2].strip()) for found in _ROUTE.findall(REFERENCE.read_text())]
+
+
+def call(caller, method, path, pull):
+    """Return the answer to a request of a route that makes sense."""
+    where = path.replace("{study}", "trial").replace("{pull}", pull)
+    if method == "GET":
+        return caller.get(where)
+    body = BODIES[path.rpartition("/")[2]]
+    of_many = path.endswith("{study}/known")
+    return caller.post(where, {"outcomes": [{"pull": pull, **body}]} if of_many else body)
+
+
+def test_the_documentation_lists_every_route(service):
+    documented = {(method, path) for method, path, _ in routes()}
+    declared = {
+        (method.upper(), path)
+        for path, methods in service.app.openapi()["paths"].items()
+        for method in methods
+    }
+    assert declared == documented
+
+
+@pytest.mark.parametrize(("method", "path", "scope"), routes())
+def test_a_route_is_for_the_scopes_that_the_documentation_says(service, method, path, scope):
+    pull = service.run.ask()[0]["id"]
+    may = {
+        "nobody": scope == "none",
+        "run": scope in ("none", "any", "run or read") or scope.startswith("run"),
+        "read": scope in ("none", "any", "run or read") or scope.startswith("read"),
+    }
+    for name, allowed in may.items():
+        answer = call(getattr(service, name), method, path, pull)
+        assert (answer.status_code not in (401, 403)) == allowed, (name, answer.text)
+    assert call(service.admin, method, path, pull).status_code not in (401, 403)
+
+
+def a_study_whose_results_are(store, value):
+    """Make a study in which somebody has told some results, all the same."""
+    with Study.create(PROBLEM, POLICY, storage=store, name="trial", seed=7, secret="s") as study:
+        pulls = study.ask(6, worker="ward 4")
+        study.fail(pulls[5], "lost", actor="ward 4")
+        for pull in pulls[:4]:
+            study.tell(pull, value, actor="ward 4")
+        return pulls[0].id, pulls[4].id
+
+
+def seen_by_somebody_who_recruits(service, told, still_open):
+    """Return all that a token of the scope ``run`` is answered, but for what is random."""
+    answers = {}
+    for method, path, _ in routes():
+        for place, pull in enumerate((told, still_open)):
+            answer = call(service.run, method, path, pull)
+            answers[method, path, place] = answer.status_code, answer.text
+    answers["health"] = 0, service.run.get(f"{URL}/health?blinded=true").text
+    service.client.post("/login", data={"token": service.run.secret})
+    for page in ("recruitment", "health", "pulls", f"pulls/{told}", f"pulls/{still_open}", "log"):
+        answer = service.client.get(f"/studies/trial/{page}")
+        answers[page.partition("/")[0], page == f"pulls/{told}"] = answer.status_code, answer.text
+    return {name: (status, _VARIES.sub("*", text)) for name, (status, text) in answers.items()}
+
+
+def test_every_route_is_either_refused_to_those_who_recruit_or_says_nothing_of_results(serve):
+    views = []
+    for value in (0.25, 0.75):
+        store = MemoryStore()
+        pulls = a_study_whose_results_are(store, value)
+        views.append(seen_by_somebody_who_recruits(serve(store), *pulls))
+    assert views[0].keys() == views[1].keys()
+    for name, seen in views[0].items():
+        assert seen == views[1][name], name
 
 
 def test_whoever_guesses_somebody_elses_result_learns_nothing(service, wards):

@@ -202,7 +202,8 @@ def test_a_request_that_takes_too_long_is_given_up_and_may_be_given_again(serve,
     holder.start()
     answer = service.run.post(f"{URL}/asks", {}, key="k")
     assert answer.status_code == 503
-    assert answer.json()["type"] == "urn:fairtrial:problem:storage-busy"
+    assert answer.json()["type"] == "urn:fairtrial:problem:storage-unreachable"
+    assert "not known whether" in answer.json()["detail"]
     may_end.set()
     holder.join()
     again = service.run.post(f"{URL}/asks", {}, key="k")

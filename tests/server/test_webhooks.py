@@ -3,6 +3,7 @@ import contextlib
 import hashlib
 import hmac
 import json
+import socket
 import threading
 import time
 from types import SimpleNamespace
@@ -294,3 +295,37 @@ def test_a_weak_secret_is_refused_and_not_shown(secret):
     with pytest.raises(InvalidArgument, match="at least 24") as caught:
         check_webhook("https://x.org", secret)
     assert "short" not in str(caught.value)
+
+
+def test_an_address_that_answers_without_an_end_keeps_no_message_from_others(study, store, clock):
+    finish(study)
+    with endless_answers() as url:
+        hooks = webhooks(url, store)
+        hooks.changed(["trial"])
+        working = threading.Thread(target=hooks.work, daemon=True)
+        working.start()
+        working.join(30)
+        assert not working.is_alive()
+    assert len(store.notices(store.find_study("trial").id)) == 1
+
+
+@contextlib.contextmanager
+def endless_answers():
+    """Give the address of a server whose answers have no end."""
+    is_over = threading.Event()
+    listening = socket.create_server(("127.0.0.1", 0))
+
+    def answer():
+        connection, _ = listening.accept()
+        with connection, contextlib.suppress(OSError):
+            connection.recv(65_536)
+            connection.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+            while not is_over.wait(0.01):
+                connection.sendall(b"1\r\nx\r\n")
+
+    answering = threading.Thread(target=answer)
+    answering.start()
+    yield f"http://127.0.0.1:{listening.getsockname()[1]}/"
+    is_over.set()
+    answering.join()
+    listening.close()

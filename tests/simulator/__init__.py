@@ -1,4 +1,4 @@
-"""One seeded simulation of users, drivers, workers, a service, a network and a storage that fails.
+"""One seeded simulation of users, drivers, workers, services, a network and a storage that fails.
 
 A simulation is a day in which much goes wrong, in a fraction of a second, and all that happens in
 it follows from a number, its seed. What is run is the package's own code, unchanged: studies,
@@ -16,11 +16,11 @@ How it runs
 What goes wrong
     Processes are killed and started again; Ctrl-C comes before and after commits; statements and
     commits fail, and so do commits of which nobody learns whether they were kept; the file is
-    busy, the disk full, the server cut off; snapshots are damaged or lost; the clock jumps; the
-    network loses, doubles and delays requests and answers; workers hang, die, fail and give NaN;
-    users tell twice, late, something else, or of pulls that there never were. Each seed draws how
-    often what happens, so that some have none of it and some have much. In the end all is well
-    again, and everybody must be able to finish.
+    busy, or held by another program; the disk is full, the server cut off; snapshots are damaged
+    or lost; the clock jumps; the network loses, doubles and delays requests and answers; workers
+    hang, die, fail and give NaN; users tell twice, late, something else, or of pulls that there
+    never were. Each seed draws how often what happens, so that some have none of it and some have
+    much. In the end all is well again, and everybody must be able to finish.
 
 What is judged (`judge`)
     - The log is a chain without gaps, by hashes that are computed from their description alone.

@@ -8,7 +8,7 @@ import time
 
 from tests.simulator.simulation import Failed, run
 
-_EVERY = 500
+_EVERY = 100
 
 
 def main() -> int:
@@ -25,7 +25,7 @@ def main() -> int:
             failures += 1
             print(failure, flush=True)
         else:
-            calls += len(simulation.ledger.calls)
+            calls += sum(len(trial.ledger.calls) for trial in simulation.trials)
             events += simulation.events
         if (seed + 1) % _EVERY == 0 or seed == given.last:
             seconds = time.monotonic() - begin

@@ -19,7 +19,7 @@ from tests.simulator.people import OWN
 
 if TYPE_CHECKING:
     from fairtrial.study.store import Store
-    from tests.simulator.simulation import Simulation
+    from tests.simulator.simulation import Simulation, Trial
 
 _TELLS = ("tell", "late_tell", "unsolicited")
 
@@ -34,21 +34,25 @@ def judge(simulation: Simulation) -> int:
     """
     store = simulation.place.look()
     try:
-        log = _Log(store)
-        log.check_chain()
-        log.check_pulls()
-        calls = _Calls(simulation.ledger.calls, log)
-        calls.check_answers()
-        calls.check_marks()
-        calls.check_order()
-        _check_results(simulation, log)
-        _check_states(simulation, store, log)
-        if simulation.is_plain:
-            assert is_linearizable(_history(simulation, log)), "no order of all calls is possible"
-        return len(log.records)
+        return sum(_judge(simulation, trial, store) for trial in simulation.trials)
     finally:
         if simulation.is_file:
             store.close()
+
+
+def _judge(simulation: Simulation, trial: Trial, store: Store) -> int:
+    log = _Log(store, trial.name)
+    log.check_chain()
+    log.check_pulls()
+    calls = _Calls(trial.ledger.calls, log)
+    calls.check_answers()
+    calls.check_marks()
+    calls.check_order()
+    _check_results(trial, log)
+    _check_states(simulation, trial, store, log)
+    if trial.is_plain:
+        assert is_linearizable(_history(trial)), "no order of all calls is possible"
+    return len(log.records)
 
 
 # ------------------------------------------------------------------------------ the log
@@ -57,8 +61,8 @@ def judge(simulation: Simulation) -> int:
 class _Log:
     """The events of the study, read without anybody's cache."""
 
-    def __init__(self, store: Store) -> None:
-        [self.row] = store.studies()
+    def __init__(self, store: Store, name: str) -> None:
+        [self.row] = [row for row in store.studies() if row.name == name]
         self.records = list(store.records(self.row.id))
         self.rows = {row.pull_id: row for row in store.pulls(self.row.id)}
         self.of_pull: dict[str, list[Record]] = defaultdict(list)
@@ -231,22 +235,22 @@ def _essence(answer: Any) -> Any:
 # ----------------------------------------------------------------- results and decisions
 
 
-def _check_results(simulation: Simulation, log: _Log) -> None:
+def _check_results(trial: Trial, log: _Log) -> None:
     """Check that drivers have told nothing but what workers found."""
     for record in log.records:
         if record.kind in _TELLS and (record.actor or "").startswith("driver "):
-            assert record.value in simulation.ledger.results[str(record.pull_id)], record
+            assert record.value in trial.ledger.results[str(record.pull_id)], record
 
 
-def _check_states(simulation: Simulation, store: Store, log: _Log) -> None:
+def _check_states(simulation: Simulation, trial: Trial, store: Store, log: _Log) -> None:
     """Check that policies were where the log leads, and that the answer is that of a replay."""
     expected: dict[int, tuple[dict[str, Any], Any]] = {}
-    wanted = {seq for seq, *_ in simulation.ledger.states} | {len(log.records)}
-    for seq, policy, stopped in _replayed(simulation, log):
+    wanted = {seq for seq, *_ in trial.ledger.states} | {len(log.records)}
+    for seq, policy, stopped in _replayed(trial, log):
         if seq in wanted:
             state = {name: np.array(value) for name, value in policy.get_state().items()}
             expected[seq] = state, (policy.recommend(), stopped)
-    for seq, state, answer, by in simulation.ledger.states:
+    for seq, state, answer, by in trial.ledger.states:
         assert _same(state, expected[seq][0]), f"the policy of {by} at event {seq}"
         _require_answer(answer, expected[seq][1])
     for with_snapshots in (True, False):
@@ -274,9 +278,9 @@ def _require_answer(found: Any, expected: Any) -> None:
         assert found.status != "running"
 
 
-def _replayed(simulation: Simulation, log: _Log) -> Iterator[tuple[int, Any, bool]]:
+def _replayed(trial: Trial, log: _Log) -> Iterator[tuple[int, Any, bool]]:
     """Drive a fresh policy through the log by hand; give it after each event."""
-    policy = simulation.policy(simulation.problem, seed=simulation.seed)
+    policy = trial.policy(trial.problem, seed=trial.seed)
     pulls: dict[str | None, Pull] = {}
     is_stopped = False
     yield 0, policy, False
@@ -311,10 +315,10 @@ def _replayed(simulation: Simulation, log: _Log) -> Iterator[tuple[int, Any, boo
 # -------------------------------------------------------------------------- one history
 
 
-def _history(simulation: Simulation, log: _Log) -> list[Operation]:
+def _history(trial: Trial) -> list[Operation]:
     """Return the calls of a plain simulation, as the checker of histories takes them."""
     history = []
-    for call in simulation.ledger.calls:
+    for call in trial.ledger.calls:
         key, returned = call.key, call.returned
         kind, content = call.what, dict(call.content)
         if call.state == "nothing" or (kind in ("look", "again") and call.state != "answered"):

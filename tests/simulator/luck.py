@@ -30,6 +30,7 @@ _EVENTS: Mapping[str, tuple[float, ...]] = {
     "snapshots cut": (0.0, 1.0),
     "snapshots dropped": (0.0, 1.0),
     "disk full": (0.0, 1.0),
+    "file busy": (0.0, 1.0),
     "cut off": (0.0, 1.0),
     "nothing": (1.0,),
 }
@@ -52,6 +53,7 @@ class Luck:
         self.events = {name: self._chance.choice(rates) for name, rates in _EVENTS.items()}
         self.is_disk_full = False
         self.is_cut_off = False
+        self.is_file_busy = False
         self.is_good = True
         self._offset = 1_800_000_000.0
 
@@ -75,4 +77,5 @@ class Luck:
 
     def mend(self) -> None:
         """Let nothing go wrong any more."""
-        self.is_good, self.is_disk_full, self.is_cut_off = True, False, False
+        self.is_good = True
+        self.is_disk_full = self.is_cut_off = self.is_file_busy = False

@@ -8,20 +8,19 @@ from concurrent.futures import BrokenExecutor, Executor, Future
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from fairtrial.client import connect
+from fairtrial.client import Connection, connect
 from fairtrial.client.worker import work
 from fairtrial.errors import FairtrialError, NothingToAsk, SourceError, StorageError
 from fairtrial.study import Study
 from fairtrial.study.driver import Driver
 from tests.server import toys as plain_toys
-from tests.simulator.ledger import Call
+from tests.simulator.ledger import Call, Ledger
 from tests.simulator.scheduler import Process, Task
 from tests.study import toys
 
 if TYPE_CHECKING:
-    from tests.simulator.simulation import Simulation
+    from tests.simulator.simulation import Simulation, Trial
 
-NAME = "trial"
 OWN = {kind: [*toys.OWN[kind], *plain_toys.OWN[kind]] for kind in ("policies", "problems")}
 """What takes part, of the tests' own."""
 _NOBODYS = "0" * 32
@@ -30,16 +29,27 @@ _NOBODYS = "0" * 32
 class Person:
     """Somebody outside of all processes: when theirs is killed, they start another one."""
 
-    def __init__(self, simulation: Simulation, name: str) -> None:
+    def __init__(self, simulation: Simulation, name: str, trial: Trial | None = None) -> None:
         self.simulation = simulation
+        self._trial = trial
         self.scheduler = simulation.scheduler
         self.chance = simulation.scheduler.chance
         self.luck = simulation.luck
-        self.ledger = simulation.ledger
         self.name = name
         self.lives = 0
         self.process: Process | None = None
         self.is_done = False
+
+    @property
+    def trial(self) -> Trial:
+        """What they are concerned with."""
+        assert self._trial is not None
+        return self._trial
+
+    @property
+    def ledger(self) -> Ledger:
+        """Where their calls are written down."""
+        return self.trial.ledger
 
     @property
     def is_running(self) -> bool:
@@ -66,9 +76,15 @@ class Person:
         """Do in a process what there is to do."""
         raise NotImplementedError
 
+    def connected(self) -> Connection:
+        """Connect to the service."""
+        timeout, patience = self.chance.choice(((0.3, 0.5), (1.0, 1.5), (1.0, 4.0)))
+        token = self.simulation.token
+        return connect("http://127.0.0.1", token, timeout=timeout, patience=patience)
+
     def opened(self, process: Process) -> Study:
         """Open the study in a process."""
-        return Study.open(self.simulation.place.open(process), NAME, **OWN)
+        return Study.open(self.simulation.place.open(process), self.trial.name, **OWN)
 
 
 # ------------------------------------------------------------------------------- users
@@ -85,12 +101,13 @@ class User(Person):
         Whether they use the service, or the storage itself.
     """
 
-    def __init__(self, simulation: Simulation, name: str, calls: int, is_remote: bool) -> None:
-        super().__init__(simulation, name)
+    def __init__(
+        self, simulation: Simulation, name: str, trial: Trial, calls: int, is_remote: bool
+    ) -> None:
+        super().__init__(simulation, name, trial)
         self.left = calls
         self.is_remote = is_remote
         self._pending: Call | None = None
-        self._reads = simulation.takes_readings
 
     def live(self, process: Process) -> None:
         if not self.is_remote:
@@ -99,8 +116,8 @@ class User(Person):
             study.close()
             study.session.store.close()
             return
-        with connect("http://127.0.0.1", self.simulation.token, timeout=1.0, patience=4.0) as way:
-            self._make_calls(way.study(NAME))
+        with self.connected() as way:
+            self._make_calls(way.study(self.trial.name))
 
     def _make_calls(self, study: Any) -> None:
         while self.left > 0 or self._pending is not None:
@@ -119,7 +136,7 @@ class User(Person):
             # One in doubt is repeated, or for ever left in doubt.
             return call if self.chance.random() < 0.8 else None
         self.left -= 1
-        what = self.chance.choice(self.simulation.repertoire)
+        what = self.chance.choice(self.trial.repertoire)
         content = getattr(self, f"_{what}")()
         return None if content is None else self.ledger.begin(self.name, what, content)
 
@@ -158,7 +175,7 @@ class User(Person):
         return {"n": self.chance.randint(1, 3), "lease": self._lease()}
 
     def _lease(self) -> float | None:
-        if self.simulation.is_plain:
+        if self.trial.is_plain:
             return None
         return self.chance.choice((None, None, 0.2, 2.0, 100.0))
 
@@ -266,8 +283,8 @@ class User(Person):
 class Operator(Person):
     """Operates a driver, with workers that report, fail, hang, die and give nonsense."""
 
-    def __init__(self, simulation: Simulation, name: str) -> None:
-        super().__init__(simulation, name)
+    def __init__(self, simulation: Simulation, name: str, trial: Trial) -> None:
+        super().__init__(simulation, name, trial)
         self._deadline = self.chance.choice((math.inf, 3.0))
         self._parallel = self.chance.randint(1, 4)
         self._limit = float(self.chance.randint(5, 15))
@@ -296,7 +313,7 @@ class Operator(Person):
         """Work on a pull."""
         for stage in range(self.chance.randint(0, 2)):
             self.scheduler.sleep(self.chance.random())
-            if self.simulation.takes_readings:
+            if self.trial.takes_readings:
                 report(self.chance.random(), stage=stage)
         self.scheduler.sleep(self.chance.random())
         if self.luck.has("result is none"):
@@ -322,9 +339,9 @@ class RemoteWorker(Operator):
     """Runs a worker that serves the service."""
 
     def live(self, process: Process) -> None:
-        with connect("http://127.0.0.1", self.simulation.token, timeout=1.0, patience=4.0) as way:
+        with self.connected() as way:
             work(
-                way.study(NAME),
+                way.study(self.trial.name),
                 self.measure,
                 parallel=self._parallel,
                 lease=3.0,

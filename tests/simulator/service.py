@@ -134,14 +134,14 @@ class Network(httpx.BaseTransport):
         self._scheduler = scheduler
         self._luck = luck
         self._wires = Process("network")
-        self.service: Service | None = None
+        self.services: dict[str, Service] = {}
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         timeout = request.extensions["timeout"]["read"]
         exchange = _Exchange(self._scheduler, request)
         self._travel()
-        service = self.service
-        if self._luck.has("connection refused") or service is None or not service.is_listening:
+        service = self._one()
+        if self._luck.has("connection refused") or service is None:
             raise httpx.ConnectError("nobody listens", request=request)
         if self._luck.has("request lost"):
             self._lose("request", timeout, request)
@@ -154,6 +154,11 @@ class Network(httpx.BaseTransport):
         if self._luck.has("answer lost"):
             self._lose("answer", timeout, request)
         return exchange.response(request)
+
+    def _one(self) -> Service | None:
+        """Return one of the services that listen; each of them serves everybody."""
+        listening = [each for each in self.services.values() if each.is_listening]
+        return self._scheduler.chance.choice(listening) if listening else None
 
     def _travel(self) -> None:
         chance = self._scheduler.chance
@@ -171,8 +176,9 @@ class Network(httpx.BaseTransport):
 
         def arrive() -> None:
             self._scheduler.sleep(late)
-            if self.service is not None:
-                self.service.deliver(_Exchange(self._scheduler, request))
+            service = self._one()
+            if service is not None:
+                service.deliver(_Exchange(self._scheduler, request))
 
         self._scheduler.spawn(self._wires, "doubled", arrive)
 

@@ -6,8 +6,10 @@ import logging
 import shutil
 import tempfile
 import traceback
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 from fairtrial.errors import StorageError
@@ -17,7 +19,7 @@ from tests.server.toys import FourArms, InTurn
 from tests.simulator import judge
 from tests.simulator.ledger import Ledger
 from tests.simulator.luck import Luck
-from tests.simulator.people import NAME, Operator, Person, RemoteWorker, User
+from tests.simulator.people import Operator, Person, RemoteWorker, User
 from tests.simulator.scheduler import Process, Scheduler
 from tests.simulator.service import Network, Service, routes
 from tests.simulator.standard_library import StandardLibrary
@@ -38,6 +40,29 @@ class Failed(AssertionError):
     """A simulation found something wrong; the message has the steps and how to repeat them."""
 
 
+class Trial:
+    """A study, and what callers know of it.
+
+    A third is plain: all that is asked and told can then be put in one order by a search.
+    """
+
+    def __init__(self, scheduler: Scheduler, name: str, seed: int) -> None:
+        self.name = name
+        self.seed = seed
+        self.ledger = Ledger(scheduler)
+        self.is_plain = scheduler.chance.random() < 0.3
+        self.repertoire = _PLAIN if self.is_plain else _RICH
+        kinds = (InTurn,) if self.is_plain else (Elimination, Racing, Timed, Serving)
+        self.policy = scheduler.chance.choice(kinds)
+        self.problem = FourArms() if self.is_plain else ToyProblem()
+        self.takes_readings = issubclass(self.policy, Racing)
+
+
+def _problem_of(data: Mapping[str, Any]) -> Any:
+    """Return the problem that a service tells of."""
+    return FourArms() if data["family"] == FourArms.family else ToyProblem()
+
+
 class Simulation:
     """Users, drivers, workers and a service, one storage, and bad luck.
 
@@ -51,24 +76,20 @@ class Simulation:
         self.seed = seed
         self.scheduler = Scheduler(seed)
         self.library = StandardLibrary(self.scheduler)
-        self.ledger = Ledger(self.scheduler)
         self.is_calm = False
         self.is_coming_to_rest = False
         self.may_end = False
         chance = self.chance = self.scheduler.chance
         self.luck = Luck(self.scheduler)
-        # A third is plain: all that is asked and told can then be put in one order by a search.
-        self.is_plain = chance.random() < 0.3
-        self.repertoire = _PLAIN if self.is_plain else _RICH
-        kinds = (InTurn,) if self.is_plain else (Elimination, Racing, Timed, Serving)
-        self.policy = chance.choice(kinds)
-        self.problem = FourArms() if self.policy is InTurn else ToyProblem()
-        self.takes_readings = issubclass(self.policy, Racing)
+        self.trials = [
+            Trial(self.scheduler, name, seed)
+            for name in ("trial", "another")[: chance.randint(1, 2)]
+        ]
         self.is_file = chance.random() < 0.5
         self.has_service = chance.random() < 0.5
         self._replaced = {
             # A client knows the package's own families only.
-            "fairtrial.client.viewing.problem_from_dict": lambda _: self.problem,
+            "fairtrial.client.viewing.problem_from_dict": _problem_of,
             "fairtrial.study.cache.SNAPSHOT_EVERY": chance.choice((3, 10, 1_000)),
             "fairtrial.study.sqlite._MOVE_EVERY": chance.choice((4, 20, 400)),
             "fairtrial.study.tables._PAGE": chance.choice((2, 7, 5_000)),
@@ -122,29 +143,34 @@ class Simulation:
         else:
             self.place = Server(self.luck, self.scheduler)
         store = self.place.look()
-        policy = self.policy(self.problem)
-        Study.create(self.problem, policy, storage=store, name=NAME, seed=self.seed)
+        for trial in self.trials:
+            policy = trial.policy(trial.problem)
+            Study.create(trial.problem, policy, storage=store, name=trial.name, seed=self.seed)
         with Tokens(store) as tokens:
             _, self.token = tokens.create("somebody", ["admin"])
         if self.is_file:
             store.close()
+        number = self.chance.choice((1, 1, 2)) if self.has_service else 0
+        self.keepers = [ServiceKeeper(self, f"service{number}") for number in range(number)]
         self.people = self._people()
 
     def _people(self) -> list[Person]:
         chance = self.chance
         people: list[Person] = []
         for number in range(chance.randint(2, 4)):
-            is_remote = self.has_service and chance.random() < 0.7
-            people.append(User(self, f"user{number}", chance.randint(5, 25), is_remote))
-        if not self.is_plain:
-            drivers = range(chance.choice((0, 0, 1, 2)))
-            people += [Operator(self, f"driver{number}") for number in drivers]
-            if self.has_service and chance.random() < 0.3:
-                people.append(RemoteWorker(self, "worker"))
-        if self.has_service:
-            self.keeper = ServiceKeeper(self, "service")
-            people.append(self.keeper)
-        return people
+            trial, is_remote = chance.choice(self.trials), chance.random() < 0.7
+            calls, is_remote = chance.randint(5, 25), is_remote and self.has_service
+            people.append(User(self, f"user{number}", trial, calls, is_remote))
+        for trial in self.trials:
+            people += [] if trial.is_plain else self._operators(trial)
+        return [*people, *self.keepers]
+
+    def _operators(self, trial: Trial) -> list[Person]:
+        numbers = range(self.chance.choice((0, 0, 1, 2)))
+        operators = [Operator(self, f"driver{number} of {trial.name}", trial) for number in numbers]
+        if self.has_service and self.chance.random() < 0.3:
+            operators.append(RemoteWorker(self, f"worker of {trial.name}", trial))
+        return operators
 
     # ------------------------------------------------------------------ what goes wrong
 
@@ -175,9 +201,11 @@ class Simulation:
             self.scheduler.kill(person.process)  # type: ignore[arg-type]
 
     def _stop(self) -> None:
-        if self.has_service and self.keeper.service is not None:
-            self.scheduler.note("the service is asked to end")
-            self.keeper.service.stop()
+        running = [keeper for keeper in self.keepers if keeper.service is not None]
+        if running:
+            keeper = self.chance.choice(running)
+            self.scheduler.note(f"{keeper.name} is asked to end")
+            keeper.service.stop()
 
     def _clock_jumps(self) -> None:
         seconds = self.chance.choice((-5_000.0, -1.5, 1.5, 200.0))
@@ -193,6 +221,10 @@ class Simulation:
     def _disk_full(self) -> None:
         self.luck.is_disk_full = not self.luck.is_disk_full
         self.scheduler.note(f"the disk is full: {self.luck.is_disk_full}")
+
+    def _file_busy(self) -> None:
+        self.luck.is_file_busy = not self.luck.is_file_busy
+        self.scheduler.note(f"another program holds the file: {self.luck.is_file_busy}")
 
     def _cut_off(self) -> None:
         self.luck.is_cut_off = not self.luck.is_cut_off
@@ -211,9 +243,9 @@ class Simulation:
         self.may_end = True
         runners = [person for person in self.people if isinstance(person, Operator)]
         self.scheduler.run(lambda: all(runner.is_done for runner in runners))
-        if self.has_service:
-            self.keeper.end()
-            self.scheduler.run(lambda: self.keeper.is_done)
+        for keeper in self.keepers:
+            keeper.end()
+        self.scheduler.run(lambda: all(keeper.is_done for keeper in self.keepers))
         self._end()
 
     def _end(self) -> None:
@@ -244,7 +276,7 @@ class ServiceKeeper(Person):
     def live(self, process: Process) -> None:
         place = self.simulation.place
         self.service = Service(self.scheduler, process, lambda: place.open(process), place.address)
-        self.simulation.network.service = self.service
+        self.simulation.network.services[self.name] = self.service
         try:
             self.service.run()
         except StorageError as error:

@@ -74,7 +74,9 @@ class _FileStore(SQLiteStore):
     def __init__(self, file: File, process: Process) -> None:
         self._file = file
         self._of = process
-        super().__init__(file.path, "process", create=False, clock=file.luck.clock)
+        super().__init__(
+            *(file.path, "process"), create=False, busy_timeout=0.2, clock=file.luck.clock
+        )
 
     def _connected(self, options: str) -> Any:
         real = super()._connected(options)
@@ -129,7 +131,7 @@ class _Connection:
         if self._luck.has("switch"):
             self._scheduler.pause()
             self._require_alive()
-        if kind == "begin" and self._luck.has("busy"):
+        if kind == "begin" and (self._luck.is_file_busy or self._luck.has("busy")):
             raise _error("database is locked", sqlite3.SQLITE_BUSY)
         if kind in ("change", "commit"):
             is_bad = kind == "commit" and self._luck.has("commit fails")

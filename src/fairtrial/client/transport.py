@@ -9,7 +9,7 @@ import secrets
 import ssl
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any
@@ -20,13 +20,14 @@ import httpx
 from fairtrial.client.address import ServiceAddress
 from fairtrial.client.problems import error_of
 from fairtrial.core.files import replacing
-from fairtrial.errors import StorageError, StorageUnreachable
+from fairtrial.errors import ConnectionLost, StorageError, StorageUnreachable
 
 __all__ = ["Transport"]
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0
 _TRY_AGAIN = frozenset({429, 502, 503, 504})
 _NEVER_ARRIVED = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
+_NOT_KNOWN = "whether the call was kept is not known: look before you repeat it"
 _SAFE = "!\"#$&'()*+,/:;<=>?@[\\]^`{|}"
 """Signs of a key that stay as they are: all that can be seen, but the one that quotes others."""
 _LONGEST_KEY = 200
@@ -166,9 +167,15 @@ class Transport:
                 if time.monotonic() + pause > deadline:
                     raise self._unreachable(error, method, may_be_kept) from None
             else:
-                pause = max(pause, _retry_after(response))
-                if response.status_code not in _TRY_AGAIN or time.monotonic() + pause > deadline:
+                if response.status_code not in _TRY_AGAIN:
                     return response
+                pause = max(pause, _retry_after(response))
+                if time.monotonic() + pause > deadline:
+                    if may_be_kept and method != "GET":
+                        response.close()
+                        raise self._in_doubt()
+                    return response
+                may_be_kept |= _may_be_kept(response)
                 response.close()
             time.sleep(pause)
             attempt += 1
@@ -187,7 +194,12 @@ class Transport:
 
     def _once(self, method: str, path: str, options: Mapping[str, Any]) -> httpx.Response:
         request = self._http.build_request(method, path, **options)
-        response = self._http.send(request, stream=True)
+        try:
+            response = self._http.send(request, stream=True)
+        except RuntimeError:
+            if not self._http.is_closed:
+                raise
+            raise StorageError(f"the connection to {self.url} is closed; connect again") from None
         # A short answer is read here, so that one that breaks off is asked for again.
         if response.headers.get("content-type", "").startswith("application/json"):
             try:
@@ -197,13 +209,20 @@ class Transport:
                 raise
         return response
 
+    def _in_doubt(self) -> StorageUnreachable:
+        """Return the error of a call of which only the last attempt surely kept nothing."""
+        return StorageUnreachable(
+            f"the service at {self.url} gave no answer to an earlier attempt at this call, and was "
+            f"too busy for the last one; {_NOT_KNOWN}"
+        )
+
     def _unreachable(
         self, error: httpx.TransportError, method: str, may_be_kept: bool
     ) -> StorageUnreachable:
         if method == "GET":
             kept = ""
         elif may_be_kept:
-            kept = "; whether the call was kept is not known: look before you repeat it"
+            kept = f"; {_NOT_KNOWN}"
         else:
             kept = "; nothing of the call was kept, so try it again"
         return StorageUnreachable(
@@ -252,6 +271,15 @@ def _retry_after(response: httpx.Response) -> float:
         return max(0.0, parsedate_to_datetime(given).timestamp() - time.time())
     except (TypeError, ValueError):
         return 0.0
+
+
+def _may_be_kept(response: httpx.Response) -> bool:
+    """Return whether a call may have been kept that the service, or a proxy, was too busy for."""
+    with suppress(httpx.TransportError):
+        response.read()
+        error = error_of(response)
+        return isinstance(error, StorageUnreachable) and not isinstance(error, ConnectionLost)
+    return True
 
 
 def _said(error: Exception) -> str:

@@ -30,14 +30,32 @@ from fairtrial.report.html import (
 __all__ = ["health"]
 
 _MOST_CELLS = 40
+_NAMES = {
+    "open": "Pulls without a result yet",
+    "overdue": "Of those, overdue",
+    "expired": "Pulls whose time ran out",
+    "reissued": "Pulls given out again",
+    "cancelled": "Pulls called back",
+    "lost": "Pulls given up",
+    "late": "Results that came late",
+    "amended": "Results corrected",
+    "duplicates": "Results told twice",
+    "unsolicited": "Results of no pull",
+    "expiry": "A pull whose time runs out is",
+}
+_EXPIRIES = {"drop": "given up", "reissue": "given out again"}
 
 
 def health(found: Findings, *, blinded: bool = False) -> Markup:
     """Return the section; blinded, it says nothing of arms."""
     values = dict(found.study.health(blinded=blinded))
     warnings = values.pop("warnings", ())
-    rows = [(name, bdi(value)) for name, value in _flat(values) if value != count(0)]
-    happened = [row for row in rows if row[0] != "expiry"]
+    expiry = values.get("expiry")
+    if expiry in _EXPIRIES:
+        values["expiry"] = _EXPIRIES[str(expiry)]
+    found_so_far = [(name, value) for name, value in _flat(values) if value != count(0)]
+    happened = any(name != "expiry" for name, _ in found_so_far)
+    rows = [(_NAMES.get(name, name), bdi(value)) for name, value in found_so_far]
     state = (
         table("State of the study", ("What", "Value"), rows)
         if happened

@@ -11,6 +11,7 @@ from fastapi import FastAPI
 
 from fairtrial.core import Problem
 from fairtrial.core.parameters import Parametrized
+from fairtrial.server.housekeeping import forget_old
 from fairtrial.server.pages import add_pages
 from fairtrial.server.problems import add_problems
 from fairtrial.server.readers import Readers
@@ -77,7 +78,9 @@ def create_app(
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         if service.webhooks is not None:
             service.webhooks.start()
+        tidying = asyncio.create_task(forget_old(service))
         yield
+        tidying.cancel()
         await asyncio.to_thread(service.close)
 
     app = FastAPI(

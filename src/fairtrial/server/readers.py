@@ -7,7 +7,9 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import TypeVar
+from weakref import WeakValueDictionary
 
 from fairtrial.errors import StudyNotFound
 from fairtrial.study import Store, Study
@@ -20,6 +22,7 @@ _Answer = TypeVar("_Answer")
 
 _THREADS = 4
 _THREADS_OF_LONG_READS = 2
+_THREADS_OF_LOOKS = 2
 
 
 class Readers:
@@ -45,6 +48,10 @@ class Readers:
         self._sessions: OrderedDict[str, Session] = OrderedDict()
         self._threads = ThreadPoolExecutor(_THREADS, "fairtrial-read")
         self._long = ThreadPoolExecutor(_THREADS_OF_LONG_READS, "fairtrial-long-read")
+        # Apart, so that no read of a study keeps others from being known, or from writing.
+        self._looks = ThreadPoolExecutor(_THREADS_OF_LOOKS, "fairtrial-look")
+        self._openings = ThreadPoolExecutor(1, "fairtrial-open")
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def run(self, study: str, operation: Callable[[Study], _Answer]) -> _Answer:
         """Return what an operation that reads a study gives.
@@ -56,13 +63,36 @@ class Readers:
         """
         return await self._in(self._threads, lambda: operation(Study(self.session(study))))
 
-    async def run_long(self, study: str, operation: Callable[[Study], _Answer]) -> _Answer:
-        """Return the same of an operation that may take seconds."""
-        return await self._in(self._long, lambda: operation(Study(self.session(study))))
+    async def run_long(
+        self, study: str, operation: Callable[[Study], _Answer], who: str = ""
+    ) -> _Answer:
+        """Return the same of an operation that may take seconds: one at a time for each `who`.
+
+        Who wants many at once so keeps nobody else waiting for all of them.
+        """
+        turn = self._turns.setdefault(who, asyncio.Lock())
+        await turn.acquire()
+        loop = asyncio.get_running_loop()
+        try:
+            future = self._long.submit(lambda: operation(Study(self.session(study))))
+        except RuntimeError:
+            turn.release()
+            raise
+        # When it has ended, and not when its caller has gone away: until then a thread is busy.
+        future.add_done_callback(lambda _: _in_loop(loop, turn.release))
+        return await asyncio.wrap_future(future)
+
+    async def run_opening(self, study: str, operation: Callable[[Study], _Answer]) -> _Answer:
+        """Return the same of what a write has to wait for."""
+        return await self._in(self._openings, lambda: operation(Study(self.session(study))))
+
+    async def run_apart(self, operation: Callable[[], _Answer]) -> _Answer:
+        """Return what an operation gives that may load and compile what a study needs."""
+        return await self._in(self._openings, operation)
 
     async def run_on_store(self, operation: Callable[[Store], _Answer]) -> _Answer:
         """Return what an operation that reads the storage gives."""
-        return await self._in(self._threads, lambda: operation(self._stores[0]))
+        return await self._in(self._looks, lambda: operation(self._stores[0]))
 
     @staticmethod
     async def _in(threads: ThreadPoolExecutor, operation: Callable[[], _Answer]) -> _Answer:
@@ -95,4 +125,12 @@ class Readers:
         """End the threads once they are done."""
         self._threads.shutdown(cancel_futures=True)
         self._long.shutdown(cancel_futures=True)
+        self._looks.shutdown(cancel_futures=True)
+        self._openings.shutdown(cancel_futures=True)
         self._sessions.clear()
+
+
+def _in_loop(loop: asyncio.AbstractEventLoop, action: Callable[[], object]) -> None:
+    """Let a loop do something soon; nothing if it has ended."""
+    with suppress(RuntimeError):
+        loop.call_soon_threadsafe(action)

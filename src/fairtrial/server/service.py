@@ -110,7 +110,7 @@ class Service:
         """
         if not self.writer.has_open(study):
             # Here and not in the writer, which would keep all other studies waiting meanwhile.
-            await self.readers.run_long(study, _ease_opening)
+            await self.readers.run_opening(study, _ease_opening)
 
         def once(opened: Study) -> Answer:
             return _answered(opened.session.store, key, lambda: operation(opened))

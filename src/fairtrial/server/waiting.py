@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections import Counter
 from collections.abc import Sequence
 
 from fairtrial.errors import StudyError
+from fairtrial.server.problems import Refusal
 from fairtrial.study import Store
 from fairtrial.study.store import StudyRow
 
@@ -15,6 +17,13 @@ __all__ = ["Heads"]
 
 _LOOK_EVERY = 1.0
 """Seconds after which the thread that waits looks whether anybody still does."""
+
+
+_MOST_WAITS = 200
+"""Requests of one token that may wait at once."""
+
+_Place = tuple[asyncio.AbstractEventLoop, str]
+_Look = asyncio.Future[StudyRow | None]
 
 
 class Heads:
@@ -33,19 +42,41 @@ class Heads:
         self._store = store
         self._lock = threading.Condition(threading.RLock())
         self._waiters: dict[str, set[tuple[asyncio.AbstractEventLoop, asyncio.Event]]] = {}
+        self._waits: Counter[str] = Counter()
+        self._looks: dict[_Place, _Look] = {}
         self._seen: object = None
         self._heads: dict[str, StudyRow | None] = {}
         self._is_closed = False
         self._thread: threading.Thread | None = None
 
-    async def wait(self, study: str, head: int, seconds: float) -> None:
-        """Wait until a study has more events than `head`, or for so many seconds."""
+    async def wait(self, study: str, head: int, seconds: float, who: str) -> None:
+        """Wait until a study has more events than `head`, or for so many seconds.
+
+        Raises
+        ------
+        Refusal
+            429 if too many requests of the same caller wait already: each event wakes them all.
+        """
+        if self._waits[who] >= _MOST_WAITS:
+            text = f"{_MOST_WAITS} requests of this token wait already"
+            raise Refusal(429, "service-busy", text, headers={"Retry-After": "5"}, reason="rate")
+        self._waits[who] += 1
+        try:
+            await self._wait(study, head, seconds)
+        finally:
+            self._waits[who] -= 1
+            if not self._waits[who]:
+                del self._waits[who]
+
+    async def _wait(self, study: str, head: int, seconds: float) -> None:
         loop, event = asyncio.get_running_loop(), asyncio.Event()
         waiter = loop, event
         with self._lock:
             self._waiters.setdefault(study, set()).add(waiter)
             self._start()
             self._lock.notify()
+        # A look that began before has not seen what came since.
+        self._looks.pop((loop, study), None)
         try:
             async with asyncio.timeout(seconds):
                 while not self._is_closed and await self._head(study) <= head:
@@ -61,15 +92,35 @@ class Heads:
                     del self._waiters[study]
 
     async def _head(self, study: str) -> int:
-        found = await asyncio.to_thread(self._store.find_study, study)
+        """Return the number of events now; all who are woken at once look once, together."""
+        place = asyncio.get_running_loop(), study
+        look = self._looks.get(place)
+        if look is None:
+            look = asyncio.ensure_future(asyncio.to_thread(self._store.find_study, study))
+            self._looks[place] = look
+            look.add_done_callback(lambda _: self._forget_look(place, look))
+        found = await asyncio.shield(look)
         return 0 if found is None else found.head_seq
+
+    def _forget_look(self, place: _Place, look: _Look) -> None:
+        if self._looks.get(place) is look:
+            del self._looks[place]
 
     def changed(self, studies: Sequence[str]) -> None:
         """Take note that these studies were written."""
         with self._lock:
             for study in studies:
+                woken: dict[asyncio.AbstractEventLoop, list[asyncio.Event]] = {}
                 for loop, event in self._waiters.get(study, ()):
-                    loop.call_soon_threadsafe(event.set)
+                    woken.setdefault(loop, []).append(event)
+                for loop, events in woken.items():
+                    loop.call_soon_threadsafe(self._wake, (loop, study), events)
+
+    def _wake(self, place: _Place, events: Sequence[asyncio.Event]) -> None:
+        # A look that has begun may have missed this.
+        self._looks.pop(place, None)
+        for event in events:
+            event.set()
 
     def close(self) -> None:
         """Wake everybody for good."""

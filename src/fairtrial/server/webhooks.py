@@ -300,8 +300,11 @@ class Webhooks:
             "webhook-signature": signature(self._key, notice.id, now, notice.body),
         }
         try:
-            answer = self._http.post(self._url, content=notice.body, headers=headers)
-            is_delivered, said = answer.is_success, str(answer.status_code)
+            # What else is answered is not read: it may be as long as it likes.
+            with self._http.stream(
+                "POST", self._url, content=notice.body, headers=headers
+            ) as answer:
+                is_delivered, said = answer.is_success, str(answer.status_code)
         except httpx.HTTPError as error:
             is_delivered, said = False, type(error).__name__
         self._telemetry.notified(delivered=is_delivered)

@@ -41,7 +41,8 @@ def run_study(
 
     After Ctrl-C, an error or a sudden death the same call goes on. Pulls left open by a driver
     that is gone are carried out again; such of which there are readings count as lost, because
-    the readings tell of a result that nobody will see. Pulls that were asked for under another
+    the readings tell of a result that nobody will see. (If some measures were reported, it stays
+    open: somebody may tell the others.) Pulls that were asked for under another
     worker's name, or while another driver runs the study, are left alone. Several drivers, in
     one or several processes, may run one study.
 

@@ -157,6 +157,25 @@ def test_a_result_is_corrected_with_a_reason_only(people, storage):
     assert last.body["reason"] == "read from the wrong line"
 
 
+def test_a_result_that_was_corrected_meanwhile_is_shown_before_it_is_corrected_again(
+    people, storage
+):
+    chief, action = people["chief"], f"{FORMS}/amend"
+    pull = asked(chief)
+    chief.send(pull, f"{FORMS}/tell", value="0.5")
+    first, second = (forms_of(chief.get(pull).text)[action] for _ in range(2))
+    chief.client.post(action, data=first | {"value": "0.25", "reason": "typing error"})
+    before = events(storage)
+    late = chief.client.post(action, data=second | {"value": "0.75", "reason": "typing error"})
+    assert late.status_code == 409
+    assert "0.25" in late.text
+    assert events(storage) == before
+    shown = forms_of(late.text)[action]
+    assert shown["value"] == "0.75"
+    assert chief.client.post(action, data=shown).status_code == 303
+    assert len(events(storage)) == len(before) + 1
+
+
 def test_a_pull_is_given_up_with_a_reason_only(people, storage):
     pull = asked(people["clinic"])
     assert people["clinic"].send(pull, f"{FORMS}/fail").status_code == 422

@@ -119,6 +119,15 @@ def test_whoever_logs_out_is_nobody_at_once(people):
     assert person.get("/").headers["location"] == "/login"
 
 
+def test_a_browser_keeps_no_page_for_whoever_uses_it_next(people):
+    board = people["board"]
+    for path in ("/", "/studies/wards/decision", "/studies/wards/log"):
+        assert board.get(path).headers["Cache-Control"] == "no-store"
+    form = forms_of(board.get("/").text)["/logout"]
+    left = board.client.post("/logout", data=form)
+    assert left.headers["Clear-Site-Data"] == '"cache"'
+
+
 def test_a_choice_of_colours_lasts(people):
     person = people["board"]
     assert "data-theme" not in person.get("/").text

@@ -137,6 +137,27 @@ def test_links_are_pressed_by_keyboard_and_keep_the_focus(browser, site, visit):
         assert part(page) == (27, 31)
 
 
+def test_a_part_that_was_refused_is_mended_by_zooming(browser, site, visit):
+    with opened(browser, site, viewport=WIDE) as page:
+        visit(page, f"{DECISION}?from=40&to=3").focus()
+        assert page.locator("[role=alert]").is_visible()
+        page.keyboard.press("+")
+        wait_for(page, 15, 45)
+        assert page.locator("[role=alert]").count() == 0
+
+
+def test_a_link_within_the_page_loads_nothing(browser, site, visit):
+    with opened(browser, site, viewport=WIDE) as page:
+        visit(page, f"{DECISION}?from=15&to=45")
+        asked = []
+        page.on("request", lambda request: asked.append(request.url))
+        page.locator(".skip").focus()
+        page.keyboard.press("Enter")
+        page.go_back()
+        assert [one for one in asked if "/studies/" in one] == []
+        assert part(page) == (15, 45)
+
+
 class Fingers:
     """Fingers on a screen, as a browser is told of them."""
 

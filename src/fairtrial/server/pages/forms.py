@@ -179,6 +179,7 @@ async def _pull_page(
             done=_done(opened, said),
             number=row.number,
             pull_id=pull,
+            seen=row.value_seq,
             facts=_facts(opened, row, viewer),
             forms_shown=forms,
             key=secrets.token_hex(16),
@@ -334,7 +335,9 @@ def _done(study: Study, said: str | None) -> str:
         return "There is no pull to give before the next result; or the study has stopped."
     kind, _, rest = said.partition("-")
     if kind == "ask" and rest.isascii() and rest.isdigit() and len(rest) < 6:
-        return f"{plural(int(rest), 'pull')} asked for: see the open pulls below."
+        # A single one is shown on a page of its own.
+        where = "" if rest == "1" else ": see the open pulls below"
+        return f"{plural(int(rest), 'pull')} asked for{where}."
     if kind == "event" and rest.isascii() and rest.isdigit() and len(rest) < 19:
         event = next(study.events(max(int(rest) - 1, 0)), None)
         if event is not None and event.seq == int(rest) and event.kind in _DONE:
@@ -430,9 +433,17 @@ async def amend(request: Request, service: TheService, study: StudyName) -> Resp
 
     def correct(opened: Study) -> Event:
         require_correction(opened, form.viewer, form.pull)
+        _require_seen(form, _row(opened, form.pull))
         return opened.amend(form.pull, outcome, fields["reason"], actor=form.viewer.actor)
 
     return await _on_pull(form, "amend", fields, correct)
+
+
+def _require_seen(form: _Sent, row: PullRow) -> None:
+    """Raise if somebody has corrected the result since the page with the form was made."""
+    if str(form.given.get("seen", "")) != str(row.value_seq):
+        text = "the result was corrected meanwhile: see above what it is now, before you correct it"
+        raise Refusal(409, "conflicting-outcome", text)
 
 
 @routes.post("/studies/{study}/forms/stop")

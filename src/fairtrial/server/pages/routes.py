@@ -101,7 +101,7 @@ async def log_in(request: Request, service: TheService) -> Response:
 async def log_out(request: Request, service: TheService) -> Response:
     """End a browser's session."""
     viewer = await service.access.find(request)
-    response = RedirectResponse("/login", 303)
+    response = RedirectResponse("/login", 303, {"Clear-Site-Data": '"cache"'})
     if viewer is not None:
         viewer.require_csrf(str((await request.form()).get("csrf", "")))
         await service.access.log_out(request, response)

@@ -29,7 +29,8 @@ _FILES = {
     "zoom.js": ("fairtrial.server.pages", "text/javascript"),
     "icon.svg": ("fairtrial.server.pages", "image/svg+xml"),
 }
-_HEADERS = {"Cache-Control": "private, no-cache", "Vary": "Authorization, Cookie"}
+# Whoever comes to the same browser after a logout finds nothing by the button "Back".
+_HEADERS = {"Cache-Control": "no-store", "Vary": "Authorization, Cookie"}
 
 
 def address(study: str, *parts: str) -> str:

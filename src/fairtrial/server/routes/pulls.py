@@ -429,7 +429,11 @@ async def list_pulls(
             "next": None if more is None else str(more),
         }
 
-    return document(await service.readers.run(study, find), {"Cache-Control": "no-store"})
+    if state == "open":
+        found = await service.readers.run(study, find)
+    else:
+        found = await service.readers.run_long(study, find, viewer.actor)
+    return document(found, {"Cache-Control": "no-store"})
 
 
 def _in_state(study: Study, state: str) -> list[PullRow]:

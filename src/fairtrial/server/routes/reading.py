@@ -71,7 +71,9 @@ async def health(
 ) -> Response:
     """Return lost and late pulls, and what the results contradict."""
     viewer.require("run" if blinded and not viewer.can("read") else "read", study)
-    found = await service.readers.run_long(study, lambda opened: opened.health(blinded=blinded))
+    found = await service.readers.run_long(
+        study, lambda opened: opened.health(blinded=blinded), viewer.actor
+    )
     return document(found, {"Cache-Control": "no-store"})
 
 
@@ -108,7 +110,7 @@ async def trace(
     def find(opened: Study) -> dict[str, Any]:
         return {"trace": [moment.to_dict() for moment in opened.trace(points)]}
 
-    return document(await service.readers.run_long(study, find), headers)
+    return document(await service.readers.run_long(study, find, viewer.actor), headers)
 
 
 @routes.get("/v1/studies/{study}/weighted_means", summary="Means weighted by propensity")
@@ -120,7 +122,9 @@ async def weighted_means(
     headers, known = await unchanged(request, service, viewer, study)
     if known is not None:
         return known
-    found = await service.readers.run_long(study, lambda opened: opened.weighted_means())
+    found = await service.readers.run_long(
+        study, lambda opened: opened.weighted_means(), viewer.actor
+    )
     return document({"weighted_means": found}, headers)
 
 
@@ -146,7 +150,9 @@ async def verify(
             "skipped": found.skipped,
         }
 
-    return document(await service.readers.run_long(study, check), {"Cache-Control": "no-store"})
+    return document(
+        await service.readers.run_long(study, check, viewer.actor), {"Cache-Control": "no-store"}
+    )
 
 
 # --------------------------------------------------------------------------- the log
@@ -171,7 +177,8 @@ async def events(
     viewer.require("read", study)
     if wait:
         await service.readers.run(study, _head)
-        await service.heads.wait(study, after, min(wait, service.settings.longest_wait))
+        seconds = min(wait, service.settings.longest_wait)
+        await service.heads.wait(study, after, seconds, viewer.actor)
     headers, known = await unchanged(request, service, viewer, study)
     if known is not None:
         return known
@@ -246,7 +253,7 @@ async def download(
         export(opened.session.store, shown, opened.problem, path)
 
     try:
-        await service.readers.run_long(study, write)
+        await service.readers.run_long(study, write, viewer.actor)
     except BaseException:
         _remove(folder)
         raise

@@ -71,7 +71,7 @@ async def make_study(
     _require_name(body.name)
     if not viewer.sees(body.name):
         raise Refusal(403, "access-refused", "the token is not for studies of that name")
-    spec, fresh = await service.readers.run_on_store(lambda _: _specified(service, body))
+    spec, fresh = await service.readers.run_apart(lambda: _specified(service, body))
     any_seed = body.seed is None
 
     def make(store: Store) -> Answer:
@@ -125,7 +125,8 @@ async def show_study(
     """Return what is known of a study from its first day, and how long its log is."""
     require_any(viewer, study)
     if wait and after is not None:
-        await service.heads.wait(study, after, min(wait, service.settings.longest_wait))
+        seconds = min(wait, service.settings.longest_wait)
+        await service.heads.wait(study, after, seconds, viewer.actor)
     headers, known = await unchanged(request, service, viewer, study)
     if known is not None:
         return known

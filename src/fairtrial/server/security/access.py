@@ -217,6 +217,7 @@ class Access:
         if token is None:
             self._unknown.take(request.client.host if request.client else "")
             return None
+        self._rate.take(token.name)
         key = secrets.token_urlsafe(32)
         seconds = round(self._settings.session_hours * 3600)
 

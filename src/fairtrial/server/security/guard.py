@@ -60,8 +60,7 @@ class Guard:
             if scope["type"] == "lifespan":
                 await self._app(scope, receive, send)
             return
-        most = self._settings.body_limit
-        exchange = _Exchange(receive, send, most, has_body=_announces_body(scope["headers"]))
+        exchange = _Exchange(receive, send, self._settings.body_limit)
         try:
             scope = self._checked(scope)
             async with asyncio.timeout(self._longest()) as limit:
@@ -102,16 +101,18 @@ class Guard:
 class _Exchange:
     """One request and its answer, counted while they go on."""
 
-    def __init__(self, receive: Receive, send: Send, most: int, *, has_body: bool) -> None:
+    def __init__(self, receive: Receive, send: Send, most: int) -> None:
         self._receive = receive
         self._send = send
         self._most = most
         self._received = 0
-        self.has_all = not has_body
+        self.has_all = False
+        self.has_asked = False
         self.has_begun = False
         self.limit: asyncio.Timeout | None = None
 
     async def receive(self) -> Message:
+        self.has_asked = True
         message = await self._receive()
         if message["type"] == "http.request":
             self._received += len(message.get("body", b""))
@@ -132,22 +133,20 @@ class _Exchange:
         await self._send(message)
 
 
-def _announces_body(headers: Iterable[tuple[bytes, bytes]]) -> bool:
-    return any(name in (b"content-length", b"transfer-encoding") for name, _ in headers)
-
-
 def _too_large(most: int) -> Refusal:
     headers = {"Connection": "close"}
     return Refusal(413, "body-too-large", f"a body has at most {most:,} bytes", headers=headers)
 
 
 def _too_slow(exchange: _Exchange) -> Refusal:
-    if not exchange.has_all:
+    if exchange.has_asked and not exchange.has_all:
         return Refusal(408, "body-too-slow", "the body did not arrive in time")
     return Refusal(
         503,
-        "storage-busy",
-        "there was no answer in time; give the same request again, with the same Idempotency-Key",
+        # Not "busy", of which nothing is kept: the writer may be just about to commit this one.
+        "storage-unreachable",
+        "there was no answer in time, and it is not known whether this request was kept: give it "
+        "again with the same Idempotency-Key, by which it counts once",
         headers={"Retry-After": "5"},
     )
 

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from fairtrial.confidence.block_betting.bets import inlined
 from fairtrial.confidence.block_betting.blocks import FIXED, Blocks, draw_action
 from fairtrial.core.compilation import kernel
 from fairtrial.subpopulations._kernels.block_state import (
@@ -62,6 +63,9 @@ from fairtrial.subpopulations._kernels.plans_without_limits import (
 
 PRIOR_PULLS = 2.0
 """Tosses of a fair coin over the range that a cell's variance is shrunk by."""
+
+_unchecked = kernel(forceinline=True, _nrt=False, error_model="numpy")
+"""Compiler of what is called thousands of times for a plan, and allocates nothing."""
 
 NOTHING = 1e-300
 """What is known of an item whose means sit on its border, but for rounding."""
@@ -230,7 +234,7 @@ def needs_of_rivals(rules: Rules, state: State, leader: int, cells: Floats, need
     return least
 
 
-@kernel
+@inlined
 def need_of_limit(rules: Rules, least: float, evidence: float) -> float:
     """Return what a limit of the leader needs, given the evidence that it is kept."""
     if rules.separately:
@@ -239,7 +243,7 @@ def need_of_limit(rules: Rules, least: float, evidence: float) -> float:
     return missing if missing > 0.0 else -1.0
 
 
-@kernel
+@inlined
 def _missing(rules: Rules, evidence: float) -> float:
     """Return what evidence lacks; negative once it is settled."""
     return rules.threshold - evidence if evidence < math.inf else -1.0
@@ -428,7 +432,7 @@ def _nearly_optimal_shares(
     return forecast
 
 
-@kernel(error_model="numpy")
+@_unchecked
 def move_shares(
     step: int,
     value: float,
@@ -478,7 +482,7 @@ def _start_shares(
     blend_shares(before, shares)
 
 
-@kernel(error_model="numpy")
+@_unchecked
 def blend_shares(before: Floats, shares: Floats) -> None:
     """Fill shares from those `before`, and equal ones, where a cell is marked with a one."""
     useful = total(shares)
@@ -588,7 +592,7 @@ def _weakest_live_item(
     return weakest
 
 
-@kernel(error_model="numpy")
+@_unchecked
 def cost_to_finish(items: Items, values: Floats) -> float:
     """Return the cost after which every live item has what it needs."""
     cost = 0.0

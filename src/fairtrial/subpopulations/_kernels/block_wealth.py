@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from fairtrial.confidence.block_betting.bets import inlined
 from fairtrial.confidence.block_betting.blocks import reject
 from fairtrial.core.compilation import kernel
 from fairtrial.subpopulations._kernels.block_state import (
@@ -16,7 +17,7 @@ from fairtrial.subpopulations._kernels.block_state import (
 from fairtrial.subpopulations._kernels.model import Floats, Model
 
 
-@kernel
+@inlined
 def cells_ledger(model: Model, state: State, j: int) -> float:
     """Return the least of arm j's limit ledgers: evidence that j fails none of its limits."""
     least = math.inf
@@ -27,7 +28,7 @@ def cells_ledger(model: Model, state: State, j: int) -> float:
     return least
 
 
-@kernel
+@inlined
 def term(state: State, answer: int, target: int, cells: float) -> float:
     """Return what target's blocks add to the log wealth against an answer (K stands for "none").
 
@@ -38,14 +39,14 @@ def term(state: State, answer: int, target: int, cells: float) -> float:
     return min(state.ledgers[pair_ledger(state, answer, target)], cells)
 
 
-@kernel
+@inlined
 def fill_limit_evidence(model: Model, state: State, cells: Floats) -> None:
     """Fill every arm's `cells_ledger`."""
     for j in range(cells.size):
         cells[j] = cells_ledger(model, state, j)
 
 
-@kernel
+@inlined
 def fill_wealth(state: State, cells: Floats, wealth: Floats) -> None:
     """Fill the log wealth against every answer, "none" last, given every arm's limit evidence."""
     arms = cells.size
@@ -99,7 +100,7 @@ def reject_answers(model: Model, rules: Rules, state: State) -> None:
     decide(rules, state, all_wealth(model, state))
 
 
-@kernel
+@inlined
 def decide(rules: Rules, state: State, wealth: Floats) -> None:
     """Reject permanently what the wealth says; finish when one answer is left."""
     left, last = reject(state.rejected, wealth, rules.threshold)
@@ -112,7 +113,7 @@ def decide(rules: Rules, state: State, wealth: Floats) -> None:
 # ------------------------------------------------------------ ledgers tested separately
 
 
-@kernel
+@inlined
 def settle_ledgers(rules: Rules, state: State) -> None:
     """Settle permanently every ledger that has reached the threshold: it is infinite then."""
     for ledger in range(state.ledgers.size):
@@ -120,7 +121,7 @@ def settle_ledgers(rules: Rules, state: State) -> None:
             state.ledgers[ledger] = math.inf
 
 
-@kernel
+@inlined
 def decide_separately(state: State, cells: Floats) -> None:
     """Finish if the ledgers that are settled decide, given every arm's limit evidence."""
     arms = cells.size
@@ -133,7 +134,7 @@ def decide_separately(state: State, cells: Floats) -> None:
             return
 
 
-@kernel
+@inlined
 def against_rival(state: State, rival: int, target: int) -> float:
     """Return the evidence against a rival: that it fails a limit, or is no better than the target.
 
@@ -145,7 +146,7 @@ def against_rival(state: State, rival: int, target: int) -> float:
     return found
 
 
-@kernel
+@inlined
 def evidence_for(state: State, cells: Floats, answer: int) -> float:
     """Return the least of all that an answer needs, where ledgers are tested separately.
 

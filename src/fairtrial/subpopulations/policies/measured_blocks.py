@@ -236,7 +236,7 @@ class MeasuredBlocks(LiveBlocks):
         units = self._units
         return int(
             blocks.run(
-                *self.arrays, batch, environment.source, units.low, units.unit, generator, most
+                self.arrays, batch, environment.source, units.low, units.unit, generator, most
             )
         )
 

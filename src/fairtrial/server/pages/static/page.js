@@ -7,6 +7,7 @@ const MOST = 60000;
 const live = document.getElementById("live");
 const news = document.getElementById("news");
 let known = null;
+let part = location.search;
 let pause = INTERVAL;
 
 // Whoever types or has marked something must not be disturbed.
@@ -62,8 +63,10 @@ async function look() {
   if (!document.hidden && !isBusy()) await load();
 }
 
-// The address says which results pictures show.
+// The address says which results pictures show; links within the page change only its end.
 async function zoom() {
+  if (part === location.search) return;
+  part = location.search;
   known = null;
   for (const back of document.getElementsByName("back")) back.value = location.pathname + location.search;
   try {

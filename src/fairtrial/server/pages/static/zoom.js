@@ -37,6 +37,8 @@ function go(begin, end, figure) {
 }
 
 function open(address) {
+  // A page that says what is wrong with its address is left.
+  if (!page.dataset.state) return location.assign(address);
   history.pushState(null, "", address);
   page.dispatchEvent(new Event("zoomed"));
 }

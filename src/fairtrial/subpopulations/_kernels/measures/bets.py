@@ -36,13 +36,14 @@ from fairtrial.subpopulations._kernels.measures.model import (
     Seen,
     has_limit,
     part_in_limit,
+    unchecked,
 )
 from fairtrial.subpopulations._kernels.measures.state import RIVAL, TARGET, State, limit_ledger
 
 # ----------------------------------------------------------------------- freezing them
 
 
-@kernel(error_model="numpy")
+@unchecked
 def place_bets(
     model: Model,
     rules: Rules,
@@ -71,16 +72,16 @@ def place_bets(
         if has_limit(model, leader, r):
             variance = variance_of_limit(programmes, r, leader, planned)
             if 0.0 < variance < math.inf:
-                _bet_on_limit(model, state, slot, r, seen, planned, variance)
+                _bet_on_limit(model, state, slot, r, seen, planned, variance, work)
 
 
-@kernel
+@inlined
 def _clear(state: State, slot: int, bet: int) -> None:
     state.coefficients[slot, bet] = 0.0
     state.centres[slot, bet] = 0.0
 
 
-@kernel(error_model="numpy")
+@unchecked
 def _bet_on_rival(
     model: Model, state: State, slot: int, k: int, seen: Seen, planned: Floats, work: Work
 ) -> None:
@@ -114,10 +115,10 @@ def _bet_on_rival(
     is_pair = leader < arms and multiplier > 0.0
     state.bets.ledger[slot, k] = pair_ledger(state, k, leader) if is_pair else own_ledger(k)
     state.constant[slot, k] = constant
-    _freeze(model, state, slot, k, k, seen, planned)
+    _freeze(model, state, slot, k, k, seen, planned, work)
 
 
-@kernel(error_model="numpy")
+@unchecked
 def _bet_on_limit(
     model: Model,
     state: State,
@@ -126,6 +127,7 @@ def _bet_on_limit(
     seen: Seen,
     planned: Floats,
     variance: float,
+    work: Work,
 ) -> None:
     """Freeze the bet against "the leader breaks limit r"; `variance` is that of the block on it."""
     arms, groups = planned.shape
@@ -143,18 +145,25 @@ def _bet_on_limit(
                 state.centres[slot, bet, TARGET, group, other] = moved
     state.bets.ledger[slot, bet] = limit_ledger(state, leader, r)
     state.constant[slot, bet] = -model.bounds[leader, r] / variance
-    _freeze(model, state, slot, bet, leader, seen, planned)
+    _freeze(model, state, slot, bet, leader, seen, planned, work)
 
 
-@kernel
+@inlined
 def mean_in_bet(seen: Seen, k: int, group: int, m: int, weight: float) -> float:
     """Return a mean as a bet sees it: what is missing counts as the worst for its weight."""
     return seen.lowest[k, group, m] if weight > 0.0 else seen.highest[k, group, m]
 
 
-@kernel(error_model="numpy")
+@unchecked
 def _freeze(
-    model: Model, state: State, slot: int, bet: int, rival: int, seen: Seen, planned: Floats
+    model: Model,
+    state: State,
+    slot: int,
+    bet: int,
+    rival: int,
+    seen: Seen,
+    planned: Floats,
+    work: Work,
 ) -> None:
     """Freeze a bet on the sum of coefficients times means plus a constant.
 
@@ -187,7 +196,9 @@ def _freeze(
                 at_centre += weight * centre
                 off += weight * (mean - centre)
                 loss += weight * (centre - (model.low[m] if weight > 0.0 else model.high[m]))
-            earlier += _variance_so_far(model, state, seen, arm, group, coefficients[role, group])
+            earlier += _variance_so_far(
+                model, state, seen, arm, group, coefficients[role, group], work.pull
+            )
             spread = _proxy(model, seen, arm, group, coefficients[role, group])
             if model.noise == BOUNDED:
                 inside += (spread + off**2) / count
@@ -213,7 +224,7 @@ def _has_part(coefficients: Floats, role: int, group: int) -> bool:
     return found
 
 
-@kernel
+@inlined
 def _proxy(model: Model, seen: Seen, k: int, group: int, weights: Floats) -> float:
     """Return the variance, or a bound of it, of the weighted measures of a pull."""
     if model.noise == SCALES:
@@ -228,15 +239,15 @@ def _proxy(model: Model, seen: Seen, k: int, group: int, weights: Floats) -> flo
     return max(0.0, found)
 
 
-@kernel(error_model="numpy")
+@unchecked
 def _variance_so_far(
-    model: Model, state: State, seen: Seen, k: int, group: int, weights: Floats
+    model: Model, state: State, seen: Seen, k: int, group: int, weights: Floats, shrunk: Floats
 ) -> float:
     """Return the variance of the weighted means by the values so far, which may differ in number.
 
     As a bound, as if the values of the less frequent measure were among those of the other.
+    `shrunk`: room for a number by measure.
     """
-    shrunk = np.empty(weights.size)
     for m in range(weights.size):
         shrunk[m] = 0.0
         if weights[m] != 0.0:

@@ -9,6 +9,7 @@ import math
 
 import numpy as np
 
+from fairtrial.confidence.block_betting.bets import inlined
 from fairtrial.confidence.block_betting.blocks import (
     OUTSIDE,
     close_oldest,
@@ -175,8 +176,8 @@ def _plan_block(model: Model, rules: Rules, state: State, batch: float, assigned
         fill_programmes(model, at, leader, at.saved, planned_at)
         fill_present(planned_at, leader, state.pulls, lossy, needs, work, present)
     items = list_items(rules, needs, present)
-    shares = np.empty((arms, groups))
-    forecast = find_shares(model, rules, state.shares, leader, at, planned_at, items, work, shares)
+    shares = state.shares.copy()
+    forecast = find_shares(model, rules, leader, at, planned_at, items, work, shares)
     state.forecast[0] = forecast if weakest > 0.0 else math.inf
     if not doubts:
         copy_into(state.shares, shares)
@@ -198,7 +199,7 @@ def _plan_block(model: Model, rules: Rules, state: State, batch: float, assigned
         place_bets(model, rules, state, slot, seen, programmes, work)
 
 
-@kernel
+@inlined
 def _is_lossy(model: Model, state: State) -> bool:
     for cell in range(state.was_absent.shape[0]):
         for m in range(state.was_absent.shape[1]):
@@ -280,7 +281,7 @@ def read(
     model, rules = open_constants(packed)
     state = open_state(floats, integers)
     slot = slot_of(state.blocks, serial_of(tag))
-    _take(model, rules, state, cell, slot, values[0], values[1], False, number)
+    _take(model, rules, state, cell, slot, values, False, number)
 
 
 @kernel
@@ -297,7 +298,7 @@ def tell(
     model, rules = open_constants(packed)
     state = open_state(floats, integers)
     slot = slot_of(state.blocks, serial_of(tag))
-    _take(model, rules, state, cell, slot, values[0], values[1], True, number)
+    _take(model, rules, state, cell, slot, values, True, number)
 
 
 @kernel
@@ -314,22 +315,39 @@ def lose(
     model, rules = open_constants(packed)
     state = open_state(floats, integers)
     slot = slot_of(state.blocks, serial_of(tag))
-    _take(model, rules, state, cell, slot, known, known, True, number)
+    _take(model, rules, state, cell, slot, (known, known), True, number)
 
 
-@kernel
+@kernel(inline="always")
 def _take(
     model: Model,
     rules: Rules,
     state: State,
     cell: int,
     slot: int,
-    before: Floats,
-    now: Floats,
+    values: tuple[Floats, Floats],
     is_final: bool,
     number: int,
 ) -> None:
-    """Take what is new of a pull; once its block can count it, settle what is complete."""
+    """Take what is new of a pull, and settle what is complete."""
+    _take_values(model, rules, state, cell, slot, values, is_final, number)
+    if slot != OUTSIDE and state.blocks.waiting[slot] == 0:
+        _settle(model, rules, state)
+
+
+@inlined
+def _take_values(
+    model: Model,
+    rules: Rules,
+    state: State,
+    cell: int,
+    slot: int,
+    values: tuple[Floats, Floats],
+    is_final: bool,
+    number: int,
+) -> None:
+    """Take what is new of a pull in the data, and in its block once that can count it."""
+    before, now = values
     _take_data(state, cell, before, now)
     if slot == OUTSIDE:
         return
@@ -348,11 +366,9 @@ def _take(
         _take_in_block(model, state, slot, cell, now, number)
     if model.noise == BOUNDED:
         multiply_bets(model, state, slot, cell, now)
-    if state.blocks.waiting[slot] == 0:
-        _settle(model, rules, state)
 
 
-@kernel
+@inlined
 def _is_known(values: Floats) -> bool:
     """Return whether a pull gave any value."""
     found = False
@@ -361,7 +377,7 @@ def _is_known(values: Floats) -> bool:
     return found
 
 
-@kernel
+@inlined
 def _lacks(state: State, slot: int, cell: int, values: Floats) -> bool:
     """Return whether a value is missing that a bet of the block uses."""
     found = False
@@ -370,13 +386,13 @@ def _lacks(state: State, slot: int, cell: int, values: Floats) -> bool:
     return found
 
 
-@kernel
+@inlined
 def _is_complete(state: State, slot: int, cell: int, values: Floats) -> bool:
     """Return whether a pull has given all that its block uses, and something at all."""
     return _is_known(values) and not _lacks(state, slot, cell, values)
 
 
-@kernel
+@inlined
 def _take_data(state: State, cell: int, before: Floats, now: Floats) -> None:
     """Add values that are new, and the pairs of which one is."""
     groups = state.pulls.shape[1]
@@ -395,7 +411,7 @@ def _take_data(state: State, cell: int, before: Floats, now: Floats) -> None:
                 state.products[k, group, m, other] += now[m] * now[other]
 
 
-@kernel
+@inlined
 def _count_presence(state: State, slot: int, cell: int, values: Floats, sign: float) -> None:
     """Count which measures a pull of a block has given, and which it never will."""
     for m in range(values.size):
@@ -405,7 +421,7 @@ def _count_presence(state: State, slot: int, cell: int, values: Floats, sign: fl
             state.present[slot, cell, m] += sign
 
 
-@kernel
+@inlined
 def _take_in_block(
     model: Model, state: State, slot: int, cell: int, values: Floats, number: int
 ) -> None:
@@ -419,13 +435,13 @@ def _take_in_block(
                 record_as_issued(state.noise[slot], place, float(number), values[m] / scale)
 
 
-@kernel
+@inlined
 def _scale(model: Model, cell: int, m: int) -> float:
     groups = model.weights.size
     return model.scales[cell // groups, cell % groups, m]
 
 
-@kernel
+@inlined
 def _add_to_block(
     model: Model, state: State, slot: int, cell: int, values: Floats, sign: float
 ) -> None:
@@ -477,7 +493,7 @@ def tell_late(
             _take_data(state, cell, before, now)
             return False
         if rules.pulls_again:
-            _take(model, rules, state, cell, slot, before, now, True, number)
+            _take(model, rules, state, cell, slot, values, True, number)
             return True
         receive(state.blocks, slot, cell, 0.0)
     _take_data(state, cell, before, now)
@@ -627,9 +643,7 @@ def answer_now(packed: Floats, floats: Floats, integers: Integers) -> int:
 
 @kernel
 def run(
-    packed: Floats,
-    floats: Floats,
-    integers: Integers,
+    arrays: tuple[Floats, Floats, Integers],
     batch: float,
     source: VectorSource,
     low: Floats,
@@ -641,8 +655,8 @@ def run(
 
     The kernels are told measures less `low`, in units of `unit`.
     """
-    model, rules = open_constants(packed)
-    state = open_state(floats, integers)
+    model, rules = open_constants(arrays[0])
+    state = open_state(arrays[1], arrays[2])
     measures = model.objective.size
     nothing = np.full(measures, math.nan)
     values = np.empty(measures)
@@ -655,6 +669,6 @@ def run(
         for m in range(measures):
             values[m] = (values[m] - low[m]) / unit[m]
         slot = slot_of(state.blocks, serial)
-        _take(model, rules, state, cell, slot, nothing, values, True, pulls)
+        _take(model, rules, state, cell, slot, (nothing, values), True, pulls)
         pulls += 1
     return pulls

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fairtrial.confidence.block_betting.bets import inlined
 from fairtrial.confidence.row_kernels import (
     ROUNDING,
     Scratch,
@@ -27,10 +28,8 @@ from fairtrial.subpopulations._kernels.measures.model import (
     first_group,
     has_limit,
     part_in_limit,
+    unchecked,
 )
-
-_inlined = kernel(forceinline=True, _nrt=False, error_model="numpy")
-"""Compiler of what is called thousands of times for a plan, and allocates nothing."""
 
 
 class Programmes(NamedTuple):
@@ -110,7 +109,7 @@ def new_work(arms: int, limits: int, measures: int) -> Work:
     )
 
 
-@kernel
+@inlined
 def fill_programmes(
     model: Model, seen: Seen, leader: int, short: Floats, found: Programmes
 ) -> None:
@@ -139,7 +138,7 @@ def fill_programmes(
             found.distance[r] = seen.failed[leader, r]
 
 
-@kernel
+@inlined
 def _fill_products(model: Model, seen: Seen, k: int, group: int, found: Programmes) -> None:
     """Fill the covariances of the rows of a cell."""
     for place in range(found.rows.shape[1]):
@@ -167,7 +166,7 @@ def _fill_products(model: Model, seen: Seen, k: int, group: int, found: Programm
 # ----------------------------------------------------------------------------- values
 
 
-@_inlined
+@unchecked
 def item_value(programmes: Programmes, item: int, leader: int, pulls: Floats, work: Work) -> float:
     """Return the information that pulls of every cell give on an item; fill its multipliers."""
     if item >= pulls.shape[0]:
@@ -175,7 +174,7 @@ def item_value(programmes: Programmes, item: int, leader: int, pulls: Floats, wo
     return _rival_value(programmes, item, leader, pulls, work)
 
 
-@_inlined
+@unchecked
 def _limit_value(
     programmes: Programmes, item: int, leader: int, pulls: Floats, work: Work
 ) -> float:
@@ -188,7 +187,7 @@ def _limit_value(
     return multiplier * distance
 
 
-@_inlined
+@unchecked
 def variance_of_limit(programmes: Programmes, r: int, leader: int, pulls: Floats) -> float:
     """Return the variance with which pulls tell where the leader is with limit r."""
     variance = 0.0
@@ -198,7 +197,7 @@ def variance_of_limit(programmes: Programmes, r: int, leader: int, pulls: Floats
     return variance
 
 
-@_inlined
+@unchecked
 def _rival_value(programmes: Programmes, k: int, leader: int, pulls: Floats, work: Work) -> float:
     """Return the weighted distance to "k keeps its limits, and is at least as good as the leader".
 
@@ -224,7 +223,7 @@ def _rival_value(programmes: Programmes, k: int, leader: int, pulls: Floats, wor
     return value
 
 
-@_inlined
+@unchecked
 def _is_broken(
     programmes: Programmes,
     k: int,
@@ -247,7 +246,7 @@ def _is_broken(
     return not is_in and short - raised > ROUNDING * (abs(short) + abs(raised))
 
 
-@_inlined
+@unchecked
 def _add_row(
     programmes: Programmes,
     k: int,
@@ -267,7 +266,7 @@ def _add_row(
     return number + 1 if own < math.inf else number
 
 
-@_inlined
+@unchecked
 def _product(
     programmes: Programmes, k: int, leader: int, pulls: Floats, row: int, other: int
 ) -> float:
@@ -283,7 +282,7 @@ def _product(
     return found
 
 
-@_inlined
+@unchecked
 def _product_in(programmes: Programmes, k: int, row: int, other: int, group: int) -> float:
     """Return the covariance of two rows by a pull of one cell."""
     place, other_place = programmes.place[row, group], programmes.place[other, group]
@@ -295,7 +294,7 @@ def _product_in(programmes: Programmes, k: int, row: int, other: int, group: int
 # ------------------------------------------------------------- directions and derivatives
 
 
-@kernel
+@inlined
 def pull_on(model: Model, multipliers: Floats, item: int, group: int, pull: Floats) -> bool:
     """Fill how the rows of a rival pull on the means of its cell; return whether they do."""
     moves = False
@@ -313,7 +312,7 @@ def pull_on(model: Model, multipliers: Floats, item: int, group: int, pull: Floa
     return moves
 
 
-@_inlined
+@unchecked
 def item_gradient(
     programmes: Programmes, item: int, leader: int, pulls: Floats, work: Work, gradient: Floats
 ) -> None:
@@ -352,7 +351,7 @@ def item_gradient(
 # ---------------------------------------------------------------------- cells of an item
 
 
-@kernel
+@inlined
 def mark_useful_cells(model: Model, seen: Seen, item: int, leader: int, useful: Floats) -> None:
     """Mark with a one the cells that may have a part in an item."""
     arms, groups = useful.shape
@@ -370,7 +369,7 @@ def mark_useful_cells(model: Model, seen: Seen, item: int, leader: int, useful: 
                 useful[leader, group] = useful[item, group] = 1.0
 
 
-@kernel
+@inlined
 def _mark_limit(model: Model, r: int, k: int, useful: Floats) -> None:
     """Mark the cells of an arm that limit r is about."""
     for group in range(useful.shape[1]):
@@ -378,7 +377,7 @@ def _mark_limit(model: Model, r: int, k: int, useful: Floats) -> None:
             useful[k, group] = 1.0
 
 
-@kernel
+@inlined
 def mark_cells_in_use(
     model: Model, multipliers: Floats, item: int, leader: int, support: Booleans
 ) -> bool:
@@ -401,7 +400,7 @@ def mark_cells_in_use(
     return found
 
 
-@kernel
+@inlined
 def mark_cells_of(model: Model, item: int, leader: int, support: Booleans) -> None:
     """Mark every cell that an item rests on: where a mean sits exactly on its border.
 

@@ -6,11 +6,15 @@ from typing import Annotated, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fairtrial.confidence.block_betting.bets import inlined
 from fairtrial.core.compilation import kernel
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Booleans = NDArray[np.bool_]
+
+unchecked = kernel(forceinline=True, _nrt=False, error_model="numpy")
+"""Compiler of what allocates nothing, as `inlined`; to divide by zero gives infinity."""
 
 OVERALL = -1
 """What stands for the group of a limit on the weighted mean of all groups."""
@@ -125,7 +129,7 @@ def new_view(arms: int, groups: int, measures: int, limits: int) -> Seen:
     )
 
 
-@kernel
+@inlined
 def derive(model: Model, seen: Seen) -> None:
     """Fill all that follows from means and covariances."""
     arms, groups, measures = seen.means.shape
@@ -142,7 +146,7 @@ def derive(model: Model, seen: Seen) -> None:
         derive_arm(model, seen, k)
 
 
-@kernel
+@inlined
 def derive_arm(model: Model, seen: Seen, k: int) -> None:
     """Fill what follows from the means of an arm."""
     groups, measures = model.weights.size, model.objective.size

@@ -21,12 +21,18 @@ from fairtrial.subpopulations._kernels.measures.items import (
     mark_cells_of,
     mark_useful_cells,
 )
-from fairtrial.subpopulations._kernels.measures.model import Booleans, Floats, Model, Seen
+from fairtrial.subpopulations._kernels.measures.model import (
+    Booleans,
+    Floats,
+    Model,
+    Seen,
+    unchecked,
+)
 from fairtrial.subpopulations._kernels.model import copy_into, divide
 from fairtrial.subpopulations._kernels.plans_without_limits import Items
 
 
-@kernel(error_model="numpy")
+@unchecked
 def fill_present(
     programmes: Programmes,
     leader: int,
@@ -57,7 +63,6 @@ def fill_present(
 def find_shares(
     model: Model,
     rules: Rules,
-    before: Floats,
     leader: int,
     seen: Seen,
     programmes: Programmes,
@@ -65,9 +70,9 @@ def find_shares(
     work: Work,
     found: Floats,
 ) -> float:
-    """Fill the shares of cost that finish the neediest item soonest, nearly.
+    """Find the shares of cost that finish the neediest item soonest, nearly.
 
-    Return what finishing will cost. `before`: the shares of the last plan, to start from. An
+    Return what finishing will cost. `found`: the shares of the last plan, to start from. An
     average of the weakest items' derivatives bounds what any shares can reach, because values are
     concave and homogeneous: near that bound there is nothing to gain from more steps.
     """
@@ -75,7 +80,7 @@ def find_shares(
     shares = np.zeros((arms, groups))
     for i in range(items.number):
         mark_useful_cells(model, seen, items.live[i], leader, shares)
-    blend_shares(before, shares)
+    blend_shares(found, shares)
     copy_into(found, shares)
     per_cost = np.empty((arms, groups))
     for k in range(arms):
@@ -104,7 +109,7 @@ def find_shares(
     return forecast
 
 
-@kernel(forceinline=True, _nrt=False, error_model="numpy")
+@unchecked
 def _weakest_item(
     programmes: Programmes, leader: int, pulls: Floats, items: Items, work: Work, values: Floats
 ) -> int:

@@ -2,7 +2,7 @@
 
 import math
 
-from fairtrial.core.compilation import kernel
+from fairtrial.confidence.block_betting.bets import inlined
 from fairtrial.subpopulations._kernels.block_plans import PRIOR_PULLS
 from fairtrial.subpopulations._kernels.doubt import DOUBT, NEGLECT
 from fairtrial.subpopulations._kernels.measures.items import (
@@ -25,7 +25,7 @@ _LARGEST_CORRELATION = 0.999
 """That an estimated covariance may show: a larger one would promise what data cannot hold."""
 
 
-@kernel
+@inlined
 def summarise(model: Model, state: State, seen: Seen) -> None:
     """Fill what all data say; covariances in known ranges shrink to those of fair coins."""
     arms, groups, measures = seen.means.shape
@@ -48,7 +48,7 @@ def summarise(model: Model, state: State, seen: Seen) -> None:
     derive(model, seen)
 
 
-@kernel
+@inlined
 def _estimate_covariances(model: Model, state: State, seen: Seen, k: int, group: int) -> None:
     measures = model.objective.size
     for m in range(measures):
@@ -72,7 +72,7 @@ def _estimate_covariances(model: Model, state: State, seen: Seen, k: int, group:
             seen.covariances[k, group, m, other] = seen.covariances[k, group, other, m] = found
 
 
-@kernel
+@inlined
 def _see_losses(model: Model, state: State, seen: Seen) -> None:
     """Fill the means as bets see them that take what is missing for its worst value."""
     arms, groups, measures = seen.means.shape
@@ -88,7 +88,7 @@ def _see_losses(model: Model, state: State, seen: Seen) -> None:
                     seen.highest[k, group, m] += share * (model.high[m] - mean)
 
 
-@kernel
+@inlined
 def share_missing(model: Model, state: State, cell: int, m: int) -> float:
     """Return the share of a cell's pulls that never give a measure, where bets count them."""
     missing = state.was_absent[cell, m]
@@ -97,7 +97,7 @@ def share_missing(model: Model, state: State, cell: int, m: int) -> float:
     return missing / (missing + max(1.0, state.was_present[cell, m]))
 
 
-@kernel
+@inlined
 def can_plan(model: Model, state: State) -> bool:
     """Return whether enough is known of every cell that matters.
 
@@ -120,7 +120,7 @@ def can_plan(model: Model, state: State) -> bool:
     return True
 
 
-@kernel
+@inlined
 def is_wanted(model: Model, k: int, group: int, m: int) -> bool:
     """Return whether a measure of a cell has a part in the objective or in a limit."""
     found = model.objective[m] != 0.0 and model.weights[group] > 0.0
@@ -133,7 +133,7 @@ def is_wanted(model: Model, k: int, group: int, m: int) -> bool:
 # ----------------------------------------------------------------------------- the leader
 
 
-@kernel
+@inlined
 def find_leader(model: Model, state: State, seen: Seen, programmes: Programmes, work: Work) -> int:
     """Return the best empirically feasible live answer; else none; else the least infeasible."""
     arms = seen.quality.size
@@ -158,7 +158,7 @@ def find_leader(model: Model, state: State, seen: Seen, programmes: Programmes, 
     return best
 
 
-@kernel
+@inlined
 def _breaks_a_limit(seen: Seen, k: int) -> bool:
     found = False
     for r in range(seen.short.shape[1]):
@@ -169,7 +169,7 @@ def _breaks_a_limit(seen: Seen, k: int) -> bool:
 # --------------------------------------------------------------------------------- doubts
 
 
-@kernel
+@inlined
 def doubt(model: Model, state: State, leader: int, seen: Seen, moved: Seen) -> bool:
     """Fill what the next block is planned at, as `doubt.py` has it; return whether it differs."""
     arms, groups, measures = seen.means.shape
@@ -196,7 +196,7 @@ def doubt(model: Model, state: State, leader: int, seen: Seen, moved: Seen) -> b
     return differs
 
 
-@kernel
+@inlined
 def _doubt_rival(
     model: Model, state: State, k: int, none_leads: bool, seen: Seen, fair: float, moved: Seen
 ) -> bool:
@@ -231,7 +231,7 @@ def _doubt_rival(
     return differs
 
 
-@kernel
+@inlined
 def _nearest_limit(model: Model, seen: Seen, k: int, group: int) -> int:
     """Return the limit of a cell that is nearest in its standard deviations; -1 without one."""
     best = -1
@@ -249,7 +249,7 @@ def _nearest_limit(model: Model, seen: Seen, k: int, group: int) -> int:
     return best
 
 
-@kernel
+@inlined
 def _move(
     model: Model, seen: Seen, k: int, group: int, towards: int, scale: float, moved: Seen
 ) -> bool:
@@ -261,7 +261,7 @@ def _move(
     return differs
 
 
-@kernel
+@inlined
 def _move_measure(model: Model, k: int, group: int, m: int, by: float, moved: Seen) -> bool:
     before = moved.means[k, group, m]
     after = before + by

@@ -1,0 +1,73 @@
+"""Reads beside each other: none that takes long keeps all others waiting."""
+
+import asyncio
+import threading
+
+import pytest
+
+from fairtrial.server.readers import Readers
+from fairtrial.study import Study
+from fairtrial.study.memory import MemoryStore
+from tests.server.conftest import POLICY, PROBLEM
+
+PATIENCE = 30.0
+
+
+@pytest.fixture
+def readers():
+    store = MemoryStore()
+    Study.create(PROBLEM, POLICY, storage=store, name="trial", seed=7).close()
+    made = Readers([store])
+    yield made
+    made.close()
+
+
+def name_of(study):
+    return study.name
+
+
+def test_who_wants_many_long_reads_leaves_others_their_turn(readers):
+    may_end = threading.Event()
+
+    async def scene():
+        greedy = [
+            asyncio.ensure_future(readers.run_long("trial", lambda _: may_end.wait(), "greedy"))
+            for _ in range(10)
+        ]
+        await asyncio.sleep(0.05)
+        # Those who have gone away still have a thread that is busy for them.
+        greedy[0].cancel()
+        await asyncio.sleep(0.05)
+        found = await asyncio.wait_for(readers.run_long("trial", name_of, "another"), PATIENCE)
+        may_end.set()
+        await asyncio.gather(*greedy[1:])
+        return found
+
+    try:
+        assert asyncio.run(scene()) == "trial"
+    finally:
+        may_end.set()
+
+
+def test_no_read_keeps_others_from_being_known_or_from_writing(readers):
+    may_end = threading.Event()
+
+    async def scene():
+        busy = [
+            asyncio.ensure_future(read("trial", lambda _: may_end.wait(), *who))
+            for read, who in [(readers.run, ())] * 8
+            + [(readers.run_long, (str(number),)) for number in range(8)]
+        ]
+        await asyncio.sleep(0.05)
+        found = [
+            await asyncio.wait_for(readers.run_on_store(lambda store: store.tokens()), PATIENCE),
+            await asyncio.wait_for(readers.run_opening("trial", name_of), PATIENCE),
+        ]
+        may_end.set()
+        await asyncio.gather(*busy)
+        return found
+
+    try:
+        assert asyncio.run(scene()) == [[], "trial"]
+    finally:
+        may_end.set()
