@@ -12,9 +12,11 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
+from http.client import HTTPConnection
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,8 +25,9 @@ from benchmarks import clients
 from benchmarks.group_commit import make, show_optuna
 from benchmarks.study_throughput import OWN, flushes, seconds, show
 from fairtrial.allocation import FairLearn, LocalAllocator, Problem
-from fairtrial.study import Tokens
+from fairtrial.study import Study, Tokens
 from fairtrial.study.location import open_store
+from fairtrial.study.tokens import Scope
 from tests import postgresql
 
 _HOST = "127.0.0.1"
@@ -48,7 +51,9 @@ def run(*, quick: bool) -> None:
         with server.database() as url:
             by_psycopg = url.replace("postgresql://", "postgresql+psycopg://")
             show_optuna(folder, 32, 20 if quick else 100, by_psycopg)
-        many_studies(folder, 200 if quick else 2_000, spell)
+        for number in (20, 50) if quick else (300, 1_000, 2_000):
+            many_studies(folder, number, spell)
+        long_log(folder, 20_000 if quick else 1_000_000)
     local_decisions(20_000 if quick else 500_000)
 
 
@@ -66,12 +71,12 @@ class Service(NamedTuple):
 
 
 @contextmanager
-def served(storage: str, studies: int) -> Iterator[Service]:
+def served(storage: str, studies: int, scopes: Sequence[Scope] = ("run",)) -> Iterator[Service]:
     """Serve studies from a process of its own."""
     store = open_store(storage)
     make(store, studies)
     with Tokens(store) as tokens:
-        _, secret = tokens.create("benchmark", ["run"])
+        _, secret = tokens.create("benchmark", scopes)
     store.close()
     command = [sys.executable, "-m", "benchmarks.service", storage]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
@@ -115,9 +120,57 @@ def show_press(
     )
 
 
+def long_log(folder: Path, events: int) -> None:
+    """Stream and export a long log; show the most memory that the service's process takes."""
+    storage = f"sqlite:///{folder}/long.db"
+    with served(storage, 1, ("run", "read")) as service:
+        with Study.open(storage, "0", durability="process", **OWN) as study:
+            for _ in range(events // 2_000):
+                study.tell_many([(pull, 0.5) for pull in study.ask(1_000)])
+        lines = {"Accept": "application/x-ndjson"}
+        for what, path, headers in (
+            ("NDJSON", "events", lines),
+            ("export as JSON lines", "export?format=jsonl", {}),
+            ("export as CSV", "export?format=csv", {}),
+        ):
+            before = _most_resident(service.process, begin=True)
+            began = time.perf_counter()
+            size = _download(service, f"/v1/studies/0/{path}", headers)
+            spent = time.perf_counter() - began
+            most = _most_resident(service.process)
+            print(
+                f"{f'{events:,} events, {what}':<46}{size / 1e6:10,.0f} MB in {spent:,.1f} s; the "
+                f"process took {before:,.0f} MB before and at most {most:,.0f} MB",
+                flush=True,
+            )
+
+
+def _download(service: Service, path: str, headers: dict[str, str]) -> int:
+    """Return the size of an answer, of which no more than a part is in memory at a time."""
+    connection = HTTPConnection(_HOST, service.port)
+    connection.request("GET", path, headers={"Authorization": f"Bearer {service.secret}"} | headers)
+    answer = connection.getresponse()
+    if answer.status != 200:
+        raise RuntimeError(answer.read().decode())
+    size = 0
+    while part := answer.read(1 << 16):
+        size += len(part)
+    connection.close()
+    return size
+
+
+def _most_resident(process: int, *, begin: bool = False) -> float:
+    """Return the megabytes that a process took at most, since this was called to begin."""
+    if begin:
+        # It sets the mark to what the process takes now.
+        Path(f"/proc/{process}/clear_refs").write_text("5")
+    status = Path(f"/proc/{process}/status").read_text()
+    return float(status.partition("VmHWM:")[2].split()[0]) / 1e3
+
+
 def many_studies(folder: Path, number: int, spell: float) -> None:
     """Use many studies of one server in turn: more than it keeps open."""
-    storage = f"sqlite:///{folder}/many.db"
+    storage = f"sqlite:///{folder}/many-{number}.db"
     with served(storage, number) as service:
         where = f"SQLite, 32 clients, {number:,} studies in turn"
         show_press(where, service, 32, number, spell)

@@ -276,3 +276,17 @@ def test_a_service_opens_its_database_with_the_limit_of_its_settings(postgresql_
     assert len(stores) > 1
     assert {store._busy_timeout for store in stores} == {1.5}
     app.state.service.close()
+
+
+def test_a_read_that_takes_too_long_is_not_blamed_on_a_body_that_it_has_not(serve, path):
+    store = SQLiteStore(path, "process")
+    make(store)
+    service = serve(store, timeout=0.3, longest_wait=0.1)
+    assert service.read.get(URL).status_code == 200
+    may_end = threading.Event()
+    threads = service.app.state.service.readers._threads
+    for _ in range(4):
+        threads.submit(may_end.wait)
+    answer = service.read.get(URL)
+    may_end.set()
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")

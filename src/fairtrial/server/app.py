@@ -146,7 +146,9 @@ def _composed(
 class _Stores:
     """Handles of one storage: to write, to read, and to wait by."""
 
-    def __init__(self, storage: Storage, durability: Durability, server_timeout: float) -> None:
+    def __init__(
+        self, storage: Storage, durability: Durability, server_timeout: float = 30.0
+    ) -> None:
         self._storage = storage
         self._server_timeout = server_timeout
         self.writing = open_store(storage, durability, server_timeout=server_timeout)
