@@ -17,6 +17,7 @@ from fairtrial.confidence.block_betting.bets import (
 from fairtrial.core.compilation import kernel
 from fairtrial.subpopulations._kernels.block_losses import lift_by_losses
 from fairtrial.subpopulations._kernels.block_state import (
+    Estimates,
     Rules,
     State,
     limit_ledger,
@@ -38,7 +39,6 @@ from fairtrial.subpopulations._kernels.model import (
     CEILING,
     FLOOR,
     NO_CONTROL,
-    Floats,
     Model,
     divide,
     fill,
@@ -60,15 +60,10 @@ def place_bets(
     rules: Rules,
     state: State,
     slot: int,
-    means: Floats,
-    control_means: Floats,
-    variances: Floats,
+    seen: Estimates,
 ) -> None:
-    """Freeze the bets of a block: one on each live rival, one on each limit of the leader.
-
-    `control_means`: those that bets on rivals see.
-    """
-    arms, groups = means.shape
+    """Freeze the bets of a block: one on each live rival, one on each limit of the leader."""
+    arms, groups = seen.means.shape
     leader, bets = state.target[slot], state.bets
     bets.number[slot] = bets.ledger.shape[1]
     for bet in range(bets.number[slot]):
@@ -77,9 +72,9 @@ def place_bets(
         is_settled = rules.separately and against_rival(state, k, leader) == math.inf
         if k != leader and not state.rejected[k] and not is_settled:
             if model.control == NO_CONTROL:
-                _bet_on_rival(model, rules, state, slot, k, means, control_means, variances)
+                _bet_on_rival(model, rules, state, slot, k, seen)
             else:
-                _bet_on_rows(model, rules, state, slot, k, means, control_means, variances)
+                _bet_on_rows(model, rules, state, slot, k, seen)
     if leader == arms:
         return
     for bet in range(arms, bets.number[slot]):
@@ -87,9 +82,9 @@ def place_bets(
         if abs(model.limits[end, leader, group]) == math.inf:
             continue
         if end > CEILING:
-            _bet_on_difference(model, rules, state, slot, bet, means, variances)
+            _bet_on_difference(model, rules, state, slot, bet, seen)
         elif state.blocks.planned[slot, leader * groups + group] > 0.0:
-            _bet_on_limit(model, rules, state, slot, bet, means, variances)
+            _bet_on_limit(model, rules, state, slot, bet, seen)
 
 
 @kernel(inline="always")
@@ -99,9 +94,7 @@ def _bet_on_rival(
     state: State,
     slot: int,
     k: int,
-    means: Floats,
-    control_means: Floats,
-    variances: Floats,
+    seen: Estimates,
 ) -> None:
     """Freeze the bet against "k is feasible and at least as good as the leader".
 
@@ -109,6 +102,7 @@ def _bet_on_rival(
     multiplier and limit terms exactly as the proof wants them: then the effect is at most 0 under
     the null however inexact the solver.
     """
+    means, variances = seen.means, seen.variances
     arms, groups = means.shape
     leader = state.target[slot]
     limits = model.rival_limits
@@ -146,7 +140,7 @@ def _bet_on_rival(
     state.bets.ledger[slot, k] = pair_ledger(state, k, leader) if is_pair else own_ledger(k)
     state.rival[slot, k] = k
     state.constant[slot, k] = constant
-    _freeze(model, rules, state, slot, k, means, control_means, variances, 0.0)
+    _freeze(model, rules, state, slot, k, seen, 0.0)
 
 
 @kernel
@@ -156,21 +150,20 @@ def _bet_on_rows(
     state: State,
     slot: int,
     k: int,
-    means: Floats,
-    control_means: Floats,
-    variances: Floats,
+    seen: Estimates,
 ) -> None:
     """Freeze the bet on a rival where limits refer to a control: on rows of means of three arms.
 
     The bets of a block share the pulls of the control and must not be multiplied. So all that
     speaks against k in a block with an arm for its target goes into the ledger of the pair.
     """
+    means = seen.means
     arms, groups = means.shape
     leader = state.target[slot]
     precisions = np.empty((arms, groups))
-    divide(precisions, state.blocks.planned[slot].reshape((arms, groups)), variances)
+    divide(precisions, state.blocks.planned[slot].reshape((arms, groups)), seen.variances)
     lam = np.empty((arms, ROLES, groups))
-    alternative = alternative_at(with_limits(model, model.rival_limits), control_means)
+    alternative = alternative_at(with_limits(model, model.rival_limits), seen.control_means)
     _, constant = rival_value(
         leader, k, means, precisions, alternative, lam, k, state.coefficients[slot, k]
     )
@@ -181,23 +174,23 @@ def _bet_on_rows(
     state.bets.ledger[slot, k] = pair_ledger(state, k, leader) if has_target else own_ledger(k)
     state.rival[slot, k] = k
     state.constant[slot, k] = constant
-    _freeze(model, rules, state, slot, k, means, control_means, variances, 0.0)
+    _freeze(model, rules, state, slot, k, seen, 0.0)
 
 
 @kernel
 def _bet_on_limit(
-    model: Model, rules: Rules, state: State, slot: int, bet: int, means: Floats, variances: Floats
+    model: Model, rules: Rules, state: State, slot: int, bet: int, seen: Estimates
 ) -> None:
     """Freeze the bet against "the leader is beyond this limit of this cell"."""
-    arms, groups = means.shape
+    arms, groups = seen.means.shape
     leader = state.target[slot]
     end, group = (bet - arms) // groups, (bet - arms) % groups
     limit = model.own_limits[end, leader, group]
-    # By how much the mean that this bet sees is above that in `means`.
+    # By how much the mean that this bet sees is above the estimate.
     lift = lift_by_losses(rules, state, leader, group) if end == CEILING else 0.0
     fill(state.coefficients[slot, bet], 0.0)
     fill(state.centres[slot, bet], 0.0)
-    weight = state.blocks.planned[slot, leader * groups + group] / variances[leader, group]
+    weight = state.blocks.planned[slot, leader * groups + group] / seen.variances[leader, group]
     if end == CEILING:
         weight = -weight
     state.coefficients[slot, bet, 0, group] = weight
@@ -205,7 +198,7 @@ def _bet_on_limit(
     state.bets.ledger[slot, bet] = limit_ledger(state, end, leader, group)
     state.rival[slot, bet] = leader
     state.constant[slot, bet] = -weight * limit
-    _freeze(model, rules, state, slot, bet, means, means[leader], variances, lift)
+    _freeze(model, rules, state, slot, bet, seen, lift)
 
 
 @kernel(error_model="numpy")
@@ -215,10 +208,10 @@ def _bet_on_difference(
     state: State,
     slot: int,
     bet: int,
-    means: Floats,
-    variances: Floats,
+    seen: Estimates,
 ) -> None:
     """Freeze the bet against "the leader is too far below the control": in a group, or overall."""
+    means, variances = seen.means, seen.variances
     arms, groups = means.shape
     leader, control = state.target[slot], model.control
     end, group = (bet - arms) // groups, (bet - arms) % groups
@@ -244,7 +237,8 @@ def _bet_on_difference(
     state.bets.ledger[slot, bet] = limit_ledger(state, end, leader, group)
     state.rival[slot, bet] = leader
     state.constant[slot, bet] = -limits[end, leader, group] / scale
-    _freeze(model, rules, state, slot, bet, means, means[control], variances, 0.0)
+    own = Estimates(means, means[control], variances)
+    _freeze(model, rules, state, slot, bet, own, 0.0)
 
 
 @kernel(inline="always")
@@ -254,9 +248,7 @@ def _freeze(
     state: State,
     slot: int,
     bet: int,
-    means: Floats,
-    control_means: Floats,
-    variances: Floats,
+    seen: Estimates,
     lift: float,
 ) -> None:
     """Freeze a bet on sum of coefficients times means plus a constant.
@@ -264,6 +256,7 @@ def _freeze(
     `coefficients` come as the weight of a cell's mean and stay so for known noise; for
     bounded rewards they are kept per pull.
     """
+    means, control_means = seen.means, seen.control_means
     groups = means.shape[1]
     bets = state.bets
     coefficients = state.coefficients[slot, bet]
@@ -284,7 +277,7 @@ def _freeze(
                 bets.ledger[slot, bet] = NO_BET
                 return
             mean = control_means[group] if row == CONTROL else means[arm, group] + lift
-            variance = variances[arm, group]
+            variance = seen.variances[arm, group]
             effect += weight * mean
             earlier += weight**2 * variance / state.counts[arm, group]
             if rules.bounded:

@@ -8,6 +8,7 @@ from fairtrial.confidence.block_betting.bets import inlined
 from fairtrial.confidence.block_betting.blocks import FIXED, Blocks, draw_action
 from fairtrial.core.compilation import kernel
 from fairtrial.subpopulations._kernels.block_state import (
+    Estimates,
     Rules,
     State,
     limit_ledger,
@@ -144,41 +145,34 @@ def doubt_means(
     rules: Rules,
     state: State,
     leader: int,
-    means: Floats,
-    control_means: Floats,
+    seen: Estimates,
     precisions: Floats,
-    doubted: Floats,
-    doubted_control: Floats,
+    doubted: Estimates,
 ) -> bool:
-    """Fill the means that the next block is planned at; return whether they differ.
-
-    `doubted_control`: those of the control that its rivals are held against.
-    """
-    arms, groups = means.shape
-    copy_into(doubted, means)
+    """Fill the means that the next block is planned at; return whether they differ."""
+    arms, groups = seen.means.shape
+    copy_into(doubted.means, seen.means)
     for group in range(groups):
-        doubted_control[group] = control_means[group]
+        doubted.control_means[group] = seen.control_means[group]
     if not rules.doubts:
         return False
-    average = total(state.counts) / max(1.0, total(model.active))
-    alternative = alternative_at(model, control_means)
+    alternative = alternative_at(model, seen.control_means)
     differs = False
     if model.control != NO_CONTROL and model.control != leader:
-        differs = doubt_control(model, state.counts, precisions, average, doubted_control)
+        differs = doubt_control(model, state.counts, precisions, doubted.control_means)
         for group in range(groups):
             if rules.bounded:
-                doubted_control[group] = min(doubted_control[group], rules.high)
+                doubted.control_means[group] = min(doubted.control_means[group], rules.high)
     for k in range(arms):
         if k == leader or state.rejected[k]:
             continue
         none_leads = leader == arms
-        if doubt_rival(
-            model, alternative, k, none_leads, state.counts, means, precisions, average, doubted
-        ):
+        means, moved = seen.means, doubted.means
+        if doubt_rival(model, alternative, k, none_leads, state.counts, means, precisions, moved):
             for group in range(groups):
                 if rules.bounded:
-                    doubted[k, group] = min(max(doubted[k, group], rules.low), rules.high)
-                differs = differs or doubted[k, group] != means[k, group]
+                    moved[k, group] = min(max(moved[k, group], rules.low), rules.high)
+                differs = differs or moved[k, group] != means[k, group]
     return differs
 
 
@@ -285,8 +279,7 @@ def item_value(
 def fill_present(
     model: Model,
     leader: int,
-    means: Floats,
-    control_means: Floats,
+    seen: Estimates,
     precisions: Floats,
     lossy: bool,
     needs: Floats,
@@ -297,9 +290,10 @@ def fill_present(
     `lossy`: the means are those that lost pulls leave. If they put the leader beyond a limit,
     no data of the kind can settle that limit.
     """
+    means = seen.means
     arms, groups = means.shape
     lam = np.empty((needs.size, ROLES, groups))
-    alternative = alternative_at(model, control_means)
+    alternative = alternative_at(model, seen.control_means)
     weakest = math.inf
     for item in range(needs.size):
         present[item] = 0.0
@@ -363,49 +357,41 @@ def item_gradient(
 
 @kernel(error_model="numpy")
 def find_shares(
-    model: Model,
-    rules: Rules,
-    before: Floats,
-    leader: int,
-    means: Floats,
-    control_means: Floats,
-    variances: Floats,
-    items: Items,
-    found: Floats,
+    model: Model, rules: Rules, leader: int, seen: Estimates, items: Items, found: Floats
 ) -> float:
-    """Fill `found` with the shares of cost that finish the neediest item soonest, nearly.
+    """Find the shares of cost that finish the neediest item soonest, nearly.
 
-    Return what finishing will cost. `before`: the shares of the last plan, to start from.
+    Return what finishing will cost. `found`: the shares of the last plan, to start from.
     """
     if has_no_limits(model.limits):
-        return optimal_shares(model, leader, means, variances, items, found)
-    alternative = alternative_at(model, control_means)
-    return _nearly_optimal_shares(
-        model, rules, before, leader, means, alternative, variances, items, found
-    )
+        return optimal_shares(model, leader, seen.means, seen.variances, items, found)
+    alternative = alternative_at(model, seen.control_means)
+    return _nearly_optimal_shares(model, rules, leader, seen, alternative, items, found)
 
 
 @kernel(error_model="numpy")
 def _nearly_optimal_shares(
     model: Model,
     rules: Rules,
-    before: Floats,
     leader: int,
-    means: Floats,
+    seen: Estimates,
     alternative: Alternative,
-    variances: Floats,
     items: Items,
     found: Floats,
 ) -> float:
-    """Fill shares by steps from those `before`, and return what finishing will cost.
+    """Find shares by steps from those of the last plan, and return what finishing will cost.
 
     An average of the weakest items' derivatives bounds what any shares can reach, because values
     are concave and homogeneous: near that bound there is nothing to gain from more steps.
     """
+    means = seen.means
     arms, groups = means.shape
     per_cost = np.empty((arms, groups))
+    for k in range(arms):
+        for group in range(groups):
+            per_cost[k, group] = 1.0 / (seen.variances[k, group] * model.costs[k, group])
     shares = np.empty((arms, groups))
-    _start_shares(model, before, leader, means, alternative, variances, items, per_cost, shares)
+    _start_shares(leader, means, alternative, items, found, shares)
     copy_into(found, shares)
     lam = np.empty((items.needs.size, ROLES, groups))
     values = np.empty(items.needs.size)
@@ -459,26 +445,19 @@ def move_shares(
     return bound
 
 
-@kernel(error_model="numpy")
+@kernel
 def _start_shares(
-    model: Model,
-    before: Floats,
     leader: int,
     means: Floats,
     alternative: Alternative,
-    variances: Floats,
     items: Items,
-    per_cost: Floats,
+    before: Floats,
     shares: Floats,
 ) -> None:
-    """Fill the precision that a unit of cost buys, and shares that leave no useful cell out."""
-    arms, groups = shares.shape
+    """Fill shares from those `before`, and leave no useful cell out."""
     fill(shares, 0.0)
     for i in range(items.number):
         _mark_useful_cells(items.live[i], leader, means, alternative, shares)
-    for k in range(arms):
-        for group in range(groups):
-            per_cost[k, group] = 1.0 / (variances[k, group] * model.costs[k, group])
     blend_shares(before, shares)
 
 
@@ -606,14 +585,13 @@ def cost_to_finish(items: Items, values: Floats) -> float:
 def find_support(
     model: Model,
     leader: int,
-    means: Floats,
-    control_means: Floats,
-    variances: Floats,
+    seen: Estimates,
     needs: Floats,
     shares: Floats,
     support: Booleans,
 ) -> int:
     """Mark the cells that some live item can use; return how many there are."""
+    means = seen.means
     arms, groups = means.shape
     for k in range(arms):
         for group in range(groups):
@@ -621,8 +599,8 @@ def find_support(
     lam = np.empty((needs.size, ROLES, groups))
     gradient = np.empty((arms, groups))
     precisions = np.empty((arms, groups))
-    divide(precisions, shares, variances)
-    alternative = alternative_at(model, control_means)
+    divide(precisions, shares, seen.variances)
+    alternative = alternative_at(model, seen.control_means)
     for item in range(needs.size):
         if needs[item] < 0.0:
             continue

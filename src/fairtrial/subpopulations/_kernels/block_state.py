@@ -78,6 +78,17 @@ class State(NamedTuple):
     noise: Annotated[Floats, f"slots tested {NUMBERED_COLUMNS}"]
 
 
+class Estimates(NamedTuple):
+    """What a plan or a bet is made at."""
+
+    means: Floats
+    """Shape (K, L)."""
+    control_means: Floats
+    """Of the control, as its rivals are held against it; shape (L,)."""
+    variances: Floats
+    """Of one pull, shape (K, L)."""
+
+
 CONSTANTS = Layout(Constants)
 STATE = Layout(State)
 open_constants = CONSTANTS.open

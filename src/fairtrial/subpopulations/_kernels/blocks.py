@@ -55,6 +55,7 @@ from fairtrial.subpopulations._kernels.block_plans import (
 )
 from fairtrial.subpopulations._kernels.block_state import (
     STATE,
+    Estimates,
     Rules,
     State,
     open_constants,
@@ -145,28 +146,23 @@ def _plan_block(model: Model, rules: Rules, state: State, batch: float, assigned
     needs = np.empty(state.rival.shape[1])
     needs_of(model, rules, state, leader, needs)
     limits = limits_of_items(model, leader)
-    seen = with_limits(model, limits)
-    control_means = control_means_of(model, means)
-    lossy = discount_losses(seen, rules, state, leader, means, variances, control_means)
+    wanted = with_limits(model, limits)
+    seen = Estimates(means, control_means_of(model, means), variances)
+    lossy = discount_losses(wanted, rules, state, leader, means, variances, seen.control_means)
     if lossy:
         divide(precisions, state.counts, variances)
         if leader < arms:
             for group in range(groups):
                 limits[CEILING, leader, group] -= lift_by_losses(rules, state, leader, group)
     present = np.empty(needs.size)
-    weakest = fill_present(seen, leader, means, control_means, precisions, lossy, needs, present)
-    shares = np.empty((arms, groups))
-    doubted = np.empty((arms, groups))
-    control_at = np.empty(groups)
-    doubts = doubt_means(
-        seen, rules, state, leader, means, control_means, precisions, doubted, control_at
-    )
+    weakest = fill_present(wanted, leader, seen, precisions, lossy, needs, present)
+    doubted = Estimates(np.empty((arms, groups)), np.empty(groups), variances)
+    doubts = doubt_means(wanted, rules, state, leader, seen, precisions, doubted)
     if doubts:
-        fill_present(seen, leader, doubted, control_at, precisions, lossy, needs, present)
+        fill_present(wanted, leader, doubted, precisions, lossy, needs, present)
     items = list_items(rules, needs, present)
-    forecast = find_shares(
-        seen, rules, state.shares, leader, doubted, control_at, variances, items, shares
-    )
+    shares = state.shares.copy()
+    forecast = find_shares(wanted, rules, leader, doubted, items, shares)
     state.forecast[0] = forecast if weakest > 0.0 else math.inf
     if not doubts:
         copy_into(state.shares, shares)
@@ -175,7 +171,7 @@ def _plan_block(model: Model, rules: Rules, state: State, batch: float, assigned
     if assigned.size:
         open_block(state.blocks, assigned)
     else:
-        number = find_support(seen, leader, doubted, control_at, variances, needs, shares, support)
+        number = find_support(wanted, leader, doubted, needs, shares, support)
         planned = np.empty((arms, groups))
         pulls = total(state.counts)
         block_counts(model.costs, rules, pulls, shares, support, number, batch, planned)
@@ -185,7 +181,7 @@ def _plan_block(model: Model, rules: Rules, state: State, batch: float, assigned
     if leader == arms:
         pause = LEADER_NONE_PAUSE**2 if rules.bounded else 0.0
     if weakest >= pause:
-        place_bets(model, rules, state, slot, means, control_means, variances)
+        place_bets(model, rules, state, slot, seen)
 
 
 @inlined

@@ -20,6 +20,7 @@ from fairtrial.subpopulations._kernels.model import (
     NO_CONTROL,
     Floats,
     Model,
+    total,
 )
 from fairtrial.subpopulations._kernels.pitfalls import Alternative, margin
 
@@ -31,6 +32,12 @@ NEGLECT = 1.5
 
 
 @kernel
+def fair_count(active: Floats, counts: Floats) -> float:
+    """Return the draws below which a cell is doubted, by those of the average one that matters."""
+    return total(counts) / max(1.0, total(active)) / NEGLECT
+
+
+@kernel
 def doubt_rival(
     model: Model,
     alternative: Alternative,
@@ -39,13 +46,12 @@ def doubt_rival(
     counts: Floats,
     means: Floats,
     precisions: Floats,
-    average: float,
     doubted: Floats,
 ) -> bool:
     """Move row k of `doubted`, a copy of the means, to where it is cheap to rule out.
 
-    `alternative`: what makes a rival right. `precisions`: those of the means. `average`: draws of
-    the average cell that matters. Return whether anything moved.
+    `alternative`: what makes a rival right. `precisions`: those of the means. Return whether
+    anything moved.
     """
     error = 0.0
     outside = model.control != NO_CONTROL and is_short_of_control(k, means, alternative)
@@ -54,7 +60,7 @@ def doubt_rival(
         if model.weights[group] > 0.0 and precisions[k, group] > 0.0:
             error += model.weights[group] ** 2 / precisions[k, group]
     differs = False
-    fair = average / NEGLECT
+    fair = fair_count(model.active, counts)
     for group in range(model.weights.size):
         count = max(1.0, counts[k, group])
         weight = model.weights[group]
@@ -75,12 +81,10 @@ def doubt_rival(
 
 
 @kernel
-def doubt_control(
-    model: Model, counts: Floats, precisions: Floats, average: float, doubted: Floats
-) -> bool:
+def doubt_control(model: Model, counts: Floats, precisions: Floats, doubted: Floats) -> bool:
     """Raise the control's means where they rest on few draws; return whether any moved."""
     differs = False
-    fair = average / NEGLECT
+    fair = fair_count(model.active, counts)
     for group in range(model.weights.size):
         count = max(1.0, counts[model.control, group])
         precision = precisions[model.control, group]

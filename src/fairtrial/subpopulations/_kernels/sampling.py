@@ -180,11 +180,8 @@ def _doubted_gradient(
     best = state.best[0]
     counts, means, precisions = state.counts, state.means, state.precisions
     doubted = means.copy()
-    average = total(counts) / max(1.0, total(model.active))
     alternative, none_leads = alternative_of(model), best == NONE
-    if not doubt_rival(
-        model, alternative, rival, none_leads, counts, means, precisions, average, doubted
-    ):
+    if not doubt_rival(model, alternative, rival, none_leads, counts, means, precisions, doubted):
         return value
     return pitfall_gradient(rival, best, doubted, precisions, model, lam, gradient)
 
