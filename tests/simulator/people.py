@@ -69,7 +69,8 @@ class Person:
             self.scheduler.sleep(0.5)
         finally:
             process.is_dead = True
-            if self.simulation.is_coming_to_rest and not self.is_done:
+            is_latest = self.process is process
+            if self.simulation.is_coming_to_rest and is_latest and not self.is_done:
                 self.start()
 
     def live(self, process: Process) -> None:
