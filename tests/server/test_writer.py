@@ -285,3 +285,19 @@ def test_studies_beyond_the_limit_are_closed_and_opened_again():
     # The last commit may not be tidied up yet.
     assert len(writer._studies) <= 3
     writer.close()
+
+
+def test_a_thread_that_cannot_be_started_is_started_for_the_next_write(store, monkeypatch):
+    writer = StudyWriter(store, CLASSES)
+
+    def refuse(_):
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched, pytest.raises(RuntimeError, match="new thread"):
+        patched.setattr(threading.Thread, "start", refuse)
+        asyncio.run(writer.run("a", lambda study: study.ask().number))
+    assert writer.waiting == 0
+    try:
+        assert asyncio.run(writer.run("a", lambda study: study.ask().number)) == 0
+    finally:
+        writer.close()

@@ -293,6 +293,7 @@ class Thread:
     def start(self) -> None:
         starter = self._scheduler.current
         assert starter is not None
+        self._process = starter.process
         self._scheduler.spawn(starter.process, self._name, self._run)
 
     def _run(self) -> None:
@@ -302,7 +303,9 @@ class Thread:
             self._has_ended.set()
 
     def join(self, timeout: float | None = None) -> None:
-        self._has_ended.wait(timeout)
+        # One that was to start when its process was killed never will.
+        if not self._process.is_dead:
+            self._has_ended.wait(timeout)
 
 
 class Loop(asyncio.BaseEventLoop):

@@ -133,8 +133,9 @@ class Heads:
 
     def _start(self) -> None:
         if self._thread is None:
-            self._thread = threading.Thread(target=self._watch, name="fairtrial-watch", daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._watch, name="fairtrial-watch", daemon=True)
+            thread.start()
+            self._thread = thread
 
     def _watch(self) -> None:
         """Wake all who wait whenever the storage may have changed."""

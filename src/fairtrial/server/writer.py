@@ -117,16 +117,18 @@ class StudyWriter:
                 raise ServiceBusy("the service is about to end; try again soon")
             if self._waiting >= self._capacity or len(queue) >= max(self._capacity // 2, 1):
                 raise ServiceBusy(f"{self._waiting:,} writes wait already; try again soon")
+            # First: where no thread can be started, nothing waits for one.
+            self._start()
             queue.append(item)
             self._waiting += 1
-            self._start()
             self._has_work.notify()
         return await item.future
 
     def _start(self) -> None:
         if self._thread is None:
-            self._thread = threading.Thread(target=self._work, name="fairtrial-writer")
-            self._thread.start()
+            thread = threading.Thread(target=self._work, name="fairtrial-writer")
+            thread.start()
+            self._thread = thread
 
     def close(self) -> None:
         """Write all that waits, then end; nothing more is accepted."""
