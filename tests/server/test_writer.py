@@ -293,9 +293,10 @@ def test_a_thread_that_cannot_be_started_is_started_for_the_next_write(store, mo
     def refuse(_):
         raise RuntimeError("can't start new thread")
 
-    with monkeypatch.context() as patched, pytest.raises(RuntimeError, match="new thread"):
+    with monkeypatch.context() as patched:
         patched.setattr(threading.Thread, "start", refuse)
-        asyncio.run(writer.run("a", lambda study: study.ask().number))
+        with pytest.raises(RuntimeError, match="new thread"):
+            asyncio.run(writer.run("a", lambda study: study.ask().number))
     assert writer.waiting == 0
     try:
         assert asyncio.run(writer.run("a", lambda study: study.ask().number)) == 0
