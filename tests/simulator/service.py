@@ -14,6 +14,7 @@ from fastapi import FastAPI
 
 from fairtrial.server import Settings, create_app
 from fairtrial.server.app import _composed, _Stores
+from fairtrial.study.location import parse_storage
 from fairtrial.study.memory import MemoryStore
 from fairtrial.study.store import Store
 from tests.simulator.luck import Luck
@@ -46,6 +47,25 @@ class _Exchange:
             raise httpx.RemoteProtocolError("the server hung up", request=request)
         status, headers, content = self.answer
         return httpx.Response(status, headers=headers, content=content, request=request)
+
+
+class _Handles(_Stores):
+    """Handles of a simulated storage: nothing is patched while another service may open its own."""
+
+    def __init__(self, open_store: Callable[[], Any], address: str) -> None:
+        self._open_store = open_store
+        self._is_one = parse_storage(address) is None
+        self.writing = open_store()
+        self.all = [self.writing]
+        self.reading = [self.another()]
+        self.waiting = self.another()
+
+    def another(self) -> Any:
+        if self._is_one:
+            return self.writing
+        store = self._open_store()
+        self.all.append(store)
+        return store
 
 
 class Service:
@@ -93,10 +113,8 @@ class Service:
 
     def _composed(self) -> Any:
         """Return the service's parts. Each of the stores that it opens may fail to open."""
-        settings = Settings()
-        with patch("fairtrial.server.app.open_store", lambda *_, **__: self._open_store()):
-            stores = _Stores(self._address, "process", settings.server_timeout)
-        return _composed(stores, (OWN["policies"], OWN["problems"]), settings, None)
+        stores = _Handles(self._open_store, self._address)
+        return _composed(stores, (OWN["policies"], OWN["problems"]), Settings(), None)
 
     def stop(self) -> None:
         """Ask it to end: all that waits is written first."""
@@ -199,6 +217,5 @@ class Network(httpx.BaseTransport):
         changed = SimpleNamespace(**{**vars(httpx), "Client": client})
         with ExitStack() as stack:
             stack.enter_context(patch("fairtrial.client.transport.httpx", changed))
-            stack.enter_context(patch("fairtrial.server.app._READING_HANDLES", 1))
             stack.enter_context(patch("anyio.to_thread.run_sync", at_once))
             yield
