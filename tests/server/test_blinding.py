@@ -226,6 +226,25 @@ def test_why_others_gave_a_pull_up_is_not_told(wards):
     assert "died" not in answer.text
 
 
+def test_a_guess_at_measures_that_others_told_is_answered_alike_right_or_wrong(service, wards):
+    mine, theirs = wards
+    problem = Problem(["a", "b"], 1, measures={"cd4": (0, 1), "safe": (0, 1)}, objective="cd4")
+    Study.create(problem, BlockBetting(problem), storage=service.store, name="measured").close()
+    pull = theirs.ask(study="measured")[0]["id"]
+    url = "/v1/studies/measured"
+    values = {"cd4": 0.8125, "safe": 1}
+    assert theirs.post(f"{url}/pulls/{pull}/known", {"values": values}).status_code == 200
+    for path in (f"{url}/known", f"{url}/pulls/{pull}/known"):
+        answers = []
+        for guess in (values, values | {"cd4": 0.5}):
+            one = {"values": guess}
+            body = one if path.endswith(f"{pull}/known") else {"outcomes": [{"pull": pull} | one]}
+            answers.append(mine.post(path, body))
+        right, wrong = answers
+        assert right.status_code == wrong.status_code == 409
+        assert right.json()["detail"] == wrong.json()["detail"]
+
+
 def test_measures_that_others_reported_are_not_told(service, wards):
     mine, theirs = wards
     problem = Problem(["a", "b"], 1, measures={"cd4": (0, 1), "safe": (0, 1)}, objective="cd4")

@@ -151,6 +151,8 @@ async def tell_many_known(
 
     def tell(opened: Study) -> Answer:
         outcomes = [(told.pull, told.values) for told in body.outcomes]
+        for pull, _ in outcomes:
+            require_untold(opened, viewer, pull)
         try:
             events = opened.tell_many_known(outcomes, actor=viewer.actor)
         except MistakesFound as error:
