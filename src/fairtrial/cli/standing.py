@@ -104,22 +104,26 @@ def _differences(found: Differences) -> Table:
     return table
 
 
-def _limits_against(held: Sequence[Effect], answer: Collection[str]) -> Table:
-    """Return the limits against the control, and how arms stand to them."""
-    shown = held[:_MOST_LIMITS]
-    hidden = len(held) - len(shown)
-    table = Table(
-        title=f"Limits against {held[0].reference}",
+def _frame(title: str, rows: Sequence[object]) -> Table:
+    """Return a table without columns, which says how many of its rows will not be shown."""
+    hidden = len(rows) - _MOST_LIMITS
+    return Table(
+        title=title,
         title_justify="left",
-        caption=f"{hidden:,} more are not shown." if hidden else None,
+        caption=f"{hidden:,} more are not shown." if hidden > 0 else None,
         caption_justify="left",
     )
+
+
+def _limits_against(held: Sequence[Effect], answer: Collection[str]) -> Table:
+    """Return the limits against the control, and how arms stand to them."""
+    table = _frame(f"Limits against {held[0].reference}", held)
     for name in ("arm", "where"):
         table.add_column(name)
     for name in ("difference", "limit"):
         table.add_column(name, justify="right")
     table.add_column("standing")
-    for effect in shown:
+    for effect in held[:_MOST_LIMITS]:
         estimate = as_estimate(effect)
         limits = " to ".join(map(shown_number, limits_of(estimate)))
         where = OVERALL if effect.group is None else effect.group
@@ -131,13 +135,7 @@ def _limits_against(held: Sequence[Effect], answer: Collection[str]) -> Table:
 
 def _guardrails(rails: Sequence[Guardrail]) -> Table:
     """Return the limits of measures, and how arms stand to them."""
-    hidden = len(rails) - _MOST_LIMITS
-    table = Table(
-        title=TITLE,
-        title_justify="left",
-        caption=f"{hidden:,} more are not shown." if hidden > 0 else None,
-        caption_justify="left",
-    )
+    table = _frame(TITLE, rails)
     for name in ("arm", "measure", "where"):
         table.add_column(name)
     for name in ("mean", "limit", "evidence that it is kept"):
@@ -156,13 +154,7 @@ def _guardrails(rails: Sequence[Guardrail]) -> Table:
 
 def _missing(lacking: Sequence[MissingValues]) -> Table:
     """Return how many values of measures never will be known."""
-    hidden = len(lacking) - _MOST_LIMITS
-    table = Table(
-        title=MISSING,
-        title_justify="left",
-        caption=f"{hidden:,} more are not shown." if hidden > 0 else None,
-        caption_justify="left",
-    )
+    table = _frame(MISSING, lacking)
     for name in ("arm", "group", "measure"):
         table.add_column(name)
     for name in ("known", "missing", "share missing"):
@@ -175,13 +167,7 @@ def _missing(lacking: Sequence[MissingValues]) -> Table:
 
 def _bounds(values: list[Bounded]) -> Table:
     """Return values that must stay below a bound, and how they stand to it."""
-    hidden = len(values) - _MOST_LIMITS
-    table = Table(
-        title=title_of_bounds(values),
-        title_justify="left",
-        caption=f"{hidden:,} more are not shown." if hidden > 0 else None,
-        caption_justify="left",
-    )
+    table = _frame(title_of_bounds(values), values)
     for name in ("arm", "of"):
         table.add_column(name)
     table.add_column(values[0].kind, justify="right")
