@@ -474,8 +474,11 @@ def test_a_fork_is_told_to_open_the_study_again(url):
 
 
 @pytest.fixture
-def set_alarm():
+def set_alarm(monkeypatch):
     """Return a function by which Ctrl-C comes after some seconds."""
+    # Python cannot raise what comes while an object is deleted. Pytest would describe it, which
+    # takes long enough for the next one to come meanwhile.
+    monkeypatch.setattr(sys, "unraisablehook", lambda _: None)
     before = signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGINT))
     yield partial(signal.setitimer, signal.ITIMER_REAL)
     signal.signal(signal.SIGALRM, before)
@@ -501,6 +504,53 @@ def test_ctrl_c_at_any_moment_leaves_whole_writes_and_no_lock(url, set_alarm):
     assert study.verify().ok
     study.close()
     other.close()
+
+
+def test_interrupted_commits_do_not_make_the_next_one_fail(url):
+    store = opened(url)
+    study = make(store)
+    tell_some(study)
+    # Commits cut short look to psycopg like a statement that is worth preparing.
+    store._connection._prepared._counts[(b"NOTIFY fairtrial; COMMIT", ())] = 100
+    tell_some(study)
+    assert study.verify().ok
+    study.close()
+    store.close()
+
+
+def test_ctrl_c_while_a_write_is_sent_is_raised_as_itself(url, monkeypatch):
+    study, pipeline = make(url), psycopg.Pipeline
+    fetch = pipeline._fetch_gen
+
+    def interrupted(self, *, flush):
+        if flush:
+            # What was sent is not answered yet, so the pipeline cannot be left, and says so.
+            monkeypatch.setattr(pipeline, "_fetch_gen", fetch)
+            raise KeyboardInterrupt
+        return fetch(self, flush=flush)
+
+    monkeypatch.setattr(pipeline, "_fetch_gen", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        study.ask()
+    tell_some(study)
+    assert study.verify().ok
+    study.close()
+
+
+def test_a_refusal_while_an_interrupt_is_handled_is_a_refusal(url, monkeypatch):
+    change = PostgreSQLStore._change
+
+    def lost(self, *changes):
+        end_sessions_of(url)
+        return change(self, *changes)
+
+    with make(url) as study:
+        monkeypatch.setattr(PostgreSQLStore, "_change", lost)
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            with pytest.raises(ConnectionLost):
+                study.ask()
 
 
 def test_an_interrupt_before_an_answer_leaves_a_study_that_goes_on(url):

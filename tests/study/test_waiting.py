@@ -51,6 +51,33 @@ def test_a_write_by_the_same_handle_wakes(make_study, store):
     thread.join()
 
 
+def test_a_write_of_ones_own_is_one_change(make_study, store, monkeypatch):
+    study = make_study()
+    seen, over = [store.changes()], threading.Event()
+    commit = getattr(type(store), "_commit", None)
+
+    def slowly(self):
+        commit(self)
+        # Time enough to hear of it before it is counted.
+        time.sleep(0.3)
+
+    def watch():
+        while not over.is_set():
+            store.await_change(seen[-1], 0.1)
+            if (now := store.changes()) != seen[-1]:
+                seen.append(now)
+
+    # A study in memory has no commit that could take long.
+    monkeypatch.setattr(type(store), "_commit", slowly, raising=False)
+    thread = threading.Thread(target=watch)
+    thread.start()
+    study.ask()
+    time.sleep(0.3)
+    over.set()
+    thread.join()
+    assert len(seen) == 2
+
+
 def test_a_write_by_another_handle_wakes(make_study, store, request):
     make_study()
     other = another(store, request)

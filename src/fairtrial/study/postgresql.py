@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import random
+import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -299,8 +300,9 @@ class PostgreSQLStore(TableStore):
 
     def _commit(self) -> None:
         try:
-            # Whoever waits is told with the commit, if there is anything to tell.
-            self._run(_COMMIT_AND_TELL if self._moved else "COMMIT")
+            # Whoever waits is told with the commit, if there is anything to tell. Two statements
+            # at once cannot be prepared, though interrupts may make psycopg believe so.
+            self._connection.execute(_COMMIT_AND_TELL if self._moved else "COMMIT", prepare=False)
         except psycopg.Error as error:
             if not self._is_lost(error):
                 raise self._error(error) from error
@@ -369,6 +371,7 @@ class PostgreSQLStore(TableStore):
             return self._patiently(lambda: self._rows(statement, parameters))
 
     def _change(self, *changes: Change) -> int:
+        handled = sys.exception()
         try:
             # All of them travel together. A cursor that carries out two of them would add up rows.
             with self._connection.pipeline():
@@ -377,6 +380,9 @@ class PostgreSQLStore(TableStore):
                         cursor = self._connection.cursor()
                         cursor.executemany(_in_psycopg(statement), rows)
         except psycopg.Error as error:
+            interrupt = _interrupt_before(error, handled)
+            if interrupt is not None:
+                raise interrupt from None
             raise self._error(error) from error
         return cursor.rowcount
 
@@ -431,7 +437,10 @@ class PostgreSQLStore(TableStore):
 
     def changes(self) -> object:
         """Return what will be another value once anybody has written to the storage."""
-        return self._ears.heard, self._commits
+        heard = self._ears.heard
+        # A write of our own may be heard before it is counted: not until it is over.
+        with self._lock:
+            return heard, self._commits
 
     def await_change(self, seen: object, seconds: float) -> None:
         """Wait until `changes` is no longer `seen`, or for so many seconds; or less."""
@@ -455,6 +464,20 @@ class PostgreSQLStore(TableStore):
 def _said(error: psycopg.Error) -> str:
     """Return what an error says, in one line."""
     return error.diag.message_primary or " ".join(str(error).split())
+
+
+def _interrupt_before(
+    error: BaseException | None, handled: BaseException | None
+) -> BaseException | None:
+    """Return the interrupt, say Ctrl-C, in whose wake an error came up, if there was one.
+
+    What the caller was handling when it began is no such interrupt.
+    """
+    while error is not None and error is not handled:
+        if not isinstance(error, Exception):
+            return error
+        error = error.__context__
+    return None
 
 
 @cache
