@@ -42,6 +42,7 @@ def model_with(q, g, limits, bounds, arms):
         scales=np.zeros((arms, groups, measures)),
         costs=np.ones((arms, groups)),
         active=np.ones((arms, groups)),
+        directions=np.zeros((arms, groups, 0, measures)),
         noise=BOUNDED,
         tolerance=0.0,
     )

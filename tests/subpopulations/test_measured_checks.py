@@ -79,7 +79,7 @@ def test_equal_measures_count_as_one_piece_of_evidence_against_the_noise():
     eight = of_normal(names)
     carry_out(one, lambda _p, _t, rng: {"m0": 1.15 * rng.normal()}, 200)
     carry_out(eight, lambda _p, _t, rng: dict.fromkeys(names, 1.15 * rng.normal()), 200)
-    assert eight._excess is None
+    assert eight._contradiction is None
     assert eight.guarantee.label == one.guarantee.label == "proven"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +34,29 @@ from fairtrial.subpopulations.policies.units import unit_of
 from fairtrial.subpopulations.problem import Problem
 
 Floats = NDArray[np.float64]
+
+
+class StatedNoise(NamedTuple):
+    """What a record of results is tested for."""
+
+    what: str
+    """What is stated of them."""
+
+    spreads: str
+    """What spreads, with its verb."""
+
+    share: float
+    """Of the probability that results ever contradict a noise that was stated correctly."""
+
+    is_combined: bool = False
+    """Whether several measures of a pull are added up."""
+
+
+class Contradiction(NamedTuple):
+    """What is stated of the noise, and how the results contradict it."""
+
+    stated: str
+    finding: str
 
 
 class FloorPolicy(FixedConfidencePolicy):
@@ -165,51 +189,49 @@ class FloorPolicy(FixedConfidencePolicy):
     @property
     def _intervals(self) -> str:
         # They hold at all times if the noise is known, and the results do not contradict it.
-        is_known = not self.problem.estimates_noise and self._excess is None
+        is_known = not self.problem.estimates_noise and self._contradiction is None
         return "anytime" if is_known else "approximate"
 
     # ------------------------------------------------------- what the results contradict
 
     @property
-    def _excess(self) -> tuple[str, float] | None:
-        """What is stated of the noise and contradicted, and how many times as widely it spreads."""
-        tests = [NoiseTest(record) for record in self._spreads()]
-        if not tests:
-            return None
-        level = math.log(len(tests) / FALSE_ALARM)
-        found = [
-            (test.estimated_inflation or 1.0, what)
-            for test, what in zip(tests, self._tested, strict=True)
-            if test.log_evidence >= level
-        ]
+    def _contradiction(self) -> Contradiction | None:
+        """What is stated of the noise and contradicted, if anything is.
+
+        A measure comes before sums of several: its spread explains theirs.
+        """
+        found = []
+        for record, tested in zip(self._spreads(), self._tested, strict=True):
+            test = NoiseTest(record)
+            if test.log_evidence >= -math.log(FALSE_ALARM * tested.share):
+                found.append((not tested.is_combined, test.estimated_inflation or 1.0, tested))
         if not found:
             return None
-        excess, what = max(found)
-        return what, excess
+        _, excess, tested = max(found, key=lambda one: one[:2])
+        return Contradiction(tested.what, f"{tested.spreads} {excess:.2g} times as widely")
 
     @property
-    def _tested(self) -> list[str]:
+    def _tested(self) -> list[StatedNoise]:
         """What each of the records of `_spreads` tests."""
-        return ["noise_std"] * len(self._spreads())
+        records = len(self._spreads())
+        return [StatedNoise("noise_std", "they spread", 1.0 / records) for _ in range(records)]
 
     def warnings(self) -> tuple[str, ...]:
         """Return what the results contradict: the stated noise, where there is one."""
-        if self._excess is None:
+        contradiction = self._contradiction
+        if contradiction is None:
             return ()
-        what, excess = self._excess
-        found = (
-            f"the results contradict the stated {what}: they spread {excess:.2g} times as widely"
-        )
+        found = f"the results contradict the stated {contradiction.stated}: {contradiction.finding}"
         return (f"{found}, so answers are wrong more often than promised",)
 
     def _as_results_allow(self, promise: Guarantee) -> Guarantee:
         """Return a guarantee, no longer proven where the results contradict the stated noise."""
-        if self._excess is None:
+        contradiction = self._contradiction
+        if contradiction is None:
             return promise
-        what, excess = self._excess
         return promise.weakened(
-            f"{what} is right, which the results contradict: they spread {excess:.2g} times as "
-            "widely"
+            f"{contradiction.stated} is right, which the results contradict: "
+            f"{contradiction.finding}"
         )
 
     def _effects(self) -> Callable[[], tuple[Effect, ...]]:

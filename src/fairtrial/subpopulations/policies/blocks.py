@@ -33,7 +33,7 @@ from fairtrial.subpopulations._kernels.block_state import CONSTANTS, Constants, 
 from fairtrial.subpopulations._kernels.control_limits import ROLES
 from fairtrial.subpopulations._kernels.model import CEILING, OVERALL_DIFFERENCE
 from fairtrial.subpopulations.environments import CellEnvironment
-from fairtrial.subpopulations.policies.base import FloorPolicy
+from fairtrial.subpopulations.policies.base import FloorPolicy, StatedNoise
 from fairtrial.subpopulations.policies.measured_blocks import MeasuredBlocks
 from fairtrial.subpopulations.policies.measured_report import (
     arm_estimates,
@@ -332,18 +332,14 @@ class BlockBetting(FloorPolicy, BlockPolicy):
         return state.counts, state.sums + self._rules.shift * state.counts
 
     def _spreads(self) -> list[Floats]:
+        if self._measured is not None:
+            return self._measured.spreads
         record = self._blocks.state.settled_noise
-        if not record.size:
-            return []
-        # Measures of one pull may depend on each other in any way: each is tested by itself.
-        measures = max(1, len(self.problem.measures))
-        return [record[place::measures] for place in range(measures)]
+        return [record] if record.size else []
 
     @property
-    def _tested(self) -> list[str]:
-        measures = self.problem.measures
-        stated = "noise_std" if self.problem.noise_covariance is None else "noise_cov"
-        return [f"{stated} of {name}" for name in measures] if measures else super()._tested
+    def _tested(self) -> list[StatedNoise]:
+        return super()._tested if self._measured is None else self._measured.tested
 
     def _scale(self) -> Floats:
         return self.problem.scale

@@ -24,6 +24,7 @@ from fairtrial.subpopulations._kernels.measures.model import (
     Model,
 )
 from fairtrial.subpopulations._kernels.measures.state import CONSTANTS, ROLES, Constants
+from fairtrial.subpopulations.policies.noise_directions import noise_directions
 from fairtrial.subpopulations.policies.units import far_from_zero, needed_cells, power_of_two
 from fairtrial.subpopulations.problem import LimitRow, Problem
 
@@ -118,9 +119,19 @@ def model_of_measures(problem: Problem, units: Units) -> Model:
         scales=scales,
         costs=np.array(problem.costs),
         active=needed_cells(problem).astype(np.float64),
+        directions=_inward_directions(problem, units),
         noise=noise,
         tolerance=problem.tolerance / units.objective,
     )
+
+
+def _inward_directions(problem: Problem, units: Units) -> Floats:
+    """Return the weights of sums of measures whose noise is tested, shape (K, L, D, M)."""
+    directions = noise_directions(problem)
+    found = np.empty((*problem.shape, len(directions), len(problem.measures)))
+    for place, direction in enumerate(directions):
+        found[:, :, place] = direction.weights / (_stds(problem) / units.unit)
+    return found
 
 
 def _sign(row: LimitRow) -> float:
@@ -160,6 +171,11 @@ class MeasuredBlocks(LiveBlocks):
         Of a bet.
     reported : callable
         Returns what was reported of a pull before its outcome, by its number.
+
+    Attributes
+    ----------
+    tested : list of StatedNoise
+        What each of the records `spreads` tests.
     """
 
     kernels: ClassVar[_Kernels] = blocks
@@ -187,6 +203,7 @@ class MeasuredBlocks(LiveBlocks):
         constants, _ = CONSTANTS.pack(Constants(model, rules))
         arms, groups = problem.shape
         measures, limits = len(problem.measures), len(problem.limit_rows)
+        self.tested = [direction.tested for direction in noise_directions(problem)]
         super().__init__(
             constants,
             randomize,
@@ -199,7 +216,7 @@ class MeasuredBlocks(LiveBlocks):
             actions=arms * groups,
             bets=arms + limits,
             points=points,
-            tested=0 if rules.bounded else arms * groups * measures,
+            tested=arms * groups * len(self.tested),
         )
 
     # ------------------------------------------------------------- what happens to pulls
@@ -274,6 +291,11 @@ class MeasuredBlocks(LiveBlocks):
         with np.errstate(invalid="ignore", divide="ignore"):
             inward = self.state.sums / self.values
         return np.asarray(self._units.low + self._units.unit * inward)
+
+    @property
+    def spreads(self) -> list[Floats]:
+        """The records of how sums of measures spread that are tested, each by itself."""
+        return [self.state.settled_noise[at :: len(self.tested)] for at in range(len(self.tested))]
 
     def limit_evidence(self) -> Floats:
         """Return the log evidence that each arm keeps each limit, shape (K, R)."""

@@ -26,7 +26,7 @@ from fairtrial.confidence.block_betting.blocks import (
     tag_of,
     undo_loss,
 )
-from fairtrial.confidence.noise_kernels import record_as_issued, replace_numbered, settle_record
+from fairtrial.confidence.noise_kernels import settle_record
 from fairtrial.core.compilation import kernel
 from fairtrial.core.draw_kernels import draw_vector
 from fairtrial.core.draws import VectorSource
@@ -57,6 +57,7 @@ from fairtrial.subpopulations._kernels.measures.model import (
     Seen,
     new_view,
 )
+from fairtrial.subpopulations._kernels.measures.noise import correct_noise, record_noise
 from fairtrial.subpopulations._kernels.measures.plans import (
     fill_present,
     find_shares,
@@ -354,6 +355,7 @@ def _take_values(
     if is_final and not rules.pulls_again:
         _count_presence(state, slot, cell, now, 1.0)
     if _is_complete(state, slot, cell, before):
+        correct_noise(model, state.noise[slot], cell, before, now, number)
         return
     if not is_final and not _is_complete(state, slot, cell, now):
         return
@@ -363,7 +365,8 @@ def _take_values(
             return
     else:
         receive(state.blocks, slot, cell, 0.0)
-        _take_in_block(model, state, slot, cell, now, number)
+        _add_to_block(model, state, slot, cell, now, 1.0)
+        record_noise(model, state.noise[slot], cell, now, number)
     if model.noise == BOUNDED:
         multiply_bets(model, state, slot, cell, now)
 
@@ -422,26 +425,6 @@ def _count_presence(state: State, slot: int, cell: int, values: Floats, sign: fl
 
 
 @inlined
-def _take_in_block(
-    model: Model, state: State, slot: int, cell: int, values: Floats, number: int
-) -> None:
-    """Add the values of a pull to those that its block was told."""
-    _add_to_block(model, state, slot, cell, values, 1.0)
-    if state.settled_noise.size:
-        for m in range(values.size):
-            scale = _scale(model, cell, m)
-            if not math.isnan(values[m]) and scale > 0.0:
-                place = cell * values.size + m
-                record_as_issued(state.noise[slot], place, float(number), values[m] / scale)
-
-
-@inlined
-def _scale(model: Model, cell: int, m: int) -> float:
-    groups = model.weights.size
-    return model.scales[cell // groups, cell % groups, m]
-
-
-@inlined
 def _add_to_block(
     model: Model, state: State, slot: int, cell: int, values: Floats, sign: float
 ) -> None:
@@ -487,6 +470,7 @@ def tell_late(
     if _is_complete(state, slot, cell, before):
         _take_data(state, cell, before, now)
         _recount(rules, state, slot, cell, before, now)
+        correct_noise(model, state.noise[slot], cell, before, now, number)
         return True
     if _was_loss(rules, state, slot, cell, before):
         if not undo_loss(state.blocks, slot, cell, rules.pulls_again):
@@ -498,6 +482,7 @@ def tell_late(
         receive(state.blocks, slot, cell, 0.0)
     _take_data(state, cell, before, now)
     _replace_in_block(model, rules, state, slot, cell, before, now)
+    correct_noise(model, state.noise[slot], cell, before, now, number)
     return True
 
 
@@ -563,12 +548,7 @@ def correct(
         _replace_in_block(model, rules, state, slot, cell, old, new)
     if state.settled_noise.size and serial >= 0:
         record = state.noise[slot] if slot != OUTSIDE else state.settled_noise
-        for m in range(old.size):
-            scale = _scale(model, cell, m)
-            if scale > 0.0 and not math.isnan(old[m]) and not math.isnan(new[m]):
-                place = cell * old.size + m
-                before, after = old[m] / scale, new[m] / scale
-                replace_numbered(record, place, float(number), before, after)
+        correct_noise(model, record, cell, old, new, number)
 
 
 @kernel

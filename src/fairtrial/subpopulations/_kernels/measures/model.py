@@ -30,8 +30,9 @@ class Model(NamedTuple):
     ``signs[r] * y[measure_of[r]]`` has a mean of at least ``bounds[k, r]`` for arm k, in the group
     ``group_of[r]`` or over all (`OVERALL`); an arm that lacks it has minus infinity there. So a
     ceiling has the sign -1. `low` and `high` are the ranges of measures, if they are `BOUNDED`.
-    `covariances` and `scales` are those of a known noise; plans use the former. Inactive cells are
-    never needed.
+    `covariances` and `scales` are those of a known noise; plans use the former. `directions` are
+    the weights of sums of measures whose stated variance of 1 is tested. Inactive cells are never
+    needed.
     """
 
     weights: Annotated[Floats, "groups"]
@@ -46,6 +47,7 @@ class Model(NamedTuple):
     scales: Annotated[Floats, "arms groups measures"]
     costs: Annotated[Floats, "arms groups"]
     active: Annotated[Floats, "arms groups"]
+    directions: Annotated[Floats, "arms groups directions measures"]
     noise: int
     tolerance: float
 
