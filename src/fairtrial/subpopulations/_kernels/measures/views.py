@@ -4,7 +4,7 @@ import math
 
 from fairtrial.confidence.block_betting.bets import inlined
 from fairtrial.subpopulations._kernels.block_plans import PRIOR_PULLS
-from fairtrial.subpopulations._kernels.doubt import DOUBT, NEGLECT
+from fairtrial.subpopulations._kernels.doubt import DOUBT, fair_count
 from fairtrial.subpopulations._kernels.measures.items import (
     Programmes,
     Work,
@@ -182,12 +182,7 @@ def doubt(model: Model, state: State, leader: int, seen: Seen, moved: Seen) -> b
                 for other in range(measures):
                     known = seen.covariances[k, group, m, other]
                     moved.covariances[k, group, m, other] = known
-    useful = pulls = 0.0
-    for k in range(arms):
-        for group in range(groups):
-            useful += model.active[k, group]
-            pulls += state.pulls[k, group]
-    fair = pulls / max(1.0, useful) / NEGLECT
+    fair = fair_count(model.active, state.pulls)
     differs = False
     for k in range(arms):
         if k != leader and not state.rejected[k]:
