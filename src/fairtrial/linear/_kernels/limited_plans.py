@@ -1,6 +1,7 @@
 """Plans and bets where candidates have limits: the leader, what is needed, directions, counts."""
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -55,6 +56,15 @@ EASY = 1.5
 
 NONE_PAUSE = 1.0
 """What stands in for `rules.pause` when "none" leads and rewards are bounded."""
+
+
+class Known(NamedTuple):
+    """What is known when a block is planned."""
+
+    leader: int
+    metric: Metric  # the estimates by all data, and how precise they are
+    noise: float  # its variance
+    pulls: float  # that gave a result
 
 
 @kernel
@@ -229,11 +239,8 @@ def _doubted_direction(
     model: Model,
     limits: Limits,
     rules: Rules,
-    leader: int,
+    known: Known,
     item: int,
-    known: Metric,
-    noise: float,
-    total: float,
     metric: Metric,
     direction: Floats,
 ) -> float:
@@ -244,9 +251,10 @@ def _doubted_direction(
     however little it breaks them, and nobody would ever look again.
     """
     candidates = model.candidates.shape[0]
+    leader, theta = known.leader, known.metric.theta
     if item >= candidates:
         _, constant = item_value(model, limits, rules.tolerance, leader, item, metric, direction)
-        return abs(dot(direction, known.theta) + constant)
+        return abs(dot(direction, theta) + constant)
     most = 1 + limits.rival.shape[1]
     rows = np.empty((most, direction.size))
     constants = np.empty(most)
@@ -256,12 +264,12 @@ def _doubted_direction(
     short = np.empty(number)
     first = 0
     for row in range(number):
-        length = length_of(known, rows[row])
-        short[row] = dot(rows[row], known.theta) + constants[row]
+        length = length_of(known.metric, rows[row])
+        short[row] = dot(rows[row], theta) + constants[row]
         # Equal pulls of all arms know a direction by its squared length over their number.
-        usual = EASY * dot(rows[row], rows[row]) / total
+        usual = EASY * dot(rows[row], rows[row]) / known.pulls
         if length > usual > 0.0:
-            short[row] += math.sqrt(2.0 * math.log(length / usual) * noise * length)
+            short[row] += math.sqrt(2.0 * math.log(length / usual) * known.noise * length)
         if short[row] > short[first]:
             first = row
     value, _ = combine_rows(metric, rows[:number], constants[:number], short, direction)
@@ -278,11 +286,8 @@ def _fill_targets(
     model: Model,
     limits: Limits,
     rules: Rules,
-    leader: int,
+    known: Known,
     needs: Floats,
-    known: Metric,
-    noise: float,
-    total: float,
     metric: Metric,
     targets: Floats,
 ) -> int:
@@ -292,10 +297,8 @@ def _fill_targets(
         if needs[item] < 0.0:
             continue
         target = targets[number]
-        effect = _doubted_direction(
-            model, limits, rules, leader, item, known, noise, total, metric, target
-        )
-        variance = noise * length_of(known, target)
+        effect = _doubted_direction(model, limits, rules, known, item, metric, target)
+        variance = known.noise * length_of(known.metric, target)
         if variance <= 0.0:
             continue
         scale = math.sqrt((needs[item] + rules.cost) / (effect**2 + rules.kappa * variance))
@@ -318,18 +321,19 @@ def plan_block_with_limits(
     arm, where others assigned them; empty if the method plans them.
     """
     candidates, rank = model.candidates.shape
-    known, noise = _metric_of_data(model, rules, state)
-    leader = leader_with_limits(model, limits, state, known)
+    metric, noise = _metric_of_data(model, rules, state)
+    leader = leader_with_limits(model, limits, state, metric)
+    known = Known(leader, metric, noise, state.counts.sum())
     for k in range(state.chosen.size):
         state.chosen[k] = 1 if k == leader else 0
     slot = next_slot(state.blocks)
     for i in range(rank):
-        state.prediction[slot, i] = known.theta[i]
+        state.prediction[slot, i] = metric.theta[i]
     needs = np.empty(candidates + limits.stated.shape[1])
     needs_with_limits(limits, rules, state, leader, needs)
     planned = np.empty(model.arms.shape[0])
-    _plan_counts(model, limits, rules, state, leader, needs, known, noise, batch, planned)
-    weakest = _weakest_item(model, limits, rules, leader, needs, known) / noise
+    _plan_counts(model, limits, rules, state, known, needs, batch, planned)
+    weakest = _weakest_item(model, limits, rules, known, needs) / noise
     if assigned.size:
         open_block(state.blocks, assigned)
     else:
@@ -340,24 +344,25 @@ def plan_block_with_limits(
     state.bets.number[slot] = 0
     if weakest >= pause:
         state.led[leader] = 1
-        _place_bets(model, limits, rules, state, slot, leader, known, noise)
+        _place_bets(model, limits, rules, state, slot, known)
         if rules.bounded:
-            freeze_bounded(model, rules, state, slot, known.root, known.theta, noise)
+            freeze_bounded(model, rules, state, slot, metric.root, metric.theta, noise)
 
 
 @kernel
-def _weakest_item(
-    model: Model, limits: Limits, rules: Rules, leader: int, needs: Floats, known: Metric
-) -> float:
+def _weakest_item(model: Model, limits: Limits, rules: Rules, known: Known, needs: Floats) -> float:
     """Return the least that is known of an item that is needed; of a broken limit nothing is."""
     candidates = model.candidates.shape[0]
-    direction = np.empty(known.theta.size)
+    metric = known.metric
+    direction = np.empty(metric.theta.size)
     weakest = math.inf
     for item in range(needs.size):
         if needs[item] < 0.0:
             continue
-        value, constant = item_value(model, limits, rules.tolerance, leader, item, known, direction)
-        if item >= candidates and dot(direction, known.theta) + constant < 0.0:
+        value, constant = item_value(
+            model, limits, rules.tolerance, known.leader, item, metric, direction
+        )
+        if item >= candidates and dot(direction, metric.theta) + constant < 0.0:
             value = 0.0
         weakest = min(weakest, value)
     return weakest
@@ -369,10 +374,8 @@ def _plan_counts(
     limits: Limits,
     rules: Rules,
     state: State,
-    leader: int,
+    known: Known,
     needs: Floats,
-    known: Metric,
-    noise: float,
     batch: float,
     planned: Floats,
 ) -> None:
@@ -381,16 +384,13 @@ def _plan_counts(
     targets = np.empty((needs.size, rank))
     trial = np.empty(arms)
     shares = np.empty(arms)
-    total = state.counts.sum()
     value = math.inf
     number = 0
     size = batch
     for turn in range(ROUNDS):
         mix(model, state.shares, trial)
-        metric = metric_of_shares(model, trial, known.theta)
-        number = _fill_targets(
-            model, limits, rules, leader, needs, known, noise, total, metric, targets
-        )
+        metric = metric_of_shares(model, trial, known.metric.theta)
+        number = _fill_targets(model, limits, rules, known, needs, metric, targets)
         if number == 0:
             # Nothing needs anything: data in flight have brought back a leader that had it all.
             number = _all_directions(model, targets)
@@ -408,7 +408,7 @@ def _plan_counts(
             block_counts(model, shares, targets[:number], size, enough, planned)
         for k in range(arms):
             state.shares[k] = shares[k]
-    state.forecast[0] = 2.0 * noise * value
+    state.forecast[0] = 2.0 * known.noise * value
 
 
 @kernel
@@ -431,17 +431,15 @@ def _place_bets(
     rules: Rules,
     state: State,
     slot: int,
-    leader: int,
-    known: Metric,
-    noise: float,
+    known: Known,
 ) -> None:
     """Freeze the bets of a block: one on each live rival, one on each limit of the leader.
 
     Those on rivals go into the ledger of the pair: the bets of a block share its pulls.
     """
     candidates, number = limits.stated.shape
-    bets = state.bets
-    metric = _metric_of_pulls(model, state.blocks.planned[slot], known.theta)
+    leader, theta, bets = known.leader, known.metric.theta, state.bets
+    metric = _metric_of_pulls(model, state.blocks.planned[slot], theta)
     bets.number[slot] = candidates + number
     for bet in range(candidates + number):
         bets.ledger[slot, bet] = NO_BET
@@ -461,10 +459,10 @@ def _place_bets(
             ledger = limit_ledger(limits, leader, r)
         direction = state.directions[slot, bet]
         _, constant = item_value(model, limits, rules.tolerance, leader, bet, metric, direction)
-        variance = noise * length_of(known, direction)
+        variance = known.noise * length_of(known.metric, direction)
         if not 0.0 < variance < math.inf or length_of(metric, direction) == math.inf:
             continue
-        estimate = (dot(direction, known.theta) + constant) / math.sqrt(variance)
+        estimate = (dot(direction, theta) + constant) / math.sqrt(variance)
         bets.estimate[slot, bet] = min(max(estimate, -MOST_ESTIMATE), MOST_ESTIMATE)
         bets.variance[slot, bet] = variance
         bets.ledger[slot, bet] = ledger
