@@ -490,8 +490,8 @@ def test_ctrl_c_at_any_moment_leaves_whole_writes_and_no_lock(url, set_alarm):
     acknowledged, interrupted = [], 0
     tell_some(study)
     for _ in range(effort.runs(60, whole=1_000)):
-        set_alarm(chance.uniform(1e-4, 8e-3))
         try:
+            set_alarm(chance.uniform(1e-4, 8e-3))
             acknowledged.append(study.ask().id)
             time.sleep(0.01)
         except KeyboardInterrupt:
