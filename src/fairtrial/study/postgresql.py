@@ -131,7 +131,8 @@ class PostgreSQLStore(TableStore):
         self._locked_at: int | None = None
         self._promises_too_much = False
         self._present: list[str] = []
-        self._ears = Ears(self._parameters, _CHANNEL, self._patience)
+        self._backend = 0
+        self._ears = Ears(self._parameters, _CHANNEL, self._patience, lambda: self._backend)
         self._connection = self._opened()
         try:
             self._prepare(create)
@@ -191,6 +192,7 @@ class PostgreSQLStore(TableStore):
             )
             text = f"{self._where}: no connection could be made: {reason}"
             raise StorageUnreachable(text) from error
+        self._backend = connection.info.backend_pid
         return connection
 
     def _set_up(self, connection: psycopg.Connection[Any]) -> None:
@@ -438,7 +440,7 @@ class PostgreSQLStore(TableStore):
     def changes(self) -> object:
         """Return what will be another value once anybody has written to the storage."""
         heard = self._ears.heard
-        # A write of our own may be heard before it is counted: not until it is over.
+        # A write of our own ends the listening, but may not be counted yet: not until it is over.
         with self._lock:
             return heard, self._commits
 
