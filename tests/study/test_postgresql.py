@@ -611,8 +611,8 @@ class Losing(PostgreSQLStore):
         self._lose("before commit")
         return row
 
-    def _run(self, statement, parameters=()):
-        found = super()._run(statement, parameters)
+    def _run(self, statement, parameters=(), **options):
+        found = super()._run(statement, parameters, **options)
         if statement.endswith("COMMIT") and self.lose_at == "after commit":
             self._lose("after commit")
             super()._run("SELECT 1")

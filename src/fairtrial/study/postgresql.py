@@ -304,7 +304,7 @@ class PostgreSQLStore(TableStore):
         try:
             # Whoever waits is told with the commit, if there is anything to tell. Two statements
             # at once cannot be prepared, though interrupts may make psycopg believe so.
-            self._connection.execute(_COMMIT_AND_TELL if self._moved else "COMMIT", prepare=False)
+            self._run(_COMMIT_AND_TELL if self._moved else "COMMIT", prepare=False)
         except psycopg.Error as error:
             if not self._is_lost(error):
                 raise self._error(error) from error
@@ -407,8 +407,11 @@ class PostgreSQLStore(TableStore):
         cursor = self._run(statement, parameters)
         return cursor.fetchall() if cursor.description is not None else []
 
-    def _run(self, statement: str, parameters: Sequence[Any] = ()) -> psycopg.Cursor[Any]:
-        return self._connection.execute(_in_psycopg(statement), parameters or None)
+    def _run(
+        self, statement: str, parameters: Sequence[Any] = (), *, prepare: bool | None = None
+    ) -> psycopg.Cursor[Any]:
+        text = _in_psycopg(statement)
+        return self._connection.execute(text, parameters or None, prepare=prepare)
 
     # -------------------------------------------------------------------- presence
 
