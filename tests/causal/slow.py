@@ -78,6 +78,27 @@ def confounded(seed, attributes=1, arms=3, states=2, **options):
     )
 
 
+def without_overlap(cause_leads_to_outcome, bound=0.2):
+    """Return a problem with an arm under which the groups of the attribute share no state of V.
+
+    R -> S -> V -> Y, and perhaps R -> Y. What those with S = 1 would have with S = 0 is then made
+    of cells into which none of them falls.
+    """
+    edges = [("R", "S"), ("S", "V"), ("V", "Y")]
+    good = np.array([0.1, 0.8])
+    if cause_leads_to_outcome:
+        edges.append(("R", "Y"))
+        good = np.array([[0.1, 0.2], [0.7, 0.9]])
+    tables = {
+        "R": [0.5, 0.5],
+        "S": [[0.7, 0.3], [0.4, 0.6]],
+        "Y": np.stack([1.0 - good, good], axis=-1),
+    }
+    model = CausalModel(edges, {"R": 2, "S": 2, "V": 2, "Y": ["0", "1"]}, tables)
+    arms = {"apart": [[1.0, 0.0], [0.0, 1.0]]}
+    return Problem(model, "S", "V", "Y", arms, bound, forcing="never")
+
+
 def assignments(problem, nodes):
     model = problem.model
     for states in product(*(range(model.size(node)) for node in nodes)):

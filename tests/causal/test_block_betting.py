@@ -19,13 +19,14 @@ from fairtrial.causal import (
     PlugIn,
     Problem,
     chain,
+    complexity,
 )
 from fairtrial.causal._functionals import Functionals
 from fairtrial.causal._kernels import betting_plans
 from fairtrial.core.run import run_policy
 from fairtrial.errors import InvalidArgument, InvalidOutcome
 from tests.causal.betting_instances import HARD_NULLS, TINY, region, small, three, tiny
-from tests.causal.slow import diamond
+from tests.causal.slow import diamond, without_overlap
 from tests.causal.slow_betting import Beliefs, Instance, Rule, freeze, multipliers
 from tests.effort import runs, tolerated
 
@@ -737,6 +738,32 @@ def test_arms_that_no_affordable_row_tells_of_are_named():
     run = run_policy(policy, environment, np.random.default_rng(0))
     assert run.status == "undecided"
     assert run.pulls[3:].sum() == 0
+
+
+def test_a_gap_between_groups_that_share_no_cell_is_told_by_cells_joined_with_theirs():
+    problem = without_overlap(cause_leads_to_outcome=False, bound=0.75)
+    environment = NetworkEnvironment(problem)
+    assert environment.truth.gaps["0", "1"] == pytest.approx([-0.7])
+    policy = BlockBetting(problem, delta=0.05, seed=0)
+    policy.compiled_run(environment, np.random.default_rng(0), 5_000)
+    assert policy.recommend().arm == "apart"
+    assert policy.progress().details["gaps"]["0 | 1"] == pytest.approx([-0.7], abs=0.1)
+
+
+@pytest.mark.parametrize("knowledge", ["cells", "covariates", "ratios"])
+@pytest.mark.parametrize("bound", [0.2, 0.75])
+def test_a_gap_made_of_cells_that_never_come_is_never_decided(knowledge, bound):
+    problem = without_overlap(cause_leads_to_outcome=True, bound=bound)
+    environment = NetworkEnvironment(problem)
+    with pytest.warns(NoInformation, match="'apart'"):
+        policy = BlockBetting(problem, knowledge=knowledge, seed=0)
+    policy.compiled_run(environment, np.random.default_rng(0), 3_000)
+    assert policy.recommend().status == "running"
+    assert all(
+        answer["log_wealth"] in (0.0, None) for answer in policy.progress().details["answers"]
+    )
+    assert complexity(environment).value == math.inf
+    assert "no row that can be drawn falls" in complexity(environment).reason
 
 
 def test_a_budget_below_the_cheapest_row_is_refused():

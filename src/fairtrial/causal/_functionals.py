@@ -155,15 +155,20 @@ class Functionals:
 
     @cached_property
     def place_of(self) -> Integers:
-        """The place of every fine cell, shape (groups, cells); -1 of one that cannot come."""
+        """The place of every fine cell, shape (groups, cells); -1 of one that counts for nothing.
+
+        A cell into which no row falls has a place if a gap is made of it: that of a group's mean
+        had it another value may need cells that never come with its own. Where cells are joined,
+        others with the same mean outcome may tell of it.
+        """
         codes = np.arange(len(self._groups_of_cells))
         if self.knowledge == "cells":
             codes = self._fine_classes
         elif self.knowledge == "covariates":
             codes = self._fine_strata * (self._fine_classes.max() + 1) + self._fine_classes
-        comes = (self._law > 0.0) & (self._fine_actions > 0.0).any(axis=0)
+        counts = (self._law > 0.0) & (self._fine_weights > 0.0).any(axis=(0, 1))
         places = np.full(len(codes), -1, dtype=np.int64)
-        places[comes] = _numbered(codes[comes])
+        places[counts] = _numbered(codes[counts])
         return places.reshape(self._model.n_groups, -1)
 
     @property

@@ -155,7 +155,8 @@ def _worth(
     items: Items, means: Floats, falls: Floats, multipliers: Floats, moved: Floats
 ) -> Floats:
     divergence = _divergence(means, moved)
-    own = np.where(falls > 0.0, falls * divergence, 0.0).sum(axis=1)
+    with np.errstate(invalid="ignore"):
+        own = np.where(falls > 0.0, falls * divergence, 0.0).sum(axis=1)
     return np.asarray(own + (multipliers * _slope(items, moved)).sum(axis=1))
 
 

@@ -36,6 +36,8 @@ _FLUID_STEPS = 200
 _ROUNDING = 1e-9
 _LEAST_PART = 1e-9
 _NEAR = 1.5
+_NOTHING = 1e-15
+"""Of information: rounding errors of a divergence that is zero."""
 
 _COINS = "outcomes that are one end of their range or the other"
 _NO_COINS = "; those of this model are also between them, so it is a yardstick and no bound"
@@ -99,6 +101,9 @@ def complexity(environment: NetworkEnvironment) -> Complexity:
     if not len(items.rows):
         even = (mixtures.mean(axis=0)).reshape(problem.n_arms, -1)
         return Complexity(0.0, 0.0, 0.0, even, answer, "", assumes)
+    if _is_out_of_sight(items, means, mixtures @ known.actions):
+        reason = "a gap or a mean depends on cells into which no row that can be drawn falls"
+        return Complexity(math.inf, math.inf, math.inf, None, answer, reason, assumes)
     lower, upper, shares = _hardest(items, means, mixtures @ known.actions)
     allocation = (shares.ravel() @ mixtures).reshape(problem.n_arms, -1)
     allocation.setflags(write=False)
@@ -170,6 +175,12 @@ def _items(problem: Problem, known: Functionals, answer: str | None) -> Items:
             ends.append(np.append(-problem.bound, np.ones(limits)))
     shape = (len(rows), 1 + limits, cells)
     return Items(np.reshape(rows, shape), np.reshape(ends, shape[:2]))
+
+
+def _is_out_of_sight(items: Items, means: Floats, falls: Floats) -> bool:
+    """Return whether another answer may be right by means of cells alone in which no row falls."""
+    values, _ = nearest(items, means, falls.mean(axis=0), np.zeros(items.limits.shape))
+    return bool(values.min() <= _NOTHING)
 
 
 def _hardest(items: Items, means: Floats, falls: Floats) -> tuple[float, float, Floats]:
