@@ -78,6 +78,39 @@ def confounded(seed, attributes=1, arms=3, states=2, **options):
     )
 
 
+def direct(seed, arms=3, attributes=1, is_small=False, **options):
+    """Return a random problem in which S is a parent of the outcome, whose table it lacks.
+
+    R -> X, S -> X -> V, S -> V -> Y, R -> Y, S -> Y; a small one has S, V and Y alone. Return the
+    network with the outcome's table, too.
+    """
+    generator = np.random.default_rng(seed)
+    names = ["S", "T"][:attributes]
+    edges = [("S", "V"), ("V", "Y")] + [(name, "Y") for name in names]
+    sizes = dict.fromkeys(names, 2) | {"V": 2, "Y": 3}
+    if not is_small:
+        sizes |= {"R": 3, "X": 2, "Y": 3}
+        edges += [("R", "X"), ("S", "X"), ("X", "V"), ("R", "Y")]
+
+    def table(node):
+        shape = [sizes[parent] for parent, child in edges if child == node]
+        return 0.8 * generator.dirichlet(np.ones(sizes[node]), size=shape) + 0.2 / sizes[node]
+
+    tables = {node: table(node) for node in sizes if node != "V"}
+    given = {f"arm{k}": table("V") for k in range(arms)}
+    network = CausalModel(edges, sizes, tables)
+    known = {node: table for node, table in tables.items() if node != "Y"}
+    problem = Problem(
+        CausalModel(edges, sizes, known),
+        names[0] if attributes == 1 else names,
+        "V",
+        ("Y", {"0": 0.0, "1": 0.3, "2": 1.0}),
+        given,
+        **{"fairness_bound": 0.1, **options},
+    )
+    return problem, network
+
+
 def without_overlap(cause_leads_to_outcome, bound=0.2):
     """Return a problem with an arm under which the groups of the attribute share no state of V.
 

@@ -63,8 +63,7 @@ def complexity(environment: NetworkEnvironment) -> Complexity:
     Raises
     ------
     ModelError
-        If cells cannot be listed, the sensitive attribute is a parent of the outcome, or a table is
-        missing.
+        If cells cannot be listed, a table is missing, or `BlockBetting` does not take the problem.
     InvalidArgument
         If the outcome has no range.
 
