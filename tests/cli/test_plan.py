@@ -610,6 +610,20 @@ def test_a_plan_of_interventions_holds_the_proven_rule_against_the_bound(folder,
     assert found["certifying_budget"].keys() == {"k0", "k1", "k2"}
 
 
+def test_a_plan_of_graded_outcomes_has_a_bound_too(folder, document):
+    text = COINS.replace("BOUND", "0.2").replace(
+        "Y = [[0.9, 0.1], [0.9, 0.1], [0.1, 0.9]]",
+        "Y = [[0.85, 0.1, 0.05], [0.85, 0.1, 0.05], [0.05, 0.1, 0.85]]",
+    )
+    (folder / "graded.toml").write_text(text.replace('Y = ["0", "1"]', 'Y = ["0", "0.5", "1"]'))
+    found = document("plan", "graded.toml")[0]
+    assert found["answer"] == "k1"
+    # Outcomes of 0 and 1 with these means have a T* of 4.7.
+    assert 0.0 < found["complexity"] < 4.7
+    assert "one of the 3 values in the model" in found["assumes"]
+    assert found["lower_bound"] < found["simulated"]["stopping_time"]["mean"]
+
+
 def test_a_plan_of_interventions_on_their_bound_says_that_no_number_of_rows_suffices(
     folder, document
 ):

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from fairtrial.causal._functionals import knowledge_of
 from fairtrial.causal.environments import NetworkEnvironment
 from fairtrial.causal.planning import complexity, row_budgets
@@ -20,8 +18,6 @@ if TYPE_CHECKING:
     from fairtrial.causal.policies.block_betting import BlockBetting
 
 __all__ = ["FAMILY"]
-
-_ROUNDING = 1e-9
 
 
 def _environment(
@@ -44,16 +40,15 @@ def _certifying_budgets(
 
 
 def _has_bound(environment: Environment) -> bool:
-    """Return whether the model has all tables that the bound needs, and outcomes are coins."""
+    """Return whether the model has all tables that the bound needs, and lists the outcomes."""
     if not isinstance(environment, NetworkEnvironment) or environment.problem.outcome_range is None:
         return False
     try:
         knowledge_of(environment.problem, "cells")
-        mean, square = environment.cell_moments()
+        environment.cell_outcomes()
     except (InvalidArgument, NotSupported):
         return False
-    # Of others coins say too little: they spread most.
-    return bool(np.abs(mean - square).max() <= _ROUNDING)
+    return True
 
 
 def _analysis(problem: Problem, actions: Sequence[int], delta: float) -> BlockBetting:
