@@ -624,6 +624,42 @@ def test_a_plan_of_graded_outcomes_has_a_bound_too(folder, document):
     assert found["lower_bound"] < found["simulated"]["stopping_time"]["mean"]
 
 
+def test_tables_that_the_problem_does_not_know_may_be_assumed(folder, document, invoke):
+    """How the attribute, a parent of the outcome, changes it is guessed for the plan alone."""
+    text = COINS.replace("BOUND", "0.2").replace('["V", "Y"]]', '["V", "Y"], ["S", "Y"]]')
+    text = text.replace("Y = [[0.9, 0.1], [0.9, 0.1], [0.1, 0.9]]\n", "")
+    (folder / "direct.toml").write_text(text)
+    bad = invoke("plan", "direct.toml")
+    assert bad.exit_code == ExitCode.USAGE
+    assert "source.tables: must hold those of 'Y'" in bad.stderr
+    guess = "Y = [[[0.9, 0.1], [0.8, 0.2]], [[0.9, 0.1], [0.8, 0.2]], [[0.1, 0.9], [0.15, 0.85]]]"
+    source, plan = "[source.tables]", "[plan.tables]"
+
+    def with_tables(section, line):
+        if section == source:
+            simulated = f'kind = "simulate"\n{source}\n{line}'
+            return text.replace('kind = "simulate"', simulated)
+        measured = text.replace('kind = "simulate"', 'kind = "command"\nrun = "measure"')
+        return f"{measured}{plan}\n{line}"
+
+    for section in (source, plan):
+        (folder / "direct.toml").write_text(with_tables(section, guess))
+        found = document("plan", "direct.toml")[0]
+        assert found["answer"] == "k1"
+        assert 0.0 < found["lower_bound"] < found["simulated"]["stopping_time"]["mean"]
+    for line, message in [
+        (f"{guess}\nQ = [0.5, 0.5]", "Q"),
+        (guess.replace("[[[0.9", "[[[0.7"), "add to one"),
+        ("Y = 3", "source.tables"),
+    ]:
+        (folder / "direct.toml").write_text(with_tables(source, line))
+        bad = invoke("plan", "direct.toml")
+        assert bad.exit_code == ExitCode.USAGE
+        assert message in bad.stderr
+    (folder / "direct.toml").write_text(with_tables(source, "Q = [0.5, 0.5]"))
+    assert "must hold those of 'Y'" in invoke("plan", "direct.toml").stderr
+
+
 def test_a_plan_of_interventions_on_their_bound_says_that_no_number_of_rows_suffices(
     folder, document
 ):
