@@ -162,9 +162,11 @@ def _move(outcomes: Outcomes, falls: Floats, pull: Floats) -> _Moved:
     weights = falls[:, np.newaxis] * outcomes.chances
     cheapest = np.where(pull >= 0.0, _lowest(values, comes), _highest(values, comes))
     other = np.where(pull >= 0.0, _lowest(values, ~comes), _highest(values, ~comes))
+    # Where no row falls nothing is assumed to come.
+    cheapest = np.where(np.isfinite(cheapest), cheapest, other)
     above = pull[:, :, np.newaxis] * (values - cheapest[:, :, np.newaxis])
-    with np.errstate(invalid="ignore"):
-        least = np.where(np.isfinite(other), pull * (cheapest - other), -np.inf)
+    none = ~np.isfinite(other)
+    least = np.where(none, -np.inf, pull * (cheapest - np.where(none, 0.0, other)))
     level = _level(weights, comes, above, least)
     parts = level[:, :, np.newaxis] + above
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -172,7 +174,7 @@ def _move(outcomes: Outcomes, falls: Floats, pull: Floats) -> _Moved:
         tilted = np.where(comes, shares / parts, 0.0)
         logs = np.where(comes, outcomes.chances * np.log(parts / falls[:, np.newaxis]), 0.0)
     rest = np.maximum(0.0, 1.0 - shares.sum(axis=2))
-    takes = np.isfinite(other) & (level <= least)
+    takes = ~none & (level <= least)
     centre = tilted @ values / np.where(tilted.any(axis=2), tilted.sum(axis=2), 1.0)
     centre = np.where(takes, other, centre)
     means = shares @ values + np.where(takes, rest * np.where(takes, other, 0.0), 0.0)
