@@ -190,7 +190,10 @@ def _level(weights: Floats, comes: NDArray[np.bool_], above: Floats, least: Floa
 
     By Newton's steps from below for the inverse of their sum, which is concave in the level.
     """
-    level = np.maximum(np.where(comes, weights - above, -np.inf).max(axis=2), least)
+    start = np.where(comes, weights - above, -np.inf).max(axis=2)
+    if weights.shape[1] == 2:
+        start = np.where(comes.all(axis=1), _level_of_two(weights, above), start)
+    level = np.maximum(start, least)
     for _ in range(_ROOT_STEPS):
         parts = level[:, :, np.newaxis] + above
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -202,6 +205,17 @@ def _level(weights: Floats, comes: NDArray[np.bool_], above: Floats, least: Floa
         if (step <= _ROOT_ACCURACY * np.abs(level)).all():
             break
     return np.asarray(level)
+
+
+def _level_of_two(weights: Floats, above: Floats) -> Floats:
+    """Return the level at which the shares of two values add up to one: the root of a quadratic."""
+    distance = above.sum(axis=2)
+    cheapest = np.where(above[:, :, 0] == 0.0, weights[:, 0], weights[:, 1])
+    half = distance - weights.sum(axis=1)
+    root = np.sqrt(np.maximum(half**2 + 4.0 * cheapest * distance, 0.0))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        small = 2.0 * cheapest * distance / (half + root)
+    return np.where(half > 0.0, small, 0.5 * (root - half))
 
 
 def _lowest(values: Floats, chosen: NDArray[np.bool_]) -> Floats:
