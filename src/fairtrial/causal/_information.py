@@ -215,7 +215,7 @@ def _level_of_two(weights: Floats, above: Floats) -> Floats:
     root = np.sqrt(np.maximum(half**2 + 4.0 * cheapest * distance, 0.0))
     with np.errstate(invalid="ignore", divide="ignore"):
         small = 2.0 * cheapest * distance / (half + root)
-    return np.where(half > 0.0, small, 0.5 * (root - half))
+    return np.asarray(np.where(half > 0.0, small, 0.5 * (root - half)))
 
 
 def _lowest(values: Floats, chosen: NDArray[np.bool_]) -> Floats:
