@@ -17,10 +17,7 @@ from fairtrial.causal._kernels.betting_state import (
     pair_ledger,
 )
 from fairtrial.causal._kernels.betting_wealth import all_wealth, limits_evidence, term
-from fairtrial.core.compilation import kernel
-
-_inlined = kernel(forceinline=True, _nrt=False, error_model="numpy")
-"""Compiler of what is called thousands of times for a plan, and allocates nothing."""
+from fairtrial.core.compilation import kernel, unchecked
 
 _SINGULAR = 1e-12
 _ROUNDING = 1e-9
@@ -86,7 +83,7 @@ def weighted(actions: Floats, counts: Floats) -> Floats:
     return result
 
 
-@_inlined
+@unchecked
 def add_weighted(actions: Floats, counts: Floats, result: Floats) -> None:
     """Add the actions' weights in every cell, each times a number of rows."""
     for a in range(counts.size):
@@ -175,7 +172,7 @@ def find_leader(rules: Rules, state: State, means: Floats, gaps: Floats) -> int:
 # -------------------------------------------------------------------------------- the items
 
 
-@_inlined
+@unchecked
 def multipliers(
     gain: float, excess: float, first: float, both: float, second: float
 ) -> tuple[float, float, float]:
@@ -214,7 +211,7 @@ def metric_of(beliefs: Beliefs, density: Floats) -> Floats:
     return result
 
 
-@_inlined
+@unchecked
 def weigh(
     first: Floats, second: Floats, gain: float, excess: float, metric: Floats
 ) -> tuple[float, float, float]:
@@ -443,7 +440,7 @@ def _line_up(model: Model, rules: Rules, beliefs: Beliefs, items: Items, values:
     return Race(live[:number], products, inflation, spread, options, by_cell)
 
 
-@_inlined
+@unchecked
 def _fill_variances(race: Race, items: Items, trial: Floats, work: Work) -> None:
     """Fill the variances of all live items by the shares on trial, and what is on the way."""
     _sum_rows(race.options, trial, work.density)
@@ -458,7 +455,7 @@ def _fill_variances(race: Race, items: Items, trial: Floats, work: Work) -> None
         _hide_what_needs_dark_cells(race, items, work)
 
 
-@_inlined
+@unchecked
 def _hide_what_needs_dark_cells(race: Race, items: Items, work: Work) -> None:
     """Let the variance of an item be infinite if it needs a cell in which no row can fall."""
     for x in range(work.density.size):
@@ -470,7 +467,7 @@ def _hide_what_needs_dark_cells(race: Race, items: Items, work: Work) -> None:
                 work.variances[3 * place] = math.inf
 
 
-@_inlined
+@unchecked
 def _sum_rows(rows: Floats, weights: Floats, found: Floats) -> None:
     """Fill the weighted sum of rows, term after term: many columns at once, or four at a time."""
     columns = found.size
@@ -499,7 +496,7 @@ def _sum_rows(rows: Floats, weights: Floats, found: Floats) -> None:
         found[column] = a
 
 
-@_inlined
+@unchecked
 def _weights(race: Race, items: Items, work: Work, place: int) -> tuple[float, float, float]:
     """Return the best weights of a live item's functionals, and what their mixture tells."""
     item, at = race.live[place], 3 * place
@@ -509,7 +506,7 @@ def _weights(race: Race, items: Items, work: Work, place: int) -> tuple[float, f
     return multipliers(items.gains[item], items.excess[item], first, both, second)
 
 
-@_inlined
+@unchecked
 def _slowest(race: Race, items: Items, work: Work) -> tuple[float, int]:
     """Return the speed of the slowest item, and its place; -1 if there is none."""
     slowest, found = math.inf, -1
@@ -521,7 +518,7 @@ def _slowest(race: Race, items: Items, work: Work) -> tuple[float, int]:
     return slowest, found
 
 
-@_inlined
+@unchecked
 def _step(race: Race, items: Items, work: Work, place: int, size: float, trial: Floats) -> None:
     """Move the shares towards what tells most of an item."""
     item = race.live[place]
