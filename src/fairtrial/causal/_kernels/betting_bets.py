@@ -34,10 +34,9 @@ from fairtrial.confidence.block_betting.bets import (
     bounded_gain,
     correct_bet,
     freeze_stakes,
-    inlined,
     multiply_bet,
 )
-from fairtrial.core.compilation import kernel
+from fairtrial.core.compilation import inlined, kernel
 
 _RIDGE = 1e-4
 

@@ -17,10 +17,7 @@ from fairtrial.causal._kernels.betting_state import (
     pair_ledger,
 )
 from fairtrial.causal._kernels.betting_wealth import all_wealth, limits_evidence, term
-from fairtrial.core.compilation import kernel
-
-_inlined = kernel(forceinline=True, _nrt=False, error_model="numpy")
-"""Compiler of what is called thousands of times for a plan, and allocates nothing."""
+from fairtrial.core.compilation import kernel, unchecked
 
 _SINGULAR = 1e-12
 _ROUNDING = 1e-9
@@ -86,7 +83,7 @@ def weighted(actions: Floats, counts: Floats) -> Floats:
     return result
 
 
-@_inlined
+@unchecked
 def add_weighted(actions: Floats, counts: Floats, result: Floats) -> None:
     """Add the actions' weights in every cell, each times a number of rows."""
     for a in range(counts.size):
@@ -117,7 +114,7 @@ def _law_of_cells(model: Model, rules: Rules, state: State, earlier: Floats, row
 # ------------------------------------------------------------------------------- the leader
 
 
-@_inlined
+@unchecked
 def estimate(functional: Floats, beliefs: Beliefs, rules: Rules) -> float:
     """Return the estimate of a mean or a gap.
 
@@ -144,7 +141,7 @@ def estimates(model: Model, rules: Rules, beliefs: Beliefs) -> tuple[Floats, Flo
     return means, gaps
 
 
-@_inlined
+@unchecked
 def find_leader(rules: Rules, state: State, means: Floats, gaps: Floats) -> int:
     """Return the best answer that is not rejected: an arm, or K for "none".
 
@@ -175,7 +172,7 @@ def find_leader(rules: Rules, state: State, means: Floats, gaps: Floats) -> int:
 # -------------------------------------------------------------------------------- the items
 
 
-@_inlined
+@unchecked
 def multipliers(
     gain: float, excess: float, first: float, both: float, second: float
 ) -> tuple[float, float, float]:
@@ -214,7 +211,7 @@ def metric_of(beliefs: Beliefs, density: Floats) -> Floats:
     return result
 
 
-@_inlined
+@unchecked
 def weigh(
     first: Floats, second: Floats, gain: float, excess: float, metric: Floats
 ) -> tuple[float, float, float]:
@@ -295,7 +292,7 @@ def _rows_so_far(model: Model, beliefs: Beliefs) -> Floats:
     return density
 
 
-@_inlined
+@unchecked
 def _take_best_limit(
     model: Model, rules: Rules, items: Items, k: int, gaps: Floats, metric: Floats
 ) -> float:
@@ -346,7 +343,7 @@ def _fill_needs(model: Model, rules: Rules, state: State, leader: int, items: It
                     items.needs[item] = max(items.needs[item], missing + rules.cost)
 
 
-@_inlined
+@unchecked
 def weakest_value(items: Items, values: Floats) -> float:
     """Return the least value of an item that is still needed; 0 if there is none."""
     least = math.inf
@@ -455,7 +452,7 @@ def _line_up(model: Model, rules: Rules, beliefs: Beliefs, items: Items, values:
     return Race(chosen, products, gains, excess, needs, inflation, spread, options, by_cell)
 
 
-@_inlined
+@unchecked
 def _fill_variances(race: Race, items: Items, trial: Floats, work: Work) -> None:
     """Fill the variances of all live items by the shares on trial, and what is on the way."""
     _sum_rows(race.options, trial, work.density)
@@ -470,7 +467,7 @@ def _fill_variances(race: Race, items: Items, trial: Floats, work: Work) -> None
         _hide_what_needs_dark_cells(race, items, work)
 
 
-@_inlined
+@unchecked
 def _hide_what_needs_dark_cells(race: Race, items: Items, work: Work) -> None:
     """Let the variance of an item be infinite if it needs a cell in which no row can fall."""
     for x in range(work.density.size):
@@ -482,7 +479,7 @@ def _hide_what_needs_dark_cells(race: Race, items: Items, work: Work) -> None:
                 work.variances[place] = math.inf
 
 
-@_inlined
+@unchecked
 def _sum_rows(rows: Floats, weights: Floats, found: Floats) -> None:
     """Fill the weighted sum of rows: every column term after term, four of them at a time."""
     if weights.size < 4 or found.size <= 8:
@@ -504,7 +501,7 @@ def _sum_rows(rows: Floats, weights: Floats, found: Floats) -> None:
             found[column] += weight * rows[row, column]
 
 
-@_inlined
+@unchecked
 def _sum_few_rows(rows: Floats, weights: Floats, found: Floats) -> None:
     """Fill the weighted sum of rows: four columns at a time, term after term."""
     columns = found.size
@@ -525,7 +522,7 @@ def _sum_few_rows(rows: Floats, weights: Floats, found: Floats) -> None:
         found[column] = a
 
 
-@_inlined
+@unchecked
 def _weights(race: Race, work: Work, place: int) -> tuple[float, float, float]:
     """Return the best weights of a live item's functionals, and what their mixture tells."""
     live = race.live.size
@@ -536,7 +533,7 @@ def _weights(race: Race, work: Work, place: int) -> tuple[float, float, float]:
     return multipliers(race.gains[place], race.excess[place], first, both, second)
 
 
-@_inlined
+@unchecked
 def _fill_speeds(race: Race, work: Work) -> None:
     """Fill the speeds of all live items, by the values that `multipliers` would give.
 
@@ -559,7 +556,7 @@ def _fill_speeds(race: Race, work: Work) -> None:
         work.speeds[place] = value * race.inflation[place] / race.needs[place]
 
 
-@_inlined
+@unchecked
 def _slowest(race: Race, work: Work) -> tuple[float, int]:
     """Return the speed of the slowest item, and its place; -1 if there is none."""
     _fill_speeds(race, work)
@@ -570,7 +567,7 @@ def _slowest(race: Race, work: Work) -> tuple[float, int]:
     return slowest, found
 
 
-@_inlined
+@unchecked
 def _step(race: Race, items: Items, work: Work, place: int, size: float, trial: Floats) -> None:
     """Move the shares towards what tells most of an item."""
     item = race.live[place]

@@ -13,9 +13,8 @@ from fairtrial.causal._kernels.betting_state import (
     own_ledger,
     pair_ledger,
 )
-from fairtrial.confidence.block_betting.bets import inlined
 from fairtrial.confidence.block_betting.blocks import reject
-from fairtrial.core.compilation import kernel
+from fairtrial.core.compilation import inlined, kernel
 
 
 @inlined

@@ -180,8 +180,6 @@ class BlockBetting(BlockPolicy):
     contradictions: tuple[Contradiction, ...] = ()
     """What the rows of a log that was read contradict of the model."""
 
-    state_fields = tuple(f"_blocks.{name}" for name in LiveBlocks.fields)
-
     def __init__(
         self,
         problem: Problem,
@@ -203,7 +201,6 @@ class BlockBetting(BlockPolicy):
         self.batch = check_optional_integer("batch", batch, low=1)
         self.losses = check_choice("losses", losses, ["informative", "ignorable"])
         self.randomize = check_randomize(randomize, self.losses)
-        self.assigned = assigned
         self.allocation = allocation
         self._allocation = allocation_of(problem, assigned, allocation)
         self._functionals = _functionals_of(problem, self.knowledge)
@@ -211,8 +208,7 @@ class BlockBetting(BlockPolicy):
         if packed.unseen:
             warnings.warn(NoInformation(packed.unseen), stacklevel=3)
         self._blocks = _Blocks(packed.constants, self.randomize, self._key, **packed.dimensions)
-        if assigned is not None:
-            self._follow(self._cut(assigned))
+        self._follow(assigned)
 
     def _cut(self, assigned: ArrayLike) -> Cuts:
         """Return the blocks of a finished experiment; on its first units nothing is bet."""

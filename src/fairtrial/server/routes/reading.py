@@ -16,6 +16,7 @@ from fairtrial.presentation.recruitment import recruitment
 from fairtrial.server.documents import event_document, to_text
 from fairtrial.server.routes.common import Limit, StudyName, document, router, unchanged
 from fairtrial.server.schemas import EventsAnswer
+from fairtrial.server.security.access import Viewer
 from fairtrial.server.service import Service, TheService, TheViewer
 from fairtrial.study import Study
 from fairtrial.study.export import export
@@ -42,11 +43,8 @@ async def recommendation(
 ) -> Response:
     """Return the answer now, or what leads; with the guarantee behind it."""
     viewer.require("read", study)
-    headers, known = await unchanged(request, service, viewer, study)
-    if known is not None:
-        return known
-    found = await service.readers.run(study, lambda opened: opened.recommend().to_dict())
-    return document(found, headers)
+    asked = request, service, viewer, study
+    return await _if_changed(*asked, lambda opened: opened.recommend().to_dict())
 
 
 @routes.get("/v1/studies/{study}/progress", summary="How far the study has come")
@@ -55,11 +53,8 @@ async def progress(
 ) -> Response:
     """Return estimates with intervals, the evidence, and what is left."""
     viewer.require("read", study)
-    headers, known = await unchanged(request, service, viewer, study)
-    if known is not None:
-        return known
-    found = await service.readers.run(study, lambda opened: opened.progress().to_dict())
-    return document(found, headers)
+    asked = request, service, viewer, study
+    return await _if_changed(*asked, lambda opened: opened.progress().to_dict())
 
 
 @routes.get("/v1/studies/{study}/health", summary="What may be wrong")
@@ -83,14 +78,11 @@ async def recruited(
 ) -> Response:
     """Return numbers of pulls and results, for those who recruit: nothing by arm."""
     viewer.require("read" if viewer.can("read") else "run", study)
-    headers, known = await unchanged(request, service, viewer, study)
-    if known is not None:
-        return known
 
     def find(opened: Study) -> dict[str, Any]:
         return {"recruitment": recruitment(opened.progress())}
 
-    return document(await service.readers.run(study, find), headers)
+    return await _if_changed(request, service, viewer, study, find)
 
 
 @routes.get("/v1/studies/{study}/trace", summary="How the study came here")
@@ -103,14 +95,11 @@ async def trace(
 ) -> Response:
     """Return the progress at earlier moments, and now."""
     viewer.require("read", study)
-    headers, known = await unchanged(request, service, viewer, study)
-    if known is not None:
-        return known
 
     def find(opened: Study) -> dict[str, Any]:
         return {"trace": [moment.to_dict() for moment in opened.trace(points)]}
 
-    return document(await service.readers.run_long(study, find, viewer.actor), headers)
+    return await _if_changed(request, service, viewer, study, find, takes_long=True)
 
 
 @routes.get("/v1/studies/{study}/weighted_means", summary="Means weighted by propensity")
@@ -119,13 +108,31 @@ async def weighted_means(
 ) -> Response:
     """Return the mean of every action, each result weighted by the inverse of its propensity."""
     viewer.require("read", study)
+
+    def find(opened: Study) -> dict[str, Any]:
+        return {"weighted_means": opened.weighted_means()}
+
+    return await _if_changed(request, service, viewer, study, find, takes_long=True)
+
+
+async def _if_changed(
+    request: Request,
+    service: Service,
+    viewer: Viewer,
+    study: str,
+    find: Callable[[Study], Any],
+    *,
+    takes_long: bool = False,
+) -> Response:
+    """Answer with what is found, unless the caller knows what it says of this state already."""
     headers, known = await unchanged(request, service, viewer, study)
     if known is not None:
         return known
-    found = await service.readers.run_long(
-        study, lambda opened: opened.weighted_means(), viewer.actor
-    )
-    return document({"weighted_means": found}, headers)
+    if takes_long:
+        found = await service.readers.run_long(study, find, viewer.actor)
+    else:
+        found = await service.readers.run(study, find)
+    return document(found, headers)
 
 
 @routes.get("/v1/studies/{study}/verify", summary="Audit the log")
