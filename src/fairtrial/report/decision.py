@@ -22,6 +22,7 @@ from fairtrial.presentation.alternatives import needed as level_of
 from fairtrial.presentation.charts import evidence_chart
 from fairtrial.presentation.cuts import shown_alternatives
 from fairtrial.presentation.limits import finite, limits_of
+from fairtrial.presentation.panels import certain_distance
 from fairtrial.presentation.sources import answered
 from fairtrial.presentation.words import (
     because,
@@ -110,14 +111,17 @@ def _what_would_change_it(found: Findings) -> list[str]:
 
 def _closest_calls(found: Findings) -> list[str]:
     own = [
-        (margin, action)
+        action
         for action in found.limited
-        if str(action.labels.get("arm")) in found.best
-        and (margin := found.distance_of(action)) is not None
+        if str(action.labels.get("arm")) in found.best and found.distance_of(action) is not None
     ]
     if not own:
         return []
-    margin, action = min(own, key=lambda pair: pair[0])
+    # Measures have units of their own: their distances are compared in widths of intervals.
+    measured = "measure" in own[0].labels
+    distance = certain_distance if measured else found.distance_of
+    action = min(own, key=lambda one: distance(one) or 0.0)
+    margin = found.distance_of(action) or 0.0
     mean = action.mean or 0.0
     nearest = min(limits_of(action), key=lambda limit: abs(mean - limit))
     side = "above" if mean >= nearest else "below"
