@@ -31,8 +31,8 @@ def most_connections() -> int:
 class PatientProtocol(HttpToolsProtocol):
     """HTTP/1.1 as uvicorn speaks it, to clients that say within a time and a size what they want.
 
-    uvicorn waits for ever for the head of a request, and for an answer to be taken. Its parser keeps headers, and trailers after a
-    body, without a limit.
+    uvicorn waits for ever for the head of a request, and for an answer to be taken. Its parser
+    keeps headers, and trailers after a body, without a limit.
     """
 
     patience = 20.0
