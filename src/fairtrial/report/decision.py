@@ -61,13 +61,15 @@ _MOMENTS_LISTED = 24
 def decision(found: Findings, facts: Mapping[str, object]) -> Markup:
     """Return the section."""
     recommendation = found.progress.recommendation
-    among = candidates_sentence(found.progress)
+    said = (
+        support(found.progress, found.endless),
+        because(recommendation),
+        candidates_sentence(found.progress),
+    )
     verdict = element(
         "div",
         element("p", headline(recommendation, found.endless), class_="answer"),
-        element("p", among) if among else None,
-        element("p", support(found.progress, found.endless)),
-        element("p", because(recommendation)) if recommendation.reason else None,
+        *(element("p", sentence) for sentence in said if sentence),
         element("p", "Used: ", pull_sentence(found.progress)),
         class_="verdict" if recommendation.decided else "verdict open",
     )
@@ -137,6 +139,8 @@ def _evidence(found: Findings) -> Markup:
         f"{shorten(one.leader, LABEL_LENGTH)} from {count(one.start)}" for one in whole.lead_periods
     ]
     caption = f"{_standing_of_evidence(found.progress)} Who led: {_in_turn(led)}."
+    if whole.is_empty and not any(whole.threshold):
+        return text_of([element("h3", "Evidence"), element("p", caption)])
     moments = _some(_within(found.trace, chart.span))
     places = decimals(v for one in moments for v in (one.evidence, one.threshold))
 
