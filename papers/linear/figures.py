@@ -78,9 +78,12 @@ def _survivors(cache: SimulationCache) -> Figure:
 
     instance = CROWDED[0]
     rules = (BLOCK_BETTING, "LinGapE", "Rage")
+    points = 60 if cache.quick else 200
     return survivors_over_time(
         {
-            name: trace(policy(name, instance), instance.environment, seed=cache.seed)
+            name: trace(
+                policy(name, instance), instance.environment, seed=cache.seed, points=points
+            )
             for name in rules
         }
     )

@@ -490,8 +490,8 @@ def test_ctrl_c_at_any_moment_leaves_whole_writes_and_no_lock(url, set_alarm):
     acknowledged, interrupted = [], 0
     tell_some(study)
     for _ in range(effort.runs(60, whole=1_000)):
-        set_alarm(chance.uniform(1e-4, 8e-3))
         try:
+            set_alarm(chance.uniform(1e-4, 8e-3))
             acknowledged.append(study.ask().id)
             time.sleep(0.01)
         except KeyboardInterrupt:
@@ -611,8 +611,8 @@ class Losing(PostgreSQLStore):
         self._lose("before commit")
         return row
 
-    def _run(self, statement, parameters=()):
-        found = super()._run(statement, parameters)
+    def _run(self, statement, parameters=(), **options):
+        found = super()._run(statement, parameters, **options)
         if statement.endswith("COMMIT") and self.lose_at == "after commit":
             self._lose("after commit")
             super()._run("SELECT 1")

@@ -51,7 +51,16 @@ def test_a_write_by_the_same_handle_wakes(make_study, store):
     thread.join()
 
 
-def test_a_write_of_ones_own_is_one_change(make_study, store, monkeypatch):
+def test_a_write_of_ones_own_that_is_heard_late_is_no_second_change(make_study, store):
+    study = make_study()
+    store.changes()
+    study.ask()
+    seen = store.changes()
+    store.await_change(seen, 0.3)
+    assert store.changes() == seen
+
+
+def test_a_write_of_ones_own_that_is_heard_early_is_one_change(make_study, store, monkeypatch):
     study = make_study()
     seen, over = [store.changes()], threading.Event()
     commit = getattr(type(store), "_commit", None)

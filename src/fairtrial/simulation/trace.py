@@ -7,7 +7,7 @@ import numpy as np
 from fairtrial.core import Environment, Policy, Progress, run_policy
 from fairtrial.core.seeds import as_seed
 from fairtrial.core.validation import check_integer
-from fairtrial.simulation._replications import start
+from fairtrial.simulation._replications import Task, replicate, start
 from fairtrial.simulation.replicate import check_pair
 
 __all__ = ["trace"]
@@ -24,8 +24,8 @@ def trace(
 ) -> list[Progress]:
     """Return a policy's progress at evenly spaced results of one run.
 
-    The run is that replication of `simulate` with the same arguments. It is done twice: once to
-    learn how long it is, once to look at it.
+    The run is that replication of `simulate` with the same arguments. It is done twice: first
+    compiled, where that is possible, to learn how long it is; then step by step, to look at it.
 
     Parameters
     ----------
@@ -54,8 +54,9 @@ def trace(
     number = as_seed(seed)
     index = check_integer("replication", replication, low=0)
 
-    fresh, generator = start(policy, number, index)
-    length = run_policy(fresh, environment, generator, horizon, parallel).stopping_time
+    task = Task(policy, environment, number, horizon, parallel, "auto")
+    (run,) = replicate(task, index, 1)
+    length = run.stopping_time
     marks = set(np.linspace(0, length, points).round().astype(int).tolist()) - {length}
 
     fresh, generator = start(policy, number, index)

@@ -131,7 +131,8 @@ class PostgreSQLStore(TableStore):
         self._locked_at: int | None = None
         self._promises_too_much = False
         self._present: list[str] = []
-        self._ears = Ears(self._parameters, _CHANNEL, self._patience)
+        self._backend = 0
+        self._ears = Ears(self._parameters, _CHANNEL, self._patience, lambda: self._backend)
         self._connection = self._opened()
         try:
             self._prepare(create)
@@ -191,6 +192,7 @@ class PostgreSQLStore(TableStore):
             )
             text = f"{self._where}: no connection could be made: {reason}"
             raise StorageUnreachable(text) from error
+        self._backend = connection.info.backend_pid
         return connection
 
     def _set_up(self, connection: psycopg.Connection[Any]) -> None:
@@ -302,7 +304,7 @@ class PostgreSQLStore(TableStore):
         try:
             # Whoever waits is told with the commit, if there is anything to tell. Two statements
             # at once cannot be prepared, though interrupts may make psycopg believe so.
-            self._connection.execute(_COMMIT_AND_TELL if self._moved else "COMMIT", prepare=False)
+            self._run(_COMMIT_AND_TELL if self._moved else "COMMIT", prepare=False)
         except psycopg.Error as error:
             if not self._is_lost(error):
                 raise self._error(error) from error
@@ -405,8 +407,11 @@ class PostgreSQLStore(TableStore):
         cursor = self._run(statement, parameters)
         return cursor.fetchall() if cursor.description is not None else []
 
-    def _run(self, statement: str, parameters: Sequence[Any] = ()) -> psycopg.Cursor[Any]:
-        return self._connection.execute(_in_psycopg(statement), parameters or None)
+    def _run(
+        self, statement: str, parameters: Sequence[Any] = (), *, prepare: bool | None = None
+    ) -> psycopg.Cursor[Any]:
+        text = _in_psycopg(statement)
+        return self._connection.execute(text, parameters or None, prepare=prepare)
 
     # -------------------------------------------------------------------- presence
 
@@ -438,7 +443,7 @@ class PostgreSQLStore(TableStore):
     def changes(self) -> object:
         """Return what will be another value once anybody has written to the storage."""
         heard = self._ears.heard
-        # A write of our own may be heard before it is counted: not until it is over.
+        # A write of our own ends the listening, but may not be counted yet: not until it is over.
         with self._lock:
             return heard, self._commits
 

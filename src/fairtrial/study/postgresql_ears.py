@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 import psycopg
@@ -18,7 +18,7 @@ _SLICE = 0.5
 
 
 class Ears:
-    """Counts the notifications of a channel, once anybody wants to know.
+    """Counts the notifications of a channel by others, once anybody wants to know.
 
     Parameters
     ----------
@@ -28,26 +28,35 @@ class Ears:
         Which notifications.
     patience : float
         Seconds for which the server may be silent when it is asked something.
+    own : callable
+        Returns the server's number of the connection whose notifications do not count.
     """
 
-    def __init__(self, parameters: Mapping[str, str], channel: str, patience: float) -> None:
+    def __init__(
+        self,
+        parameters: Mapping[str, str],
+        channel: str,
+        patience: float,
+        own: Callable[[], int],
+    ) -> None:
         self._parameters = parameters
         self._channel = channel
         self._patience = patience
+        self._own = own
         self._lock = threading.Lock()
         self._connection: psycopg.Connection[tuple[object, ...]] | None = None
         self._heard = 0
 
     @property
     def heard(self) -> int:
-        """Number of times that something was heard, or may have been missed."""
+        """Number of times that others were heard, or may have been missed."""
         if self._connection is None:
             with self._lock:
                 self._connect()
         return self._heard
 
     def listen(self, seconds: float) -> None:
-        """Wait for the next notification, for so many seconds or less."""
+        """Wait for the next notification, also of our own, for so many seconds or less."""
         heard = self._heard
         if not self._lock.acquire(timeout=min(seconds, _SLICE)):
             return
@@ -58,8 +67,9 @@ class Ears:
             if self._connection is None:
                 time.sleep(min(seconds, _SLICE))
                 return
-            for _ in self._connection.notifies(timeout=min(seconds, _SLICE), stop_after=1):
-                self._heard += 1
+            for note in self._connection.notifies(timeout=min(seconds, _SLICE), stop_after=1):
+                if note.pid != self._own():
+                    self._heard += 1
         except psycopg.Error:
             self._drop()
         finally:
