@@ -101,11 +101,11 @@ def _what_would_change_it(found: Findings) -> list[str]:
     if progress.recommendation.decided:
         points = ["More results will not change this answer: the study has stopped.", correction]
     elif progress.recommendation.status == "undecided":
-        points = ["More results might: the policy stopped before it could decide.", correction]
+        points = ["Perhaps more results: the policy stopped before it could decide.", correction]
     elif found.endless:
         points = ["It never stops: serving continues, and follows the results."]
     else:
-        points = ["More results will: the study has not decided yet.", correction]
+        points = ["More results: the study has not decided yet.", correction]
     if progress.recommendation.guarantee and progress.recommendation.guarantee.assumptions:
         points.append("An assumption of the guarantee that does not hold.")
     return points + _closest_calls(found)
@@ -140,7 +140,8 @@ def _evidence(found: Findings) -> Markup:
     ]
     caption = f"{_standing_of_evidence(found.progress)} Who led: {_in_turn(led)}."
     if whole.is_empty and not any(whole.threshold):
-        return text_of([element("h3", "Evidence"), element("p", caption)])
+        said = f"This policy reports no strength of evidence. Who led: {_in_turn(led)}."
+        return text_of([element("h3", "Evidence"), element("p", said)])
     moments = _some(_within(found.trace, chart.span))
     places = decimals(v for one in moments for v in (one.evidence, one.threshold))
 
