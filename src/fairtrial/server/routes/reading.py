@@ -19,8 +19,9 @@ from fairtrial.server.schemas import EventsAnswer
 from fairtrial.server.security.access import Viewer
 from fairtrial.server.service import Service, TheService, TheViewer
 from fairtrial.study import Study
-from fairtrial.study.export import export
+from fairtrial.study.export import LogText, export
 from fairtrial.study.log import Record
+from fairtrial.study.store import StudyRow
 
 routes = router("results")
 
@@ -192,7 +193,7 @@ async def events(
     if _NDJSON in request.headers.get("accept", ""):
         head = await service.readers.run(study, _head)
         return StreamingResponse(
-            _lines(service, study, after, head), headers=headers, media_type=_NDJSON
+            _lines(service, study, after, head, viewer.actor), headers=headers, media_type=_NDJSON
         )
     found = await service.readers.run(study, lambda opened: _records(opened, after, limit))
     content = {
@@ -211,11 +212,13 @@ def _records(study: Study, after: int, limit: int) -> list[Record]:
     return list(session.store.records(session.id, after, after + limit))
 
 
-async def _lines(service: Service, study: str, after: int, head: int) -> AsyncIterator[str]:
+async def _lines(
+    service: Service, study: str, after: int, head: int, who: str
+) -> AsyncIterator[str]:
     """Yield the events up to the head as lines; each page is fetched when the last one is sent."""
     while after < head:
         limit = min(_PAGE, head - after)
-        page = await service.readers.run(study, _page_of(after, limit))
+        page = await service.readers.run_page(study, _page_of(after, limit), who)
         if not page:
             return
         yield page
@@ -248,27 +251,68 @@ async def download(
 ) -> Response:
     """Return the log as a file.
 
+    Lines are sent as they are read, however long the log is. A Parquet file is made whole before it
+    is sent, and given up if that takes longer than any other answer may.
+
     Without the secret of a study with a random order, a copy can be read but not verified.
     """
     viewer.require("admin" if secret else "read", study)
+    headers = {"Cache-Control": "no-store"}
+    name = f"{_as_file_name(study)}.{format}"
+
+    def row_of(opened: Study) -> StudyRow:
+        row = opened.session.row()
+        return row if secret else row._replace(secret=None)
+
+    if format == "parquet":
+        return await _parquet(service, study, viewer.actor, row_of, name, headers)
+
+    def begin(opened: Study) -> LogText:
+        return LogText(opened.session.store, row_of(opened), opened.problem, f".{format}")
+
+    text = await service.readers.run_page(study, begin, viewer.actor)
+    return StreamingResponse(
+        _parts(service, study, text, viewer.actor),
+        headers={**headers, "Content-Disposition": f'attachment; filename="{name}"'},
+        media_type=_MEDIA_TYPES[format],
+    )
+
+
+async def _parts(service: Service, study: str, text: LogText, who: str) -> AsyncIterator[str]:
+    """Yield a log's text; each part is made when the last one is sent."""
+    yield text.head()
+    for after in range(0, text.events, _PAGE):
+        yield await service.readers.run_page(study, _part_of(text, after), who)
+
+
+def _part_of(text: LogText, after: int) -> Callable[[Study], str]:
+    return lambda _: text.page(after, _PAGE)
+
+
+async def _parquet(
+    service: Service,
+    study: str,
+    who: str,
+    row_of: Callable[[Study], StudyRow],
+    name: str,
+    headers: dict[str, str],
+) -> Response:
     folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="fairtrial-"))
-    path = folder / f"log.{format}"
+    path = folder / "log.parquet"
 
     def write(opened: Study) -> None:
-        row = opened.session.row()
-        shown = row if secret else row._replace(secret=None)
-        export(opened.session.store, shown, opened.problem, path)
+        export(opened.session.store, row_of(opened), opened.problem, path)
 
     try:
-        await service.readers.run_long(study, write, viewer.actor)
+        await service.readers.run_long(study, write, who)
     except BaseException:
         _remove(folder)
         raise
     return FileResponse(
         path,
-        headers={"Cache-Control": "no-store"},
-        media_type=_MEDIA_TYPES[format],
-        filename=f"{_as_file_name(study)}.{format}",
+        headers=headers,
+        media_type=_MEDIA_TYPES["parquet"],
+        filename=name,
         background=BackgroundTask(_remove, folder),
     )
 
