@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from fairtrial import Simulation, simulate
 from fairtrial.causal import BlockBetting, CausalModel, NetworkEnvironment, Problem, read
 from fairtrial.data import adult_offer, hepar2
-from tests.causal.betting_instances import HARD_NULLS, region, small, three, tiny
+from tests.causal.betting_instances import HARD_NULLS, direct, region, small, three, tiny
 
 DELTA = 0.1
 MOST_ROWS = 200_000
@@ -46,11 +46,14 @@ _CARCINOMA = ("carcinoma", {"present": 1.0, "absent": 0.0})
 
 
 class Case(NamedTuple):
-    """An instance, and the mean rows by another implementation, with their standard error."""
+    """An instance, and the mean rows by another implementation, with their standard error.
+
+    None where no other was run.
+    """
 
     name: str
     make: Callable[[], NetworkEnvironment]
-    rows: dict[str, tuple[float, float]]
+    rows: dict[str, tuple[float, float] | None]
 
 
 def _liver(intervened: str, arms: dict[str, object], bound: float) -> NetworkEnvironment:
@@ -89,6 +92,7 @@ CASES = (
     Case("tiny, none fair", lambda: tiny(0.05)[1], {"cells": (95, 1.3), "ratios": (100, 3.4)}),
     Case("small-1", lambda: small()[1], {"cells": (225, 5.1), "ratios": (273, 11)}),
     Case("three", lambda: three()[1], {"cells": (368, 9.3), "ratios": (381, 15)}),
+    Case("parent of the outcome", lambda: direct()[1], {"cells": None, "ratios": None}),
     Case(
         "region",
         lambda: region()[1],
@@ -243,7 +247,7 @@ def _measure(
     name: str,
     environment: NetworkEnvironment,
     knowledge: str,
-    known: tuple[float, float],
+    known: tuple[float, float] | None,
     runs: int,
 ) -> None:
     policy = BlockBetting(environment.problem, delta=DELTA, knowledge=knowledge)
@@ -254,10 +258,10 @@ def _measure(
     times = found.stopping_time
     error = times.std() / np.sqrt(runs)
     cost = 1e6 * elapsed / times.sum()
+    other = "-" if known is None else f"{known[0]:,.0f} ({known[1]:g})"
     print(
-        f"{name:>20}{knowledge:>12}{times.mean():>9,.0f} ({error:.1f}){known[0]:>9,.0f} "
-        f"({known[1]:g}){cost:>8.1f} us a row, {found.error_rate:.1%} wrong, "
-        f"{found.undecided_rate:.0%} undecided",
+        f"{name:>22}{knowledge:>12}{times.mean():>9,.0f} ({error:.1f}){other:>14}{cost:>8.1f} us "
+        f"a row, {found.error_rate:.1%} wrong, {found.undecided_rate:.0%} undecided",
         flush=True,
     )
 

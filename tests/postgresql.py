@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import socket
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +15,8 @@ from urllib.parse import quote
 
 import psycopg
 import pytest
+
+from tests.debian import install_once
 
 USER = "experimenter"
 PASSWORD = "open/sesame@ß#1"
@@ -61,26 +61,8 @@ def install() -> None:
     """Install the server as root on Debian, if it is not there; else change nothing."""
     if os.geteuid() != 0 or shutil.which("apt-get") is None:
         return
-    with (Path(tempfile.gettempdir()) / "fairtrial-installs-postgresql").open("w") as lock:
-        # Parallel processes of pytest wait for the first one.
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if _found() is not None:
-            return
-        print("installing PostgreSQL's server (once)", file=sys.stderr)
-        # By the run level Debian knows that it shall not start a server by itself.
-        environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
-        for command in (["update"], ["install", "-y", "--no-install-recommends", "postgresql"]):
-            done = subprocess.run(
-                ["apt-get", "-q", *command],
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                check=False,
-            )
-            if done.returncode != 0:
-                print(done.stdout, file=sys.stderr)
+    # By the run level Debian knows that it shall not start a server by itself.
+    install_once("postgresql", lambda: _found() is not None, RUNLEVEL="1")
 
 
 class Server:

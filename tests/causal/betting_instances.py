@@ -138,6 +138,23 @@ def _two_attributes(bound, *arms):
     return problem, NetworkEnvironment(problem)
 
 
+def _direct(bound, *arms, rewards=((0.1, 0.8), (0.2, 0.9))):
+    """Return S -> V -> Y and S -> Y; arms are P(V = 1) by value of S, rewards means by S and V."""
+    good = np.array(rewards)
+    tables = {"S": [0.5, 0.5], "Y": np.stack([1.0 - good, good], axis=-1)}
+    edges = [("S", "V"), ("S", "Y"), ("V", "Y")]
+    states = {"S": ["s", "t"], "V": 2, "Y": ["0", "1"]}
+    given = {f"k{k}": [[1 - p, p] for p in arm] for k, arm in enumerate(arms)}
+    model = CausalModel(edges, states, {"S": tables["S"]})
+    problem = Problem(model, "S", "V", "Y", given, bound)
+    return problem, NetworkEnvironment(problem, CausalModel(edges, states, tables))
+
+
+def direct():
+    """Four arms; the sensitive attribute is a parent of the outcome, too. The best is unfair."""
+    return _direct(0.08, (0.9, 0.6), (0.7, 0.6), (0.5, 0.5), (0.4, 0.1))
+
+
 HARD_NULLS = {
     "two best arms tied": lambda: _tied(0.3, (-0.02, 0.1), (0.02, 0.15)),
     "eight arms tied": lambda: _tied(0.3, *[(0.007 * k - 0.03, 0.02 * k) for k in range(8)]),
@@ -176,6 +193,18 @@ HARD_NULLS = {
     ),
     "rare state decides, tied": lambda: _rare(
         0.3, [[0.02, 0.49, 0.49]] * 2, [[0.006, 0.4795, 0.5145]] * 2, [[0.01, 0.7, 0.29]] * 2
+    ),
+    "parent of the outcome, two best arms tied": lambda: _direct(
+        0.3, (0.8, 0.5), (0.7, 0.6), (0.2, 0.2)
+    ),
+    "parent of the outcome, best arm unfair by nothing": lambda: _direct(
+        0.11 - NOTHING, (0.8, 0.5), (0.5, 0.4)
+    ),
+    "parent of the outcome, all unfair by nothing": lambda: _direct(
+        0.11 - NOTHING, (0.8, 0.5), (0.6, 0.3), (0.3, 0.22 / 0.7)
+    ),
+    "parent of the outcome alone, best arm unfair by nothing": lambda: _direct(
+        0.14 - NOTHING, (0.8, 0.8), (0.5, 0.5), rewards=((0.1, 0.8), (0.2, 0.6))
     ),
     "S with a parent, none fair by nothing": lambda: region(_least_gap() - NOTHING),
     "S with a parent, one arm just fair": lambda: region(_least_gap() + 1e-9),

@@ -78,6 +78,60 @@ def confounded(seed, attributes=1, arms=3, states=2, **options):
     )
 
 
+def direct(seed, arms=3, attributes=1, is_small=False, **options):
+    """Return a random problem in which S is a parent of the outcome, whose table it lacks.
+
+    R -> X, S -> X -> V, S -> V -> Y, R -> Y, S -> Y; a small one has S, V and Y alone. Return the
+    network with the outcome's table, too.
+    """
+    generator = np.random.default_rng(seed)
+    names = ["S", "T"][:attributes]
+    edges = [("S", "V"), ("V", "Y")] + [(name, "Y") for name in names]
+    sizes = dict.fromkeys(names, 2) | {"V": 2, "Y": 3}
+    if not is_small:
+        sizes |= {"R": 3, "X": 2, "Y": 3}
+        edges += [("R", "X"), ("S", "X"), ("X", "V"), ("R", "Y")]
+
+    def table(node):
+        shape = [sizes[parent] for parent, child in edges if child == node]
+        return 0.8 * generator.dirichlet(np.ones(sizes[node]), size=shape) + 0.2 / sizes[node]
+
+    tables = {node: table(node) for node in sizes if node != "V"}
+    given = {f"arm{k}": table("V") for k in range(arms)}
+    network = CausalModel(edges, sizes, tables)
+    known = {node: table for node, table in tables.items() if node != "Y"}
+    problem = Problem(
+        CausalModel(edges, sizes, known),
+        names[0] if attributes == 1 else names,
+        "V",
+        ("Y", {"0": 0.0, "1": 0.3, "2": 1.0}),
+        given,
+        **{"fairness_bound": 0.1, **options},
+    )
+    return problem, network
+
+
+def without_overlap(cause_leads_to_outcome, bound=0.2):
+    """Return a problem with an arm under which the groups of the attribute share no state of V.
+
+    R -> S -> V -> Y, and perhaps R -> Y. What those with S = 1 would have with S = 0 is then made
+    of cells into which none of them falls.
+    """
+    edges = [("R", "S"), ("S", "V"), ("V", "Y")]
+    good = np.array([0.1, 0.8])
+    if cause_leads_to_outcome:
+        edges.append(("R", "Y"))
+        good = np.array([[0.1, 0.2], [0.7, 0.9]])
+    tables = {
+        "R": [0.5, 0.5],
+        "S": [[0.7, 0.3], [0.4, 0.6]],
+        "Y": np.stack([1.0 - good, good], axis=-1),
+    }
+    model = CausalModel(edges, {"R": 2, "S": 2, "V": 2, "Y": ["0", "1"]}, tables)
+    arms = {"apart": [[1.0, 0.0], [0.0, 1.0]]}
+    return Problem(model, "S", "V", "Y", arms, bound, forcing="never")
+
+
 def assignments(problem, nodes):
     model = problem.model
     for states in product(*(range(model.size(node)) for node in nodes)):

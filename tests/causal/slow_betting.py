@@ -4,6 +4,7 @@ A row of action a falls into cell x with probability ``actions[a, x] * law[x]``.
 plain NumPy on whole arrays, without the state and the buffers of the compiled rule.
 """
 
+import itertools
 import math
 from typing import Any, NamedTuple
 
@@ -241,6 +242,24 @@ def rows_of(instance: Instance, beliefs: Beliefs) -> float:
     by_class = np.zeros(instance.classes.max() + 1)
     by_class[instance.classes] = beliefs.rows
     return float(by_class.sum())
+
+
+def exact_mean(bet, instance, counts, law, means):
+    """Return the exact mean of what a block pays, over all its cells and outcomes."""
+    actions = np.repeat(np.arange(len(counts)), counts.astype(int))
+    joint = instance.actions * law
+    cells = range(joint.shape[1])
+    total = 0.0
+    for places in itertools.product(cells, repeat=len(actions)):
+        probability = math.prod(joint[a, x] for a, x in zip(actions, places, strict=True))
+        if probability == 0.0:
+            continue
+        for outcomes in itertools.product([0, 1], repeat=len(actions)):
+            chance = math.prod(
+                means[x] if y else 1 - means[x] for x, y in zip(places, outcomes, strict=True)
+            )
+            total += probability * chance * bet.wealth(places, outcomes)
+    return total
 
 
 # ---------------------------------------------------------------------------------- the rule

@@ -1,6 +1,5 @@
 """Block betting on interventions: the best fair one, with a proven stop."""
 
-import itertools
 import math
 
 import numpy as np
@@ -19,14 +18,15 @@ from fairtrial.causal import (
     PlugIn,
     Problem,
     chain,
+    complexity,
 )
 from fairtrial.causal._functionals import Functionals
 from fairtrial.causal._kernels import betting_plans
 from fairtrial.core.run import run_policy
 from fairtrial.errors import InvalidArgument, InvalidOutcome
-from tests.causal.betting_instances import HARD_NULLS, TINY, region, small, three, tiny
-from tests.causal.slow import diamond
-from tests.causal.slow_betting import Beliefs, Instance, Rule, freeze, multipliers
+from tests.causal.betting_instances import HARD_NULLS, TINY, direct, region, small, three, tiny
+from tests.causal.slow import diamond, without_overlap
+from tests.causal.slow_betting import Beliefs, Instance, Rule, exact_mean, freeze, multipliers
 from tests.effort import runs, tolerated
 
 # --------------------------------------------------------------------- reference values
@@ -151,6 +151,7 @@ INSTANCES = {
     "small": small,
     "three": three,
     "region": region,
+    "parent of the outcome": direct,
 }
 
 
@@ -349,24 +350,6 @@ def test_assignments_are_refused_where_they_do_not_fit(options, name):
 
 
 # ------------------------------------------------------------------------ the guarantee
-
-
-def exact_mean(bet, instance, counts, law, means):
-    """Return the exact mean of what a block pays, over all its cells and outcomes."""
-    actions = np.repeat(np.arange(len(counts)), counts.astype(int))
-    joint = instance.actions * law
-    cells = range(joint.shape[1])
-    total = 0.0
-    for places in itertools.product(cells, repeat=len(actions)):
-        probability = math.prod(joint[a, x] for a, x in zip(actions, places, strict=True))
-        if probability == 0.0:
-            continue
-        for outcomes in itertools.product([0, 1], repeat=len(actions)):
-            chance = math.prod(
-                means[x] if y else 1 - means[x] for x, y in zip(places, outcomes, strict=True)
-            )
-            total += probability * chance * bet.wealth(places, outcomes)
-    return total
 
 
 @pytest.mark.parametrize("knowledge", ["cells", "covariates", "ratios"])
@@ -682,18 +665,6 @@ def test_cells_that_cannot_be_listed_are_refused():
     assert problem.default_policy == "PlugIn"
 
 
-def test_an_outcome_that_the_attribute_changes_directly_is_refused():
-    model = CausalModel(
-        [("S", "V"), ("S", "Y"), ("V", "Y")],
-        {"S": 2, "V": 2, "Y": 2},
-        {"S": [0.5, 0.5], "Y": [[[0.5, 0.5], [0.2, 0.8]], [[0.6, 0.4], [0.3, 0.7]]]},
-    )
-    problem = Problem(model, "S", "V", "Y", {"a": [[0.5, 0.5], [0.1, 0.9]]}, 0.1)
-    with pytest.raises(ModelError, match="parent of 'Y'"):
-        BlockBetting(problem)
-    assert problem.default_policy == "PlugIn"
-
-
 def test_how_frequent_the_values_are_has_to_be_known():
     model = CausalModel([("S", "V"), ("V", "Y")], {"S": 2, "V": 2, "Y": 2}, {})
     problem = Problem(model, "S", "V", "Y", {"a": [[0.5, 0.5], [0.1, 0.9]]}, 0.1)
@@ -737,6 +708,32 @@ def test_arms_that_no_affordable_row_tells_of_are_named():
     run = run_policy(policy, environment, np.random.default_rng(0))
     assert run.status == "undecided"
     assert run.pulls[3:].sum() == 0
+
+
+def test_a_gap_between_groups_that_share_no_cell_is_told_by_cells_joined_with_theirs():
+    problem = without_overlap(cause_leads_to_outcome=False, bound=0.75)
+    environment = NetworkEnvironment(problem)
+    assert environment.truth.gaps["0", "1"] == pytest.approx([-0.7])
+    policy = BlockBetting(problem, delta=0.05, seed=0)
+    policy.compiled_run(environment, np.random.default_rng(0), 5_000)
+    assert policy.recommend().arm == "apart"
+    assert policy.progress().details["gaps"]["0 | 1"] == pytest.approx([-0.7], abs=0.1)
+
+
+@pytest.mark.parametrize("knowledge", ["cells", "covariates", "ratios"])
+@pytest.mark.parametrize("bound", [0.2, 0.75])
+def test_a_gap_made_of_cells_that_never_come_is_never_decided(knowledge, bound):
+    problem = without_overlap(cause_leads_to_outcome=True, bound=bound)
+    environment = NetworkEnvironment(problem)
+    with pytest.warns(NoInformation, match="'apart'"):
+        policy = BlockBetting(problem, knowledge=knowledge, seed=0)
+    policy.compiled_run(environment, np.random.default_rng(0), 3_000)
+    assert policy.recommend().status == "running"
+    assert all(
+        answer["log_wealth"] in (0.0, None) for answer in policy.progress().details["answers"]
+    )
+    assert complexity(environment).value == math.inf
+    assert "no row that can be drawn falls" in complexity(environment).reason
 
 
 def test_a_budget_below_the_cheapest_row_is_refused():
@@ -843,23 +840,3 @@ def test_covariates_and_mediators_are_taken_in_every_way():
         policy = BlockBetting(problem, delta=0.1, knowledge=knowledge, seed=0)
         run = run_policy(policy, environment, np.random.default_rng(1), horizon=20_000)
         assert run.answer in environment.truth.acceptable
-
-
-def test_an_attribute_that_is_a_parent_of_the_outcome_is_refused_with_what_to_do():
-    model = CausalModel(
-        [("S", "V"), ("V", "Y"), ("S", "Y")],
-        {"S": 2, "V": 2, "Y": ["0", "1"]},
-        {"S": [0.5, 0.5], "Y": [[[0.5, 0.5], [0.2, 0.8]], [[0.6, 0.4], [0.1, 0.9]]]},
-    )
-    arms = {"a": [[0.5, 0.5]] * 2, "b": [[0.2, 0.8], [0.3, 0.7]]}
-    problem = Problem(model, "S", "V", "Y", arms, 0.2, (0.0, 1.0))
-    with pytest.raises(ModelError, match="'S' changes through other nodes only") as caught:
-        BlockBetting(problem)
-    assert "Record what it acts through as a node" in str(caught.value)
-    assert "use PlugIn" in str(caught.value)
-    policy, environment = PlugIn(problem, budget=200), NetworkEnvironment(problem)
-    rng = np.random.default_rng(0)
-    while not policy.stopped:
-        pull = policy.ask()
-        policy.tell(pull, environment.sample(pull, rng))
-    assert policy.recommend().status == "decided"

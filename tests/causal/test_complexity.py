@@ -6,12 +6,14 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from fairtrial.causal import CausalModel, NetworkEnvironment, Problem, chain
+from fairtrial import simulate
+from fairtrial.causal import BlockBetting, CausalModel, NetworkEnvironment, Problem, chain
 from fairtrial.causal import complexity as complexity_of
 from fairtrial.causal._functionals import Functionals
-from fairtrial.causal._information import Items, nearest
+from fairtrial.causal._information import Items, Outcomes, nearest
 from fairtrial.causal._mixtures import mixtures_of
 from fairtrial.causal.errors import ModelError
+from fairtrial.causal.family import FAMILY
 from fairtrial.errors import InvalidArgument
 from tests import effort
 from tests.causal.betting_instances import HARD_NULLS, TINY, region, small, three, tiny
@@ -26,29 +28,48 @@ KNOWN = {
 """Measured by multiplicative steps, which give up to 10 % too much."""
 
 
-def least_divergence(rows, limits, means, falls):
-    """Return what rows tell against a claim, by a cone programme."""
-    moved = cp.Variable(len(means))
-    cost = cp.sum(
-        cp.multiply(falls * means, np.log(np.maximum(means, 1e-300)) - cp.log(moved))
-        + cp.multiply(
-            falls * (1 - means), np.log(np.maximum(1 - means, 1e-300)) - cp.log(1 - moved)
-        )
-    )
-    return cp.Problem(cp.Minimize(cost), [rows @ moved <= limits]).solve(solver=cp.CLARABEL)
+def coins(means):
+    """Return outcomes of 0 and 1."""
+    return Outcomes(np.array([0.0, 1.0]), np.stack([1.0 - means, means], axis=1))
 
 
-def test_divergences_are_those_of_a_conic_solver():
+def least_divergence(rows, limits, outcomes, falls):
+    """Return what rows tell against a claim, by a cone programme over all distributions."""
+    values, chances = outcomes
+    moved = cp.Variable(chances.shape, nonneg=True)
+    comes = np.nonzero(chances)
+    weights = (falls[:, np.newaxis] * chances)[comes]
+    cost = cp.sum(cp.multiply(weights, np.log(chances[comes]) - cp.log(moved[comes])))
+    conditions = [rows @ (moved @ values) <= limits, cp.sum(moved, axis=1) == 1.0]
+    return cp.Problem(cp.Minimize(cost), conditions).solve(solver=cp.CLARABEL)
+
+
+def random_outcomes(kind, cells, rng):
+    if kind == "coins":
+        return coins(rng.uniform(0.05, 0.95, cells))
+    values = np.sort(rng.choice(np.linspace(0.0, 1.0, 21), size=5, replace=False))
+    chances = rng.dirichlet(np.full(5, 0.7), size=cells)
+    if kind == "some never come":
+        chances = np.where(rng.random(chances.shape) < 0.5, 0.0, chances)
+        chances[np.arange(cells), rng.integers(5, size=cells)] += 0.1
+        chances[0] = [0.0, 0.0, 1.0, 0.0, 0.0]
+        chances /= chances.sum(axis=1, keepdims=True)
+    return Outcomes(values, chances)
+
+
+@pytest.mark.parametrize("kind", ["coins", "graded", "some never come"])
+def test_divergences_are_those_of_a_conic_solver(kind):
     rng = np.random.default_rng(0)
     for _ in range(effort.runs(6, whole=60)):
         cells, conditions = 6, 3
-        means, falls = rng.uniform(0.05, 0.95, cells), rng.dirichlet(np.ones(cells))
-        inside = rng.uniform(0.1, 0.9, cells)
+        outcomes, falls = random_outcomes(kind, cells, rng), rng.dirichlet(np.ones(cells))
+        low, high = outcomes.values[[0, -1]]
+        inside = low + (high - low) * rng.uniform(0.1, 0.9, cells)
         rows = rng.normal(size=(4, conditions, cells))
         limits = rows @ inside + rng.uniform(0.0, 0.2, (4, conditions))
         multipliers = np.zeros((4, conditions))
-        found, parts = nearest(Items(rows, limits), means, falls, multipliers)
-        wanted = [least_divergence(rows[i], limits[i], means, falls) for i in range(4)]
+        found, parts = nearest(Items(rows, limits), outcomes, falls, multipliers)
+        wanted = [least_divergence(rows[i], limits[i], outcomes, falls) for i in range(4)]
         np.testing.assert_allclose(found, wanted, atol=1e-6, rtol=1e-5)
         np.testing.assert_allclose(parts @ falls, wanted, atol=1e-6, rtol=1e-5)
 
@@ -97,7 +118,7 @@ def test_no_shares_leave_more_than_the_bound_says(name):
 
     def information(shares):
         falls = shares.ravel() @ known.actions
-        return min(least_divergence(*claim, by_place, falls) for claim in claims)
+        return min(least_divergence(*claim, coins(by_place), falls) for claim in claims)
 
     assert 1.0 / information(found.allocation) == pytest.approx(found.upper, rel=1e-4)
     rng = np.random.default_rng(1)
@@ -140,15 +161,69 @@ def test_an_arm_alone_that_cannot_be_unfair_needs_no_row():
     assert found.allocation.sum() == pytest.approx(1.0)
 
 
-def test_outcomes_that_are_no_coins_make_a_yardstick_of_it():
+GRADES = [[0.2, 0.6, 0.2], [0.1, 0.3, 0.6]]
+
+
+def graded(table, numbers, low=0.0, high=1.0, bound=0.2, direction="maximize"):
     model = CausalModel(
         [("S", "V"), ("V", "Y")],
-        {"S": 2, "V": 2, "Y": ["0", "0.5", "1"]},
-        {"S": [0.5, 0.5], "Y": [[0.2, 0.6, 0.2], [0.1, 0.3, 0.6]]},
+        {"S": 2, "V": 2, "Y": list("abcd"[: len(numbers)])},
+        {"S": [0.5, 0.5], "Y": table},
     )
     arms = {"a": [[0.9, 0.1], [0.8, 0.2]], "b": [[0.2, 0.8], [0.3, 0.7]]}
-    environment = NetworkEnvironment(Problem(model, "S", "V", "Y", arms, 0.2, (0.0, 1.0)))
-    assert "yardstick" in complexity_of(environment).assumes
+    outcome = ("Y", dict(zip("abcd", numbers, strict=False)))
+    return NetworkEnvironment(
+        Problem(model, "S", "V", outcome, arms, bound, (low, high), direction=direction)
+    )
+
+
+def test_graded_outcomes_have_the_bound_of_a_conic_solver():
+    environment = graded(GRADES, [0.0, 0.5, 1.0])
+    found, known = complexity_of(environment), Functionals(environment.problem, "cells")
+    assert found.assumes == "outcomes that are one of the 3 values in the model"
+    outcomes = Outcomes(np.array([0.0, 0.5, 1.0]), np.array(GRADES)[known.place_of[0].argsort()])
+    falls = found.allocation.ravel() @ known.actions
+    claims = items_by_hand(environment)
+    least = min(least_divergence(*claim, outcomes, falls) for claim in claims)
+    assert 1.0 / least == pytest.approx(found.upper, rel=1e-4)
+
+
+def test_graded_outcomes_take_fewer_rows_than_coins_with_their_means():
+    means = np.array(GRADES) @ [0.0, 0.5, 1.0]
+    as_coins = complexity_of(graded(np.stack([1 - means, means], axis=1), [0.0, 1.0]))
+    found = complexity_of(graded(GRADES, [0.0, 0.5, 1.0]))
+    assert found.upper < as_coins.lower
+    # States with one number are one outcome, and states that never come do not matter between.
+    split = [[0.1, 0.6, 0.2, 0.1], [0.05, 0.3, 0.6, 0.05]]
+    assert complexity_of(graded(split, [0.0, 0.5, 1.0, 0.0])).value == pytest.approx(found.value)
+    unused = [[0.2, 0.6, 0.2, 0.0], [0.1, 0.3, 0.6, 0.0]]
+    other = complexity_of(graded(unused, [0.0, 0.5, 1.0, 0.7]))
+    assert other.value == pytest.approx(found.value, rel=1e-3)
+
+
+@pytest.mark.parametrize("scale", [1e-150, 3.0, 1e150])
+def test_the_unit_of_outcomes_changes_no_bound(scale):
+    found = complexity_of(graded(GRADES, [0.0, 0.5, 1.0])).value
+    numbers = scale * (np.array([0.0, 0.5, 1.0]) - 0.25)
+    other = graded(GRADES, numbers, -0.25 * scale, 0.75 * scale, 0.2 * scale)
+    assert complexity_of(other).value == pytest.approx(found)
+    turned = graded(GRADES, -numbers, -0.75 * scale, 0.25 * scale, 0.2 * scale, "minimize")
+    assert complexity_of(turned).value == pytest.approx(found)
+
+
+def test_block_betting_takes_more_rows_of_graded_outcomes_than_the_bound_says():
+    environment = graded(GRADES, [0.0, 0.5, 1.0])
+    bound = complexity_of(environment).lower_bound(0.1)
+    policy = BlockBetting(environment.problem, delta=0.1)
+    rows = simulate(policy, environment, 20, seed=1).stopping_time.mean()
+    assert 0.0 < bound < rows < 8.0 * bound
+
+
+def test_outcomes_without_a_range_have_no_bound():
+    problem, environment = tiny()
+    assert FAMILY.has_bound(environment)
+    assert FAMILY.has_bound(graded(GRADES, [0.0, 0.5, 1.0]))
+    assert not FAMILY.has_bound(NetworkEnvironment(problem.clone(outcome_range=None)))
 
 
 @pytest.mark.parametrize("reward", [[0.0, 1.0], [0.0, 0.0], [1.0, 0.3]])
@@ -172,5 +247,5 @@ def test_what_has_no_bound_is_refused():
         {"S": [0.5, 0.5], "Y": [[[0.5, 0.5], [0.2, 0.8]], [[0.6, 0.4], [0.1, 0.9]]]},
     )
     direct = Problem(model, "S", "V", "Y", {"a": [[0.5, 0.5]] * 2}, 0.2, (0.0, 1.0))
-    with pytest.raises(ModelError, match="changes through other nodes only"):
+    with pytest.raises(ModelError, match="Leave the table out"):
         complexity_of(NetworkEnvironment(direct))

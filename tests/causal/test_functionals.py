@@ -8,7 +8,7 @@ from fairtrial.causal._cell_model import cell_model_of
 from fairtrial.causal._functionals import KNOWLEDGE, Functionals, knowledge_of
 from fairtrial.errors import InvalidArgument
 from tests.causal.betting_instances import region, tiny
-from tests.causal.slow import confounded, diamond
+from tests.causal.slow import confounded, diamond, without_overlap
 
 PROBLEMS = {
     "chain": lambda: tiny()[0],
@@ -21,6 +21,8 @@ PROBLEMS = {
     "observed only": lambda: diamond(6).clone(forcing="never"),
     "confounded": lambda: confounded(1),
     "confounded, three values": lambda: confounded(2, states=3),
+    "groups that share no cell": lambda: without_overlap(cause_leads_to_outcome=False),
+    "the same, not joined": lambda: without_overlap(cause_leads_to_outcome=True),
     "confounded, each attribute": lambda: confounded(3, attributes=2, gap_set="attributes"),
 }
 

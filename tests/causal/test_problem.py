@@ -92,7 +92,14 @@ BAD = [
         ModelError,
         "table of X is needed",
     ),
-    ({"edges": [("S", "V"), ("S", "Y"), ("V", "Y")]}, ModelError, "table of Y is needed"),
+    (
+        {
+            "edges": [("A", "S"), ("S", "V"), ("S", "Y"), ("V", "Y")],
+            "forcing": "never",
+        },
+        ModelError,
+        "table of Y is needed",
+    ),
     ({"arms": {}}, InvalidArgument, "arms must be a mapping"),
     ({"arms": {"a": [[0.5, 0.5]]}}, ModelError, r"arm 'a' must have shape \(2, 2\)"),
     (

@@ -77,6 +77,44 @@ def test_an_unknown_family_is_refused_before_anything_is_compiled(invoke):
     assert "ready" not in result.stdout
 
 
+ADOPTING = """
+import ctypes, os, signal, subprocess, sys, time
+
+def children(of):
+    command = ["ps", "-ww", "-o", "pid=,stat=,args=", "--ppid", str(of)]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    return [line for line in found.stdout.splitlines() if "ps -ww" not in line]
+
+# Those that another process leaves become ours.
+ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
+command = [sys.executable, "-m", "fairtrial", "compile", "allocation"]
+process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+if sys.argv[1] != "whole":
+    while not any("compile_one" in line for line in children(process.pid)):
+        time.sleep(0.01)
+    process.send_signal(getattr(signal, sys.argv[1]))
+    process.wait()
+    # Those that have lost their parent take a moment to end; what has ended has the status Z.
+    deadline = time.monotonic() + 20
+    while any(" Z" not in line for line in children(os.getpid())) and time.monotonic() < deadline:
+        time.sleep(0.01)
+print(process.wait() == 0, [line for line in children(os.getpid()) if " Z" not in line])
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux adopts children")
+@pytest.mark.parametrize("end", ["whole", "SIGKILL", *["SIGTERM", "SIGINT"] * effort.long])
+def test_no_process_is_left_however_it_ends(end):
+    found = subprocess.run(
+        [sys.executable, "-c", ADOPTING, end],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert found.stdout.split() == [str(end == "whole"), "[]"]
+
+
 @pytest.mark.parametrize("family", FAMILIES[: effort.runs(1, whole=len(FAMILIES))])
 def test_a_study_by_the_default_rule_compiles_nothing_more(family):
     command = [sys.executable, "-c", USED_FOR_THE_FIRST_TIME, family]

@@ -610,6 +610,56 @@ def test_a_plan_of_interventions_holds_the_proven_rule_against_the_bound(folder,
     assert found["certifying_budget"].keys() == {"k0", "k1", "k2"}
 
 
+def test_a_plan_of_graded_outcomes_has_a_bound_too(folder, document):
+    text = COINS.replace("BOUND", "0.2").replace(
+        "Y = [[0.9, 0.1], [0.9, 0.1], [0.1, 0.9]]",
+        "Y = [[0.85, 0.1, 0.05], [0.85, 0.1, 0.05], [0.05, 0.1, 0.85]]",
+    )
+    (folder / "graded.toml").write_text(text.replace('Y = ["0", "1"]', 'Y = ["0", "0.5", "1"]'))
+    found = document("plan", "graded.toml")[0]
+    assert found["answer"] == "k1"
+    # Outcomes of 0 and 1 with these means have a T* of 4.7.
+    assert 0.0 < found["complexity"] < 4.7
+    assert "one of the 3 values in the model" in found["assumes"]
+    assert found["lower_bound"] < found["simulated"]["stopping_time"]["mean"]
+
+
+def test_tables_that_the_problem_does_not_know_may_be_assumed(folder, document, invoke):
+    """How the attribute, a parent of the outcome, changes it is guessed for the plan alone."""
+    text = COINS.replace("BOUND", "0.2").replace('["V", "Y"]]', '["V", "Y"], ["S", "Y"]]')
+    text = text.replace("Y = [[0.9, 0.1], [0.9, 0.1], [0.1, 0.9]]\n", "")
+    (folder / "direct.toml").write_text(text)
+    bad = invoke("plan", "direct.toml")
+    assert bad.exit_code == ExitCode.USAGE
+    assert "source.tables: must hold those of 'Y'" in bad.stderr
+    guess = "Y = [[[0.9, 0.1], [0.8, 0.2]], [[0.9, 0.1], [0.8, 0.2]], [[0.1, 0.9], [0.15, 0.85]]]"
+    source, plan = "[source.tables]", "[plan.tables]"
+
+    def with_tables(section, line):
+        if section == source:
+            simulated = f'kind = "simulate"\n{source}\n{line}'
+            return text.replace('kind = "simulate"', simulated)
+        measured = text.replace('kind = "simulate"', 'kind = "command"\nrun = "measure"')
+        return f"{measured}{plan}\n{line}"
+
+    for section in (source, plan):
+        (folder / "direct.toml").write_text(with_tables(section, guess))
+        found = document("plan", "direct.toml")[0]
+        assert found["answer"] == "k1"
+        assert 0.0 < found["lower_bound"] < found["simulated"]["stopping_time"]["mean"]
+    for line, message in [
+        (f"{guess}\nQ = [0.5, 0.5]", "Q"),
+        (guess.replace("[[[0.9", "[[[0.7"), "add to one"),
+        ("Y = 3", "source.tables"),
+    ]:
+        (folder / "direct.toml").write_text(with_tables(source, line))
+        bad = invoke("plan", "direct.toml")
+        assert bad.exit_code == ExitCode.USAGE
+        assert message in bad.stderr
+    (folder / "direct.toml").write_text(with_tables(source, "Q = [0.5, 0.5]"))
+    assert "must hold those of 'Y'" in invoke("plan", "direct.toml").stderr
+
+
 def test_a_plan_of_interventions_on_their_bound_says_that_no_number_of_rows_suffices(
     folder, document
 ):

@@ -18,6 +18,7 @@ from fairtrial.confidence.thresholds import (
 )
 from fairtrial.core.parameters import plain
 from fairtrial.errors import InvalidArgument
+from tests.confidence.test_bounds import slow_zeta
 
 ALL = [GaussianMixture(), KaufmannKoolen(), Stylised(), StylisedWithoutHalf()]
 PROVEN = [GaussianMixture(), GaussianMixture(kappa=40.0), KaufmannKoolen()]
@@ -36,13 +37,6 @@ CONSTANTS = [
     (700.0, 703.852741792302087),
     (10_000.0, 10005.1773096429988),
 ]
-
-
-def slow_zeta(s: float) -> float:
-    """Riemann's zeta for s > 1: a long sum and its Euler-Maclaurin remainder."""
-    n = 200
-    head = math.fsum(k**-s for k in range(1, n))
-    return head + n ** (1 - s) / (s - 1) + 0.5 * n**-s + s * n ** (-s - 1) / 12
 
 
 def candidate(lam: float, x: float) -> float:

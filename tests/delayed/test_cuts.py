@@ -14,6 +14,7 @@ from fairtrial import errors
 from fairtrial.delayed import BlockBetting, Problem
 from fairtrial.delayed._kernels.top_sets import wealth_against
 from tests import effort
+from tests.block_betting import tell_of_all_but_the_third, told_whole
 from tests.linear.slow_blocks import CAP, log_bet, mixture, stakes
 
 DELTA = 0.1
@@ -158,11 +159,7 @@ def test_blocks_begin_once_every_arm_has_its_initial_pulls_and_then_grow() -> No
 
 def test_a_correction_reaches_the_bets_of_a_block_that_is_paid() -> None:
     policy = BlockBetting(Problem(2, reward_range=(0, 1)), 1e-6, assigned=[0, 1] * 60)
-    told = {}
-    while pulls := policy.ask(120):
-        for pull in pulls:
-            told[pull] = 0.25 + 0.5 * pull.action
-            policy.tell(pull, told[pull])
+    told = told_whole(policy, 120)
     pull = next(pull for pull in told if pull.tag >= 0)
     before = policy.progress().evidence
     policy.amend(pull, told[pull], 1.0)
@@ -174,12 +171,7 @@ def test_a_correction_reaches_the_bets_of_a_block_that_is_paid() -> None:
 
 def test_arms_of_which_no_result_came_are_bet_on_by_nobody() -> None:
     policy = BlockBetting(Problem(3, reward_range=(0, 1)), assigned=[0, 1, 2] * 40)
-    while pulls := policy.ask(120):
-        for pull in pulls:
-            if pull.arm == "2":
-                policy.fail(pull)
-            else:
-                policy.tell(pull, float(pull.action))
+    tell_of_all_but_the_third(policy, 120)
     assert policy.recommend().status == "undecided"
     assert policy.recommend().candidates == ("0", "1", "2")
 

@@ -120,6 +120,13 @@ def test_the_composed_service_is_hardened_and_on_the_loopback_address_only():
     assert "/cache" in written
 
 
+def test_the_database_is_ready_only_once_it_is_reached_as_the_service_reaches_it():
+    # While the image makes a new database, a server of its own answers on the socket, and ends.
+    command = COMPOSE["services"]["database"]["healthcheck"]["test"]
+    assert command[:2] == ["CMD", "pg_isready"]
+    assert any(word.startswith("--host=") for word in command)
+
+
 def test_no_secret_is_in_the_files():
     for path in DEPLOY.iterdir():
         assert not re.search(r"ft_[\w-]{43}|://[^:@/\s]+:[^@\s]+@", path.read_text()), path

@@ -1,12 +1,12 @@
 """Questions that are as hard as can be, with limits on linear arms."""
 
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 
 from fairtrial.linear import BernoulliEnvironment, BlockBetting, GaussianEnvironment, Problem
+from tests.block_betting import share_ruling_out
 
 TINY = 1e-6
 
@@ -73,12 +73,4 @@ def share_rejected(name: str, runs: int, *, known_noise: bool, horizon: int = 2_
     noise: dict[str, Any] = {"noise_std": 0.5} if known_noise else {"reward_range": (0, 1)}
     problem = Problem(**asked, **noise)
     environment = (GaussianEnvironment if known_noise else BernoulliEnvironment)(problem, theta)
-    assert answer in environment.truth.acceptable
-
-    def is_ruled_out(seed: int) -> bool:
-        policy = BlockBetting(problem, delta=0.1, seed=seed)
-        policy.compiled_run(environment, np.random.default_rng([9, seed]), horizon, 1)
-        return answer not in (policy.recommend().candidates or ())
-
-    with ThreadPoolExecutor(2) as pool:
-        return sum(pool.map(is_ruled_out, range(runs))) / runs
+    return share_ruling_out(answer, BlockBetting, environment, runs, horizon)

@@ -12,6 +12,7 @@ import pytest
 from fairtrial import errors
 from fairtrial.linear import BlockBetting, Problem
 from tests import effort
+from tests.block_betting import tell_of_all_but_the_third
 from tests.linear.slow_blocks import SlowBlocks
 from tests.linear.test_blocks import CLICKS, INSTANCES, RewardOf, coins, gaussian
 from tests.subpopulations.block_views import serial_of
@@ -110,12 +111,7 @@ def test_cuts_do_not_depend_on_what_comes_after_them() -> None:
 
 def test_units_whose_arm_never_has_a_result_are_bet_on_by_nobody() -> None:
     policy = BlockBetting(Problem(np.eye(3), noise_std=1.0), assigned=[0, 1, 2] * 40)
-    while pulls := policy.ask(120):
-        for pull in pulls:
-            if pull.arm == "2":
-                policy.fail(pull)
-            else:
-                policy.tell(pull, float(pull.action))
+    tell_of_all_but_the_third(policy, 120)
     assert policy.recommend().status == "undecided"
     assert (policy._wealth == 0.0).all()
 

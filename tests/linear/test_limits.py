@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
 from typing import Any
@@ -30,6 +29,7 @@ from fairtrial.report import write_report
 from fairtrial.simulation import simulate
 from fairtrial.testing import check_environment, check_policy, check_problem
 from tests import effort
+from tests.block_betting import factors
 from tests.linear.limited_instances import HARD, share_rejected
 from tests.linear.slow_limits import SlowLimits
 from tests.subpopulations.block_views import serial_of
@@ -264,15 +264,7 @@ def test_every_factor_of_a_block_is_at_most_one_on_average(name: str, seed: int)
     problem = COINS[name]
     policy, block = block_of_coins(problem, seed)
     assert 2 <= len(block) <= 12
-    state = policy.get_state()
-    before = policy._blocks.state.ledgers.copy()
-    outcomes = np.array(list(itertools.product([0.0, 1.0], repeat=len(block))))
-    found = np.empty((len(outcomes), before.size))
-    for row, results in enumerate(outcomes):
-        policy.set_state(state)
-        for pull, result in zip(block, results, strict=True):
-            policy.tell(pull, float(result))
-        found[row] = np.exp(policy._blocks.state.ledgers - before)
+    outcomes, found = factors(policy, block)
     rng = np.random.default_rng([seed, 1])
     largest, used = 0.0, np.flatnonzero(np.ptp(found, axis=0) > 1e-6)
     for ledger in used.tolist():

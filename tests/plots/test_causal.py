@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import itertools
 from types import SimpleNamespace
 
@@ -19,6 +18,7 @@ from fairtrial.errors import InvalidArgument
 from fairtrial.plots import causal_graph, error_by_budget, fair_outcomes, rejections
 from fairtrial.presentation import layers
 from fairtrial.simulation import simulate, trace
+from tests.plots.figures import drawn, having, legend_of
 
 ARMS = {
     "now": [[0.5, 0.3, 0.2], [0.4, 0.3, 0.3]],
@@ -37,20 +37,6 @@ def estimates(chain):
     problem, environment = chain
     log = environment.table(np.repeat([0, 1, 5, 6], 500), np.random.default_rng(1))
     return causal.estimate(problem, log, fixed_allocation=True)
-
-
-def drawn(figure: Figure) -> bytes:
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=40)
-    return buffer.getvalue()
-
-
-def having(ax, gid: str) -> list:
-    return [artist for artist in ax.get_children() if artist.get_gid() == gid]
-
-
-def legend_of(figure: Figure) -> list[str]:
-    return [text.get_text() for text in figure.legends[0].get_texts()]
 
 
 def made_up(problem, gaps, means=None, verdicts=None, reach=0.01, **changes):

@@ -12,11 +12,7 @@ from fairtrial.delayed import InformationRacing, Problem, SimulatedEnvironment
 from fairtrial.errors import InvalidArgument
 from fairtrial.plots import cost_of_answers, race_over_time, time_ratios
 from fairtrial.simulation import trace
-
-
-def with_gid(ax, gid):
-    return [artist for artist in ax.get_children() if artist.get_gid() == gid]
-
+from tests.plots.figures import having
 
 # ------------------------------------------------------------------------------ ratios
 
@@ -27,7 +23,7 @@ def test_ratios_are_those_of_the_means_with_the_paired_interval():
     fast = 0.5 * slow + 0.1 * rng.random(400)
     pair = (SimpleNamespace(elapsed=fast), SimpleNamespace(elapsed=slow))
     ax = time_ratios({"rule": {10: pair, 100: (0.8, 0.05)}}).axes[0]
-    (line,) = with_gid(ax, "ratio")
+    (line,) = having(ax, "ratio")
     np.testing.assert_allclose(line.get_ydata(), [fast.mean() / slow.mean(), 0.8])
     ends = [segment[:, 1] for segment in ax.collections[0].get_segments()]
     assert ends[1] == pytest.approx([0.8 - 1.96 * 0.05, 0.8 + 1.96 * 0.05])
@@ -44,7 +40,7 @@ def test_rules_are_named_and_numbers_stand_at_the_axis():
     assert [tick.get_text() for tick in ax.get_xticklabels()] == ["10", "200"]
     assert (ax.get_xscale(), ax.get_xlabel()) == ("log", "arms")
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["a", "b"]
-    assert with_gid(ax, "equal")[0].get_ydata()[0] == 1.0
+    assert having(ax, "equal")[0].get_ydata()[0] == 1.0
     near = time_ratios({"a": {10: (0.5, 0.1), 20: (0.6, 0.1)}}).axes[0]
     assert near.get_xscale() == "linear"
 
@@ -79,14 +75,14 @@ def test_costs_and_wrong_answers_are_shown_rule_by_rule():
     right = np.arange(100) >= 7
     figure = cost_of_answers({"a": (costs, right), "b": (costs * 50, ~right)}, 0.05, "seconds")
     left, other = figure.axes
-    assert [dot.get_xdata()[0] for dot in with_gid(left, "cost")] == [50.5, 2525.0]
-    spread = with_gid(left, "spread")[0].get_segments()[0][:, 0]
+    assert [dot.get_xdata()[0] for dot in having(left, "cost")] == [50.5, 2525.0]
+    spread = having(left, "spread")[0].get_segments()[0][:, 0]
     assert spread == pytest.approx(np.quantile(costs, [0.05, 0.95]))
-    assert [dot.get_xdata()[0] for dot in with_gid(other, "wrong")] == [0.07, 0.93]
-    interval = with_gid(other, "interval")[0].get_segments()[0][:, 0]
+    assert [dot.get_xdata()[0] for dot in having(other, "wrong")] == [0.07, 0.93]
+    interval = having(other, "interval")[0].get_segments()[0][:, 0]
     exact = stats.binomtest(7, 100).proportion_ci(0.95, method="exact")
     assert interval == pytest.approx([exact.low, exact.high])
-    assert with_gid(other, "delta")[0].get_xdata()[0] == 0.05
+    assert having(other, "delta")[0].get_xdata()[0] == 0.05
     assert (left.get_xscale(), left.get_xlabel()) == ("log", "seconds")
 
 
@@ -115,8 +111,8 @@ def test_a_simulation_is_a_result():
     environment = SimulatedEnvironment(problem, [0.0, 5.0], delay=3.0)
     runs = ft.simulate(InformationRacing(problem), environment, 5, progress=False)
     left, other = cost_of_answers({"race": runs}).axes
-    assert with_gid(left, "cost")[0].get_xdata()[0] == pytest.approx(runs.elapsed.mean())
-    assert with_gid(other, "wrong")[0].get_xdata()[0] == 0.0
+    assert having(left, "cost")[0].get_xdata()[0] == pytest.approx(runs.elapsed.mean())
+    assert having(other, "wrong")[0].get_xdata()[0] == 0.0
 
 
 @pytest.mark.parametrize(
@@ -150,23 +146,23 @@ def test_arms_end_where_they_are_decided_the_accepted_one_on_top(moments):
             if moment.details["arms"][arm] != "undecided"
         )
         names = [tick.get_text() for tick in arms.get_yticklabels()]
-        ends = {float(dot.get_ydata()[0]): dot.get_xdata()[0] for dot in with_gid(arms, mark)}
+        ends = {float(dot.get_ydata()[0]): dot.get_xdata()[0] for dot in having(arms, mark)}
         assert ends[names.index(arm)] == first
     most = max(moment.outstanding for moment in moments)
-    assert with_gid(flight, "in flight")[0].get_ydata().max() == most > 0
-    assert with_gid(results, "results")[0].get_ydata()[-1] == moments[-1].told
+    assert having(flight, "in flight")[0].get_ydata().max() == most > 0
+    assert having(results, "results")[0].get_ydata()[-1] == moments[-1].told
 
 
 def test_a_race_that_is_not_over_shows_its_undecided_arms(moments):
     arms = race_over_time(moments[:2]).axes[0]
-    assert len(with_gid(arms, "undecided")) == 3
-    assert not with_gid(arms, "accepted")
+    assert len(having(arms, "undecided")) == 3
+    assert not having(arms, "accepted")
 
 
 def test_many_arms_are_drawn_without_names():
     problem = Problem(50, noise_std=1.0)
     arms = race_over_time([InformationRacing(problem).progress()]).axes[0]
-    assert len(with_gid(arms, "undecided")) == 50
+    assert len(having(arms, "undecided")) == 50
     assert not len(arms.get_yticks())
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 
@@ -23,6 +22,7 @@ from fairtrial.plots import (
 )
 from fairtrial.presentation.cuts import MOST_ARMS
 from fairtrial.presentation.shares import earlier_note
+from tests.plots.figures import drawn, having, legend_of
 from tests.plots.plot_fakes import progress_of_grid
 
 SHARES = (0.2, 0.3, 0.25)
@@ -60,22 +60,8 @@ def runs_at(horizon, *, runs=8, seed=0, **metrics):
     return Runs(pulls, metrics=measured)
 
 
-def drawn(figure: Figure) -> bytes:
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=40)
-    return buffer.getvalue()
-
-
-def having(ax, gid):
-    return [artist for artist in ax.get_children() if artist.get_gid() == gid]
-
-
 def curve(ax, gid="curve", index=0):
     return np.array(having(ax, gid)[index].get_data())
-
-
-def legend_of(figure):
-    return [text.get_text() for text in figure.legends[0].get_texts()]
 
 
 def note_of(figure):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import math
 import subprocess
 import sys
@@ -19,6 +18,7 @@ from fairtrial.core import Estimate
 from fairtrial.errors import InvalidArgument, MissingExtra
 from fairtrial.plots import allocation, evidence, means, overview, stopping_times
 from fairtrial.presentation.recruitment import recruitment
+from tests.plots.figures import drawn, having, legend_of
 from tests.plots.plot_fakes import (
     ARMS,
     GROUPS,
@@ -35,22 +35,8 @@ REPOSITORY = Path(__file__).parents[2]
 OPTIMAL = np.arange(1, 13) / 78
 
 
-def drawn(figure: Figure) -> bytes:
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=40)
-    return buffer.getvalue()
-
-
-def having(ax, gid: str) -> list:
-    return [artist for artist in ax.get_children() if artist.get_gid() == gid]
-
-
 def texts(figure: Figure) -> list[str]:
     return [text.get_text() for ax in figure.axes for text in ax.texts]
-
-
-def legend_of(figure: Figure) -> list[str]:
-    return [text.get_text() for text in figure.legends[0].get_texts()]
 
 
 def with_cells(cells):

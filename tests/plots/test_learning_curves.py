@@ -16,6 +16,7 @@ from fairtrial.errors import InvalidArgument
 from fairtrial.plots import learning_curves
 from fairtrial.presentation.learning_curves import curves_of, half_widths, running_mean
 from fairtrial.sklearn import RacingSearchCV
+from tests.plots.figures import having, legend_of
 
 IRIS = load_iris(return_X_y=True)
 TREE = DecisionTreeClassifier(random_state=0)
@@ -31,14 +32,6 @@ def search(candidates, estimator=TREE, **given):
 @pytest.fixture(scope="module")
 def depths():
     return search({"max_depth": [1, 2, 3]}, tolerance=0.02)
-
-
-def with_gid(ax, gid):
-    return [artist for artist in ax.get_children() if artist.get_gid() == gid]
-
-
-def key_of(figure):
-    return [text.get_text() for text in figure.legends[0].get_texts()]
 
 
 def note_of(figure):
@@ -125,30 +118,30 @@ class DecisionTreeSelector(DecisionTreeClassifier):
 def test_every_candidate_has_a_curve_of_its_mean_scores_and_a_mark_at_its_end(depths):
     means, behind = learning_curves(depths).axes
     curves = curves_of(depths).curves
-    ends = sorted(float(line.get_ydata()[-1]) for line in with_gid(means, "curve"))
+    ends = sorted(float(line.get_ydata()[-1]) for line in having(means, "curve"))
     assert ends == pytest.approx(sorted(curve.scores.mean() for curve in curves))
     for status in ("best", "rejected"):
-        marks = sorted(mark.get_xdata()[0] for mark in with_gid(means, status))
+        marks = sorted(mark.get_xdata()[0] for mark in having(means, status))
         assert marks == sorted(len(one.scores) for one in curves if one.status == status)
-    differences = sorted(float(line.get_ydata()[-1]) for line in with_gid(behind, "curve"))
+    differences = sorted(float(line.get_ydata()[-1]) for line in having(behind, "curve"))
     assert differences == pytest.approx(sorted(-one.behind.mean() for one in curves[1:]))
 
 
 def test_the_best_is_broad_with_a_band_and_the_others_have_bars(depths):
     means, behind = learning_curves(depths).axes
-    widths = [line.get_linewidth() for line in with_gid(means, "curve")]
+    widths = [line.get_linewidth() for line in having(means, "curve")]
     assert sorted(widths)[-1] > 1.5 * sorted(widths)[-2]
-    assert len(with_gid(means, "band")) == 1
+    assert len(having(means, "band")) == 1
     curve = curves_of(depths).curves[-1]
     half = half_widths(curve.behind)[-1]
-    bars = [bar.get_segments()[0] for bar in with_gid(behind, "interval")]
+    bars = [bar.get_segments()[0] for bar in having(behind, "interval")]
     ends = {round(bar[0, 0], 6): bar[:, 1] for bar in bars}
     middle = -curve.behind.mean()
     assert ends[len(curve.scores)] == pytest.approx([middle - half, middle + half])
 
 
 def test_the_key_names_candidates_and_the_ends_that_occur(depths):
-    key = key_of(learning_curves(depths))
+    key = legend_of(learning_curves(depths))
     assert key[:3] == [curve.name for curve in curves_of(depths).curves]
     assert "best" in key
     assert "dropped: worse" in key
@@ -158,30 +151,30 @@ def test_the_key_names_candidates_and_the_ends_that_occur(depths):
 def test_eight_candidates_are_named_and_the_others_are_pale():
     found = search({"min_impurity_decrease": np.linspace(0.0, 0.6, 12).tolist()}, tolerance=0.02)
     figure = learning_curves(found)
-    assert sum("impurity" in name for name in key_of(figure)) == 8
+    assert sum("impurity" in name for name in legend_of(figure)) == 8
     assert "Pale: 4 other candidates." in note_of(figure)
-    colors = [line.get_color() for line in with_gid(figure.axes[0], "curve")]
+    colors = [line.get_color() for line in having(figure.axes[0], "curve")]
     assert colors.count("#b8b8b8") == 4
 
 
 def test_bars_that_end_together_stand_beside_each_other():
     found = search({"n_neighbors": [3, 5, 7, 9]}, KNeighborsClassifier(), max_pulls=40)
     behind = learning_curves(found).axes[1]
-    places = [bar.get_segments()[0][0, 0] for bar in with_gid(behind, "interval")]
+    places = [bar.get_segments()[0][0, 0] for bar in having(behind, "interval")]
     assert len(set(places)) == len(places) == 3
 
 
 def test_one_candidate_has_one_panel():
     figure = learning_curves(search({"max_depth": [3]}))
     (ax,) = figure.axes
-    assert len(with_gid(ax, "curve")) == 1
-    assert key_of(figure) == ["max_depth=3", "best"]
+    assert len(having(ax, "curve")) == 1
+    assert legend_of(figure) == ["max_depth=3", "best"]
 
 
 def test_a_candidate_without_a_score_is_counted():
     found = search({"n_neighbors": [1, 1000]}, KNeighborsRegressor())
     figure = learning_curves(found)
-    assert len(with_gid(figure.axes[0], "curve")) == 1
+    assert len(having(figure.axes[0], "curve")) == 1
     assert "Not shown, as no fit gave a score: 1." in note_of(figure)
 
 
@@ -194,7 +187,7 @@ def test_candidates_with_splits_of_their_own_have_one_panel(given):
     (ax,) = learning_curves(found).axes
     assert ax.get_xlabel() == "fits of the candidate"
     tried = found.cv_results_["n_splits"].tolist()
-    assert sorted(len(line.get_xdata()) for line in with_gid(ax, "curve")) == sorted(tried)
+    assert sorted(len(line.get_xdata()) for line in having(ax, "curve")) == sorted(tried)
 
 
 def test_the_axis_names_the_metric_that_is_raced():
@@ -203,7 +196,7 @@ def test_the_axis_names_the_metric_that_is_raced():
     several = search({"max_depth": [1, 3]}, scoring=["accuracy", "f1_macro"], refit="f1_macro")
     ax = learning_curves(several).axes[0]
     assert ax.get_ylabel() == "mean f1_macro so far"
-    ends = [line.get_ydata()[-1] for line in with_gid(ax, "curve")]
+    ends = [line.get_ydata()[-1] for line in having(ax, "curve")]
     assert ends[-1] == pytest.approx(several.best_score_)
 
 
@@ -215,7 +208,7 @@ def test_long_names_are_shortened_and_a_dollar_is_a_dollar():
     found = search({"class_weight": [None, {0: 1.0, 1: 2.0, 2: 3.123456789}]}, max_pulls=12)
     found.cv_results_["params"][0]["class_weight"] = Named("$x$" * 40)
     figure = learning_curves(found)
-    assert max(map(len, key_of(figure)[:2])) <= 40
+    assert max(map(len, legend_of(figure)[:2])) <= 40
     figure.canvas.draw()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from types import SimpleNamespace
 
 import numpy as np
@@ -18,20 +17,7 @@ from fairtrial.plots import (
     times_the_bound,
 )
 from fairtrial.simulation import trace
-
-
-def drawn(figure) -> bytes:
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=40)
-    return buffer.getvalue()
-
-
-def having(ax, gid):
-    return [artist for artist in ax.get_children() if artist.get_gid() == gid]
-
-
-def legend_of(figure):
-    return [text.get_text() for text in figure.legends[0].get_texts()]
+from tests.plots.figures import drawn, having, legend_of
 
 
 def rows_of(ax):

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from fairtrial.core import Recommendation
 from fairtrial.presentation.words import (
+    because,
     clean,
     decimals,
     fixed,
@@ -65,8 +66,9 @@ def test_small_shares_are_not_called_zero():
         (Recommendation("b", "decided"), "Answer: b"),
         (Recommendation(("b", "c"), "decided"), "Answer: b, c"),
         (Recommendation(None, "decided"), "Answer: no arm is acceptable"),
-        (Recommendation(None, "undecided", leader="b"), "No decision"),
-        (Recommendation(None, "running", leader="b"), "Still running: no decision yet"),
+        (Recommendation(None, "undecided", leader="b"), "No decision: b leads at the end"),
+        (Recommendation(None, "running", leader="b"), "No decision yet: b leads so far"),
+        (Recommendation(None, "running"), "No decision yet: no arm leads so far"),
     ],
 )
 def test_headlines(recommendation, expected):
@@ -94,11 +96,38 @@ def test_support_says_what_is_promised_of_studies_like_this_one():
     )
 
 
-def test_support_never_calls_a_leader_a_decision():
+@pytest.mark.parametrize(
+    ("status", "headed"),
+    [
+        ("running", "No decision yet: zdv_ddi leads so far"),
+        ("undecided", "No decision: zdv_ddi leads at the end"),
+    ],
+)
+def test_who_leads_is_said_once_and_is_no_decision(status, headed):
+    progress = progress_of_grid(status=status)
+    reason = "'zdv_ddi' leads so far; there is not enough evidence"
+    recommendation = replace(progress.recommendation, reason=reason)
+    assert headline(recommendation) == headed
+    assert because(recommendation) == "Why: there is not enough evidence."
+    assert support(progress) == ""
+    assert support(progress, endless=True) == "The policy never stops by itself."
+
+
+@pytest.mark.parametrize(
+    ("reason", "said"),
+    [
+        ("a result was corrected; 'a; b' leads so far; wait", "Why: a result was corrected; wait."),
+        ("200 pulls were made; 'a; b' leads so far", "Why: 200 pulls were made."),
+        ("'c' leads so far; wait", "Why: 'c' leads so far; wait."),
+        ("", ""),
+    ],
+)
+def test_only_who_leads_is_left_out_of_why(reason, said):
+    assert because(Recommendation(None, "running", leader="a; b", reason=reason)) == said
+
+
+def test_before_the_first_result_it_is_said_that_there_is_none():
     running = progress_of_grid(status="running")
-    assert support(running) == "zdv_ddi leads so far. That is not yet a decision."
-    undecided = progress_of_grid(status="undecided")
-    assert support(undecided) == "zdv_ddi leads so far. That is not a decision."
     assert support(replace(running, told=0)) == "There are no results yet."
 
 

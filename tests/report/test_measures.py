@@ -37,6 +37,33 @@ def test_every_limit_is_shown_with_its_standing_overall_ones_too(tmp_path) -> No
     assert "Of 40 results, most came from" in text
 
 
+def test_limits_are_followed_over_time_each_measure_in_its_unit(tmp_path) -> None:
+    problem = Problem(
+        ["low", "high"],
+        1,
+        measures={"cured": (0, 1), "harmed": (0, 1), "cost": (0, 9_000)},
+        objective="cured",
+        ceilings={"harmed": 0.55, "cost": 2_500.0, ("cost", OVERALL): 5_000.0},
+    )
+    means = {"cured": [[0.1], [0.9]], "harmed": [[0.1], [0.1]], "cost": [[900.0], [900.0]]}
+    environment, generator = BernoulliEnvironment(problem, means), np.random.default_rng(1)
+    policy = BlockBetting(problem, delta=1e-9)
+    study = ft.Study.create(problem, policy, storage="memory://", name="dose", seed=1)
+    for _ in range(120):
+        pull = study.ask()
+        study.tell(pull, environment.sample(pull, generator))
+    text = text_of(study, tmp_path)
+    assert "Distance from each limit, over time" in text
+    assert "distance from the limit, in units of cost" in text
+    assert re.search(r"Measure cost: how far the means of high .* at most 2,500: 1,\d+", text)
+    assert "Strength of evidence that high keeps each limit" in text
+    # Compared in widths of intervals: 0.55 of a range of 1 is more than 1,600 of 9,000.
+    assert "narrowest ceiling, 2,500, is that of high / 0 / cost" in text
+    # The small measure keeps its decimals beside the large one.
+    assert re.search(r"high harmed 0 0\.\d{3} at most 0\.550 ", text)
+    assert re.search(r"high 0 harmed \d+ 0\.\d{4} ", text)
+
+
 def test_values_that_never_will_be_known_are_counted_by_cell_and_measure(tmp_path) -> None:
     measures = {"cured": (0, 1), "harmed": (0, 1)}
     problem = Problem(["low", "high"], 1, measures=measures, objective="cured")

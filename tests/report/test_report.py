@@ -318,7 +318,7 @@ def test_a_policy_that_never_stops_serves_on_and_its_shares_are_shown(report):
     end = replace(running, arms=shares, actions=cells, quantity="share", remaining=None)
     study = FakeStudy(end, GridProblem("ab", []), policy=Endless())
     page = report(study)
-    assert page.of_class("answer")[0].text == "Serving continues"
+    assert page.of_class("answer")[0].text.startswith("Serving continues: ")
     assert "not yet a decision" not in section(page, "Decision").text
     assert "No evidence" not in page.text
     _, *rows = table_named(page, "Shares of 40 pulls")
@@ -380,12 +380,12 @@ def test_decision_of_a_running_study_says_what_is_missing(report):
     ("name", "answer"),
     [
         ("no arm", "Answer: no arm is acceptable"),
-        ("undecided", "No decision"),
-        ("no pulls", "Still running: no decision yet"),
+        ("undecided", "No decision: "),
+        ("no pulls", "No decision yet: no arm leads so far"),
     ],
 )
 def test_answers_that_are_no_arm(report, name, answer):
-    assert report(STUDIES[name]).of_class("answer")[0].text == answer
+    assert report(STUDIES[name]).of_class("answer")[0].text.startswith(answer)
 
 
 def test_a_heuristic_is_called_one(report):

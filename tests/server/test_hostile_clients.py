@@ -3,6 +3,7 @@
 import http.client
 import json
 import socket
+import threading
 import time
 from contextlib import ExitStack, closing, suppress
 from pathlib import Path
@@ -10,9 +11,11 @@ from pathlib import Path
 import pytest
 
 from fairtrial.server.problems import Refusal
+from fairtrial.server.routes import reading
 from fairtrial.server.security.bodies import parse_json
 from fairtrial.server.security.connections import PatientProtocol
 from fairtrial.study import Study
+from fairtrial.study.export import LogText
 from fairtrial.study.sqlite import SQLiteStore
 from tests.server.load import Client, in_thread, make_study, make_token
 from tests.server.toys import OWN
@@ -120,6 +123,92 @@ def test_clients_that_read_nothing_keep_nobody_out(storage):
             line += f"Accept: application/x-ndjson\r\nAuthorization: Bearer {token}\r\n\r\n"
             connection.sendall(line.encode())
         require_served(Client(port, token))
+
+
+# ---------------------------------------------------------- readers of a log that is long
+
+
+@pytest.fixture
+def long_log(storage, monkeypatch):
+    """Make a log of 40 pages, each larger than what is kept for a reader; return those made."""
+    made = []
+    page_of = LogText.page
+
+    def page(text, after, most):
+        made.append(after)
+        # Lines without anything in them are none of the log's.
+        return page_of(text, after, most) + 1_000_000 * "\n"
+
+    monkeypatch.setattr(LogText, "page", page)
+    monkeypatch.setattr(reading, "_PAGE", 50)
+    with Study.open(storage, "trial", **OWN) as study:
+        study.ask(1_000)
+        study.ask(1_000)
+    return made
+
+
+def begin_export(port, token, stack):
+    """Return a connection on which a log is being sent, of which nothing is read."""
+    connection = raw(port, stack)
+    line = "GET /v1/studies/trial/export HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+    connection.sendall(f"{line}Authorization: Bearer {token}\r\n\r\n".encode())
+    return connection
+
+
+def settled(made):
+    """Return how many pages were made once no more are."""
+    deadline, number = time.monotonic() + 30, 0
+    while (number < len(made) or not made) and time.monotonic() < deadline:
+        number = len(made)
+        time.sleep(0.3)
+    return number
+
+
+def test_who_reads_a_long_log_slowly_keeps_nobody_waiting_and_gets_the_whole(storage, long_log):
+    token = make_token(storage)
+    with in_thread(storage) as port, ExitStack() as stack:
+        slow = begin_export(port, token, stack)
+        # No more is made than the reader takes.
+        assert 0 < settled(long_log) < 40
+        client = Client(port, token)
+        require_served(client)
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        stack.callback(connection.close)
+        path = "/v1/studies/trial/export?format=csv"
+        connection.request("GET", path, headers={"Authorization": f"Bearer {token}"})
+        other = connection.getresponse().read().split()
+        assert len(other) > 2_000
+        response = http.client.HTTPResponse(slow)
+        response.begin()
+        lines = response.read().split(b"\n")
+        assert len([line for line in lines if line]) == 2_001
+
+
+def test_for_a_reader_who_has_vanished_no_more_is_made(storage, long_log):
+    token = make_token(storage)
+    with in_thread(storage) as port, ExitStack() as stack:
+        connection = begin_export(port, token, stack)
+        before = settled(long_log)
+        connection.close()
+        assert settled(long_log) <= before + 1 < 40
+        require_served(Client(port, token))
+
+
+def test_a_reader_who_takes_nothing_for_long_is_sent_away(storage, long_log, monkeypatch):
+    gone = threading.Event()
+    lost = PatientProtocol.connection_lost
+
+    def connection_lost(protocol, error):
+        lost(protocol, error)
+        gone.set()
+
+    monkeypatch.setattr(PatientProtocol, "taking", 0.2)
+    monkeypatch.setattr(PatientProtocol, "connection_lost", connection_lost)
+    token = make_token(storage)
+    with in_thread(storage) as port, ExitStack() as stack:
+        begin_export(port, token, stack)
+        assert gone.wait(30)
+        assert settled(long_log) < 40
 
 
 def test_a_body_that_is_too_large_is_refused_at_its_announcement_or_while_it_comes(storage):

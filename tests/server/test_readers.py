@@ -71,3 +71,24 @@ def test_no_read_keeps_others_from_being_known_or_from_writing(readers):
         assert asyncio.run(scene()) == [[], "trial"]
     finally:
         may_end.set()
+
+
+def test_a_page_of_a_stream_waits_for_no_long_read_and_for_no_other_reader(readers):
+    may_end = threading.Event()
+
+    async def scene():
+        busy = [
+            asyncio.ensure_future(read("trial", lambda _: may_end.wait(), who))
+            for read, who in [(readers.run_long, str(number)) for number in range(4)]
+            + [(readers.run_page, "greedy")] * 10
+        ]
+        await asyncio.sleep(0.05)
+        found = await asyncio.wait_for(readers.run_page("trial", name_of, "another"), PATIENCE)
+        may_end.set()
+        await asyncio.gather(*busy)
+        return found
+
+    try:
+        assert asyncio.run(scene()) == "trial"
+    finally:
+        may_end.set()

@@ -90,7 +90,7 @@ def test_an_export_with_the_secret_can_be_imported(told, tmp_path):
 
 def test_no_file_of_an_export_is_left(told, tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    assert told.read.get(f"{URL}/export").status_code == 200
+    assert told.read.get(f"{URL}/export?format=parquet").status_code == 200
     assert list(tmp_path.iterdir()) == []
 
 

@@ -1,7 +1,6 @@
 """Questions that are as hard as can be, with limits against a control."""
 
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from fairtrial.subpopulations import (
     GaussianEnvironment,
     Problem,
 )
+from tests.block_betting import share_ruling_out
 
 TINY = 1e-6
 HARD: dict[str, tuple[list[list[float]], Mapping[str, Any], str | None]] = {
@@ -93,12 +93,4 @@ def share_rejected(name: str, runs: int, *, known_noise: bool, horizon: int = 2_
     noise = {"noise_std": 0.5} if known_noise else {"reward_range": (0, 1)}
     problem = Problem(len(means), 2, control="0", **noise, **asked)
     environment = (GaussianEnvironment if known_noise else BernoulliEnvironment)(problem, means)
-    assert answer in environment.truth.acceptable
-
-    def is_ruled_out(seed: int) -> bool:
-        policy = BlockBetting(problem, delta=0.1, seed=seed)
-        policy.compiled_run(environment, np.random.default_rng([9, seed]), horizon, 1)
-        return answer not in (policy.recommend().candidates or ())
-
-    with ThreadPoolExecutor(2) as pool:
-        return sum(pool.map(is_ruled_out, range(runs))) / runs
+    return share_ruling_out(answer, BlockBetting, environment, runs, horizon)

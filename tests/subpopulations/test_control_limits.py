@@ -1,6 +1,5 @@
 """Limits against a control: what is bet, what is proven, what is shown and refused."""
 
-import itertools
 import math
 from typing import Any
 
@@ -24,6 +23,7 @@ from fairtrial.subpopulations import (
 from fairtrial.subpopulations.scenarios import harms
 from fairtrial.testing import check_environment, check_policy, check_problem
 from tests import effort
+from tests.block_betting import factors
 from tests.subpopulations.block_views import ledgers_of
 from tests.subpopulations.control_instances import BEYOND, HARD, share_rejected, share_wrong
 
@@ -53,21 +53,6 @@ def block_of_coins(seed: int) -> tuple[BlockBetting, list[Any]]:
     while policy._blocks.state.blocks.number[0] == 1 and len(block) < 40:
         block.append(policy.ask())
     return policy, block[:-1]
-
-
-def factors(policy: BlockBetting, block: list[Any]) -> tuple[np.ndarray, np.ndarray]:
-    """Return all outcomes of a block, and by how much each multiplies every ledger."""
-    state = policy.get_state()
-    before = policy._blocks.state.ledgers.copy()
-    outcomes = np.array(list(itertools.product([0.0, 1.0], repeat=len(block))))
-    found = np.empty((len(outcomes), before.size))
-    for row, results in enumerate(outcomes):
-        policy.set_state(state)
-        for pull, result in zip(block, results, strict=True):
-            policy.tell(pull, float(result))
-        found[row] = np.exp(policy._blocks.state.ledgers - before)
-    policy.set_state(state)
-    return outcomes, found
 
 
 def chances(outcomes: np.ndarray, block: list[Any], means: np.ndarray) -> np.ndarray:

@@ -13,6 +13,7 @@ import pytest
 from fairtrial import errors
 from fairtrial.subpopulations import BlockBetting, Problem
 from tests import effort
+from tests.block_betting import told_whole
 from tests.subpopulations.block_views import serial_of
 from tests.subpopulations.slow_blocks import SlowBlocks
 from tests.subpopulations.test_blocks import (
@@ -169,11 +170,7 @@ def test_units_of_which_no_result_came_end_the_experiment_as_well() -> None:
 
 def test_a_correction_reaches_the_bets_of_a_block_that_is_paid() -> None:
     policy = BlockBetting(bounded(), delta=1e-6, assigned=[0, 1] * 60)
-    told = {}
-    while pulls := policy.ask(120):
-        for pull in pulls:
-            told[pull] = 0.25 + 0.5 * pull.action
-            policy.tell(pull, told[pull])
+    told = told_whole(policy, 120)
     pull = next(pull for pull in told if pull.tag >= 0)
     before = policy._wealth()
     policy.amend(pull, told[pull], 1.0)

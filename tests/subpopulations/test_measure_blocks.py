@@ -481,6 +481,17 @@ def test_a_compiled_run_is_the_loop_draw_for_draw():
     assert (policy._blocks.floats == compiled._blocks.floats).all()
 
 
+def run_in_step(policies, source, translated):
+    """Run two policies on the same values, and hold that they choose alike."""
+    rng = np.random.default_rng(1)
+    while not policies[0].stopped:
+        first, second = (policy.ask() for policy in policies)
+        assert first.action == second.action
+        effect, harm = source.draw(first.action, rng)
+        policies[0].tell(first, {"effect": effect, "harm": harm})
+        policies[1].tell(second, translated(effect, harm))
+
+
 @pytest.mark.parametrize("scale", [1e-140, 1e-9, 1e9, 1e140])
 def test_decisions_do_not_depend_on_the_units_of_a_measure(scale):
     problem, source = dose()
@@ -489,13 +500,7 @@ def test_decisions_do_not_depend_on_the_units_of_a_measure(scale):
         objective="effect", ceilings={"harm": 0.4 * scale}, floors={"effect": 0.1},
     )  # fmt: skip
     policies = [BlockBetting(p, seed=2, max_pulls=300) for p in (problem, moved)]
-    rng = np.random.default_rng(1)
-    while not policies[0].stopped:
-        first, second = (policy.ask() for policy in policies)
-        assert first.action == second.action
-        effect, harm = source.draw(first.action, rng)
-        policies[0].tell(first, {"effect": effect, "harm": harm})
-        policies[1].tell(second, {"effect": effect, "harm": harm * scale})
+    run_in_step(policies, source, lambda effect, harm: {"effect": effect, "harm": harm * scale})
     wealth = [policy._wealth() for policy in policies]
     assert wealth[0] == pytest.approx(wealth[1], rel=1e-6, abs=1e-6)
 
@@ -507,13 +512,7 @@ def test_minimising_turns_the_objective_and_no_limit():
         objective="failure", direction="minimize", ceilings={"harm": 0.4, "failure": -0.1},
     )  # fmt: skip
     policies = [BlockBetting(p, seed=2, max_pulls=300) for p in (problem, turned)]
-    rng = np.random.default_rng(1)
-    while not policies[0].stopped:
-        first, second = (policy.ask() for policy in policies)
-        assert first.action == second.action
-        effect, harm = source.draw(first.action, rng)
-        policies[0].tell(first, {"effect": effect, "harm": harm})
-        policies[1].tell(second, {"failure": -effect, "harm": harm})
+    run_in_step(policies, source, lambda effect, harm: {"failure": -effect, "harm": harm})
     assert policies[0].recommend().leader == policies[1].recommend().leader
 
 

@@ -1,9 +1,10 @@
 """Means and gaps as sums over cells, as far as a stated knowledge of the cells allows.
 
-Given its cell, a row's mean outcome depends neither on the arm nor on the sensitive attribute. So
-with ``m`` the mean by cell and ``H`` the part of the cells' law that no action changes, every
-mean and every gap is a sum of ``F * H * m`` with a known function F of the cell, and a row of an
-action falls into a cell with probability ``G * H``.
+Given its cell, a row's mean outcome depends neither on the arm nor on the sensitive attribute;
+where the attribute is a parent of the outcome, its value is a part of the cell. So with ``m`` the
+mean by cell and ``H`` the part of the cells' law that no action changes, every mean and every gap
+is a sum of ``F * H * m`` with a known function F of the cell, and a row of an action falls into a
+cell with probability ``G * H``.
 
 Where H is known cells with the same mean outcome are joined, and H is a part of F and G. Where
 only the law of the covariates is unknown they are joined within equal covariates. Documentation:
@@ -90,8 +91,8 @@ def _lacks_cells(problem: Problem) -> str | None:
 class Functionals:
     """The functions of a cell that means, gaps and actions are made of.
 
-    A *place* is a cell, or several that are joined; where the sensitive attribute has parents the
-    value observed is a part of it. X places, K distinct arms, L limits.
+    A *place* is a cell, or several that are joined; where the sensitive attribute has parents, or
+    is a parent of the outcome, its value is a part of it. X places, K distinct arms, L limits.
 
     Parameters
     ----------
@@ -114,57 +115,75 @@ class Functionals:
 
     # ---------------------------------------------------------------------- the places
 
+    @property
+    def _n_values(self) -> int:
+        """How many values are told apart in cells; 1 if the value is no part of them."""
+        return self._model.n_values if self.problem.acts_directly else self._model.n_groups
+
+    @cached_property
+    def _values_of_cells(self) -> Integers:
+        """The value of the attribute in every fine cell; 0 everywhere if it is no part of them."""
+        return np.repeat(np.arange(self._n_values), self._model.n_cells)
+
     @cached_property
     def _groups_of_cells(self) -> Integers:
-        """The value observed in every fine cell; 0 everywhere if the attribute is a root."""
-        return np.repeat(np.arange(self._model.n_groups), self._model.n_cells)
+        """The group observed in every fine cell; 0 everywhere if the attribute is a root."""
+        values = self._values_of_cells
+        return np.zeros_like(values) if self.problem.is_root else values
 
     @cached_property
     def _law(self) -> Floats:
         """H in every fine cell; 1 where it is not known."""
         model = self._model
         if self.knowledge != "cells":
-            return np.ones(model.n_groups * model.n_cells)
+            return np.ones(self._n_values * model.n_cells)
         assert model.h is not None
         law = np.broadcast_to(model.h, (model.n_values, model.n_cells))
         if self.problem.is_root:
-            return np.asarray(law[0], dtype=np.float64)
+            return np.tile(law[0], self._n_values)
         return np.asarray((law * self._shares[:, None]).ravel())
 
     @cached_property
     def _fine_classes(self) -> Integers:
         """Which mean outcome every fine cell has, by the graph alone."""
         model, problem = self._model, self.problem
-        if problem.is_root:
+        if self._n_values == 1:
             return _numbered(model.codes_of(predictors(problem)))
         nodes = _separating_nodes(problem)
-        codes = np.tile(model.codes_of([n for n in nodes if n in model.nodes]), model.n_groups)
+        codes = np.tile(model.codes_of([n for n in nodes if n in model.nodes]), self._n_values)
         for axis, node in enumerate(problem.attributes):
             if node in nodes:
                 states = np.array([combination[axis] for combination in model.combinations])
-                codes = codes * model.model.size(node) + states[self._groups_of_cells]
+                codes = codes * model.model.size(node) + states[self._values_of_cells]
         return _numbered(codes)
 
     @cached_property
     def _fine_strata(self) -> Integers:
-        """Which covariates every fine cell has; the value observed is one of them."""
+        """Which covariates every fine cell has; the group observed is one of them."""
         outside = self._model.outside_codes
         return _numbered(
-            self._groups_of_cells * (outside.max() + 1) + np.tile(outside, self._model.n_groups)
+            self._groups_of_cells * (outside.max() + 1) + np.tile(outside, self._n_values)
         )
 
     @cached_property
     def place_of(self) -> Integers:
-        """The place of every fine cell, shape (groups, cells); -1 of one that cannot come."""
+        """The place of every fine cell, shape (values, cells); -1 of one that counts for nothing.
+
+        There is one row for all values if the value is no part of a cell.
+
+        A cell into which no row falls has a place if a gap is made of it: that of a group's mean
+        had it another value may need cells that never come with its own. Where cells are joined,
+        others with the same mean outcome may tell of it.
+        """
         codes = np.arange(len(self._groups_of_cells))
         if self.knowledge == "cells":
             codes = self._fine_classes
         elif self.knowledge == "covariates":
             codes = self._fine_strata * (self._fine_classes.max() + 1) + self._fine_classes
-        comes = (self._law > 0.0) & (self._fine_actions > 0.0).any(axis=0)
+        counts = (self._law > 0.0) & (self._fine_weights > 0.0).any(axis=(0, 1))
         places = np.full(len(codes), -1, dtype=np.int64)
-        places[comes] = _numbered(codes[comes])
-        return places.reshape(self._model.n_groups, -1)
+        places[counts] = _numbered(codes[counts])
+        return places.reshape(self._n_values, -1)
 
     @property
     def n_places(self) -> int:
@@ -220,14 +239,23 @@ class Functionals:
     @cached_property
     def _fine_weights(self) -> Floats:
         """The arms' weights by value, shape (K, values, fine cells)."""
-        return np.tile(self._model.g, self._model.n_groups)
+        return np.tile(self._model.g, self._n_values)
+
+    @cached_property
+    def _own_weights(self) -> Floats:
+        """The arms' weights by value, where the value is that of the cell; (K, values, cells)."""
+        g = self._fine_weights
+        if not self.problem.acts_directly:
+            return g
+        values = np.arange(self._n_values)[:, None]
+        return np.where(values == self._values_of_cells, g, 0.0)
 
     @cached_property
     def _fine_actions(self) -> Floats:
-        g = self._fine_weights
         if not self.problem.is_root:
             own = self._groups_of_cells
-            return np.asarray(g[:, own, np.arange(len(own))])
+            return np.asarray(self._fine_weights[:, own, np.arange(len(own))])
+        g = self._own_weights
         natural = np.einsum("u,kux->kx", self._shares, g)[:, None]
         forced = g if len(self.problem.modes) > 1 else g[:, :0]
         return np.concatenate([natural, forced], axis=1).reshape(self.problem.n_actions, -1)
@@ -244,7 +272,7 @@ class Functionals:
         if not self.problem.is_root:
             shares = self._shares[groups]
             weights = np.where(shares > 0.0, weights / np.where(shares > 0.0, shares, 1.0), 0.0)
-        return np.asarray(np.einsum("lux,kux->klx", weights, self._fine_weights))
+        return np.asarray(np.einsum("lux,kux->klx", weights, self._own_weights))
 
     @cached_property
     def _all_means(self) -> Floats:
@@ -310,13 +338,15 @@ class Functionals:
         """Functions whose sum with H is known whatever H is, shape (functions, X)."""
         if self.knowledge != "ratios":
             return np.zeros((0, self.n_places))
-        g, groups = self._fine_weights, self._groups_of_cells
-        own = np.arange(self._model.n_groups)[:, None] == groups
+        g, values = self._fine_weights, self._values_of_cells
+        own = np.arange(self._n_values)[:, None] == values
         return self._joined((g[:, :, None] * own).reshape(-1, g.shape[2]))
 
     @cached_property
     def totals(self) -> Floats:
         """The sums of the basis, shape (functions,)."""
+        if self.problem.is_root:
+            return np.ones(len(self.basis))
         number = len(self.basis) // len(self.group_shares)
         return np.tile(self.group_shares, number)
 
@@ -335,18 +365,28 @@ def _require_listed(problem: Problem) -> None:
             "PlugIn takes others",
         )
     if problem.outcome_node in problem.carriers:
-        parents = problem.model.parents(problem.outcome_node)
-        direct = [repr(node) for node in problem.attributes if node in parents]
-        raise ModelError(
-            "problem",
-            f"must have an outcome that {listed(direct)} changes through other nodes only, and the "
-            f"graph has it as a parent of {problem.outcome_node!r}. Record what it acts through as "
-            "a node between them. Or use PlugIn: a fixed budget, and no error probability",
-        )
+        raise ModelError("problem", _wrong_with_direct(problem))
     if model.shares is None:
         raise ModelError(
             "problem", f"must have tables that tell how frequent {problem.sensitive!r} is"
         )
+
+
+def _wrong_with_direct(problem: Problem) -> str:
+    """Return what is wrong with a sensitive attribute that is a parent of the outcome."""
+    outcome, instead = repr(problem.outcome_node), "a fixed budget, and no error probability"
+    parents = problem.model.parents(problem.outcome_node)
+    direct = listed([repr(node) for node in problem.attributes if node in parents])
+    if problem.is_root:
+        return (
+            f"must have no table of {outcome} where {direct} is a parent of it: how outcomes come "
+            f"about is what BlockBetting learns. Leave the table out. Or use PlugIn: {instead}"
+        )
+    return (
+        f"must have an outcome that {direct} changes through other nodes only, as the attribute "
+        f"has parents, and the graph has it as a parent of {outcome}. Record what it acts through "
+        f"as a node between them. Or use PlugIn, with the table of {outcome}: {instead}"
+    )
 
 
 def _separating_nodes(problem: Problem) -> tuple[str, ...]:

@@ -1,9 +1,10 @@
-"""How much rows tell apart: the nearest outcome means with another answer, item by item.
+"""How much rows tell apart: the nearest outcomes with another answer, item by item.
 
 An item is a claim that must be ruled out: "that arm is fair and at least as good", "the answer
 breaks that limit", or, where no arm is fair, "that arm is fair". It is a set of linear conditions
-on the outcome means of the cells. What rows tell against it is the least divergence of coins with
-such means from those assumed, and is found by its dual: at most a few multipliers for each item.
+on the outcome means of the cells. What rows tell against it is the least divergence of outcomes
+with such means from those assumed, and is found by its dual: at most a few multipliers for each
+item. Outcomes keep the values that they are assumed to have; how frequent each is may change.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Items", "nearest"]
+__all__ = ["Items", "Outcomes", "nearest"]
 
 Floats = NDArray[np.float64]
 
@@ -23,6 +24,8 @@ _HALVINGS = 40
 _RIDGE = 1e-7
 _SUFFICIENT = 1e-4
 _LARGEST = 1e12
+_ROOT_STEPS = 60
+_ROOT_ACCURACY = 1e-14
 
 
 class Items(NamedTuple):
@@ -40,15 +43,45 @@ class Items(NamedTuple):
     limits: Floats
 
 
-def nearest(items: Items, means: Floats, falls: Floats, start: Floats) -> tuple[Floats, Floats]:
+class Outcomes(NamedTuple):
+    """What outcomes are assumed to be, cell by cell.
+
+    Attributes
+    ----------
+    values : ndarray of shape (V,)
+        The values that they can have, in rising order.
+    chances : ndarray of shape (X, V)
+        How probable each is in every cell.
+    """
+
+    values: Floats
+    chances: Floats
+
+    @property
+    def means(self) -> Floats:
+        """Their means, shape (X,)."""
+        return np.asarray(self.chances @ self.values)
+
+
+class _Moved(NamedTuple):
+    """The outcomes that a pull makes best, for each item and cell; shapes (I, X)."""
+
+    means: Floats
+    divergences: Floats  # of the assumed outcomes from them
+    curve: Floats  # how fast the means fall with the pull
+
+
+def nearest(
+    items: Items, outcomes: Outcomes, falls: Floats, start: Floats
+) -> tuple[Floats, Floats]:
     """Return the divergence from every item, shape (I,), and its parts by cell, shape (I, X).
 
     Parameters
     ----------
     items : Items
         The claims.
-    means : ndarray of shape (X,)
-        The outcome means that are assumed.
+    outcomes : Outcomes
+        What is assumed.
     falls : ndarray of shape (X,)
         The probability that a row falls into each cell.
     start : ndarray of shape (I, R)
@@ -59,31 +92,31 @@ def nearest(items: Items, means: Floats, falls: Floats, start: Floats) -> tuple[
     values : ndarray of shape (I,)
         What a row tells against each claim, in nats: a lower bound that the search has raised.
     divergences : ndarray of shape (I, X)
-        That of a coin with the assumed mean from one with the nearest mean, by cell.
+        That of the assumed outcomes from the nearest ones, by cell.
     """
-    found = _climb(items, means, falls, start)
-    moved = _moved(means, falls, _pull(items, found))
+    found = _climb(items, outcomes, falls, start)
+    moved = _move(outcomes, falls, _pull(items, found))
     start[...] = found
-    return _worth(items, means, falls, found, moved), _divergence(means, moved)
+    return _worth(items, falls, found, moved), moved.divergences
 
 
-def _climb(items: Items, means: Floats, falls: Floats, start: Floats) -> Floats:
+def _climb(items: Items, outcomes: Outcomes, falls: Floats, start: Floats) -> Floats:
     """Return the best multipliers, by projected Newton steps for all items at once."""
     multipliers = start.copy()
-    moved = _moved(means, falls, _pull(items, multipliers))
-    worth = _worth(items, means, falls, multipliers, moved)
+    moved = _move(outcomes, falls, _pull(items, multipliers))
+    worth = _worth(items, falls, multipliers, moved)
     for _ in range(_STEPS):
-        slope = _slope(items, moved)
+        slope = _slope(items, moved.means)
         is_free = (multipliers > 0.0) | (slope > 0.0)
         left = np.where(is_free, slope, 0.0)
         if not (np.abs(left) > _ACCURACY * np.abs(items.rows).sum(axis=2)).any():
             break
-        step = _newton(items, means, falls, multipliers, moved, left, is_free)
+        step = _newton(items, falls, moved.curve, left, is_free)
         size = np.ones(len(step))
         for _ in range(_HALVINGS):
             tried = np.minimum(np.maximum(multipliers + size[:, None] * step, 0.0), _LARGEST)
-            then = _moved(means, falls, _pull(items, tried))
-            gained = _worth(items, means, falls, tried, then)
+            then = _move(outcomes, falls, _pull(items, tried))
+            gained = _worth(items, falls, tried, then)
             wanted = worth + _SUFFICIENT * ((tried - multipliers) * slope).sum(axis=1)
             falls_short = gained < wanted - 1e-15 * np.abs(worth)
             if not falls_short.any():
@@ -91,7 +124,9 @@ def _climb(items: Items, means: Floats, falls: Floats, start: Floats) -> Floats:
             size = np.where(falls_short, 0.5 * size, size)
         better = gained > worth
         multipliers = np.where(better[:, None], tried, multipliers)
-        moved = np.where(better[:, None], then, moved)
+        moved = _Moved(
+            *(np.where(better[:, None], *pair) for pair in zip(then, moved, strict=True))
+        )
         worth = np.maximum(worth, gained)
         if not better.any():
             break
@@ -99,15 +134,8 @@ def _climb(items: Items, means: Floats, falls: Floats, start: Floats) -> Floats:
 
 
 def _newton(
-    items: Items,
-    means: Floats,
-    falls: Floats,
-    multipliers: Floats,
-    moved: Floats,
-    slope: Floats,
-    is_free: NDArray[np.bool_],
+    items: Items, falls: Floats, curve: Floats, slope: Floats, is_free: NDArray[np.bool_]
 ) -> Floats:
-    curve = _curve(means, falls, _pull(items, multipliers), moved)
     hessian = np.einsum("irx,ix,isx->irs", items.rows, curve, items.rows)
     both = is_free[:, :, None] & is_free[:, None, :]
     hessian = np.where(both, hessian, 0.0)
@@ -123,45 +151,87 @@ def _pull(items: Items, multipliers: Floats) -> Floats:
     return np.asarray(np.einsum("ir,irx->ix", multipliers, items.rows))
 
 
-def _root(means: Floats, falls: Floats, pull: Floats) -> Floats:
-    total = falls + pull
-    return np.asarray(np.sqrt(np.maximum(total**2 - 4.0 * pull * falls * means, 0.0)))
+def _move(outcomes: Outcomes, falls: Floats, pull: Floats) -> _Moved:
+    """Return the outcomes q with the least ``falls * divergence(p, q) + pull * mean(q)``.
 
-
-def _moved(means: Floats, falls: Floats, pull: Floats) -> Floats:
-    """Return the means t with the least ``falls * divergence(means, t) + pull * t``.
-
-    They solve ``pull t^2 - (falls + pull) t + falls means = 0``.
+    Each value that is assumed to come gets ``q = falls p / (level + pull value)``, at the level at
+    which they add up to one. Values that are assumed never to come take what is left if the level
+    would make their own denominator negative.
     """
-    total, root = falls + pull, _root(means, falls, pull)
+    values, comes = outcomes.values, (falls[:, np.newaxis] * outcomes.chances) > 0.0
+    weights = falls[:, np.newaxis] * outcomes.chances
+    cheapest = np.where(pull >= 0.0, _lowest(values, comes), _highest(values, comes))
+    other = np.where(pull >= 0.0, _lowest(values, ~comes), _highest(values, ~comes))
+    # Where no row falls nothing is assumed to come.
+    cheapest = np.where(np.isfinite(cheapest), cheapest, other)
+    above = pull[:, :, np.newaxis] * (values - cheapest[:, :, np.newaxis])
+    none = ~np.isfinite(other)
+    least = np.where(none, -np.inf, pull * (cheapest - np.where(none, 0.0, other)))
+    level = _level(weights, comes, above, least)
+    parts = level[:, :, np.newaxis] + above
     with np.errstate(invalid="ignore", divide="ignore"):
-        found = np.where(
-            total >= 0.0, 2.0 * falls * means / (total + root), (total - root) / (2.0 * pull)
-        )
-    return np.clip(np.where(np.isfinite(found), found, means), 0.0, 1.0)
+        shares = np.where(comes, weights / parts, 0.0)
+        tilted = np.where(comes, shares / parts, 0.0)
+        logs = np.where(comes, outcomes.chances * np.log(parts / falls[:, np.newaxis]), 0.0)
+    rest = np.maximum(0.0, 1.0 - shares.sum(axis=2))
+    takes = ~none & (level <= least)
+    centre = tilted @ values / np.where(tilted.any(axis=2), tilted.sum(axis=2), 1.0)
+    centre = np.where(takes, other, centre)
+    means = shares @ values + np.where(takes, rest * np.where(takes, other, 0.0), 0.0)
+    curve = (tilted * (values - centre[:, :, np.newaxis]) ** 2).sum(axis=2)
+    # Where no row falls any outcome is as near as any other.
+    still = (falls == 0.0) & (pull == 0.0)
+    far = np.where((falls == 0.0) & (pull != 0.0), np.inf, np.maximum(logs.sum(axis=2), 0.0))
+    return _Moved(np.where(still, outcomes.means, means), far, curve)
 
 
-def _curve(means: Floats, falls: Floats, pull: Floats, moved: Floats) -> Floats:
-    """Return how fast these means fall with the pull."""
-    root = _root(means, falls, pull)
-    return np.where(root > 0.0, moved * (1.0 - moved) / np.where(root > 0.0, root, 1.0), 0.0)
+def _level(weights: Floats, comes: NDArray[np.bool_], above: Floats, least: Floats) -> Floats:
+    """Return the level at which shares add up to one, or the least that is allowed.
+
+    By Newton's steps from below for the inverse of their sum, which is concave in the level.
+    """
+    start = np.where(comes, weights - above, -np.inf).max(axis=2)
+    if weights.shape[1] == 2:
+        start = np.where(comes.all(axis=1), _level_of_two(weights, above), start)
+    level = np.maximum(start, least)
+    for _ in range(_ROOT_STEPS):
+        parts = level[:, :, np.newaxis] + above
+        with np.errstate(invalid="ignore", divide="ignore"):
+            shares = np.where(comes, weights / parts, 0.0)
+            total = shares.sum(axis=2)
+            step = total * (total - 1.0) / np.where(comes, shares / parts, 0.0).sum(axis=2)
+        step = np.where(total > 1.0, step, 0.0)
+        level = level + step
+        if (step <= _ROOT_ACCURACY * np.abs(level)).all():
+            break
+    return np.asarray(level)
 
 
-def _slope(items: Items, moved: Floats) -> Floats:
-    return np.asarray(np.einsum("irx,ix->ir", items.rows, moved) - items.limits)
-
-
-def _worth(
-    items: Items, means: Floats, falls: Floats, multipliers: Floats, moved: Floats
-) -> Floats:
-    divergence = _divergence(means, moved)
-    own = np.where(falls > 0.0, falls * divergence, 0.0).sum(axis=1)
-    return np.asarray(own + (multipliers * _slope(items, moved)).sum(axis=1))
-
-
-def _divergence(means: Floats, moved: Floats) -> Floats:
-    """Return the divergence of coins with `means` from coins with the other ones."""
+def _level_of_two(weights: Floats, above: Floats) -> Floats:
+    """Return the level at which the shares of two values add up to one: the root of a quadratic."""
+    distance = above.sum(axis=2)
+    cheapest = np.where(above[:, :, 0] == 0.0, weights[:, 0], weights[:, 1])
+    half = distance - weights.sum(axis=1)
+    root = np.sqrt(np.maximum(half**2 + 4.0 * cheapest * distance, 0.0))
     with np.errstate(invalid="ignore", divide="ignore"):
-        up = np.where(means > 0.0, means * np.log(means / moved), 0.0)
-        down = np.where(means < 1.0, (1.0 - means) * np.log((1.0 - means) / (1.0 - moved)), 0.0)
-    return np.asarray(np.maximum(up + down, 0.0))
+        small = 2.0 * cheapest * distance / (half + root)
+    return np.asarray(np.where(half > 0.0, small, 0.5 * (root - half)))
+
+
+def _lowest(values: Floats, chosen: NDArray[np.bool_]) -> Floats:
+    """Return the lowest of the values that are chosen in every cell; infinite if none is."""
+    return np.asarray(np.where(chosen, values, np.inf).min(axis=1))
+
+
+def _highest(values: Floats, chosen: NDArray[np.bool_]) -> Floats:
+    return np.asarray(np.where(chosen, values, -np.inf).max(axis=1))
+
+
+def _slope(items: Items, means: Floats) -> Floats:
+    return np.asarray(np.einsum("irx,ix->ir", items.rows, means) - items.limits)
+
+
+def _worth(items: Items, falls: Floats, multipliers: Floats, moved: _Moved) -> Floats:
+    with np.errstate(invalid="ignore"):
+        own = np.where(falls > 0.0, falls * moved.divergences, 0.0).sum(axis=1)
+    return np.asarray(own + (multipliers * _slope(items, moved.means)).sum(axis=1))

@@ -26,9 +26,24 @@ class Roles(BaseProblem):
         return not any(self.model.parents(node) for node in self.attributes)
 
     @cached_property
+    def acts_directly(self) -> bool:
+        """Whether the sensitive attributes, all roots, change the outcome in a way to be learned.
+
+        One of them is a parent of the outcome, and the model does not tell how it acts.
+        """
+        parents = set(self.model.parents(self.outcome_node))
+        is_child = bool(parents & set(self.attributes))
+        return is_child and self.is_root and not self.model.is_known(self.outcome_node)
+
+    @cached_property
     def carriers(self) -> tuple[str, ...]:
-        """The sensitive attributes' children that lead to the outcome, parents first."""
+        """The sensitive attributes' children that lead to the outcome, parents first.
+
+        The outcome is one of them if it is a child, unless how it changes is to be learned.
+        """
         leading = self.model.ancestors([self.outcome_node])
+        if self.acts_directly:
+            leading = leading - {self.outcome_node}
         return tuple(
             node
             for node in self.model.nodes
@@ -69,7 +84,7 @@ class Roles(BaseProblem):
         They are pairs of values, or with `gap_set` ``"attributes"`` pairs such as
         ``("sex=f", "sex=m")``.
         """
-        if not self.carriers or not self.by_attribute:
+        if not self.value_pairs or not self.by_attribute:
             return self.value_pairs
         labels = [[f"{node}={s}" for s in self.model.states[node]] for node in self.attributes]
         return tuple(pair for states in labels for pair in permutations(states, 2))
@@ -77,7 +92,7 @@ class Roles(BaseProblem):
     @cached_property
     def value_pairs(self) -> tuple[tuple[str, str], ...]:
         """The ordered pairs of values that the gaps are made of."""
-        if not self.carriers:
+        if not self.carriers and not self.acts_directly:
             return ()
         combinations = dict(
             zip(self.values, product(*map(self._places, self.attributes)), strict=True)

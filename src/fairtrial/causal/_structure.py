@@ -124,6 +124,22 @@ def _require_no_causes_between(problem: Roles) -> None:
             )
 
 
+def require_outcome_table(problem: Roles) -> None:
+    """Refuse a sensitive attribute that changes the outcome in a way that is not known.
+
+    Raises
+    ------
+    ModelError
+        If the rows have no weights without the outcome's table.
+    """
+    if problem.acts_directly:
+        raise ModelError(
+            f"table of {problem.outcome_node}",
+            f"is needed, as {problem.outcome_node!r} is a child of a sensitive attribute; only "
+            "BlockBetting does without it",
+        )
+
+
 def _require_carriers(problem: Roles) -> None:
     """Refuse a model without the distributions that every weight is made of."""
     for node in problem.carriers:

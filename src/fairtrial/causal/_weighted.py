@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from fairtrial.causal._cell_model import cell_model_of
 from fairtrial.causal._classes import ClassMeans
 from fairtrial.causal._gaps import applied, contrasts, mean_direction, own_values
+from fairtrial.causal._structure import require_outcome_table
 from fairtrial.causal.errors import ModelError
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class Weighted:
         self.problem = problem
         self.records = records
         self.estimator = estimator
+        require_outcome_table(problem)
         self.cell_model: CellModel = cell_model_of(problem)
         if estimator == "cell":
             require_cell_estimator(problem)

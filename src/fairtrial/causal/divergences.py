@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairtrial.causal._cell_model import cell_model_of
+from fairtrial.causal._structure import require_outcome_table
 from fairtrial.causal.errors import ModelError
 from fairtrial.causal.problem import Problem
 from fairtrial.core.parameters import plain
@@ -125,6 +126,7 @@ def divergences(problem: Problem, samples: int = 10_000, seed: int = 0) -> Diver
     check_instance("problem", problem, Problem)
     check_integer("samples", samples, low=100)
     check_integer("seed", seed, low=0)
+    require_outcome_table(problem)
     key = ("divergences", samples, seed)
     if key not in problem.cache:
         cell_model = cell_model_of(problem)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from fairtrial.causal._functionals import knowledge_of
 from fairtrial.causal.environments import NetworkEnvironment
 from fairtrial.causal.planning import complexity, row_budgets
@@ -14,6 +12,7 @@ from fairtrial.causal.problem import Problem
 from fairtrial.core import Environment
 from fairtrial.core.family import Family
 from fairtrial.core.mistakes import Mistakes
+from fairtrial.core.wording import listed
 from fairtrial.errors import InvalidArgument, NotSupported
 
 if TYPE_CHECKING:
@@ -21,16 +20,21 @@ if TYPE_CHECKING:
 
 __all__ = ["FAMILY"]
 
-_ROUNDING = 1e-9
-
 
 def _environment(
-    problem: Problem,
-    given: Mapping[str, Any],  # noqa: ARG001 - nothing is left to assume
-    mistakes: Mistakes,
+    problem: Problem, given: Mapping[str, Any], mistakes: Mistakes
 ) -> Environment | None:
-    """Return an environment that follows the model in the problem."""
-    return mistakes.build(NetworkEnvironment, problem)
+    """Return an environment that follows the model in the problem, and the tables given besides."""
+    model, tables = problem.model, given.get("tables", {})
+    needed = model.ancestors([problem.outcome_node]) - {problem.intervened, *tables}
+    missing = sorted(repr(node) for node in needed if not model.is_known(node))
+    if missing:
+        mistakes.add("tables", f"must hold those of {listed(missing)}: the model has none")
+        return None
+    if not tables:
+        return mistakes.build(NetworkEnvironment, problem)
+    network = mistakes.build(model.clone, tables={**model.tables, **tables}, key="tables")
+    return None if network is None else mistakes.build(NetworkEnvironment, problem, network)
 
 
 def _certifying_budgets(
@@ -44,16 +48,15 @@ def _certifying_budgets(
 
 
 def _has_bound(environment: Environment) -> bool:
-    """Return whether the model has all tables that the bound needs, and outcomes are coins."""
+    """Return whether the model has all tables that the bound needs, and lists the outcomes."""
     if not isinstance(environment, NetworkEnvironment) or environment.problem.outcome_range is None:
         return False
     try:
         knowledge_of(environment.problem, "cells")
-        mean, square = environment.cell_moments()
+        environment.cell_outcomes()
     except (InvalidArgument, NotSupported):
         return False
-    # Of others coins say too little: they spread most.
-    return bool(np.abs(mean - square).max() <= _ROUNDING)
+    return True
 
 
 def _analysis(problem: Problem, actions: Sequence[int], delta: float) -> BlockBetting:
@@ -73,7 +76,8 @@ def _compile_kernels() -> None:
 FAMILY = Family(
     compile_kernels=_compile_kernels,
     environment=_environment,
-    environment_keys={},
+    environment_keys={"tables": dict[str, Any]},
+    means_key="tables",
     path_arguments=("model",),
     row_arguments=("arms",),
     stand_ins={"fairness_bound": float},

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fairtrial.causal._cell_model import cell_model_of
 from fairtrial.causal._functionals import Functionals, knowledge_of
 from fairtrial.causal._gaps import contrasts
-from fairtrial.causal._information import Items, nearest
+from fairtrial.causal._information import Items, Outcomes, nearest
 from fairtrial.causal._mixtures import mixtures_of
 from fairtrial.causal.allocation import Wanted, solve
 from fairtrial.causal.environments import NetworkEnvironment
@@ -36,9 +36,11 @@ _FLUID_STEPS = 200
 _ROUNDING = 1e-9
 _LEAST_PART = 1e-9
 _NEAR = 1.5
+_NOTHING = 1e-15
+"""Of information: rounding errors of a divergence that is zero."""
 
 _COINS = "outcomes that are one end of their range or the other"
-_NO_COINS = "; those of this model are also between them, so it is a yardstick and no bound"
+_GRADED = "outcomes that are one of the {} values in the model"
 
 
 def complexity(environment: NetworkEnvironment) -> Complexity:
@@ -61,19 +63,19 @@ def complexity(environment: NetworkEnvironment) -> Complexity:
     Raises
     ------
     ModelError
-        If cells cannot be listed, the sensitive attribute is a parent of the outcome, or a table is
-        missing.
+        If cells cannot be listed, a table is missing, or `BlockBetting` does not take the problem.
     InvalidArgument
         If the outcome has no range.
 
     Notes
     -----
     For shares w of the actions a row tells, against every other answer, the least divergence of
-    coins with the assumed mean of each cell from coins with other means under which that answer
-    would be right. T* is the inverse of the largest such minimum. The distributions of all nodes
-    but the outcome count as known: who knows less needs more rows. Source: Garivier, Kaufmann
-    (2016), "Optimal best arm identification with fixed confidence", Theorem 1, with the cells of
-    docs/explanation/fair-interventions.md. Solved by cutting planes.
+    the assumed outcomes of each cell from others, on the same values, under which that answer
+    would be right. T* is the inverse of the largest such minimum. A rule that is right for all
+    outcomes in a range is so for those on these values, so the bound is one for it, too. The
+    distributions of all nodes but the outcome count as known: who knows less needs more rows.
+    Source: Garivier, Kaufmann (2016), "Optimal best arm identification with fixed confidence",
+    Theorem 1, with the cells of docs/explanation/fair-interventions.md. Solved by cutting planes.
 
     Examples
     --------
@@ -88,8 +90,8 @@ def complexity(environment: NetworkEnvironment) -> Complexity:
     if problem.outcome_range is None:
         raise InvalidArgument("environment", "must have an outcome range", environment)
     known = Functionals(problem, _known_cells(problem))
-    means, are_coins = _place_means(environment, known)
-    assumes = _COINS if are_coins else _COINS + _NO_COINS
+    outcomes = _place_outcomes(environment, known)
+    means, assumes = outcomes.means, _assumed(outcomes)
     answer = environment.truth.best
     reason = _why_undecidable(environment, known, means)
     if reason:
@@ -99,7 +101,10 @@ def complexity(environment: NetworkEnvironment) -> Complexity:
     if not len(items.rows):
         even = (mixtures.mean(axis=0)).reshape(problem.n_arms, -1)
         return Complexity(0.0, 0.0, 0.0, even, answer, "", assumes)
-    lower, upper, shares = _hardest(items, means, mixtures @ known.actions)
+    if _is_out_of_sight(items, outcomes, mixtures @ known.actions):
+        reason = "a gap or a mean depends on cells into which no row that can be drawn falls"
+        return Complexity(math.inf, math.inf, math.inf, None, answer, reason, assumes)
+    lower, upper, shares = _hardest(items, outcomes, mixtures @ known.actions)
     allocation = (shares.ravel() @ mixtures).reshape(problem.n_arms, -1)
     allocation.setflags(write=False)
     return Complexity(0.5 * (lower + upper), lower, upper, allocation, answer, "", assumes)
@@ -110,15 +115,19 @@ def _known_cells(problem: Problem) -> Literal["cells"]:
     return "cells"
 
 
-def _place_means(environment: NetworkEnvironment, known: Functionals) -> tuple[Floats, bool]:
-    """Return the scaled outcome mean of every place, and whether outcomes are coins."""
-    first, second = (moment[: len(known.place_of)].ravel() for moment in environment.cell_moments())
+def _place_outcomes(environment: NetworkEnvironment, known: Functionals) -> Outcomes:
+    """Return the scaled outcomes of every place."""
+    values, chances = environment.cell_outcomes()
+    by_cell = chances[: len(known.place_of)].reshape(-1, len(values))
     place = known.place_of.ravel()
-    comes = place >= 0
-    means = np.zeros(known.n_places)
-    means[place[comes]] = first[comes]
-    are_coins = bool(np.abs(first[comes] - second[comes]).max(initial=0.0) <= _ROUNDING)
-    return np.clip(means, 0.0, 1.0), are_coins
+    found = np.empty((known.n_places, len(values)))
+    found[place[place >= 0]] = by_cell[place >= 0]
+    return Outcomes(np.clip(values, 0.0, 1.0), found)
+
+
+def _assumed(outcomes: Outcomes) -> str:
+    are_coins = np.abs(outcomes.values * (1.0 - outcomes.values)).max() <= _ROUNDING
+    return _COINS if are_coins else _GRADED.format(len(outcomes.values))
 
 
 def _why_undecidable(environment: NetworkEnvironment, known: Functionals, means: Floats) -> str:
@@ -172,12 +181,18 @@ def _items(problem: Problem, known: Functionals, answer: str | None) -> Items:
     return Items(np.reshape(rows, shape), np.reshape(ends, shape[:2]))
 
 
-def _hardest(items: Items, means: Floats, falls: Floats) -> tuple[float, float, Floats]:
+def _is_out_of_sight(items: Items, outcomes: Outcomes, falls: Floats) -> bool:
+    """Return whether another answer may be right by means of cells alone in which no row falls."""
+    values, _ = nearest(items, outcomes, falls.mean(axis=0), np.zeros(items.limits.shape))
+    return bool(values.min() <= _NOTHING)
+
+
+def _hardest(items: Items, outcomes: Outcomes, falls: Floats) -> tuple[float, float, Floats]:
     """Return bounds on T*, and the shares of the mixtures, whose rows fall as `falls` says."""
     multipliers = np.zeros(items.limits.shape)
 
     def cuts_at(shares: Floats) -> tuple[float, Floats]:
-        values, divergences = nearest(items, means, shares.ravel() @ falls, multipliers)
+        values, divergences = nearest(items, outcomes, shares.ravel() @ falls, multipliers)
         # Cells in which no row falls tell nothing, however far their means are moved.
         cuts = np.where(np.isfinite(divergences), divergences, 0.0) @ falls.T
         near = values <= _NEAR * values.min()

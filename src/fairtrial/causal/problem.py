@@ -54,6 +54,8 @@ class Problem(Outcomes):
     model : CausalModel, mapping, or path
         The graph, and the distributions of the sensitive attribute's children; the arguments
         of a `CausalModel`, or the path of a BIF file, will do. The problem holds what it read.
+        The outcome's own distribution is wanted only by rules other than `BlockBetting`, and only
+        if the attribute is a parent of the outcome.
     sensitive : str or sequence of str
         The sensitive attribute or attributes: discrete nodes, and roots of the graph unless
         `forcing` is ``"never"``. The values are those of the attribute, in the order of its

@@ -12,7 +12,7 @@ import click
 
 from fairtrial.errors import MistakesFound
 
-__all__ = ["emit", "emit_long", "error_document", "json_option", "say", "shown_number"]
+__all__ = ["answer", "emit", "emit_long", "error_document", "json_option", "say", "shown_number"]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -47,6 +47,14 @@ def _json(document: Mapping[str, Any], indent: int | None = None) -> str:
     text = json.dumps(_finite(document), indent=indent, ensure_ascii=False, allow_nan=False)
     # JSON spells out control characters below 32 only.
     return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def answer(as_json: bool, document: Mapping[str, Any], text: str) -> None:
+    """Print what a command has done: as a document, or as text for people."""
+    if as_json:
+        emit(document)
+    else:
+        say(text)
 
 
 def emit_long(document: Mapping[str, Any], name: str, items: Iterable[Mapping[str, Any]]) -> None:

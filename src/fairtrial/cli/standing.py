@@ -94,35 +94,43 @@ def _tables(progress: Progress, minimize: bool) -> Iterator[tuple[Table, str]]:
 
 
 def _differences(found: Differences) -> Table:
-    table = Table(title=found.title, title_justify="left")
-    table.add_column("arm")
-    for name in ("difference", "interval"):
-        table.add_column(name, justify="right")
+    table = _table(found.title, ["arm"], ["difference", "interval"])
     for effect in found.overall:
         ends = f"{shown_number(effect.lower)} to {shown_number(effect.upper)}"
         table.add_row(str(effect.arm), shown_number(effect.difference), ends)
     return table
 
 
-def _frame(title: str, rows: Sequence[object]) -> Table:
-    """Return a table without columns, which says how many of its rows will not be shown."""
+def _table(title: str, texts: Sequence[str], numbers: Sequence[str] = ()) -> Table:
+    """Return a table without rows: columns of texts, then those of numbers."""
+    table = Table(title=title, title_justify="left", caption_justify="left")
+    for name in texts:
+        table.add_column(name)
+    for name in numbers:
+        table.add_column(name, justify="right")
+    return table
+
+
+def _frame(
+    title: str, rows: Sequence[object], texts: Sequence[str], numbers: Sequence[str]
+) -> Table:
+    """Return the same, with a last column "standing"; it says how many rows will not be shown."""
+    table = _table(title, texts, numbers)
+    table.add_column("standing")
+    _say_what_is_hidden(table, rows)
+    return table
+
+
+def _say_what_is_hidden(table: Table, rows: Sequence[object]) -> None:
     hidden = len(rows) - _MOST_LIMITS
-    return Table(
-        title=title,
-        title_justify="left",
-        caption=f"{hidden:,} more are not shown." if hidden > 0 else None,
-        caption_justify="left",
-    )
+    if hidden > 0:
+        table.caption = f"{hidden:,} more are not shown."
 
 
 def _limits_against(held: Sequence[Effect], answer: Collection[str]) -> Table:
     """Return the limits against the control, and how arms stand to them."""
-    table = _frame(f"Limits against {held[0].reference}", held)
-    for name in ("arm", "where"):
-        table.add_column(name)
-    for name in ("difference", "limit"):
-        table.add_column(name, justify="right")
-    table.add_column("standing")
+    title = f"Limits against {held[0].reference}"
+    table = _frame(title, held, ["arm", "where"], ["difference", "limit"])
     for effect in held[:_MOST_LIMITS]:
         estimate = as_estimate(effect)
         limits = " to ".join(map(shown_number, limits_of(estimate)))
@@ -135,12 +143,8 @@ def _limits_against(held: Sequence[Effect], answer: Collection[str]) -> Table:
 
 def _guardrails(rails: Sequence[Guardrail]) -> Table:
     """Return the limits of measures, and how arms stand to them."""
-    table = _frame(TITLE, rails)
-    for name in ("arm", "measure", "where"):
-        table.add_column(name)
-    for name in ("mean", "limit", "evidence that it is kept"):
-        table.add_column(name, justify="right")
-    table.add_column("standing")
+    numbers = ["mean", "limit", "evidence that it is kept"]
+    table = _frame(TITLE, rails, ["arm", "measure", "where"], numbers)
     for one in rails[:_MOST_LIMITS]:
         side = "at least" if one.kind == "floor" else "at most"
         table.add_row(
@@ -154,11 +158,9 @@ def _guardrails(rails: Sequence[Guardrail]) -> Table:
 
 def _missing(lacking: Sequence[MissingValues]) -> Table:
     """Return how many values of measures never will be known."""
-    table = _frame(MISSING, lacking)
-    for name in ("arm", "group", "measure"):
-        table.add_column(name)
-    for name in ("known", "missing", "share missing"):
-        table.add_column(name, justify="right")
+    names = ["arm", "group", "measure"]
+    table = _table(MISSING, names, ["known", "missing", "share missing"])
+    _say_what_is_hidden(table, lacking)
     for one in lacking[:_MOST_LIMITS]:
         numbers = f"{one.known:,}", f"{one.missing:,}", percent(one.share, 1)
         table.add_row(one.arm, one.group, one.measure, *numbers)
@@ -167,14 +169,9 @@ def _missing(lacking: Sequence[MissingValues]) -> Table:
 
 def _bounds(values: list[Bounded]) -> Table:
     """Return values that must stay below a bound, and how they stand to it."""
-    table = _frame(title_of_bounds(values), values)
-    for name in ("arm", "of"):
-        table.add_column(name)
-    table.add_column(values[0].kind, justify="right")
     has_evidence = bool(explanation_of_bounds(values))
-    if has_evidence:
-        table.add_column("evidence that it is kept", justify="right")
-    table.add_column("standing")
+    numbers = [values[0].kind, *(["evidence that it is kept"] if has_evidence else [])]
+    table = _frame(title_of_bounds(values), values, ["arm", "of"], numbers)
     for one in values[:_MOST_LIMITS]:
         gained = "-" if one.log_wealth is None else strength(one.log_wealth)
         evidence = [gained] if has_evidence else []
@@ -204,11 +201,8 @@ def _second_label(progress: Progress) -> str:
 def _answers(progress: Progress, minimize: bool) -> tuple[Table, str]:
     shown, note = shown_alternatives(progress, minimize)
     level = needed(progress)
-    table = Table(title="Evidence against each answer", title_justify="left")
-    table.add_column("answer")
-    if level is not None:
-        most = strength(level)
-        table.add_column(f"evidence against it ({most} rules it out)", justify="right")
+    numbers = [] if level is None else [f"evidence against it ({strength(level)} rules it out)"]
+    table = _table("Evidence against each answer", ["answer"], numbers)
     table.add_column("standing")
     for one in shown:
         table.add_row(one.answer, *_numbers(one, level), ruling(one))
@@ -222,10 +216,8 @@ def _numbers(one: Alternative, level: float | None) -> tuple[str, ...]:
 def _shares(progress: Progress) -> tuple[Table, str]:
     shares = shares_of(progress)
     shown, note = shown_shares(shares)
-    table = Table(title="Shares of the pulls", title_justify="left")
-    table.add_column("arm")
-    for name in ("pulls", "share", "guaranteed", "owed by now", "pulls behind"):
-        table.add_column(name, justify="right")
+    numbers = ["pulls", "share", "guaranteed", "owed by now", "pulls behind"]
+    table = _table("Shares of the pulls", ["arm"], numbers)
     for one in shown:
         parts = (percent(part) for part in (one.share, one.quota, one.owed))
         table.add_row(one.arm, f"{one.pulls:,}", *parts, shown_number(one.behind))

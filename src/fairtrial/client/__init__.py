@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from fairtrial.core.lazy import lazy_names
 
 if TYPE_CHECKING:
     from fairtrial.client.connection import Connection, connect
@@ -12,20 +13,4 @@ if TYPE_CHECKING:
 
 __all__ = ["Connection", "RemoteStudy", "connect", "work"]
 
-_HOMES = {
-    "Connection": "connection",
-    "RemoteStudy": "remote_study",
-    "connect": "connection",
-    "work": "worker",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+__getattr__, __dir__ = lazy_names(__name__, ["connection", "remote_study", "worker"])

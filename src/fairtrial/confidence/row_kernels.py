@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fairtrial.core.compilation import kernel
+from fairtrial.core.compilation import kernel, unchecked
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -15,9 +15,6 @@ ROUNDING = 1e-11
 """A row that is short by less, in parts of what it is made of, is satisfied."""
 
 _RIDGE = 1e-12
-
-_inlined = kernel(forceinline=True, _nrt=False, error_model="numpy")
-"""Compiler of what allocates nothing: passing many arrays costs more than the work."""
 
 
 class Scratch(NamedTuple):
@@ -67,7 +64,7 @@ def solve_rows(rows: Floats, short: Floats, spreads: Floats, multipliers: Floats
     return value
 
 
-@_inlined
+@unchecked
 def solve_programme(scratch: Scratch, number: int) -> float:
     """Fill the multipliers x >= 0 that make ``2 short @ x - x @ matrix @ x`` largest; return that.
 
@@ -106,7 +103,7 @@ def _product(rows: Floats, first: int, second: int, spreads: Floats) -> float:
     return found
 
 
-@_inlined
+@unchecked
 def _left(scratch: Scratch, row: int, size: int) -> float:
     """Return what a row still lacks where the multipliers have moved the point to."""
     found = scratch.short[row]
@@ -116,7 +113,7 @@ def _left(scratch: Scratch, row: int, size: int) -> float:
     return found
 
 
-@_inlined
+@unchecked
 def _shortest_row(scratch: Scratch, number: int, size: int) -> int:
     """Return the row that lacks most, in units of its norm; -1 if all are satisfied."""
     best = -1
@@ -135,7 +132,7 @@ def _shortest_row(scratch: Scratch, number: int, size: int) -> int:
     return best
 
 
-@_inlined
+@unchecked
 def _fit_active(scratch: Scratch, size: int) -> int:
     """Move the multipliers of the active rows to their best; drop those that fall to zero."""
     multipliers, active = scratch.multipliers, scratch.active
@@ -168,7 +165,7 @@ def _fit_active(scratch: Scratch, size: int) -> int:
     return size
 
 
-@_inlined
+@unchecked
 def _solve_in_place(matrix: Floats, right: Floats, size: int) -> None:
     """Solve a positive definite system, given its lower triangle; both are overwritten."""
     for i in range(size):

@@ -62,6 +62,16 @@ def kernel(function: Any = None, /, *, nogil: bool = True, **options: Any) -> An
     return _loaded_whole(_for_all_values(compiled))
 
 
+inlined = kernel(forceinline=True, _nrt=False)
+"""Compiler of what is called for every result, and allocates nothing.
+
+So it needs no reference counts: those of all the arrays of a state cost more than the work.
+"""
+
+unchecked = kernel(forceinline=True, _nrt=False, error_model="numpy")
+"""The same, where a division by zero is no error: for what a plan calls thousands of times."""
+
+
 def _for_all_values(compiled: Any) -> Any:
     """Let kernels that call this one with a constant share what is compiled for other values."""
     if _config.DISABLE_JIT:

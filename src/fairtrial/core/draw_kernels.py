@@ -3,13 +3,13 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from fairtrial.core.compilation import kernel
+from fairtrial.core.compilation import kernel, unchecked
 
 GAUSSIAN, BERNOULLI, BETA, REPLAY, POINTS = range(5)
 
 
 # It allocates nothing, so it needs no reference counts: they cost more than a draw.
-@kernel(forceinline=True, error_model="numpy", _nrt=False)
+@unchecked
 def draw(
     kind: int,
     first: NDArray[np.float64],

@@ -16,7 +16,7 @@ from fairtrial.core.reading import read_bytes, readable, require_small_archive
 from fairtrial.core.wording import plural
 from fairtrial.errors import InvalidArgument, MissingExtra
 
-__all__ = ["ENDINGS", "Sheet", "is_blank", "number_of", "read_sheet"]
+__all__ = ["ENDINGS", "Sheet", "is_blank", "number_of", "number_or_text", "read_sheet"]
 
 _COMMA, _SEMICOLON, _TAB = ",", ";", "\t"
 _EITHER = "either"
@@ -146,6 +146,20 @@ def number_of(cell: Any) -> float:
             raise ValueError(cell)
         cell = _TRUTH.get(cell.strip().lower(), cell)
     return float(cell)
+
+
+def number_or_text(cell: Any) -> Any:
+    """Return a cell as a number if it is one, else as it is.
+
+    Examples
+    --------
+    >>> number_or_text("0.5"), number_or_text("yes")
+    (0.5, 'yes')
+    """
+    try:
+        return number_of(cell)
+    except (TypeError, ValueError):
+        return cell
 
 
 # ------------------------------------------------------------------------ text files

@@ -110,9 +110,9 @@ def _write_decision(part: SubFigure, study: StudyLike, progress: Progress) -> No
     # Of a decision `support` says what is promised.
     guarantee = recommendation.guarantee if endless else None
     lines = [
-        candidates_sentence(progress),
         support(progress, endless),
         because(recommendation),
+        candidates_sentence(progress),
         f"Guarantee: {ended(guarantee.statement)}" if guarantee else "",
         summary(progress, _NAMED_ALTERNATIVES),
         pull_sentence(progress),

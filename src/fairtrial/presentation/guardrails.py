@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from fairtrial.core.recommendation import Progress
@@ -10,8 +10,16 @@ from fairtrial.presentation.cuts import cut_of_arms
 from fairtrial.presentation.effects import OVERALL
 from fairtrial.presentation.limits import Standing, finite
 from fairtrial.presentation.sources import named
+from fairtrial.presentation.words import decimals, fixed
 
-__all__ = ["EVIDENCE", "TITLE", "Guardrail", "guardrails"]
+__all__ = [
+    "EVIDENCE",
+    "TITLE",
+    "Guardrail",
+    "guardrails",
+    "guardrails_of_arm",
+    "places_of_measures",
+]
 
 TITLE = "Limits of measures"
 
@@ -35,8 +43,9 @@ class Guardrail:
         The limit.
     estimate : float or None
         The mean so far; None if nothing is known of it.
-    log_wealth : float or None
-        The logarithm of the e-value against "the limit is missed"; None if nothing was bet.
+    log_evidence : float or None
+        The logarithm of the e-value against "the limit is missed": 0 before the first bet, None if
+        it is not known.
     standing : Standing
         How the arm stands to the limit.
     """
@@ -47,8 +56,26 @@ class Guardrail:
     kind: str
     bound: float
     estimate: float | None
-    log_wealth: float | None
+    log_evidence: float | None
     standing: Standing
+
+    @property
+    def log_wealth(self) -> float | None:
+        """The evidence where something was bet, else None: an e-value of 1 says nothing."""
+        return self.log_evidence or None
+
+    @property
+    def distance(self) -> float | None:
+        """How far the mean is on the right side of the limit, in units of its measure."""
+        if self.estimate is None:
+            return None
+        return finite(
+            self.estimate - self.bound if self.kind == "floor" else self.bound - self.estimate
+        )
+
+    def limit(self, places: int) -> str:
+        """Return the limit in words, with that many decimals."""
+        return f"{'at least' if self.kind == 'floor' else 'at most'} {fixed(self.bound, places)}"
 
 
 def guardrails(progress: Progress, minimize: bool) -> list[Guardrail]:
@@ -64,11 +91,38 @@ def guardrails(progress: Progress, minimize: bool) -> list[Guardrail]:
     >>> [(one.where, one.standing.value) for one in guardrails(progress, minimize=False)]
     [('overall', 'missed so far, not settled')]
     """
-    rows: Sequence[Mapping[str, object]] = progress.details.get("limits", ())
     answer = named(progress.recommendation)
-    found = [_guardrail(row, str(row["arm"]) in answer) for row in rows]
+    found = [_guardrail(row, str(row["arm"]) in answer) for row in _rows(progress)]
     place = {arm: index for index, arm in enumerate(cut_of_arms(progress, minimize).ranked)}
     return sorted(found, key=lambda one: place.get(one.arm, len(place)))
+
+
+def guardrails_of_arm(progress: Progress, arm: str) -> list[Guardrail]:
+    """Return the limits of one arm, at every moment in the same order: that of the problem."""
+    is_answer = arm in named(progress.recommendation)
+    return [_guardrail(row, is_answer) for row in _rows(progress) if str(row["arm"]) == arm]
+
+
+def places_of_measures(limits: Iterable[Guardrail]) -> dict[str, int]:
+    """Return by measure with how many decimals to write it: each has a unit of its own.
+
+    Examples
+    --------
+    >>> about = {"arm": "a", "where": "x", "kind": "ceiling", "log_evidence": None}
+    >>> sold = Guardrail(measure="sold", bound=0.05, estimate=0.1, standing=Standing.FREE, **about)
+    >>> load = Guardrail(measure="load", bound=400.0, estimate=1e3, standing=Standing.FREE, **about)
+    >>> places_of_measures([sold, load])
+    {'sold': 3, 'load': 0}
+    """
+    found: dict[str, list[float | None]] = {}
+    for one in limits:
+        found.setdefault(one.measure, []).extend((one.estimate, one.bound))
+    return {measure: decimals(values, 3) for measure, values in found.items()}
+
+
+def _rows(progress: Progress) -> Sequence[Mapping[str, object]]:
+    rows: Sequence[Mapping[str, object]] = progress.details.get("limits", ())
+    return rows
 
 
 def _guardrail(row: Mapping[str, object], is_answer: bool) -> Guardrail:
@@ -80,8 +134,7 @@ def _guardrail(row: Mapping[str, object], is_answer: bool) -> Guardrail:
         str(row["kind"]),
         bound,
         estimate,
-        # Before the first bet an e-value is 1, which says nothing.
-        _float(row["log_evidence"]) or None,
+        _float(row["log_evidence"]),
         _standing(row, estimate, bound, is_answer),
     )
 

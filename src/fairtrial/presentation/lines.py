@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,23 +11,35 @@ from numpy.typing import ArrayLike
 
 from fairtrial.core.recommendation import Progress
 from fairtrial.presentation.bounds import bounded_values
+from fairtrial.presentation.guardrails import (
+    Guardrail,
+    guardrails_of_arm,
+    places_of_measures,
+)
 from fairtrial.presentation.limits import distance_to_limit, finite
 from fairtrial.presentation.ranges import moments_within, value_at
 from fairtrial.presentation.shares import shares_of
 from fairtrial.presentation.sources import arm_of
 
 __all__ = [
+    "Level",
     "Line",
     "LineChart",
     "behind_chart",
     "bound_chart",
     "distance_chart",
     "effect_chart",
+    "limit_evidence_chart",
+    "measure_charts",
     "stopping_chart",
 ]
 
 _STEPS = 80
 _MOST_LINES = 6
+_MOST_MEASURES = 6
+
+_Name = tuple[str, int]
+"""What a line is called, and a number that tells it from others of that name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +60,14 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
+class Level:
+    """A height that lines are held against, and what it is called."""
+
+    height: float
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class LineChart:
     """Lines with common axes.
 
@@ -62,6 +83,10 @@ class LineChart:
         Whether what goes up is a probability, to be written in per cent.
     marked : bool
         Whether the points themselves are shown: where they are few.
+    level : Level, optional
+        What the lines are held against.
+    in_e_values : bool
+        Whether what goes up are logarithms of e-values: readers are shown those.
     """
 
     lines: tuple[Line, ...]
@@ -71,6 +96,15 @@ class LineChart:
     height: tuple[float, float]
     shares: bool
     marked: bool = False
+    level: Level | None = None
+    in_e_values: bool = False
+
+    @property
+    def shown_level(self) -> Level | None:
+        """The level, if it is among the heights that are shown."""
+        if self.level is None or not self.height[0] <= self.level.height <= self.height[1]:
+            return None
+        return self.level
 
     def within(self, begin: float, end: float) -> LineChart:
         """Return the part of the chart between two places, as high as its lines are there.
@@ -150,42 +184,115 @@ def distance_chart(trace: Sequence[Progress], arm: str) -> LineChart | None:
     """Return how far an arm's means were on the right side of their limits, over the results.
 
     Those that are nearest to their limits now are shown; None if there is nothing to draw, or if
-    pulls measure several things, whose distances have units of their own.
+    pulls measure several things: `measure_charts` shows those.
     """
     if any("measure" in one.labels for moment in trace for one in moment.actions[:1]):
         return None
-    found: dict[str, list[tuple[float, float]]] = {}
+    found: dict[_Name, list[tuple[float, float]]] = {}
     for moment in trace:
         for one in moment.actions:
             distance = distance_to_limit(finite(one.mean), one)
             if arm_of(one.labels) == arm and distance is not None:
                 name = ", ".join(str(v) for key, v in one.labels.items() if key != "arm") or arm
-                found.setdefault(name, []).append((float(moment.told), distance))
-    return _over_results(found, "distance from the limit", smallest_first=True)
+                found.setdefault((name, 0), []).append((float(moment.told), distance))
+    return _over_results(found, "distance from the limit", Level(0.0, "limit"))
+
+
+def measure_charts(trace: Sequence[Progress], arm: str) -> dict[str, LineChart]:
+    """Return by measure how far an arm's means of it were on the right side of their limits.
+
+    Each measure has a unit of its own, so each has a chart of its own. Of many measures those are
+    returned with the limits for which there is least evidence now.
+    """
+    charts = {}
+    for measure in _least_certain(trace[-1], arm):
+        found = _of_limits(trace, arm, lambda one: one.distance, measure)
+        up = f"distance from the limit, in units of {measure}"
+        chart = _over_results(found, up, Level(0.0, "limit"))
+        if chart is not None:
+            charts[measure] = chart
+    return charts
+
+
+def limit_evidence_chart(trace: Sequence[Progress], arm: str) -> LineChart | None:
+    """Return the evidence that an arm keeps each limit of a measure, over the results.
+
+    Evidence is the same for all measures, whatever their units. It is drawn as far as the level
+    that settles a limit, and as far below 1; None if nothing was bet on the arm's limits.
+    """
+    settled = finite(trace[-1].threshold)
+    if settled is None or not settled > 0.0:
+        return None
+    most = settled
+
+    def evidence(one: Guardrail) -> float | None:
+        return None if one.log_evidence is None else min(max(one.log_evidence, -most), most)
+
+    found = _of_limits(trace, arm, evidence)
+    if not any(value for points in found.values() for _, value in points):
+        return None
+    chart = _over_results(found, "evidence that the limit is kept", Level(most, "settled"))
+    return None if chart is None else replace(chart, in_e_values=True)
+
+
+def _of_limits(
+    trace: Sequence[Progress],
+    arm: str,
+    value_of: Callable[[Guardrail], float | None],
+    measure: str | None = None,
+) -> dict[_Name, list[tuple[float, float]]]:
+    """Return a value of an arm's limits, of one measure or of all, at every moment."""
+    limits = guardrails_of_arm(trace[-1], arm)
+    places = places_of_measures(limits)
+    found: dict[_Name, list[tuple[float, float]]] = {}
+    for moment in trace:
+        for number, one in enumerate(guardrails_of_arm(moment, arm)):
+            value = value_of(one)
+            if value is not None and measure in (None, one.measure):
+                name = f"{one.where}, {one.limit(places[one.measure])}"
+                if measure is None:
+                    name = f"{one.measure}, {name}"
+                found.setdefault((name, number), []).append((float(moment.told), value))
+    return found
+
+
+def _least_certain(progress: Progress, arm: str) -> list[str]:
+    """Return the measures whose limits are shown, in the order of the problem."""
+    least: dict[str, float] = {}
+    for one in guardrails_of_arm(progress, arm):
+        known = math.inf if one.log_evidence is None else one.log_evidence
+        least[one.measure] = min(known, least.get(one.measure, math.inf))
+    shown = sorted(least, key=lambda measure: least[measure])[:_MOST_MEASURES]
+    return [measure for measure in least if measure in shown]
 
 
 def bound_chart(trace: Sequence[Progress], arm: str) -> LineChart | None:
     """Return how far an arm's bounded values were within their bound, over the results."""
-    found: dict[str, list[tuple[float, float]]] = {}
+    found: dict[_Name, list[tuple[float, float]]] = {}
     for moment in trace:
         for one in bounded_values(moment, minimize=False):
             if one.arm == arm and one.distance is not None:
-                found.setdefault(one.of, []).append((float(moment.told), one.distance))
-    return _over_results(found, "distance from the bound", smallest_first=True)
+                found.setdefault((one.of, 0), []).append((float(moment.told), one.distance))
+    return _over_results(found, "distance from the bound", Level(0.0, "bound"))
 
 
 def behind_chart(trace: Sequence[Progress]) -> LineChart | None:
     """Return by how many pulls arms were behind what they are owed; None if it is not known."""
-    found: dict[str, list[tuple[float, float]]] = {}
+    found: dict[_Name, list[tuple[float, float]]] = {}
     for moment in trace:
         for one in shares_of(moment):
             if one.behind is not None:
-                found.setdefault(one.arm, []).append((float(moment.told), one.behind))
-    return _over_results(found, "pulls behind", smallest_first=False)
+                found.setdefault((one.arm, 0), []).append((float(moment.told), one.behind))
+    level = Level(0.0, "what is owed")
+    return _over_results(found, "pulls behind", level, smallest_first=False)
 
 
 def _over_results(
-    found: Mapping[str, Sequence[tuple[float, float]]], up: str, *, smallest_first: bool
+    found: Mapping[_Name, Sequence[tuple[float, float]]],
+    up: str,
+    level: Level,
+    *,
+    smallest_first: bool = True,
 ) -> LineChart | None:
     """Return values over the results; only the lines that matter most now, if they are many."""
     drawn = {name: points for name, points in found.items() if len({x for x, _ in points}) > 1}
@@ -194,10 +301,10 @@ def _over_results(
     sign = 1.0 if smallest_first else -1.0
     names = sorted(drawn, key=lambda name: sign * drawn[name][-1][1])[:_MOST_LINES]
     lines = [
-        Line(name, tuple(x for x, _ in drawn[name]), tuple(y for _, y in drawn[name]))
+        Line(name[0], tuple(x for x, _ in drawn[name]), tuple(y for _, y in drawn[name]))
         for name in drawn
         if name in names
     ]
-    height = _height([0.0, *(value for line in lines for value in line.up)])
+    height = _height([0.0, level.height, *(value for line in lines for value in line.up)])
     span = (0.0, max(line.across[-1] for line in lines))
-    return LineChart(tuple(lines), "results", up, span, height, shares=False)
+    return LineChart(tuple(lines), "results", up, span, height, shares=False, level=level)

@@ -10,7 +10,7 @@ from fairtrial.presentation.cuts import cut_of, groups_by
 from fairtrial.presentation.limits import distance_to_limit, finite, name_of_limit
 from fairtrial.presentation.sources import Grid, answered, arm_of, reported_actions
 
-__all__ = ["Panel", "Panels", "panels_of", "shown_panels"]
+__all__ = ["Panel", "Panels", "certain_distance", "panels_of", "shown_panels"]
 
 Panel = tuple[str, list[Estimate | None]]
 """A title, and an estimate for each arm."""
@@ -91,11 +91,11 @@ def _critical_groups(panels: Panels, progress: Progress) -> tuple[tuple[str, ...
 
 
 def _least_distance(estimates: Iterable[Estimate | None]) -> float | None:
-    distances = [_certain_distance(one) for one in estimates if one is not None]
+    distances = [certain_distance(one) for one in estimates if one is not None]
     return min((distance for distance in distances if distance is not None), default=None)
 
 
-def _certain_distance(estimate: Estimate) -> float | None:
+def certain_distance(estimate: Estimate) -> float | None:
     """Return how far a mean is from its limit, in half-widths of its interval.
 
     So groups with many and with few results can be compared, and measures in different units.

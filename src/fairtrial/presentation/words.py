@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from fairtrial.core.recommendation import Progress, Recommendation
-from fairtrial.core.wording import plural
+from fairtrial.core.wording import plural, who_leads
 from fairtrial.presentation.limits import finite
 
 __all__ = [
@@ -148,18 +148,29 @@ def headline(recommendation: Recommendation, endless: bool = False) -> str:
     'Answer: b'
     >>> headline(Recommendation(arm=None, status="decided"))
     'Answer: no arm is acceptable'
+    >>> headline(Recommendation(arm=None, status="running", leader=("b", "c")))
+    'No decision yet: b, c lead so far'
     """
     if recommendation.decided:
         if recommendation.arm is None:
             return "Answer: no arm is acceptable"
         return f"Answer: {label_of(recommendation.arm)}"
     if recommendation.status == "undecided":
-        return "No decision"
-    return "Serving continues" if endless else "Still running: no decision yet"
+        return f"No decision: {_leading(recommendation)} at the end"
+    state = "Serving continues" if endless else "No decision yet"
+    return f"{state}: {_leading(recommendation)} so far"
+
+
+def _leading(recommendation: Recommendation) -> str:
+    leader = recommendation.leader
+    if leader is None:
+        return "no arm leads"
+    several = isinstance(leader, tuple) and len(leader) > 1
+    return f"{label_of(leader)} {'lead' if several else 'leads'}"
 
 
 def support(progress: Progress, endless: bool = False) -> str:
-    """Return what is promised of the answer, or what the data say without a decision.
+    """Return what is promised of the answer; without one only what the headline does not say.
 
     Examples
     --------
@@ -172,14 +183,7 @@ def support(progress: Progress, endless: bool = False) -> str:
         return _promised(recommendation)
     if not progress.told:
         return "There are no results yet."
-    if recommendation.leader is None:
-        leads = "No arm leads so far"
-    else:
-        leads = f"{label_of(recommendation.leader)} leads so far"
-    if endless:
-        return f"{leads}. The policy never stops by itself."
-    yet = "yet " if recommendation.status == "running" else ""
-    return f"{leads}. That is not {yet}a decision."
+    return "The policy never stops by itself." if endless else ""
 
 
 def _promised(recommendation: Recommendation) -> str:
@@ -201,8 +205,20 @@ def _promised(recommendation: Recommendation) -> str:
 
 
 def because(recommendation: Recommendation) -> str:
-    """Return why the policy stopped or goes on, as a sentence; empty if it does not say."""
-    return f"Why: {ended(recommendation.reason)}" if recommendation.reason else ""
+    """Return why the policy stopped or goes on, as a sentence; empty if it does not say.
+
+    Who leads is said by the headline, and not again.
+
+    Examples
+    --------
+    >>> because(Recommendation(None, "running", leader="b", reason="'b' leads so far; wait"))
+    'Why: wait.'
+    """
+    reason = recommendation.reason
+    if recommendation.leader is not None and not recommendation.decided:
+        leads = f"{who_leads(recommendation.leader)} so far"
+        reason = reason.replace(f"{leads}; ", "", 1).removesuffix(f"; {leads}")
+    return f"Why: {ended(reason)}" if reason else ""
 
 
 def ended(text: str) -> str:

@@ -25,8 +25,8 @@ __all__ = ["arms"]
 
 _WEIGHTED = (
     "A study stops when an arm looks good, so the mean of that arm is too large on average. "
-    "Results weighted by the inverse of the probability that their arm had are often asked for; "
-    "they hardly remove this. Rely on the intervals."
+    "Weighting each result by the inverse of the probability of its arm is often asked for, and "
+    "hardly helps. Rely on the intervals."
 )
 
 

@@ -22,6 +22,7 @@ from fairtrial.presentation.alternatives import needed as level_of
 from fairtrial.presentation.charts import evidence_chart
 from fairtrial.presentation.cuts import shown_alternatives
 from fairtrial.presentation.limits import finite, limits_of
+from fairtrial.presentation.panels import certain_distance
 from fairtrial.presentation.sources import answered
 from fairtrial.presentation.words import (
     because,
@@ -60,13 +61,15 @@ _MOMENTS_LISTED = 24
 def decision(found: Findings, facts: Mapping[str, object]) -> Markup:
     """Return the section."""
     recommendation = found.progress.recommendation
-    among = candidates_sentence(found.progress)
+    said = (
+        support(found.progress, found.endless),
+        because(recommendation),
+        candidates_sentence(found.progress),
+    )
     verdict = element(
         "div",
         element("p", headline(recommendation, found.endless), class_="answer"),
-        element("p", among) if among else None,
-        element("p", support(found.progress, found.endless)),
-        element("p", because(recommendation)) if recommendation.reason else None,
+        *(element("p", sentence) for sentence in said if sentence),
         element("p", "Used: ", pull_sentence(found.progress)),
         class_="verdict" if recommendation.decided else "verdict open",
     )
@@ -98,11 +101,11 @@ def _what_would_change_it(found: Findings) -> list[str]:
     if progress.recommendation.decided:
         points = ["More results will not change this answer: the study has stopped.", correction]
     elif progress.recommendation.status == "undecided":
-        points = ["More results might: the policy stopped before it could decide.", correction]
+        points = ["Perhaps more results: the policy stopped before it could decide.", correction]
     elif found.endless:
         points = ["It never stops: serving continues, and follows the results."]
     else:
-        points = ["More results will: the study has not decided yet.", correction]
+        points = ["More results: the study has not decided yet.", correction]
     if progress.recommendation.guarantee and progress.recommendation.guarantee.assumptions:
         points.append("An assumption of the guarantee that does not hold.")
     return points + _closest_calls(found)
@@ -110,14 +113,17 @@ def _what_would_change_it(found: Findings) -> list[str]:
 
 def _closest_calls(found: Findings) -> list[str]:
     own = [
-        (margin, action)
+        action
         for action in found.limited
-        if str(action.labels.get("arm")) in found.best
-        and (margin := found.distance_of(action)) is not None
+        if str(action.labels.get("arm")) in found.best and found.distance_of(action) is not None
     ]
     if not own:
         return []
-    margin, action = min(own, key=lambda pair: pair[0])
+    # Measures have units of their own: their distances are compared in widths of intervals.
+    measured = "measure" in own[0].labels
+    distance = certain_distance if measured else found.distance_of
+    action = min(own, key=lambda one: distance(one) or 0.0)
+    margin = found.distance_of(action) or 0.0
     mean = action.mean or 0.0
     nearest = min(limits_of(action), key=lambda limit: abs(mean - limit))
     side = "above" if mean >= nearest else "below"
@@ -133,6 +139,9 @@ def _evidence(found: Findings) -> Markup:
         f"{shorten(one.leader, LABEL_LENGTH)} from {count(one.start)}" for one in whole.lead_periods
     ]
     caption = f"{_standing_of_evidence(found.progress)} Who led: {_in_turn(led)}."
+    if whole.is_empty and not any(whole.threshold):
+        said = f"This policy reports no strength of evidence. Who led: {_in_turn(led)}."
+        return text_of([element("h3", "Evidence"), element("p", said)])
     moments = _some(_within(found.trace, chart.span))
     places = decimals(v for one in moments for v in (one.evidence, one.threshold))
 

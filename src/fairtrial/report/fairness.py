@@ -15,9 +15,8 @@ from fairtrial.presentation.bounds import (
 from fairtrial.presentation.charts import IntervalChart, interval_chart
 from fairtrial.presentation.cuts import cut_of_arms
 from fairtrial.presentation.effects import OVERALL, limited
-from fairtrial.presentation.guardrails import EVIDENCE, TITLE, guardrails
+from fairtrial.presentation.guardrails import EVIDENCE, TITLE, guardrails, places_of_measures
 from fairtrial.presentation.limits import Standing, as_estimate, limits_of, standing
-from fairtrial.presentation.lines import LineChart, behind_chart, bound_chart, distance_chart
 from fairtrial.presentation.panels import panels_of
 from fairtrial.presentation.shares import (
     BEHIND,
@@ -50,7 +49,12 @@ from fairtrial.report.html import (
     table,
     text_of,
 )
-from fairtrial.report.lines import lines_figure
+from fairtrial.report.over_time import (
+    behind_over_time,
+    bounds_over_time,
+    distances_over_time,
+    measures_over_time,
+)
 
 __all__ = ["fairness"]
 
@@ -62,13 +66,14 @@ def fairness(found: Findings) -> Markup:
     """Return the section."""
     if shares_of(found.progress):
         kept = element("p", _shares_kept(found))
-        return section("Fairness", kept, _shares_table(found), _behind(found))
+        return section("Fairness", kept, _shares_table(found), behind_over_time(found))
     parts = (
         _against_control(found),
         _further(found),
         _limits_of_measures(found),
+        measures_over_time(found),
         _bounds(found),
-        _bounds_over_time(found),
+        bounds_over_time(found),
     )
     others = text_of([part for part in parts if part])
     if not found.limited:
@@ -87,7 +92,7 @@ def fairness(found: Findings) -> Markup:
             _fairness_caption(found),
             folded(f"The numbers: {plural(len(rows), found.limit)}", data, len(rows)),
         ),
-        _over_time(found),
+        distances_over_time(found),
         others,
     )
 
@@ -104,7 +109,11 @@ def _chart(found: Findings) -> IntervalChart:
 
 def _limits_table(found: Findings, title: str, estimates: Sequence[Estimate], limit: str) -> Markup:
     """Return a table of estimates with their limits, and how far they are from these."""
-    places = places_of(estimates)
+    of_measure: dict[object, list[Estimate]] = {}
+    for one in estimates:
+        of_measure.setdefault(one.labels.get("measure"), []).append(one)
+    # Measures have units of their own.
+    places = {measure: places_of(own) for measure, own in of_measure.items()}
     labels = [str(key).capitalize() for key in estimates[0].labels]
     # Answers that cannot be pulled have no results of their own.
     pulled = any(one.pulls for one in estimates)
@@ -119,7 +128,7 @@ def _limits_table(found: Findings, title: str, estimates: Sequence[Estimate], li
         "Distance of interval",
         "Standing",
     )
-    rows = [_limit_row(found, estimate, places, pulled) for estimate in estimates]
+    rows = [_limit_row(found, one, places[one.labels.get("measure")], pulled) for one in estimates]
     return table(title, heads, rows, words={*range(len(labels)), len(heads) - 1})
 
 
@@ -141,47 +150,20 @@ def _further(found: Findings) -> Markup | None:
     )
 
 
-def _over_time(found: Findings) -> Markup | None:
-    """Return how the distance from the limits has moved, of the arm that leads or is the answer."""
-    arm = next(iter(sorted(found.best)), None)
-    chart = None if arm is None else distance_chart(found.trace, arm)
-    if chart is None:
-        return None
-    last = [(line.up[-1], line.name) for line in chart.lines]
-    least, where = min(last)
-    side = "on the right side of" if least >= 0 else "beyond"
-    caption = (
-        f"How far the means of {shorten(arm, LABEL_LENGTH)} are from their {found.limit}s, over "
-        f"the results; below 0 a {found.limit} is missed. The nearest now is that of "
-        f"{shorten(where, LABEL_LENGTH)}: {number(abs(least), 3)} {side} it."
-    )
-    return text_of(
-        [
-            element("h3", f"Distance from each {found.limit}, over time"),
-            _lines_figure(found, chart, caption, "Distance from the limit"),
-        ]
-    )
-
-
-def _lines_figure(found: Findings, chart: LineChart, caption: str, name: str) -> Markup:
-    controls = found.controls(name.lower().replace(" ", "-"))
-    return lines_figure(chart, found.of_results(caption), name, found.zoomed(chart), controls)
-
-
 def _limits_of_measures(found: Findings) -> Markup | None:
     """Return every limit of a measure, those overall among them, and how arms stand to it."""
     limits = guardrails(found.progress, found.minimize)
     if not limits:
         return None
-    places = decimals([value for one in limits for value in (one.estimate, one.bound)], 3)
+    places = places_of_measures(limits)
     has_evidence = any(one.log_wealth is not None for one in limits)
     rows = [
         (
             label(one.arm),
             label(one.measure),
             label(one.where),
-            fixed(one.estimate, places),
-            f"{'at least' if one.kind == 'floor' else 'at most'} {fixed(one.bound, places)}",
+            fixed(one.estimate, places[one.measure]),
+            one.limit(places[one.measure]),
             *([NOTHING if one.log_wealth is None else strength(one.log_wealth)] * has_evidence),
             element("span", one.standing.value),
         )
@@ -299,44 +281,6 @@ def _shares_table(found: Findings) -> Markup:
             element("h3", "Shares of the pulls"),
             table(f"Shares of {total}, against what is owed", heads, rows, words={0}),
             element("p", " ".join(filter(None, said))),
-        ]
-    )
-
-
-def _bounds_over_time(found: Findings) -> Markup | None:
-    """Return how far the values of the arm that leads, or is the answer, were within bounds."""
-    arm = next(iter(sorted(found.best)), None)
-    chart = None if arm is None else bound_chart(found.trace, arm)
-    if chart is None or arm is None:
-        return None
-    least, where = min((line.up[-1], line.name) for line in chart.lines)
-    caption = (
-        f"How far the values of {shorten(arm, LABEL_LENGTH)} are within the bound, over the "
-        f"results; below 0 the bound is exceeded. The nearest now is that of "
-        f"{shorten(where, LABEL_LENGTH)}: {number(least, 3)}."
-    )
-    figure = _lines_figure(found, chart, caption, "Distance from the bound")
-    return text_of([element("h3", "Distance from the bound, over time"), figure])
-
-
-def _behind(found: Findings) -> Markup | None:
-    """Return by how many pulls arms have been behind what they are owed."""
-    chart = behind_chart(found.trace)
-    if chart is None:
-        return None
-    most, arm = max((line.up[-1], line.name) for line in chart.lines)
-    name = shorten(arm, LABEL_LENGTH)
-    now = f"Most behind now: {name}, by {number(most, 3)}."
-    if most <= 0:
-        now = f"None is behind now; nearest to it is {name}, {number(abs(most), 3)} ahead."
-    caption = (
-        "Pulls that each arm is behind what it is owed, over the results; below 0 it is ahead. "
-        f"{now}"
-    )
-    return text_of(
-        [
-            element("h3", "Behind or ahead of the guaranteed share, over time"),
-            _lines_figure(found, chart, caption, "Pulls behind"),
         ]
     )
 

@@ -113,7 +113,7 @@ def _delays(found: Findings) -> Markup | None:
             element("h3", "How long results take"),
             charts.figure(
                 charts.counts_chart(delays),
-                charts.counts_key("results that took so long"),
+                charts.counts_key("number of results"),
                 caption,
                 folded(f"The numbers: {plural(len(rows), 'row')}", data, len(rows)),
             ),
@@ -142,8 +142,8 @@ def _returned(found: Findings) -> Markup | None:
     names = [str(key).capitalize() for key in labels[0]]
     heads = (*names, "Pulls", "With result", "Without", "Share with result")
     said = (
-        "If pulls of some arms bring fewer results than those of others, find out why: results "
-        f"that stay away because of what they are make the answer wrong. {note}"
+        "If pulls of some arms bring fewer results than those of others, find out why. If results "
+        f"are missing because of their values, the answer may be wrong. {note}"
     )
     return text_of(
         [

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from fairtrial.presentation.alternatives import strength
+from fairtrial.presentation.charts import e_value_ticks
 from fairtrial.presentation.lines import Line, LineChart
 from fairtrial.presentation.words import count, decimals, fixed, percent, plural
 from fairtrial.report.charts import figure, levels, nice_ticks, tick_texts
@@ -45,13 +49,13 @@ def lines_figure(
     """
     drawn = chart if drawn is None else drawn
     low, high = drawn.span
-    places = decimals((value for line in chart.lines for value in line.up), 3)
+    written = _written(chart)
     # Where lines were cut between two moments, nothing was measured.
     moments = sorted({x for line in chart.lines for x in line.across if low <= x <= high})
     step = max(1, -(-len(moments) // _ROWS))
     values = [dict(zip(line.across, line.up, strict=True)) for line in chart.lines]
     rows = [
-        (count(x), *("" if x not in own else fixed(own[x], places) for own in values))
+        (count(x), *("" if x not in own else written(own[x]) for own in values))
         for x in (*moments[:-1:step], *moments[-1:])
     ]
     heads = (chart.across.capitalize(), *(label(line.name) for line in chart.lines))
@@ -60,17 +64,23 @@ def lines_figure(
     return figure(line_chart(drawn), line_key(drawn), caption, folded_data, controls)
 
 
+def _written(chart: LineChart) -> Callable[[float], str]:
+    """Return what writes the heights of a chart's points in its table."""
+    if chart.in_e_values and chart.level is not None:
+        most = chart.level.height
+        return lambda value: f"{strength(value)} or more" if value >= most else strength(value)
+    places = decimals((value for line in chart.lines for value in line.up), 3)
+    return lambda value: fixed(value, places)
+
+
 def line_chart(chart: LineChart) -> Markup:
     """Return the lines with their axes."""
     low, high = chart.height
     up = (low, high + 0.04 * (high - low))
-    ticks = nice_ticks(*chart.height, about=4)
-    texts = [percent(tick) for tick in ticks] if chart.shares else tick_texts(ticks)
-    names = [(_from_top(tick, up), text) for tick, text in zip(ticks, texts, strict=True)]
-    rules = [
-        element("line", x1="0", x2="100%", y1=place, y2=place, class_="rule")
-        for place in (_from_top(tick, up) for tick in ticks)
-    ]
+    names = [(_from_top(tick, up), text) for tick, text in _ticks(chart)]
+    rules = [_across(place, "rule") for place, _ in names]
+    if chart.shown_level is not None:
+        rules.append(_across(_from_top(chart.shown_level.height, up), "limit"))
     paths = element(
         "svg",
         *(_path(place, line, chart.span, up) for place, line in enumerate(chart.lines)),
@@ -98,14 +108,40 @@ def line_chart(chart: LineChart) -> Markup:
     )
 
 
+def _ticks(chart: LineChart) -> list[tuple[float, str]]:
+    if chart.in_e_values:
+        return e_value_ticks(*chart.height)
+    ticks = nice_ticks(*chart.height, about=4)
+    texts = [percent(tick) for tick in ticks] if chart.shares else tick_texts(ticks)
+    return list(zip(ticks, texts, strict=True))
+
+
+def _across(place: str, class_: str) -> Markup:
+    return element("line", x1="0", x2="100%", y1=place, y2=place, class_=class_)
+
+
 def line_key(chart: LineChart) -> list[Markup]:
     """Return what the lines are."""
+    return [*_lines_in_key(chart), *_level_in_key(chart)]
+
+
+def _level_in_key(chart: LineChart) -> list[Markup]:
+    if chart.shown_level is None:
+        return []
+    line = element("svg", _across("50%", "limit"), class_="swatch wide", aria_hidden="true")
+    name = chart.shown_level.name
+    if chart.in_e_values:
+        name = f"{name} at {strength(chart.shown_level.height)}"
+    return [text_of([line, name])]
+
+
+def _lines_in_key(chart: LineChart) -> list[Markup]:
     return [
         text_of(
             [
                 element(
                     "svg",
-                    element("line", x1="0", x2="100%", y1="50%", y2="50%", class_=_class(place)),
+                    _across("50%", _class(place)),
                     _mark(place, "50%", "50%") if chart.marked else None,
                     class_="swatch wide",
                     aria_hidden="true",

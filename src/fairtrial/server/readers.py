@@ -22,6 +22,7 @@ _Answer = TypeVar("_Answer")
 
 _THREADS = 4
 _THREADS_OF_LONG_READS = 2
+_THREADS_OF_PAGES = 2
 _THREADS_OF_LOOKS = 2
 
 
@@ -48,6 +49,7 @@ class Readers:
         self._sessions: OrderedDict[str, Session] = OrderedDict()
         self._threads = ThreadPoolExecutor(_THREADS, "fairtrial-read")
         self._long = ThreadPoolExecutor(_THREADS_OF_LONG_READS, "fairtrial-long-read")
+        self._pages = ThreadPoolExecutor(_THREADS_OF_PAGES, "fairtrial-page")
         # Apart, so that no read of a study keeps others from being known, or from writing.
         self._looks = ThreadPoolExecutor(_THREADS_OF_LOOKS, "fairtrial-look")
         self._openings = ThreadPoolExecutor(1, "fairtrial-open")
@@ -70,11 +72,30 @@ class Readers:
 
         Who wants many at once so keeps nobody else waiting for all of them.
         """
+        return await self._in_turn(self._long, study, operation, who)
+
+    async def run_page(
+        self, study: str, operation: Callable[[Study], _Answer], who: str
+    ) -> _Answer:
+        """Return the same of one that reads a page of a stream: one at a time for each `who`.
+
+        Whoever reads a stream slowly has a thread only while a page is made, and no page waits for
+        a long read.
+        """
+        return await self._in_turn(self._pages, study, operation, f"page {who}")
+
+    async def _in_turn(
+        self,
+        threads: ThreadPoolExecutor,
+        study: str,
+        operation: Callable[[Study], _Answer],
+        who: str,
+    ) -> _Answer:
         turn = self._turns.setdefault(who, asyncio.Lock())
         await turn.acquire()
         loop = asyncio.get_running_loop()
         try:
-            future = self._long.submit(lambda: operation(Study(self.session(study))))
+            future = threads.submit(lambda: operation(Study(self.session(study))))
         except RuntimeError:
             turn.release()
             raise
@@ -125,6 +146,7 @@ class Readers:
         """End the threads once they are done."""
         self._threads.shutdown(cancel_futures=True)
         self._long.shutdown(cancel_futures=True)
+        self._pages.shutdown(cancel_futures=True)
         self._looks.shutdown(cancel_futures=True)
         self._openings.shutdown(cancel_futures=True)
         self._sessions.clear()

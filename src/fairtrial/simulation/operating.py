@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairtrial.core import Policy, Problem, Truth
+from fairtrial.core.documentation import documented_by
 from fairtrial.core.family import FAMILIES, family_of
 from fairtrial.core.scenario import Scenario
 from fairtrial.core.seeds import as_seed
@@ -41,6 +42,7 @@ _MOST_NAMED = 12
 """Of more arms, only those are listed that a run named."""
 
 
+@documented_by(simulate)
 def operating_characteristics(
     policy: Policy,
     scenarios: Iterable[Scenario],
@@ -61,23 +63,17 @@ def operating_characteristics(
 
     Parameters
     ----------
-    policy : Policy
-        A template: every run takes a fresh clone of it.
     scenarios : sequence of Scenario
         What may be true, each for the policy's problem; see `default_scenarios`.
     max_pulls : int or sequence of int
         Pulls after which a run ends undecided: what the study can afford, or several such numbers.
     replications : int
         Runs for each scenario and number of pulls.
-    seed : int, numpy.random.Generator or None
-        Source of all randomness.
     pulls_per_day : float, optional
         Pulls that the study will make in a day: adds the time. Not where results come late, as
         time is then part of the scenario.
     level : float
         Confidence of the intervals.
-    parallel, executor, workers, progress
-        As in `simulate`.
 
     Raises
     ------

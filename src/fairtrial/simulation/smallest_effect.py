@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from fairtrial.core import Environment, Policy
+from fairtrial.core.documentation import documented_by
 from fairtrial.core.seeds import as_seed
 from fairtrial.core.validation import check_integer, check_probability
 from fairtrial.errors import InvalidArgument
@@ -70,6 +71,7 @@ class SmallestEffect:
         }
 
 
+@documented_by(simulate)
 def smallest_effects(
     policy: Policy,
     environment: Environment,
@@ -91,8 +93,6 @@ def smallest_effects(
 
     Parameters
     ----------
-    policy : Policy
-        A template: every run takes a fresh clone of it.
     environment : Environment
         The problem, with the means that are assumed: an effect of 1. Its family must have
         scenarios.
@@ -102,12 +102,8 @@ def smallest_effects(
         The probabilities with which a right answer is to be named.
     replications : int
         Runs at every effect.
-    seed : int, numpy.random.Generator or None
-        Source of all randomness.
     control : str, optional
         The arm from which differences are counted, as in `default_scenarios`.
-    parallel, executor, workers, progress
-        As in `simulate`.
 
     Returns
     -------

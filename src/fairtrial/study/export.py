@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from fairtrial.core import Problem
 from fairtrial.core.files import replacing
 from fairtrial.core.tables import without_formula
-from fairtrial.errors import InvalidArgument, MissingExtra
+from fairtrial.errors import InvalidArgument, MissingExtra, StorageError
 from fairtrial.study.log import TELLS, Event, Record
 from fairtrial.study.store import Store, StudyRow
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["ENDINGS", "LOG_FORMATS", "Records", "export", "history", "records_of"]
+__all__ = ["ENDINGS", "LOG_FORMATS", "LogText", "Records", "export", "history", "records_of"]
 
 LOG_FORMATS = (1, 2)
 """Numbers of the formats of JSON lines; each is that of the chain of hashes within."""
@@ -52,16 +53,73 @@ def export(store: Store, study: StudyRow, problem: Problem, path: Path) -> None:
     if ending not in ENDINGS:
         raise InvalidArgument("path", f"must end in {', '.join(ENDINGS)}", str(path))
     with replacing(path) as part:
-        if ending == ".jsonl":
-            _write_lines(store, study, part)
-        elif ending == ".csv":
-            _write_csv(_Table(records_of(store, study), problem), part)
-        else:
+        if ending == ".parquet":
             _write_parquet(records_of(store, study), problem, part)
+        else:
+            _write_text(LogText(store, study, problem, ending), part)
 
 
-def _write_lines(store: Store, study: StudyRow, path: Path) -> None:
-    header = {
+def _write_text(text: LogText, path: Path) -> None:
+    # Line ends are those of the text, on every system.
+    with path.open("w", encoding="utf-8", newline="") as stream:
+        stream.write(text.head())
+        for after in range(0, text.events, _BATCH):
+            stream.write(text.page(after, _BATCH))
+
+
+class LogText:
+    """A log as the text of a file, made some events at a time: as it was when this was made.
+
+    Parameters
+    ----------
+    store : Store
+        What keeps the log.
+    study : StudyRow
+        The study, with its last event.
+    problem : Problem
+        What it asks.
+    ending : {".jsonl", ".csv"}
+        The kind of the file.
+    """
+
+    def __init__(self, store: Store, study: StudyRow, problem: Problem, ending: str) -> None:
+        self._store = store
+        self._study = study
+        self._table = _Table(records_of(store, study), problem) if ending == ".csv" else None
+
+    @property
+    def events(self) -> int:
+        """How many there are."""
+        return self._study.head_seq
+
+    def head(self) -> str:
+        """Return the first line."""
+        if self._table is not None:
+            return _csv_lines([self._table.columns])
+        return json.dumps(_header(self._study)) + "\n"
+
+    def page(self, after: int, most: int) -> str:
+        """Return the lines of the events after number `after`, at most that many.
+
+        Raises
+        ------
+        StorageError
+            If an event is gone: the storage was replaced meanwhile.
+        """
+        until = min(after + most, self.events)
+        records = list(self._store.records(self._study.id, after, until))
+        if len(records) != until - after:
+            raise StorageError(
+                f"study {self._study.name!r} has no event {after + len(records) + 1} any more: its "
+                "storage was replaced while the log was read"
+            )
+        if self._table is not None:
+            return _csv_lines(map(self._table.row, records))
+        return "".join(json.dumps(_line(record)) + "\n" for record in records)
+
+
+def _header(study: StudyRow) -> dict[str, Any]:
+    return {
         "fairtrial_log": study.chain,
         "name": study.name,
         "specification": json.loads(study.spec_json),
@@ -72,10 +130,6 @@ def _write_lines(store: Store, study: StudyRow, path: Path) -> None:
         "events": study.head_seq,
         "head_hash": study.head_hash,
     }
-    with path.open("w", encoding="utf-8", newline="\n") as stream:
-        stream.write(json.dumps(header) + "\n")
-        for record in records_of(store, study)():
-            stream.write(json.dumps(_line(record)) + "\n")
 
 
 def _line(record: Record) -> dict[str, Any]:
@@ -85,11 +139,10 @@ def _line(record: Record) -> dict[str, Any]:
     return line
 
 
-def _write_csv(table: _Table, path: Path) -> None:
-    with path.open("w", encoding="utf-8", newline="") as stream:
-        writer = csv.writer(stream)
-        for row in chain([table.columns], table.rows()):
-            writer.writerow(map(without_formula, row))
+def _csv_lines(rows: Iterable[Sequence[Any]]) -> str:
+    text = io.StringIO(newline="")
+    csv.writer(text).writerows(map(without_formula, row) for row in rows)
+    return text.getvalue()
 
 
 def _write_parquet(records: Records, problem: Problem, path: Path) -> None:
@@ -216,11 +269,8 @@ class _Table:
         outcome = None if first is None else Event.of(first).outcome
         return list(outcome) if isinstance(outcome, Mapping) else []
 
-    def rows(self) -> Iterator[list[Any]]:
-        """Yield one row per event."""
-        return (self._row(record) for record in self.records())
-
-    def _row(self, record: Record) -> list[Any]:
+    def row(self, record: Record) -> list[Any]:
+        """Return the row of an event."""
         event = Event.of(record)
         labels = {} if event.action is None else self._problem.labels(event.action)
         outcome = event.outcome if isinstance(event.outcome, Mapping) else {}

@@ -12,7 +12,7 @@ from typing import Any
 
 from fairtrial.core import Problem
 from fairtrial.core.problem import Outcome
-from fairtrial.core.sheets import number_of, read_sheet
+from fairtrial.core.sheets import number_of, number_or_text, read_sheet
 from fairtrial.core.tables import label_of, without_formula, write_table
 from fairtrial.core.wording import printable
 from fairtrial.errors import FairtrialError, InvalidArgument, InvalidTable
@@ -203,7 +203,7 @@ class ResultTable:
             raise InvalidArgument(", ".join(blank), "must be filled in: the others of the row are")
         if not self._columns.fields:
             return _number(_VALUE, given[_VALUE])
-        return {field: _field(given[name]) for name, field in self._columns.fields.items()}
+        return {field: number_or_text(given[name]) for name, field in self._columns.fields.items()}
 
     def _labels(self, given: Mapping[str, Any]) -> dict[str, str]:
         columns = self._columns.labels | {name: name for name in self._columns.conditions}
@@ -249,15 +249,7 @@ def _value(cell: Any) -> Any:
     """Return the value of a measure: None if the table says that it will never be known."""
     if isinstance(cell, str) and cell.strip().lower() == _MISSING:
         return None
-    return _field(cell)
-
-
-def _field(cell: Any) -> Any:
-    """Return a field of an outcome: a number if it is one, else text."""
-    try:
-        return number_of(cell)
-    except (TypeError, ValueError):
-        return cell
+    return number_or_text(cell)
 
 
 def _is_same(given: str, known: str) -> bool:

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
-import subprocess
-import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +11,8 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
+
+from tests.debian import install_once
 
 _PROGRAM = Path("/usr/bin/chromium")
 _FLAGS = (
@@ -37,31 +35,10 @@ def installed() -> Path:
     if not _PROGRAM.exists():
         if os.geteuid() != 0 or shutil.which("apt-get") is None:
             pytest.skip(f"Chromium is not at {_PROGRAM}, and only root can install it")
-        _install()
+        install_once("chromium", _PROGRAM.exists)
     if not _PROGRAM.exists():
         pytest.fail(f"Chromium is not at {_PROGRAM}, and was not put there by apt-get")
     return _PROGRAM
-
-
-def _install() -> None:
-    with (Path(tempfile.gettempdir()) / "fairtrial-installs-chromium").open("w") as lock:
-        # Parallel processes of pytest wait for the first one.
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if _PROGRAM.exists():
-            return
-        print("installing Chromium (once)", file=sys.stderr)
-        for command in (["update"], ["install", "-y", "--no-install-recommends", "chromium"]):
-            done = subprocess.run(
-                ["apt-get", "-q", *command],
-                env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                check=False,
-            )
-            if done.returncode != 0:
-                print(done.stdout, file=sys.stderr)
 
 
 @contextmanager

@@ -36,6 +36,24 @@ def wards() -> tuple[Policy, Environment]:
     return subpopulations.BlockBetting(problem, delta=0.05), environment
 
 
+def checkouts() -> tuple[Policy, Environment]:
+    problem = subpopulations.Problem(
+        ["today", "one page", "express"],
+        {"phone": 0.6, "desktop": 0.4},
+        measures={"bought": (0, 1), "bounced": (0, 1), "load": (0, 10_000)},
+        objective="bought",
+        floors={("bought", "phone"): 0.05},
+        ceilings={"bounced": 0.5, ("load", subpopulations.OVERALL): 6_000.0},
+    )
+    means = {
+        "bought": [[0.1, 0.2], [0.5, 0.6], [0.7, 0.7]],
+        "bounced": [[0.3, 0.2], [0.1, 0.2], [0.9, 0.8]],
+        "load": [[2_000, 2_000], [2_500, 1_000], [2_000, 2_000]],
+    }
+    environment = subpopulations.BernoulliEnvironment(problem, means)
+    return subpopulations.BlockBetting(problem, delta=0.05), environment
+
+
 def of_family(instance, policy, **options) -> tuple[Policy, Environment]:
     problem, environment = instance()
     return policy(problem, **options), environment
@@ -47,6 +65,7 @@ def articles() -> tuple[Policy, Environment]:
 
 STUDIES = {
     "wards": wards,
+    "checkouts": checkouts,
     "catalysts": lambda: of_family(families.clicks, linear.BlockBetting),
     "scores": lambda: of_family(families.late_scores, delayed.BlockBetting),
     "readings": lambda: of_family(families.early_readings, delayed.Racing, delta=0.05),

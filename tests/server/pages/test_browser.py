@@ -253,7 +253,8 @@ def test_a_printed_page_shows_what_is_folded_and_no_controls(browser, site):
 
 def test_pictures_have_their_words_and_numbers(browser, site):
     with opened(browser, site) as page:
-        for name, tab in itertools.product(("wards", "articles"), ("decision", "arms", "fairness")):
+        studies = "wards", "checkouts", "articles"
+        for name, tab in itertools.product(studies, ("decision", "arms", "fairness")):
             page.goto(f"/studies/{name}/{tab}")
             for figure in page.locator("figure").all():
                 assert re.search(r"\d", figure.locator("figcaption").inner_text())

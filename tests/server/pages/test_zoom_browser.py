@@ -272,3 +272,40 @@ def test_a_printed_part_says_which_it_is_and_has_no_controls(browser, site):
         page.emulate_media(media="print")
         assert not page.locator(".zoom").first.is_visible()
         assert "Shown are results 20 to 30 of 60." in page.locator("figcaption").first.inner_text()
+
+
+def test_each_picture_of_limits_on_measures_zooms_and_follows_the_study(browser, own_site):
+    policy, environment = sites.checkouts()
+    with (
+        Study.create(
+            policy.problem,
+            policy,
+            storage=own_site.storage,
+            name="checkouts",
+            seed=5,
+            durability="process",
+        ) as study,
+        opened(browser, own_site, viewport=NARROW) as page,
+    ):
+        sites.carry_on(study, environment, 120)
+        page.clock.install()
+        page.goto("/studies/checkouts/fairness")
+        pictures = page.locator("figure:has(.zoom) [role=img]")
+        assert pictures.count() == 4
+        ids = page.evaluate("[...document.querySelectorAll('[id]')].map((one) => one.id)")
+        assert len(ids) == len(set(ids))
+        pictures.nth(2).focus()
+        page.keyboard.press("+")
+        wait_for(page, 30, 90)
+        until(page, "document.activeElement.matches('[role=img]')")
+        assert pictures.nth(2).evaluate("(one) => one === document.activeElement")
+        for figure in page.locator("figure:has(.zoom)").all():
+            assert "Shown are results 30 to 90" in figure.locator("figcaption").inner_text()
+        assert too_wide(page) == []
+        page.keyboard.press("0")
+        wait_for(page, 0, 120)
+        sites.carry_on(study, environment, 5, seed=2)
+        page.clock.run_for(3_500)
+        wait_for(page, 0, 125)
+        row = page.locator("figure:has(.zoom) tbody tr").last.locator("th")
+        assert row.text_content() == "125"

@@ -37,9 +37,9 @@ from fairtrial.causal._kernels.betting_state import (
     open_state,
 )
 from fairtrial.causal._kernels.betting_wealth import all_wealth, limits_evidence, reject_answers
-from fairtrial.causal._kernels.rows import cell_of, draw_row, value_of
+from fairtrial.causal._kernels.rows import draw_row, index_of
 from fairtrial.causal._row_source import RowSource
-from fairtrial.confidence.block_betting.bets import LOST, inlined
+from fairtrial.confidence.block_betting.bets import LOST
 from fairtrial.confidence.block_betting.blocks import (
     OUTSIDE,
     close_oldest,
@@ -57,7 +57,7 @@ from fairtrial.confidence.block_betting.blocks import (
     tag_of,
     undo_loss,
 )
-from fairtrial.core.compilation import kernel
+from fairtrial.core.compilation import inlined, kernel
 
 __all__ = [
     "STATE",
@@ -353,7 +353,7 @@ def run(
         action, serial = _next_action(model, rules, state, batch)
         arm, mode = action // rules.modes, action % rules.modes
         draw_row(source, arm, mode - 1, generator, row)
-        value, cell = value_of(source, row), cell_of(source, row)
+        value, cell = index_of(row, source.value_step), index_of(row, source.cell_step)
         place = place_of[value if place_of.shape[0] > 1 else 0, cell]
         if place < 0 or not possible[arm, value, cell]:
             return pulls, action

@@ -34,10 +34,9 @@ from fairtrial.confidence.block_betting.bets import (
     bounded_gain,
     correct_bet,
     freeze_stakes,
-    inlined,
     multiply_bet,
 )
-from fairtrial.core.compilation import kernel
+from fairtrial.core.compilation import inlined, kernel
 
 _RIDGE = 1e-4
 
@@ -46,7 +45,8 @@ class Span(NamedTuple):
     """The functions with known totals that predictions are made of, in one block."""
 
     usable: Floats  # 1 of those that are zero wherever no row of the block can fall
-    inverse: Floats  # of their matrix; shape (functions, functions)
+    basis: Floats  # the usable functions, 0 for others; shape (cells, functions)
+    inverse: Floats  # of their matrix, transposed; shape (functions, functions)
 
 
 class Block(NamedTuple):
@@ -64,6 +64,22 @@ class Effect(NamedTuple):
 
     weights: Floats
     null: float
+
+
+class Room(NamedTuple):
+    """Arrays that every bet of a block fills in turn, so that none allocates its own."""
+
+    functional: Floats  # by cell, as those that follow
+    predicted: Floats
+    of_class: Floats
+    variances: Floats
+    shifts: Floats  # where a bet does not keep them
+    of_stratum: Floats
+    law: Floats  # by stratum
+    of_group: Floats
+    shares: Floats  # by group
+    right: Floats  # by function with a known total
+    weights: Floats
 
 
 class Scores(NamedTuple):
@@ -94,6 +110,7 @@ def place_bets(
     span = _span_of(model, rules, beliefs, density)
     metric = metric_of(beliefs, density)
     block = Block(size, _share_lost(rules, state), density, metric, span)
+    room = _room_for(model)
     target = state.target[slot]
     state.bets.number[slot] = items.needs.size
     for item in range(items.needs.size):
@@ -102,7 +119,7 @@ def place_bets(
             continue
         if item >= arms and items.limit[item] < 0:
             continue
-        if _place_bet(model, rules, state, slot, item, beliefs, items, block):
+        if _place_bet(model, rules, state, slot, item, beliefs, items, block, room):
             ledger = own_ledger(item)
             if item >= arms:
                 ledger = limit_ledger(arms, limits, target, item - arms)
@@ -118,12 +135,31 @@ def _is_recorded(model: Model) -> bool:
 
 
 @kernel
+def _room_for(model: Model) -> Room:
+    cells, strata, groups = model.class_of.size, model.group_of.size, model.group_shares.size
+    functions = model.totals.size
+    return Room(
+        np.empty(cells),
+        np.empty(cells),
+        np.empty(cells),
+        np.empty(cells),
+        np.empty(cells),
+        np.empty(strata),
+        np.empty(strata),
+        np.empty(groups),
+        np.empty(groups),
+        np.empty(functions),
+        np.empty(functions),
+    )
+
+
+@kernel
 def _share_lost(rules: Rules, state: State) -> float:
     lost, came = state.blocks.lost.sum(), state.blocks.came.sum()
     return 0.0 if rules.pulls_again or lost == 0.0 else lost / (lost + came)
 
 
-@kernel
+@inlined
 def _place_bet(
     model: Model,
     rules: Rules,
@@ -133,6 +169,7 @@ def _place_bet(
     beliefs: Beliefs,
     items: Items,
     block: Block,
+    room: Room,
 ) -> bool:
     """Freeze the bet on one item; return whether the block tells anything of it."""
     arms, cells = model.means.shape
@@ -140,13 +177,14 @@ def _place_bet(
     s, nu, value = weigh(first, second, items.gains[item], items.excess[item], block.metric)
     if value <= 0.0:
         return False
-    functional = np.empty(cells)
+    functional = room.functional
     for x in range(cells):
         functional[x] = s * first[x] + nu * second[x]
     effect = Effect(functional, nu * rules.bound if item < arms else -nu * rules.bound)
     slopes, offsets = state.slopes[slot, item], state.offsets[slot, item]
-    shifts = state.shifts[slot, item] if _is_recorded(model) else np.empty(cells)
-    within = _fill_scores(model, rules, effect, beliefs, block, Scores(slopes, offsets, shifts))
+    shifts = state.shifts[slot, item] if _is_recorded(model) else room.shifts
+    scores = Scores(slopes, offsets, shifts)
+    within = _fill_scores(model, rules, effect, beliefs, block, scores, room)
     inside, noise, ruin = 0.0, 0.0, -math.inf
     for x in range(cells):
         if block.density[x] > 0.0:
@@ -162,7 +200,7 @@ def _place_bet(
             squared *= max(1.0, (inside - excess * excess / block.size) / noise)
     else:
         rows = state.rows.sum()
-        squared = _error_by_class(model, rules, functional, beliefs) + within / max(1.0, rows)
+        squared = _error_by_class(model, rules, beliefs, room) + within / max(1.0, rows)
     # A lost row has the least score.
     excess -= block.lost * (excess + block.size * ruin)
     inside += block.lost * (block.size * ruin * ruin - inside)
@@ -179,9 +217,15 @@ def _place_bet(
 # -------------------------------------------------------------------------------- the scores
 
 
-@kernel
+@inlined
 def _fill_scores(
-    model: Model, rules: Rules, effect: Effect, beliefs: Beliefs, block: Block, scores: Scores
+    model: Model,
+    rules: Rules,
+    effect: Effect,
+    beliefs: Beliefs,
+    block: Block,
+    scores: Scores,
+    room: Room,
 ) -> float:
     """Fill a row's score by its cell; return the variance of its prediction.
 
@@ -191,10 +235,10 @@ def _fill_scores(
     for x in range(weights.size):
         slopes[x] = weights[x] / block.density[x] if block.density[x] > 0.0 else 0.0
     if rules.knowledge == RATIOS:
-        _centre_by_totals(model, effect, beliefs, block, scores)
+        _centre_by_totals(model, effect, beliefs, block, scores, room)
         return 0.0
     if rules.knowledge == COVARIATES:
-        return _centre_by_covariates(model, effect, beliefs, block, scores)
+        return _centre_by_covariates(model, effect, beliefs, block, scores, room)
     total = -effect.null
     for x in range(weights.size):
         total += weights[x] * beliefs.law[x] * beliefs.mean[x]
@@ -204,21 +248,25 @@ def _fill_scores(
     return 0.0
 
 
-@kernel
+@inlined
 def _centre_by_covariates(
-    model: Model, effect: Effect, beliefs: Beliefs, block: Block, scores: Scores
+    model: Model, effect: Effect, beliefs: Beliefs, block: Block, scores: Scores, room: Room
 ) -> float:
     """Centre scores at what a row's covariates predict: no action changes their law.
 
     Predictions are compared within the groups observed, of which the shares are known.
     """
     strata, groups = model.group_of.size, model.group_shares.size
-    predicted, law = np.zeros(strata), np.zeros(strata)
+    predicted, law = room.of_stratum, room.law
+    for w in range(strata):
+        predicted[w], law[w] = 0.0, 0.0
     for x in range(effect.weights.size):
         w = int(model.stratum_of[x])
         predicted[w] += effect.weights[x] * beliefs.mean[x]
         law[w] = beliefs.law[x]
-    sums, weights = np.zeros(groups), np.zeros(groups)
+    sums, weights = room.of_group, room.shares
+    for b in range(groups):
+        sums[b], weights[b] = 0.0, 0.0
     for w in range(strata):
         sums[int(model.group_of[w])] += law[w] * predicted[w]
         weights[int(model.group_of[w])] += law[w]
@@ -243,26 +291,23 @@ def _span_of(model: Model, rules: Rules, beliefs: Beliefs, density: Floats) -> S
 
     The total of a function is that over the block only if it is zero wherever no row can fall.
     """
-    functions = model.totals.size
+    functions, cells = model.basis.shape
     usable = np.ones(functions)
-    matrix = np.zeros((functions, functions))
+    basis, matrix = np.zeros((cells, functions)), np.zeros((functions, functions))
     if rules.knowledge != RATIOS:
-        return Span(usable, matrix)
-    scaled = np.empty(functions)
-    for x in range(density.size):
-        if density[x] > 0.0:
-            root = math.sqrt(beliefs.law[x] / density[x])
-            for i in range(functions):
-                scaled[i] = model.basis[i, x] * root
-            for i in range(functions):
-                for j in range(i + 1):
-                    matrix[i, j] += scaled[i] * scaled[j]
-            continue
+        return Span(usable, basis, matrix)
+    scaled = np.zeros((cells, functions))
+    for x in range(cells):
+        root = math.sqrt(beliefs.law[x] / density[x]) if density[x] > 0.0 else 0.0
         for i in range(functions):
-            if model.basis[i, x] > 0.0:
+            scaled[x, i] = model.basis[i, x] * root
+            if density[x] == 0.0 and model.basis[i, x] > 0.0:
                 usable[i] = 0.0
+    _add_squares(scaled, matrix)
     trace, number = 0.0, usable.sum()
     for i in range(functions):
+        for x in range(cells):
+            basis[x, i] = usable[i] * model.basis[i, x]
         for j in range(i + 1):
             if usable[i] * usable[j] == 0.0:
                 matrix[i, j] = 0.0
@@ -270,29 +315,50 @@ def _span_of(model: Model, rules: Rules, beliefs: Beliefs, density: Floats) -> S
         trace += matrix[i, i]
     for i in range(functions):
         matrix[i, i] += _RIDGE * trace / number if usable[i] > 0.0 else 1.0
-    return Span(usable, np.ascontiguousarray(np.linalg.inv(matrix)))
+    return Span(usable, basis, np.ascontiguousarray(np.linalg.inv(matrix).T))
 
 
-@kernel
+@inlined
+def _add_squares(rows: Floats, matrix: Floats) -> None:
+    """Add every row's products with itself, row after row, to the lower half of a matrix."""
+    whole = rows.shape[0] - rows.shape[0] % 4
+    for x in range(0, whole, 4):
+        for i in range(matrix.shape[0]):
+            a, b, c, d = rows[x, i], rows[x + 1, i], rows[x + 2, i], rows[x + 3, i]
+            for j in range(i + 1):
+                total = matrix[i, j] + a * rows[x, j]
+                total += b * rows[x + 1, j]
+                total += c * rows[x + 2, j]
+                matrix[i, j] = total + d * rows[x + 3, j]
+    for x in range(whole, rows.shape[0]):
+        for i in range(matrix.shape[0]):
+            for j in range(i + 1):
+                matrix[i, j] += rows[x, i] * rows[x, j]
+
+
+@inlined
 def _centre_by_totals(
-    model: Model, effect: Effect, beliefs: Beliefs, block: Block, scores: Scores
+    model: Model, effect: Effect, beliefs: Beliefs, block: Block, scores: Scores, room: Room
 ) -> None:
     """Centre scores at the combination of functions with known totals that predicts best."""
     functions, cells = model.basis.shape
-    right = np.zeros(functions)
+    right, weights, predicted = room.right, room.weights, room.predicted
+    for i in range(functions):
+        right[i], weights[i] = 0.0, 0.0
     for x in range(cells):
         if block.density[x] > 0.0:
             score = effect.weights[x] * beliefs.mean[x] * beliefs.law[x] / block.density[x]
             for i in range(functions):
-                right[i] += block.span.usable[i] * model.basis[i, x] * score
+                right[i] += block.span.basis[x, i] * score
+    for j in range(functions):
+        for i in range(functions):
+            weights[i] += block.span.inverse[j, i] * right[j]
     total = -effect.null
-    weights = np.zeros(functions)
     for i in range(functions):
-        for j in range(functions):
-            weights[i] += block.span.inverse[i, j] * right[j]
         weights[i] *= block.span.usable[i]
         total += weights[i] * model.totals[i]
-    predicted = np.zeros(cells)
+    for x in range(cells):
+        predicted[x] = 0.0
     for i in range(functions):
         for x in range(cells):
             predicted[x] += weights[i] * model.basis[i, x]
@@ -303,7 +369,7 @@ def _centre_by_totals(
             scores.offsets[x] += predicted[x] / block.density[x]
 
 
-@kernel
+@inlined
 def _error_with_ratios(functional: Floats, beliefs: Beliefs) -> float:
     """Return the variance of an estimated functional, the law of the cells estimated too."""
     total = 0.0
@@ -314,14 +380,16 @@ def _error_with_ratios(functional: Floats, beliefs: Beliefs) -> float:
     return total
 
 
-@kernel
-def _error_by_class(model: Model, rules: Rules, functional: Floats, beliefs: Beliefs) -> float:
+@inlined
+def _error_by_class(model: Model, rules: Rules, beliefs: Beliefs, room: Room) -> float:
     """Return the variance of an estimated functional, by the variances of the classes' means."""
-    cells = functional.size
-    sums, variances = np.zeros(cells), np.zeros(cells)
+    sums, variances = room.of_class, room.variances
+    cells = sums.size
+    for c in range(cells):
+        sums[c], variances[c] = 0.0, 0.0
     for x in range(cells):
         c = int(model.class_of[x])
-        sums[c] += functional[x] * beliefs.law[x]
+        sums[c] += room.functional[x] * beliefs.law[x]
         variances[c] = beliefs.variance[x] / (beliefs.number[x] + rules.mean_prior)
     total = 0.0
     for c in range(cells):

@@ -17,10 +17,7 @@ from fairtrial.causal._kernels.betting_state import (
     pair_ledger,
 )
 from fairtrial.causal._kernels.betting_wealth import all_wealth, limits_evidence, term
-from fairtrial.core.compilation import kernel
-
-_inlined = kernel(forceinline=True, _nrt=False, error_model="numpy")
-"""Compiler of what is called thousands of times for a plan, and allocates nothing."""
+from fairtrial.core.compilation import kernel, unchecked
 
 _SINGULAR = 1e-12
 _ROUNDING = 1e-9
@@ -86,7 +83,7 @@ def weighted(actions: Floats, counts: Floats) -> Floats:
     return result
 
 
-@_inlined
+@unchecked
 def add_weighted(actions: Floats, counts: Floats, result: Floats) -> None:
     """Add the actions' weights in every cell, each times a number of rows."""
     for a in range(counts.size):
@@ -117,7 +114,7 @@ def _law_of_cells(model: Model, rules: Rules, state: State, earlier: Floats, row
 # ------------------------------------------------------------------------------- the leader
 
 
-@kernel
+@unchecked
 def estimate(functional: Floats, beliefs: Beliefs, rules: Rules) -> float:
     """Return the estimate of a mean or a gap.
 
@@ -144,7 +141,7 @@ def estimates(model: Model, rules: Rules, beliefs: Beliefs) -> tuple[Floats, Flo
     return means, gaps
 
 
-@kernel
+@unchecked
 def find_leader(rules: Rules, state: State, means: Floats, gaps: Floats) -> int:
     """Return the best answer that is not rejected: an arm, or K for "none".
 
@@ -175,7 +172,7 @@ def find_leader(rules: Rules, state: State, means: Floats, gaps: Floats) -> int:
 # -------------------------------------------------------------------------------- the items
 
 
-@_inlined
+@unchecked
 def multipliers(
     gain: float, excess: float, first: float, both: float, second: float
 ) -> tuple[float, float, float]:
@@ -214,7 +211,7 @@ def metric_of(beliefs: Beliefs, density: Floats) -> Floats:
     return result
 
 
-@_inlined
+@unchecked
 def weigh(
     first: Floats, second: Floats, gain: float, excess: float, metric: Floats
 ) -> tuple[float, float, float]:
@@ -295,7 +292,7 @@ def _rows_so_far(model: Model, beliefs: Beliefs) -> Floats:
     return density
 
 
-@kernel
+@unchecked
 def _take_best_limit(
     model: Model, rules: Rules, items: Items, k: int, gaps: Floats, metric: Floats
 ) -> float:
@@ -311,7 +308,8 @@ def _take_best_limit(
                 chosen = limit
     if chosen < 0:
         return weigh(items.first[k], items.second[k], items.gains[k], 0.0, metric)[2]
-    items.second[k] = model.gaps[k, chosen]
+    for x in range(metric.size):
+        items.second[k, x] = model.gaps[k, chosen, x]
     items.excess[k] = gaps[chosen] - rules.bound
     items.limit[k] = chosen
     return best
@@ -345,7 +343,7 @@ def _fill_needs(model: Model, rules: Rules, state: State, leader: int, items: It
                     items.needs[item] = max(items.needs[item], missing + rules.cost)
 
 
-@kernel
+@unchecked
 def weakest_value(items: Items, values: Floats) -> float:
     """Return the least value of an item that is still needed; 0 if there is none."""
     least = math.inf
@@ -363,9 +361,12 @@ class Race(NamedTuple):
 
     live: Integers  # the items, by number
     products: Floats
-    """Of an item's functionals: the first squared, both, the second squared; by cell, item after
-    item, shape (cells, 3 live)."""
-    inflation: Floats  # by how much more an item counts the less is known of it; shape (live,)
+    """Of the items' functionals, by cell: the first squared of all items, then both, then the
+    second squared; shape (cells, 3 live)."""
+    gains: Floats  # shape (live,), as all that follow of items
+    excess: Floats
+    needs: Floats
+    inflation: Floats  # by how much more an item counts the less is known of it
     spread: Floats  # of a single row, by cell
     options: Floats  # how rows of every mixture fall, shape (mixtures, cells)
     by_cell: Floats  # the same, shape (cells, mixtures)
@@ -377,6 +378,7 @@ class Work(NamedTuple):
     density: Floats  # how rows fall by the shares on trial, by cell
     metric: Floats  # what a squared score costs in variance there; 0 where no row falls
     variances: Floats  # as `products`, over all cells
+    speeds: Floats  # of the items
     price: Floats  # by cell
     told: Floats  # by every mixture
 
@@ -397,13 +399,18 @@ def find_shares(
     race = _line_up(model, rules, beliefs, items, values)
     cells, live = race.spread.size, race.live.size
     work = Work(
-        np.empty(cells), np.empty(cells), np.empty(3 * live), np.empty(cells), np.empty(shares.size)
+        np.empty(cells),
+        np.empty(cells),
+        np.empty(3 * live),
+        np.empty(live),
+        np.empty(cells),
+        np.empty(shares.size),
     )
     trial = 0.7 * shares + 0.3 / shares.size
     best = 0.0
     for step in range(rules.steps if live > 0 else 0):
         _fill_variances(race, items, trial, work)
-        speed, place = _slowest(race, items, work)
+        speed, place = _slowest(race, work)
         if place < 0:
             break
         if speed > best:
@@ -429,9 +436,9 @@ def _line_up(model: Model, rules: Rules, beliefs: Beliefs, items: Items, values:
         inflation[place] = 1.0 + rules.kappa / values[item]
         for x in range(cells):
             first, second = items.first[item, x], items.second[item, x]
-            products[x, 3 * place] = first * first
-            products[x, 3 * place + 1] = first * second
-            products[x, 3 * place + 2] = second * second
+            products[x, place] = first * first
+            products[x, number + place] = first * second
+            products[x, 2 * number + place] = second * second
     spread = np.empty(cells)
     for x in range(cells):
         spread[x] = beliefs.law[x] * beliefs.variance[x]
@@ -440,25 +447,27 @@ def _line_up(model: Model, rules: Rules, beliefs: Beliefs, items: Items, values:
         add_weighted(model.actions, model.mixtures[mixture], options[mixture])
         for x in range(cells):
             by_cell[x, mixture] = options[mixture, x]
-    return Race(live[:number], products, inflation, spread, options, by_cell)
+    chosen = live[:number]
+    gains, excess, needs = items.gains[chosen], items.excess[chosen], items.needs[chosen]
+    return Race(chosen, products, gains, excess, needs, inflation, spread, options, by_cell)
 
 
-@_inlined
+@unchecked
 def _fill_variances(race: Race, items: Items, trial: Floats, work: Work) -> None:
     """Fill the variances of all live items by the shares on trial, and what is on the way."""
     _sum_rows(race.options, trial, work.density)
-    least = math.inf
+    some_are_dark = False
     for x in range(work.density.size):
         density = work.density[x]
         metric = race.spread[x] / density
         work.metric[x] = metric if density > 0.0 else 0.0
-        least = min(least, density)
+        some_are_dark |= density == 0.0
     _sum_rows(race.products, work.metric, work.variances)
-    if least == 0.0:
+    if some_are_dark:
         _hide_what_needs_dark_cells(race, items, work)
 
 
-@_inlined
+@unchecked
 def _hide_what_needs_dark_cells(race: Race, items: Items, work: Work) -> None:
     """Let the variance of an item be infinite if it needs a cell in which no row can fall."""
     for x in range(work.density.size):
@@ -467,21 +476,35 @@ def _hide_what_needs_dark_cells(race: Race, items: Items, work: Work) -> None:
         for place in range(race.live.size):
             item = race.live[place]
             if items.first[item, x] != 0.0 or items.second[item, x] != 0.0:
-                work.variances[3 * place] = math.inf
+                work.variances[place] = math.inf
 
 
-@_inlined
+@unchecked
 def _sum_rows(rows: Floats, weights: Floats, found: Floats) -> None:
-    """Fill the weighted sum of rows, term after term: many columns at once, or four at a time."""
-    columns = found.size
-    if columns > 16:
-        for column in range(columns):
-            found[column] = 0.0
-        for row in range(weights.size):
-            weight = weights[row]
-            for column in range(columns):
-                found[column] += weight * rows[row, column]
+    """Fill the weighted sum of rows: every column term after term, four of them at a time."""
+    if weights.size < 4 or found.size <= 8:
+        _sum_few_rows(rows, weights, found)
         return
+    whole = weights.size - weights.size % 4
+    for column in range(found.size):
+        found[column] = 0.0
+    for row in range(0, whole, 4):
+        a, b, c, d = weights[row], weights[row + 1], weights[row + 2], weights[row + 3]
+        for column in range(found.size):
+            total = found[column] + a * rows[row, column]
+            total += b * rows[row + 1, column]
+            total += c * rows[row + 2, column]
+            found[column] = total + d * rows[row + 3, column]
+    for row in range(whole, weights.size):
+        weight = weights[row]
+        for column in range(found.size):
+            found[column] += weight * rows[row, column]
+
+
+@unchecked
+def _sum_few_rows(rows: Floats, weights: Floats, found: Floats) -> None:
+    """Fill the weighted sum of rows: four columns at a time, term after term."""
+    columns = found.size
     whole = columns - columns % 4
     for column in range(0, whole, 4):
         a, b, c, d = 0.0, 0.0, 0.0, 0.0
@@ -499,33 +522,56 @@ def _sum_rows(rows: Floats, weights: Floats, found: Floats) -> None:
         found[column] = a
 
 
-@_inlined
-def _weights(race: Race, items: Items, work: Work, place: int) -> tuple[float, float, float]:
+@unchecked
+def _weights(race: Race, work: Work, place: int) -> tuple[float, float, float]:
     """Return the best weights of a live item's functionals, and what their mixture tells."""
-    item, at = race.live[place], 3 * place
-    first, both, second = work.variances[at], work.variances[at + 1], work.variances[at + 2]
+    live = race.live.size
+    first, both = work.variances[place], work.variances[live + place]
+    second = work.variances[2 * live + place]
     if not first + second < math.inf:
         return 0.0, 0.0, 0.0
-    return multipliers(items.gains[item], items.excess[item], first, both, second)
+    return multipliers(race.gains[place], race.excess[place], first, both, second)
 
 
-@_inlined
-def _slowest(race: Race, items: Items, work: Work) -> tuple[float, int]:
+@unchecked
+def _fill_speeds(race: Race, work: Work) -> None:
+    """Fill the speeds of all live items, by the values that `multipliers` would give.
+
+    Without branches, so that several items are worked out at once.
+    """
+    live = race.live.size
+    for place in range(live):
+        first, both = work.variances[place], work.variances[live + place]
+        second = work.variances[2 * live + place]
+        gain, excess = race.gains[place], race.excess[place]
+        alone, other = gain * gain / first, excess * excess / second
+        determinant = first * second - both * both
+        s = (second * gain - both * excess) / determinant
+        nu = (first * excess - both * gain) / determinant
+        value = alone if (gain > 0.0) & (first > 0.0) else 0.0
+        value = other if (excess > 0.0) & (second > 0.0) & (other > value) else value
+        is_inside = (determinant > _SINGULAR * first * second) & (s > 0.0) & (nu > 0.0)
+        value = s * gain + nu * excess if is_inside else value
+        value = value if first + second < math.inf else 0.0
+        work.speeds[place] = value * race.inflation[place] / race.needs[place]
+
+
+@unchecked
+def _slowest(race: Race, work: Work) -> tuple[float, int]:
     """Return the speed of the slowest item, and its place; -1 if there is none."""
+    _fill_speeds(race, work)
     slowest, found = math.inf, -1
     for place in range(race.live.size):
-        value = _weights(race, items, work, place)[2]
-        speed = value * race.inflation[place] / items.needs[race.live[place]]
-        if speed < slowest:
-            slowest, found = speed, place
+        if work.speeds[place] < slowest:
+            slowest, found = work.speeds[place], place
     return slowest, found
 
 
-@_inlined
+@unchecked
 def _step(race: Race, items: Items, work: Work, place: int, size: float, trial: Floats) -> None:
     """Move the shares towards what tells most of an item."""
     item = race.live[place]
-    s, nu, _ = _weights(race, items, work, place)
+    s, nu, _ = _weights(race, work, place)
     for x in range(work.metric.size):
         score = s * items.first[item, x] + nu * items.second[item, x]
         price = score * score * work.metric[x] / work.density[x]

@@ -5,8 +5,9 @@ from typing import Annotated, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fairtrial.confidence.block_betting.bets import Bets, inlined
+from fairtrial.confidence.block_betting.bets import Bets
 from fairtrial.confidence.block_betting.blocks import Blocks
+from fairtrial.core.compilation import inlined
 from fairtrial.core.layout import Layout
 
 Floats = NDArray[np.float64]

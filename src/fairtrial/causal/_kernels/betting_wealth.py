@@ -14,10 +14,10 @@ from fairtrial.causal._kernels.betting_state import (
     pair_ledger,
 )
 from fairtrial.confidence.block_betting.blocks import reject
-from fairtrial.core.compilation import kernel
+from fairtrial.core.compilation import inlined, kernel
 
 
-@kernel
+@inlined
 def limits_evidence(model: Model, state: State, target: int) -> float:
     """Return the least of an arm's limit ledgers: evidence that it keeps all of its limits."""
     arms, limits = model.breakable.shape
@@ -28,7 +28,7 @@ def limits_evidence(model: Model, state: State, target: int) -> float:
     return least
 
 
-@kernel
+@inlined
 def term(arms: int, state: State, answer: int, target: int, least: float) -> float:
     """Return what a target's blocks add to the wealth against an answer (K stands for "none").
 

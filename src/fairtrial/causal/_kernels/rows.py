@@ -4,8 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairtrial.causal._row_source import RowSource
-from fairtrial.confidence.block_betting.bets import inlined
-from fairtrial.core.compilation import kernel
+from fairtrial.core.compilation import inlined, kernel
 
 Integers = NDArray[np.int64]
 
@@ -40,18 +39,9 @@ def _state(source: RowSource, node: int, arm: int, row: Integers, uniform: float
 
 
 @inlined
-def value_of(source: RowSource, row: Integers) -> int:
-    """Return the value of the sensitive attribute in a row."""
-    value = 0
+def index_of(row: Integers, steps: Integers) -> int:
+    """Return the index of a row where a state of each node counts as many steps."""
+    index = 0
     for node in range(row.size):
-        value += row[node] * source.value_step[node]
-    return value
-
-
-@inlined
-def cell_of(source: RowSource, row: Integers) -> int:
-    """Return the cell of a row."""
-    cell = 0
-    for node in range(row.size):
-        cell += row[node] * source.cell_step[node]
-    return cell
+        index += row[node] * steps[node]
+    return index

@@ -175,26 +175,55 @@ class NetworkEnvironment(RowEnvironment):
         NotSupported
             If the cells or the outcome's values cannot be listed.
         """
-        problem, network, cell_model = self.problem, self._network, cell_model_of(self.problem)
-        if not cell_model.is_tabulated or problem.outcome_numbers is None:
-            raise NotSupported("the cells of this problem cannot be listed")
-        own = {problem.intervened, *problem.carriers}
-        roots = set(problem.attributes) if problem.is_root else set()
-        hidden = [table_factor(network, node) for node in sorted(self._nodes - own - roots)]
+        problem = self.problem
+        self._require_listed()
+        assert problem.outcome_numbers is not None
         numbers = problem.scaled(problem.outcome_numbers)
         powers = [np.ones_like(numbers), numbers, numbers**2]
-        sizes = [network.size(node) for node in problem.attributes]
-        kept = (*problem.attributes, *cell_model.nodes)
-        sums = [
-            np.broadcast_to(
-                sum_product([*hidden, Factor((problem.outcome_node,), power)], kept),
-                (*sizes, *cell_model.shape),
-            ).reshape(cell_model.n_values, -1)
-            for power in powers
-        ]
+        sums = [self._by_cell(Factor((problem.outcome_node,), power)) for power in powers]
         with np.errstate(invalid="ignore", divide="ignore"):
             first, second = (np.where(sums[0] > 0, part / sums[0], 0.0) for part in sums[1:])
         return first, second
+
+    def cell_outcomes(self) -> tuple[Floats, Floats]:
+        """Return the scaled outcomes that there are, and how probable each is by group and cell.
+
+        Shapes (outcomes,), rising, and (values, cells, outcomes).
+
+        Raises
+        ------
+        NotSupported
+            If the cells or the outcome's values cannot be listed.
+        """
+        problem = self.problem
+        self._require_listed()
+        assert problem.outcome_numbers is not None
+        values, of_state = np.unique(problem.scaled(problem.outcome_numbers), return_inverse=True)
+        sums = np.stack(
+            [
+                self._by_cell(Factor((problem.outcome_node,), (of_state == one).astype(float)))
+                for one in range(len(values))
+            ],
+            axis=-1,
+        )
+        total = sums.sum(axis=-1, keepdims=True)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return values, np.where(total > 0.0, sums / total, 1.0 / len(values))
+
+    def _require_listed(self) -> None:
+        if not cell_model_of(self.problem).is_tabulated or self.problem.outcome_numbers is None:
+            raise NotSupported("the cells of this problem cannot be listed")
+
+    def _by_cell(self, outcome: Factor) -> Floats:
+        """Return the sum of a function of the outcome over all that no cell tells."""
+        problem, network, cell_model = self.problem, self._network, cell_model_of(self.problem)
+        own = {problem.intervened, *problem.carriers}
+        roots = set(problem.attributes) if problem.is_root else set()
+        hidden = [table_factor(network, node) for node in sorted(self._nodes - own - roots)]
+        sizes = [network.size(node) for node in problem.attributes]
+        found = sum_product([*hidden, outcome], (*problem.attributes, *cell_model.nodes))
+        joint = np.broadcast_to(found, (*sizes, *cell_model.shape))
+        return joint.reshape(cell_model.n_values, -1)
 
 
 def _require_fit(problem: Problem, network: CausalModel) -> None:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from fairtrial.causal._cell_model import cell_model_of
 from fairtrial.causal._ledger import Ledger, open_ledger, require_fields
+from fairtrial.causal._structure import require_outcome_table
 from fairtrial.causal.allocation import whole_rows
 from fairtrial.causal.environments import RowEnvironment
 from fairtrial.causal.estimates import Estimates, details_of
@@ -63,6 +64,7 @@ class FixedBudgetPolicy(Policy):
         self, problem: Problem, budget: int, seed: int | np.random.Generator | None = None
     ) -> None:
         super().__init__(check_instance("problem", problem, Problem), seed)
+        require_outcome_table(problem)
         self.budget = check_integer("budget", budget, low=1)
         arms = problem.n_arms
         self._ledger = open_ledger(cell_model_of(problem))

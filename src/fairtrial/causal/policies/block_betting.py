@@ -141,7 +141,9 @@ class BlockBetting(BlockPolicy):
     InvalidArgument
         If the problem has no `outcome_range`, or another argument is not acceptable.
     ModelError
-        If cells cannot be listed, or the model does not give the `knowledge` that is asked for.
+        If cells cannot be listed, the model does not give the `knowledge` that is asked for, or a
+        sensitive attribute is a parent of the outcome and either has parents itself, or the model
+        has the outcome's table.
 
     Notes
     -----
@@ -178,8 +180,6 @@ class BlockBetting(BlockPolicy):
     contradictions: tuple[Contradiction, ...] = ()
     """What the rows of a log that was read contradict of the model."""
 
-    state_fields = tuple(f"_blocks.{name}" for name in LiveBlocks.fields)
-
     def __init__(
         self,
         problem: Problem,
@@ -201,7 +201,6 @@ class BlockBetting(BlockPolicy):
         self.batch = check_optional_integer("batch", batch, low=1)
         self.losses = check_choice("losses", losses, ["informative", "ignorable"])
         self.randomize = check_randomize(randomize, self.losses)
-        self.assigned = assigned
         self.allocation = allocation
         self._allocation = allocation_of(problem, assigned, allocation)
         self._functionals = _functionals_of(problem, self.knowledge)
@@ -209,8 +208,7 @@ class BlockBetting(BlockPolicy):
         if packed.unseen:
             warnings.warn(NoInformation(packed.unseen), stacklevel=3)
         self._blocks = _Blocks(packed.constants, self.randomize, self._key, **packed.dimensions)
-        if assigned is not None:
-            self._follow(self._cut(assigned))
+        self._follow(assigned)
 
     def _cut(self, assigned: ArrayLike) -> Cuts:
         """Return the blocks of a finished experiment; on its first units nothing is bet."""
@@ -326,7 +324,8 @@ class BlockBetting(BlockPolicy):
         model = cell_model_of(self.problem)
         value, cell, scaled = model.encode(outcome)
         require_consistent(self.problem, pull, value, cell)
-        place = int(self._functionals.place_of[value if model.n_groups > 1 else 0, cell])
+        place_of = self._functionals.place_of
+        place = int(place_of[value if len(place_of) > 1 else 0, cell])
         if place < 0:
             raise InvalidOutcome("outcome", "is in a cell that never comes, by the model", outcome)
         return place, scaled
@@ -376,7 +375,8 @@ class BlockBetting(BlockPolicy):
             number = betting.ask_rows(*arrays, float(self.batch or 0), actions[:most], tags[:most])
             rows = environment.batch(actions[:number], generator)
             model.require_possible(rows)
-            places = self._functionals.place_of[model.group(rows.value), rows.cells]
+            place_of = self._functionals.place_of
+            places = place_of[rows.value if len(place_of) > 1 else 0, rows.cells]
             if (places < 0).any():
                 raise InvalidOutcome("outcome", "is in a cell that never comes, by the model")
             betting.take_rows(*arrays, actions[:number], tags[:number], places, rows.outcome)

@@ -50,7 +50,7 @@ def promise(problem: Problem, delta: float, knowledge: Knowledge) -> Guarantee:
             f"the distributions of {_changed(problem)} and of {sensitive} are right",
             f"the graph is right: given {cells} the mean outcome depends neither on the arm nor on "
             f"{sensitive}"
-            if problem.is_root
+            if problem.is_root and not problem.acts_directly
             else f"the graph is right: given {cells} and {sensitive} the mean outcome does not "
             "depend on the arm",
             "these means do not change during the study",

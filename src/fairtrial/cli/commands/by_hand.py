@@ -12,7 +12,7 @@ import click
 from fairtrial.cli.durations import seconds
 from fairtrial.cli.exits import EPILOG
 from fairtrial.cli.opening import create_study, open_study, refuse_to_replace, storage_option
-from fairtrial.cli.output import emit, json_option, say
+from fairtrial.cli.output import answer, emit, json_option, say
 
 if TYPE_CHECKING:
     from fairtrial.cli.opening import AnyStudy
@@ -48,10 +48,7 @@ def create(config: Path, as_json: bool) -> None:
     configuration = load_configuration(config, "create")
     with create_study(configuration, exist_ok=False) as study:
         made = {"study": study.name, "storage": study.storage, "seed": study.seed}
-    if as_json:
-        emit(made)
-    else:
-        say(f"{made['study']}: created. To begin: fairtrial study ask {config}")
+    answer(as_json, made, f"{made['study']}: created. To begin: fairtrial study ask {config}")
 
 
 @click.command(epilog=EPILOG)

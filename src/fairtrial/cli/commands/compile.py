@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from threading import Thread
 
 import click
 
 from fairtrial.cli.exits import EPILOG
 from fairtrial.cli.output import emit, json_option, say
+from fairtrial.errors import FairtrialError
 
-__all__ = ["compile_families"]
+__all__ = ["compile_families", "compile_one"]
+
+_CHILD = "import sys; from fairtrial.cli.commands.compile import compile_one as c; c(sys.argv[1])"
 
 
 @click.command("compile", epilog=EPILOG, short_help="Compile the mathematics before it is needed.")
@@ -24,30 +32,67 @@ def compile_families(families: tuple[str, ...], as_json: bool) -> None:
     that will run them: the compiled code is for its processor. What is compiled already takes
     seconds. NUMBA_CACHE_DIR names the folder that keeps it; it is beside the package otherwise.
     """
-    from concurrent.futures import ProcessPoolExecutor
-    from multiprocessing import get_context
-
     from fairtrial.core.family import FAMILIES, family_module
 
     wanted = families or FAMILIES
     for name in wanted:
         family_module(name)
-    processes = min(len(wanted), os.cpu_count() or 1)
     seconds: dict[str, float] = {}
-    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-        started = [(name, pool.submit(_compile, name)) for name in wanted]
-        for name, future in started:
-            seconds[name] = future.result()
-            if not as_json:
-                say(f"{name}: ready after {seconds[name]:.0f} s")
+    for name, spent in _compiled(wanted):
+        seconds[name] = spent
+        if not as_json:
+            say(f"{name}: ready after {spent:.0f} s")
     if as_json:
         emit({"seconds": seconds})
 
 
-def _compile(name: str) -> float:
-    """Compile a family in a process of its own; return how long it took."""
+def _compiled(wanted: Sequence[str]) -> Iterator[tuple[str, float]]:
+    """Yield every family once it is compiled, and how long it took, by a process of its own.
+
+    They are no processes of `multiprocessing`: that has a helper which outlives this command, and
+    systemd takes note of what a command leaves.
+    """
+    from concurrent.futures import ThreadPoolExecutor
+
+    processes = min(len(wanted), os.cpu_count() or 1)
+    with ThreadPoolExecutor(processes) as pool, _life_line() as line:
+        started = [(name, pool.submit(_compile, name, line)) for name in wanted]
+        try:
+            for name, future in started:
+                yield name, future.result()
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+@contextmanager
+def _life_line() -> Iterator[int]:
+    """Give a descriptor of which nothing can be read, until this context or this process ends."""
+    reading, writing = os.pipe()
+    try:
+        yield reading
+    finally:
+        os.close(writing)
+        os.close(reading)
+
+
+def _compile(name: str, line: int) -> float:
+    """Have a family compiled; return how long it took."""
+    start = time.perf_counter()
+    command = [sys.executable, "-c", _CHILD, name]
+    done = subprocess.run(command, stdin=line, stdout=subprocess.DEVNULL, check=False)  # noqa: S603
+    if done.returncode != 0:
+        raise FairtrialError(f"{name} could not be compiled: status {done.returncode}")
+    return time.perf_counter() - start
+
+
+def compile_one(name: str) -> None:
+    """Compile a family in this process, which ends at once when whoever started it has ended."""
     from fairtrial.core.family import family_of
 
-    start = time.perf_counter()
+    Thread(target=_end_at_the_end_of_input, daemon=True).start()
     family_of(name).compile_kernels()
-    return time.perf_counter() - start
+
+
+def _end_at_the_end_of_input() -> None:
+    os.read(0, 1)
+    os._exit(1)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from fairtrial.cli.exits import EPILOG
-from fairtrial.cli.output import emit, json_option, say
+from fairtrial.cli.output import answer, emit, json_option, say
 
 if TYPE_CHECKING:
     from fairtrial.cli.evaluation import Evaluation
@@ -66,10 +66,9 @@ def simulate(
     configuration = load_configuration(config, "simulate")
     result = simulate_configuration(configuration, seed=seed, replications=replications)
     summary = result.summary()
-    if as_json:
-        emit({"seed": result.seed, "horizon": result.horizon, **summary.to_dict()})
-    else:
-        say(str(summary))
+    answer(
+        as_json, {"seed": result.seed, "horizon": result.horizon, **summary.to_dict()}, str(summary)
+    )
 
 
 def _scenarios(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ import click
 from fairtrial.cli.commands.by_hand import amend, ask, create, fail, outstanding, stop, tell
 from fairtrial.cli.exits import EPILOG, ExitCode
 from fairtrial.cli.opening import open_study, refuse_to_replace, required, storage_option
-from fairtrial.cli.output import emit, emit_long, json_option, say, shown_number
+from fairtrial.cli.output import answer, emit, emit_long, json_option, say, shown_number
 
 if TYPE_CHECKING:
     from fairtrial.cli.opening import AnyStudy
@@ -57,18 +58,7 @@ def list_(config: Path | None, storage: str | None, as_json: bool) -> None:
     address = load_study_section(config).storage if config else required(storage)
     found = _listed(address)
     if as_json:
-        studies = [
-            {
-                "name": item.name,
-                "status": item.status,
-                "events": item.events,
-                "family": item.family,
-                "policy": item.policy,
-                "seed": item.seed,
-                "created_at": item.created_at.isoformat(),
-            }
-            for item in found
-        ]
+        studies = [asdict(item) | {"created_at": item.created_at.isoformat()} for item in found]
         emit({"storage": address, "studies": studies})
         return
     rows = [
@@ -132,13 +122,9 @@ def show(study: str, blinded: bool, storage: str | None, as_json: bool) -> None:
                 say(replayed)
             say(answer_text(progress, endless))
             print_standing(progress, minimizes(opened))
-            for warning in health["warnings"]:
-                say(wrapped("Warning", warning))
-            say(wrapped("Health", _health_text(health)))
-            say(wrapped("Log", verification_text(audit)))
+            _say_health_and_log(health, audit)
             say(wrapped("Head", f"{opened.head_hash} (kept by {opened.storage_software})"))
-    if not audit.ok:
-        raise click.exceptions.Exit(ExitCode.NOT_VERIFIED)
+    _require_verified(audit)
     if not (progress.recommendation.decided or endless):
         raise click.exceptions.Exit(ExitCode.NO_ANSWER)
 
@@ -166,12 +152,8 @@ def _show_blinded(study: str, storage: str | None, as_json: bool) -> None:
         say(f"{name} {'has stopped' if stopped else 'is running'}")
         say(wrapped("So far", ", ".join(f"{n:,} {what}" for what, n in recruited.items())))
         say(wrapped("Blinded", BLINDED))
-        for warning in health["warnings"]:
-            say(wrapped("Warning", warning))
-        say(wrapped("Health", _health_text(health)))
-        say(wrapped("Log", verification_text(audit)))
-    if audit is not None and not audit.ok:
-        raise click.exceptions.Exit(ExitCode.NOT_VERIFIED)
+        _say_health_and_log(health, audit)
+    _require_verified(audit)
 
 
 def _audit_if_allowed(opened: AnyStudy) -> Verification | None:
@@ -241,12 +223,12 @@ def verify(
     with open_study(study, storage) as opened:
         found = opened.verify(heads, witness)
         name = opened.name
-    if as_json:
-        emit({"study": name, "verification": verification_document(found)})
-    else:
-        say(f"{name}: {verification_text(found)}")
-    if not found.ok:
-        raise click.exceptions.Exit(ExitCode.NOT_VERIFIED)
+    answer(
+        as_json,
+        {"study": name, "verification": verification_document(found)},
+        f"{name}: {verification_text(found)}",
+    )
+    _require_verified(found)
 
 
 @study.command(epilog=EPILOG)
@@ -257,10 +239,7 @@ def head(study: str, storage: str | None, as_json: bool) -> None:
     """Print the hash of STUDY's last event, to be noted elsewhere and given to `verify --head`."""
     with open_study(study, storage) as opened:
         name, digest = opened.name, opened.head_hash
-    if as_json:
-        emit({"study": name, "head": digest})
-    else:
-        say(digest)
+    answer(as_json, {"study": name, "head": digest}, digest)
 
 
 @study.command("accept-loss", epilog=EPILOG)
@@ -297,10 +276,7 @@ def export(study: str, path: Path, force: bool, storage: str | None, as_json: bo
     with open_study(study, storage) as opened:
         written = opened.export(path)
         name = opened.name
-    if as_json:
-        emit({"study": name, "path": str(written)})
-    else:
-        say(f"{name}: the log is in {written}")
+    answer(as_json, {"study": name, "path": str(written)}, f"{name}: the log is in {written}")
 
 
 @study.command("import", epilog=EPILOG)
@@ -317,10 +293,7 @@ def import_(path: Path, name: str | None, storage: str | None, as_json: bool) ->
 
     with Study.import_log(path, storage=required(storage), name=name) as made:
         document = {"study": made.name, "storage": made.storage, "head": made.head_hash}
-    if as_json:
-        emit(document)
-    else:
-        say(f"{document['study']}: its log ends with {document['head']}")
+    answer(as_json, document, f"{document['study']}: its log ends with {document['head']}")
 
 
 @study.command(epilog=EPILOG)
@@ -362,8 +335,7 @@ def report(
         emit({"study": name, **document})
     else:
         say(f"{name}: the report is in {written}")
-    if not audit.ok:
-        raise click.exceptions.Exit(ExitCode.NOT_VERIFIED)
+    _require_verified(audit)
 
 
 def _audit(opened: AnyStudy, most: int = sys.maxsize) -> Verification:
@@ -375,6 +347,12 @@ def _audit(opened: AnyStudy, most: int = sys.maxsize) -> Verification:
     if not audit.ok:
         say(f"WARNING: {opened.name} is {verification_text(audit)}.", err=True)
     return audit
+
+
+def _require_verified(audit: Verification | None) -> None:
+    """End with an exit code of its own if an audit was made and found something."""
+    if audit is not None and not audit.ok:
+        raise click.exceptions.Exit(ExitCode.NOT_VERIFIED)
 
 
 # ---------------------------------------------------------------------- what is shown
@@ -411,6 +389,15 @@ def verification_text(found: Verification | None) -> str:
     if found.skipped:
         return f"NOT verified: {found.first_difference}"
     return f"NOT verified: after {plural(found.events, 'good event')}, {found.first_difference}"
+
+
+def _say_health_and_log(health: dict[str, Any], audit: Verification | None) -> None:
+    from fairtrial.cli.display import wrapped
+
+    for warning in health["warnings"]:
+        say(wrapped("Warning", warning))
+    say(wrapped("Health", _health_text(health)))
+    say(wrapped("Log", verification_text(audit)))
 
 
 def _health_text(health: dict[str, Any]) -> str:

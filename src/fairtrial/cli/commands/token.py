@@ -11,7 +11,7 @@ import click
 from fairtrial.cli.durations import parse_seconds
 from fairtrial.cli.exits import EPILOG
 from fairtrial.cli.opening import required, storage_option
-from fairtrial.cli.output import emit, json_option, say
+from fairtrial.cli.output import answer, emit, json_option, say
 
 if TYPE_CHECKING:
     from fairtrial.study.tokens import Scope, Token
@@ -158,10 +158,7 @@ def revoke(name: str, storage: str | None, as_json: bool) -> None:
 
     with Tokens(required(storage)) as tokens:
         revoked = tokens.revoke(name)
-    if as_json:
-        emit(_document(revoked))
-    else:
-        say(f"{name}: revoked")
+    answer(as_json, _document(revoked), f"{name}: revoked")
 
 
 def _allowed(made: Token) -> str:

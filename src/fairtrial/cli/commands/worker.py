@@ -12,7 +12,7 @@ import click
 
 from fairtrial.cli.durations import seconds
 from fairtrial.cli.exits import EPILOG, ExitCode
-from fairtrial.cli.output import emit, json_option, say
+from fairtrial.cli.output import answer, json_option, say
 
 if TYPE_CHECKING:
     from fairtrial.client import RemoteStudy
@@ -127,10 +127,11 @@ def worker(
             watch=watch,
         )
         stopped = study.stopped
-    if as_json:
-        emit({"study": name, "ending": ending, "pulls": len(told), "stopped": stopped})
-    else:
-        say(f"{name}: {_ENDINGS[ending]}")
+    answer(
+        as_json,
+        {"study": name, "ending": ending, "pulls": len(told), "stopped": stopped},
+        f"{name}: {_ENDINGS[ending]}",
+    )
     if ending == "interrupted":
         raise click.exceptions.Exit(ExitCode.INTERRUPTED)
 

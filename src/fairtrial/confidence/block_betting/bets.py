@@ -11,16 +11,10 @@ from typing import Annotated, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fairtrial.core.compilation import kernel
+from fairtrial.core.compilation import inlined, kernel
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
-
-inlined = kernel(forceinline=True, _nrt=False)
-"""Compiler of what is called for every result, and allocates nothing.
-
-So it needs no reference counts: those of all the arrays of a state cost more than the work.
-"""
 
 GRID = 24
 SPREAD = 1.5

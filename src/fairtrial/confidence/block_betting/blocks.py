@@ -13,8 +13,7 @@ from typing import Annotated, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fairtrial.confidence.block_betting.bets import inlined
-from fairtrial.core.compilation import kernel
+from fairtrial.core.compilation import inlined, kernel
 from fairtrial.core.philox import philox_uniform
 
 Floats = NDArray[np.float64]

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from abc import abstractmethod
+from typing import Any, ClassVar
+
+from numpy.typing import ArrayLike
 
 from fairtrial.confidence.block_betting.cuts import ASSIGNED, Cuts
 from fairtrial.confidence.block_betting.live import LiveBlocks, Randomize
@@ -41,8 +44,11 @@ class BlockPolicy(FixedConfidencePolicy):
         Source of the random order.
     """
 
+    state_fields: ClassVar[tuple[str, ...]] = tuple(f"_blocks.{name}" for name in LiveBlocks.fields)
+
     batch: int | None
     randomize: Randomize
+    assigned: ArrayLike | None
     _blocks: LiveBlocks
 
     _evidence_scale = "log_e_value"
@@ -99,8 +105,16 @@ class BlockPolicy(FixedConfidencePolicy):
 
     # ------------------------------------------------------------- finished experiments
 
-    def _follow(self, cuts: Cuts) -> None:
-        """Take all pulls from a finished experiment instead of planning them."""
+    @abstractmethod
+    def _cut(self, assigned: ArrayLike) -> Cuts:
+        """Return the blocks of a finished experiment."""
+
+    def _follow(self, assigned: ArrayLike | None) -> None:
+        """Take all pulls from a finished experiment, if one is given, instead of planning them."""
+        self.assigned = assigned
+        if assigned is None:
+            return
+        cuts = self._cut(assigned)
         if self.batch is not None or self.max_pulls is not None:
             raise InvalidArgument("assigned", "leaves batch and max_pulls nothing to say")
         self._cuts = cuts

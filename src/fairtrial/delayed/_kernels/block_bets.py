@@ -8,13 +8,12 @@ from fairtrial.confidence.block_betting.bets import (
     bounded_gain,
     correct_bet,
     freeze_stakes,
-    inlined,
     known_noise_gain,
     multiply_bet,
     value_in_bet,
 )
 from fairtrial.confidence.block_betting.blocks import Blocks
-from fairtrial.core.compilation import kernel
+from fairtrial.core.compilation import inlined, kernel
 from fairtrial.delayed._kernels.block_plans import error_of, gap_of
 from fairtrial.delayed._kernels.block_state import Floats, Plans, Rules, Wealth
 from fairtrial.delayed._kernels.top_sets import carry, is_live, keeps_target

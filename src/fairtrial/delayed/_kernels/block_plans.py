@@ -4,13 +4,12 @@ import math
 
 import numpy as np
 
-from fairtrial.confidence.block_betting.bets import inlined
 from fairtrial.confidence.block_betting.blocks import (
     next_slot,
     open_block,
     open_planned_block,
 )
-from fairtrial.core.compilation import kernel
+from fairtrial.core.compilation import inlined, kernel
 from fairtrial.delayed._kernels.block_state import Floats, Plans, Rules, State, Wealth
 from fairtrial.delayed._kernels.top_sets import find_places, find_target, is_live, wealth_against
 

@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-from fairtrial.confidence.block_betting.bets import LOST, inlined
+from fairtrial.confidence.block_betting.bets import LOST
 from fairtrial.confidence.block_betting.blocks import (
     FIXED,
     OUTSIDE,
@@ -28,7 +28,7 @@ from fairtrial.confidence.block_betting.blocks import (
     undo_loss,
 )
 from fairtrial.confidence.noise_kernels import record_as_issued, replace_numbered, settle_record
-from fairtrial.core.compilation import kernel
+from fairtrial.core.compilation import inlined, kernel
 from fairtrial.delayed._kernels.block_bets import (
     correct_bets,
     multiply_bets,

@@ -10,8 +10,7 @@ import math
 
 import numpy as np
 
-from fairtrial.confidence.block_betting.bets import inlined
-from fairtrial.core.compilation import kernel
+from fairtrial.core.compilation import inlined, kernel
 from fairtrial.delayed._kernels.block_state import Floats, Plans, Rules, Wealth
 
 NO_TARGET = -1.0

@@ -118,7 +118,7 @@ class BlockBetting(BlockPolicy):
     problem: Problem
     version = 4
     environments = TimedEnvironment
-    state_fields = ("_valued", *(f"_blocks.{name}" for name in LiveBlocks.fields))
+    state_fields = ("_valued", *BlockPolicy.state_fields)
 
     def __init__(
         self,
@@ -147,9 +147,7 @@ class BlockBetting(BlockPolicy):
         self._blocks = _Blocks(constants, self.randomize, self._key, **self._dimensions)
         # Pulls that failed and count as the failure value.
         self._valued: list[int] = []
-        self.assigned = assigned
-        if assigned is not None:
-            self._follow(self._cut(assigned))
+        self._follow(assigned)
 
     def _cut(self, assigned: ArrayLike) -> Cuts:
         rules = self._rules

@@ -43,6 +43,9 @@ class BudgetPolicy(Policy):
     environments = TimedEnvironment
     state_fields: ClassVar[tuple[str, ...]] = ("_words", "_reported", "duplicates")
 
+    _source: ClassVar[str]
+    """The paper."""
+
     def __init__(self, problem: Problem, seed: int | np.random.Generator | None = None) -> None:
         check_instance("problem", problem, Problem)
         super().__init__(problem, seed)
@@ -62,11 +65,6 @@ class BudgetPolicy(Policy):
     @abstractmethod
     def _order(self) -> NDArray[np.intp]:
         """Return all arms, the best first, after `_sum_up`."""
-
-    @property
-    @abstractmethod
-    def _source(self) -> str:
-        """The paper."""
 
     # ------------------------------------------------------------------------ the state
 

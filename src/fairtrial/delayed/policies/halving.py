@@ -120,6 +120,11 @@ class SuccessiveHalving(RungPolicy):
     ('b',)
     """
 
+    _source = (
+        "Jamieson, Talwalkar (2016), Non-stochastic best arm identification and "
+        "hyperparameter optimization, Algorithm 1"
+    )
+
     def __init__(
         self,
         problem: Problem,
@@ -131,13 +136,6 @@ class SuccessiveHalving(RungPolicy):
         super().__init__(problem, eta, min_readings, seed)
         self.pulls = check_integer("pulls", pulls, low=1)
         self._set_up(RUNGS, [self._all_arms()], self.pulls)
-
-    @property
-    def _source(self) -> str:
-        return (
-            "Jamieson, Talwalkar (2016), Non-stochastic best arm identification and "
-            "hyperparameter optimization, Algorithm 1"
-        )
 
     def _order(self) -> NDArray[np.intp]:
         means, places = self._tables.arms.estimate, self._tables.arms.place
@@ -178,6 +176,11 @@ class Hyperband(RungPolicy):
     [20, 12, 6, 4]
     """
 
+    _source = (
+        "Li, Jamieson, DeSalvo, Rostamizadeh, Talwalkar (2018), Hyperband: a novel "
+        "bandit-based approach to hyperparameter optimization"
+    )
+
     def __init__(
         self,
         problem: Problem,
@@ -205,13 +208,6 @@ class Hyperband(RungPolicy):
             first = max(1.0, self.max_readings / self.eta**s)
             found.append((own, [*(math.floor(first * self.eta**i) for i in range(s)), math.inf]))
         return found
-
-    @property
-    def _source(self) -> str:
-        return (
-            "Li, Jamieson, DeSalvo, Rostamizadeh, Talwalkar (2018), Hyperband: a novel "
-            "bandit-based approach to hyperparameter optimization"
-        )
 
     def _order(self) -> NDArray[np.intp]:
         return np.lexsort((-self._tables.arms.place, -self._tables.arms.estimate))
@@ -251,6 +247,11 @@ class ASHA(RungPolicy):
     ['0', '1']
     """
 
+    _source = (
+        "Li, Jamieson, Rostamizadeh, Gonina, Hardt, Recht, Talwalkar (2020), A system for "
+        "massively parallel hyperparameter tuning, Algorithm 2"
+    )
+
     def __init__(
         self,
         problem: Problem,
@@ -260,13 +261,6 @@ class ASHA(RungPolicy):
     ) -> None:
         super().__init__(problem, eta, min_readings, seed)
         self._set_up(PROMOTION, [self._all_arms()], pulls=1)
-
-    @property
-    def _source(self) -> str:
-        return (
-            "Li, Jamieson, Rostamizadeh, Gonina, Hardt, Recht, Talwalkar (2020), A system for "
-            "massively parallel hyperparameter tuning, Algorithm 2"
-        )
 
     def _order(self) -> NDArray[np.intp]:
         seen = self._tables.seen

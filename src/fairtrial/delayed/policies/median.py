@@ -56,6 +56,11 @@ class MedianStopping(BudgetPolicy):
     ['b']
     """
 
+    _source = (
+        "Golovin, Solnik, Moitra, Kochanski, Karro, Sculley (2017), Google Vizier: a service "
+        "for black-box optimization, section 3.2.2"
+    )
+
     def __init__(
         self,
         problem: Problem,
@@ -77,13 +82,6 @@ class MedianStopping(BudgetPolicy):
             budget=self.budget,
             min_readings=self.min_readings,
             min_completed=self.min_completed,
-        )
-
-    @property
-    def _source(self) -> str:
-        return (
-            "Golovin, Solnik, Moitra, Kochanski, Karro, Sculley (2017), Google Vizier: a service "
-            "for black-box optimization, section 3.2.2"
         )
 
     def _order(self) -> NDArray[np.intp]:

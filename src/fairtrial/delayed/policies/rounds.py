@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,17 +25,15 @@ class RoundPolicy(BudgetPolicy):
 
     version = 2
 
+    _rule: ClassVar[int]
+    """What the kernels call the rule."""
+
     def __init__(
         self, problem: Problem, budget: int, seed: int | np.random.Generator | None = None
     ) -> None:
         super().__init__(problem, seed)
         self.budget = check_budget(budget, len(problem.arms))
         self._open(self._rule, np.array(self._rounds(), dtype=float), kept=0.0)
-
-    @property
-    @abstractmethod
-    def _rule(self) -> int:
-        """What the kernels call the rule."""
 
     @abstractmethod
     def _rounds(self) -> list[tuple[int, int]]:
@@ -79,13 +78,8 @@ class SequentialHalving(RoundPolicy):
     (('2',), 16)
     """
 
-    @property
-    def _source(self) -> str:
-        return "Karnin, Koren, Somekh (2013), Almost optimal exploration in multi-armed bandits"
-
-    @property
-    def _rule(self) -> int:
-        return ROUNDS
+    _rule = ROUNDS
+    _source = "Karnin, Koren, Somekh (2013), Almost optimal exploration in multi-armed bandits"
 
     def _rounds(self) -> list[tuple[int, int]]:
         top, alive = self.problem.top, len(self.problem.arms)
@@ -128,13 +122,8 @@ class SuccessiveRejects(RoundPolicy):
     ('2',)
     """
 
-    @property
-    def _source(self) -> str:
-        return "Audibert, Bubeck (2010); Bubeck, Wang, Viswanathan (2013)"
-
-    @property
-    def _rule(self) -> int:
-        return REJECTS
+    _rule = REJECTS
+    _source = "Audibert, Bubeck (2010); Bubeck, Wang, Viswanathan (2013)"
 
     def _rounds(self) -> list[tuple[int, int]]:
         arms = len(self.problem.arms)

@@ -17,7 +17,6 @@ from fairtrial.confidence.block_betting.bets import (
     NO_BET,
     bounded_gain,
     correct_bet,
-    inlined,
     known_noise_gain,
     multiply_bet,
     value_in_bet,
@@ -40,7 +39,7 @@ from fairtrial.confidence.block_betting.blocks import (
     undo_loss,
 )
 from fairtrial.confidence.noise_kernels import record_result, replace_result
-from fairtrial.core.compilation import kernel
+from fairtrial.core.compilation import inlined, kernel
 from fairtrial.core.draw_kernels import draw
 from fairtrial.core.draws import Source
 from fairtrial.linear._kernels.limited_plans import (

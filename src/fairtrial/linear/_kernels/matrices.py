@@ -295,19 +295,24 @@ def is_seen(null_space: Floats, rank: int, vector: Floats) -> bool:
 
 
 @kernel
+def _sees_all(matrix: Floats, root: Floats) -> bool:
+    """Return whether a matrix, given with its whitener, has an inverse beyond doubt."""
+    largest = 0.0
+    least = math.inf
+    for i in range(matrix.shape[0]):
+        largest = max(largest, matrix[i, i])
+        least = min(least, root[i, i] ** -2.0)
+    return least > 1e-6 * largest
+
+
+@kernel
 def invert(matrix: Floats, out: Floats, null_space: Floats) -> int:
     """Do what `pseudo_inverse` does, faster if all is seen; return the rank."""
     size = matrix.shape[0]
     root = np.empty((size, size))
-    if whitener(matrix, root):
-        largest = 0.0
-        least = math.inf
-        for i in range(size):
-            largest = max(largest, matrix[i, i])
-            least = min(least, root[i, i] ** -2.0)
-        if least > 1e-6 * largest:
-            square_of(root, out)
-            return size
+    if whitener(matrix, root) and _sees_all(matrix, root):
+        square_of(root, out)
+        return size
     return pseudo_inverse(matrix, out, null_space)
 
 
@@ -318,14 +323,8 @@ def root_of_inverse(matrix: Floats, out: Floats, null_space: Floats) -> int:
     `null_space` is filled with the projector on what is not seen, unless all is.
     """
     size = matrix.shape[0]
-    if whitener(matrix, out):
-        largest = 0.0
-        least = math.inf
-        for i in range(size):
-            largest = max(largest, matrix[i, i])
-            least = min(least, out[i, i] ** -2.0)
-        if least > 1e-6 * largest:
-            return size
+    if whitener(matrix, out) and _sees_all(matrix, out):
+        return size
     values, vectors = np.linalg.eigh(matrix)
     threshold = EIGENVALUE_TOLERANCE * max(values[size - 1], 0.0)
     rank = 0

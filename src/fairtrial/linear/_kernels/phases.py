@@ -87,13 +87,7 @@ def judge(
     """
     arms, candidates = model.arms, model.candidates
     rank = arms.shape[1]
-    matrix = np.empty((rank, rank))
-    inverse = np.empty((rank, rank))
-    null_space = np.empty((rank, rank))
-    theta = np.empty(rank)
-    gram(arms, results[3], matrix)
-    seen = invert(matrix, inverse, null_space)
-    _estimate(arms, results, inverse, theta)
+    seen, inverse, null_space, theta = _fit(arms, results)
     live = np.flatnonzero(alive)
     target = np.empty(rank)
     direction = np.empty(rank)
@@ -164,16 +158,23 @@ def _estimate(arms: Floats, results: Floats, inverse: Floats, theta: Floats) -> 
 
 
 @kernel
-def phase_values(arms: Floats, candidates: Floats, results: Floats) -> Floats:
-    """Return every candidate's value by this phase alone."""
+def _fit(arms: Floats, results: Floats) -> tuple[int, Floats, Floats, Floats]:
+    """Return the rank of what was seen, the inverse, what was not seen, and the estimate."""
     rank = arms.shape[1]
     matrix = np.empty((rank, rank))
     inverse = np.empty((rank, rank))
     null_space = np.empty((rank, rank))
     theta = np.empty(rank)
     gram(arms, results[3], matrix)
-    invert(matrix, inverse, null_space)
+    seen = invert(matrix, inverse, null_space)
     _estimate(arms, results, inverse, theta)
+    return seen, inverse, null_space, theta
+
+
+@kernel
+def phase_values(arms: Floats, candidates: Floats, results: Floats) -> Floats:
+    """Return every candidate's value by this phase alone."""
+    _, _, _, theta = _fit(arms, results)
     values = np.empty(candidates.shape[0])
     for k in range(values.size):
         values[k] = dot(candidates[k], theta)

@@ -24,7 +24,6 @@ from fairtrial.confidence.block_betting.cuts import Cuts, actions_of
 from fairtrial.confidence.effects import level_of_each
 from fairtrial.confidence.loss_test import UNEQUAL_LOSSES
 from fairtrial.core.documentation import documented_by
-from fairtrial.core.policy import Choice
 from fairtrial.core.pull import Pull
 from fairtrial.core.recommendation import Effect, Guarantee
 from fairtrial.core.validation import check_optional_integer
@@ -104,7 +103,6 @@ class BlockBetting(LinearPolicy, BlockPolicy):
 
     version = 6
     _takes_limits = True
-    state_fields = tuple(f"_blocks.{name}" for name in LiveBlocks.fields)
 
     def __init__(
         self,
@@ -144,12 +142,11 @@ class BlockBetting(LinearPolicy, BlockPolicy):
         constants, _ = CONSTANTS.pack(Constants(model, self._rules, limits))
         self.randomize = check_randomize(randomize)
         self._blocks = _Blocks(constants, self.randomize, self._key, **self._dimensions)
-        self.assigned = assigned
-        if assigned is not None:
-            self._follow(self._cut(actions_of(assigned, problem)))
+        self._follow(assigned)
 
-    def _cut(self, actions: Integers) -> Cuts:
+    def _cut(self, assigned: ArrayLike) -> Cuts:
         """Return the blocks of a finished experiment: first come units until theta is known."""
+        actions = actions_of(assigned, self.problem)
         arms, _, rank = self._units.shape
         begin = self._units_until_measured(actions, self._initial * rank)
         return Cuts(actions, arms, begin, self._rules.growth, _ASSIGNED_PER_FEATURE * rank)
@@ -294,11 +291,7 @@ class BlockBetting(LinearPolicy, BlockPolicy):
 
     # ------------------------------------------------------------------- contract
 
-    def choose(self) -> Choice:
-        """Return the next pull of an open block, planning a new one when there is none."""
-        if self._cuts is not None:
-            return self._next_assigned(self._cuts)
-        return self._blocks.choose(float(self.batch or 0))
+    choose = BlockPolicy.choose
 
     def learn(self, pull: Pull, outcome: float) -> None:
         """Take one reward; after its loss it counts for bets as long as its block is open."""

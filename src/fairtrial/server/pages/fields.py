@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fairtrial.core import Problem
-from fairtrial.core.sheets import number_of
+from fairtrial.core.sheets import number_or_text
 
 __all__ = [
     "Field",
@@ -133,7 +133,7 @@ def outcome_of(problem: Problem, fields: Fields) -> Any:
     """Return the result that was typed; None if it is none, which the fields then say."""
     if problem.outcome_fields:
         typed = {name: fields[f"outcome_{name}"] for name in problem.outcome_fields}
-        known = {name: _number_or_text(text) for name, text in typed.items()}
+        known = {name: number_or_text(text) for name, text in typed.items()}
         if problem.measures:
             return {name: None if value == "missing" else value for name, value in known.items()}
         return known
@@ -144,19 +144,12 @@ def number_typed(fields: Fields, name: str) -> float | None:
     """Return the number in a field; None if it is none, which the field then says."""
     text = fields[name]
     # In much of the world people type a decimal comma; no number here has thousands apart.
-    value = _number_or_text(text.replace(",", ".") if text.count(",") == 1 else text)
+    value = number_or_text(text.replace(",", ".") if text.count(",") == 1 else text)
     if isinstance(value, float):
         return value
     if text:
         fields.refuse(name, f"This must be a number, such as 0.5; you typed “{text}”.")
     return None
-
-
-def _number_or_text(text: str) -> float | str:
-    try:
-        return number_of(text)
-    except (TypeError, ValueError):
-        return text
 
 
 def duration_of(fields: Fields) -> float | None:

@@ -244,8 +244,8 @@ def _forms_of(
         "fail": Form(
             "fail",
             "There will be no result",
-            "The pull was lost: the sample broke, the person left. If results stay away because of "
-            "what they are, the answer may be wrong; so say why.",
+            "The pull was lost: the sample broke, the person left. If results are missing "
+            "because of their values, the answer may be wrong; so say why.",
             "Give the pull up",
             refused.get("fail") or Fields([reason_field()]),
             danger=True,

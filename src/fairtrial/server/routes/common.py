@@ -2,26 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from pydantic import BaseModel
 
-from fairtrial.server.blinding import seal
+from fairtrial.server.blinding import event_for, seal, write_as
 from fairtrial.server.documents import to_text
 from fairtrial.server.problems import Refusal
 from fairtrial.server.schemas import ProblemDocument
 from fairtrial.server.security.access import Viewer
 from fairtrial.server.security.bodies import StrictRoute
-from fairtrial.server.service import Answer, Key, Service, fingerprint
-from fairtrial.study import Study
+from fairtrial.server.service import (
+    Answer,
+    IdempotencyKey,
+    Key,
+    Service,
+    TheService,
+    TheViewer,
+    fingerprint,
+)
+from fairtrial.study import Event, Study
 from fairtrial.study.store import StudyRow
 
 __all__ = [
     "STATUSES",
     "After",
+    "Call",
     "Limit",
     "PullId",
     "StudyName",
+    "TheCall",
     "answered",
     "key_of",
     "not_modified",
@@ -80,6 +93,56 @@ def key_of(request: Request, viewer: Viewer, key: str | None, body: Any) -> Key 
         return None
     study = request.path_params.get("study", "")
     return Key(viewer.actor, f"{key} {study}", fingerprint(request, body))
+
+
+# ---------------------------------------------------------------------------- writing
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A request that writes to a study: who asks, and under which idempotency key."""
+
+    request: Request
+    service: Service
+    viewer: Viewer
+    study: str
+    key: str | None
+
+    async def write(self, body: BaseModel, operation: Callable[[Study], Answer]) -> Response:
+        """Return the answer of an operation; if the request came before, its first answer."""
+        key = None
+        if self.key is not None:
+            key = key_of(self.request, self.viewer, self.key, body.model_dump())
+        return answered(
+            await write_as(self.service, self.viewer, self.study, operation, key, self.key)
+        )
+
+    async def write_event(
+        self, body: BaseModel, operation: Callable[[Study], Event], looked_at: str | None = None
+    ) -> Response:
+        """Answer with the event that is written; of `looked_at`, say whether that pull matters."""
+        self.viewer.require("run", self.study)
+
+        def write(opened: Study) -> Answer:
+            content = event_for(self.viewer, operation(opened), opened)
+            if looked_at is not None:
+                content["should_stop"] = opened.should_stop(looked_at)
+            return Answer(200, to_text(content))
+
+        return await self.write(body, write)
+
+
+async def _call(
+    request: Request,
+    service: TheService,
+    viewer: TheViewer,
+    study: StudyName,
+    key: IdempotencyKey = None,
+) -> Call:
+    return Call(request, service, viewer, study, key)
+
+
+TheCall = Annotated[Call, Depends(_call)]
 
 
 # ---------------------------------------------------------------------------- reading

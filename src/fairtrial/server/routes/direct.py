@@ -11,12 +11,14 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from starlette.routing import BaseRoute, Match
 from starlette.types import Message, Receive, Scope, Send
 
+from fairtrial.server.routes.common import Call, PullId, StudyName
 from fairtrial.server.security.bodies import read_json
 from fairtrial.server.service import KeyText, service_of
 
 __all__ = ["add_direct_routes"]
 
-_PARTS_OF_PATH = ("study", "pull")
+_STUDY: TypeAdapter[str] = TypeAdapter(StudyName)
+_PULL: TypeAdapter[str] = TypeAdapter(PullId)
 _KEY: TypeAdapter[str | None] = TypeAdapter(KeyText)
 
 
@@ -42,8 +44,7 @@ class _Direct(BaseRoute):
     Parameters
     ----------
     route : APIRoute
-        What documents the same route. Its function takes a request, the service, a viewer, parts
-        of the path, a body, and an idempotency key.
+        What documents the same route. Its function takes a call, a body, and maybe a pull.
     """
 
     def __init__(self, route: Any) -> None:
@@ -51,9 +52,7 @@ class _Direct(BaseRoute):
         self._usual = route
         self._function = route.endpoint
         self._body: type[BaseModel] = hints["body"]
-        self._parts: dict[str, TypeAdapter[str]] = {
-            name: TypeAdapter(hints[name]) for name in _PARTS_OF_PATH if name in hints
-        }
+        self._takes_pull = "pull" in hints
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         """Return whether the route is meant, and what its path says."""
@@ -69,25 +68,20 @@ class _Direct(BaseRoute):
         # First: nothing that a stranger sends is read.
         viewer = await service.access.viewer(request)
         content = await request.body()
+        path, key = request.path_params, request.headers.get("idempotency-key")
         try:
-            given = self._read(request, content, service.settings.batch_limit)
+            study = _STUDY.validate_python(path["study"])
+            pull = [_PULL.validate_python(path["pull"])] if self._takes_pull else []
+            given = read_json(request, content, service.settings.batch_limit)
+            body = self._body.model_validate(given)
+            checked_key = None if key is None else _KEY.validate_python(key)
         except ValidationError:
             # It says what is wrong.
             await self._usual.handle(scope, _Again(content, receive), send)
             return
-        response: Response = await self._function(
-            request=request, service=service, viewer=viewer, **given
-        )
+        call = Call(request, service, viewer, study, checked_key)
+        response: Response = await self._function(call, *pull, body)
         await response(scope, receive, send)
-
-    def _read(self, request: Request, content: bytes, batch_limit: int) -> dict[str, Any]:
-        """Return what the function takes; raise if anything is not accepted."""
-        path, key = request.path_params, request.headers.get("idempotency-key")
-        return {
-            **{name: part.validate_python(path[name]) for name, part in self._parts.items()},
-            "body": self._body.model_validate(read_json(request, content, batch_limit)),
-            "key": None if key is None else _KEY.validate_python(key),
-        }
 
 
 class _Again:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
 from itertools import islice
 from typing import Annotated, Any, Literal
 
-from fastapi import Query, Request, Response
+from fastapi import Query, Response
 
 from fairtrial.core import Pull
 from fairtrial.core.problem import Outcome
@@ -19,7 +18,6 @@ from fairtrial.server.blinding import (
     require_correction,
     require_own_events,
     require_untold,
-    write_as,
 )
 from fairtrial.server.documents import pull_document, to_text
 from fairtrial.server.problems import Refusal
@@ -27,9 +25,8 @@ from fairtrial.server.routes.common import (
     Limit,
     PullId,
     StudyName,
-    answered,
+    TheCall,
     document,
-    key_of,
     require_batch,
     router,
 )
@@ -51,7 +48,7 @@ from fairtrial.server.schemas import (
     Value,
 )
 from fairtrial.server.security.access import Viewer
-from fairtrial.server.service import Answer, IdempotencyKey, Service, TheService, TheViewer
+from fairtrial.server.service import Answer, TheService, TheViewer
 from fairtrial.study import Event, Study
 from fairtrial.study.log import PullRow
 
@@ -61,35 +58,33 @@ State = Literal["open", "told", "expired", "cancelled", "lost", "all"]
 
 
 @routes.post("/v1/studies/{study}/asks", response_model=AsksAnswer, summary="Ask for pulls")
-async def ask(
-    request: Request,
-    service: TheService,
-    viewer: TheViewer,
-    study: StudyName,
-    body: Asks,
-    key: IdempotencyKey = None,
-) -> Response:
+async def ask(call: TheCall, body: Asks) -> Response:
     """Issue pulls; with `tell` an outcome is taken first, in the same write."""
-    viewer.require("run", study)
-    require_batch(service, "n", body.n)
+    call.viewer.require("run", call.study)
+    require_batch(call.service, "n", body.n)
     asked = _names_of_a_context(body.context)
 
     def issue(opened: Study) -> Answer:
         _require_known(opened, asked)
-        options = {"worker": viewer.actor, "lease": body.lease, "request_id": key, **asked}
+        options = {
+            "worker": call.viewer.actor,
+            "lease": body.lease,
+            "request_id": call.key,
+            **asked,
+        }
         if body.tell is None:
             pulls = opened.ask(body.n, **options)
         else:
-            require_untold(opened, viewer, body.tell.pull)
+            require_untold(opened, call.viewer, body.tell.pull)
             pulls = opened.tell_and_ask(body.tell.pull, body.tell.value, body.n, **options)
         rows = [_row(opened, pull.id) for pull in pulls]
         content = {
-            "pulls": [_pull(viewer, opened, row) for row in rows],
+            "pulls": [_pull(call.viewer, opened, row) for row in rows],
             "stopped": opened.stopped,
         }
         return Answer(200, to_text(content))
 
-    return await _written(request, service, viewer, study, body, key, issue)
+    return await call.write(body, issue)
 
 
 def _require_known(study: Study, context: dict[str, Any]) -> None:
@@ -110,26 +105,19 @@ def _names_of_a_context(context: dict[str, Any]) -> dict[str, Any]:
 
 
 @routes.post("/v1/studies/{study}/tells", response_model=EventsAnswer, summary="Tell outcomes")
-async def tell_many(
-    request: Request,
-    service: TheService,
-    viewer: TheViewer,
-    study: StudyName,
-    body: Tells,
-    key: IdempotencyKey = None,
-) -> Response:
+async def tell_many(call: TheCall, body: Tells) -> Response:
     """Take outcomes of pulls, and results that nobody asked for: all of them, or none."""
-    viewer.require("run", study)
-    require_batch(service, "outcomes", len(body.outcomes))
+    call.viewer.require("run", call.study)
+    require_batch(call.service, "outcomes", len(body.outcomes))
 
     def tell(opened: Study) -> Answer:
         outcomes = _outcomes(opened, body)
-        events = opened.tell_many(outcomes, actor=viewer.actor, request_id=key)
-        require_own_events(viewer, events, key)
-        documents = [event_for(viewer, event, opened) for event in events]
+        events = opened.tell_many(outcomes, actor=call.viewer.actor, request_id=call.key)
+        require_own_events(call.viewer, events, call.key)
+        documents = [event_for(call.viewer, event, opened) for event in events]
         return Answer(200, to_text({"events": documents}))
 
-    return await _written(request, service, viewer, study, body, key, tell)
+    return await call.write(body, tell)
 
 
 @routes.post(
@@ -137,30 +125,23 @@ async def tell_many(
     response_model=EventsAnswer,
     summary="Tell the measures of many pulls that are known",
 )
-async def tell_many_known(
-    request: Request,
-    service: TheService,
-    viewer: TheViewer,
-    study: StudyName,
-    body: KnownOfMany,
-    key: IdempotencyKey = None,
-) -> Response:
+async def tell_many_known(call: TheCall, body: KnownOfMany) -> Response:
     """Take of several pulls those measures that are known: all of it, or nothing."""
-    viewer.require("run", study)
-    require_batch(service, "outcomes", len(body.outcomes))
+    call.viewer.require("run", call.study)
+    require_batch(call.service, "outcomes", len(body.outcomes))
 
     def tell(opened: Study) -> Answer:
         outcomes = [(told.pull, told.values) for told in body.outcomes]
         for pull, _ in outcomes:
-            require_untold(opened, viewer, pull)
+            require_untold(opened, call.viewer, pull)
         try:
-            events = opened.tell_many_known(outcomes, actor=viewer.actor)
+            events = opened.tell_many_known(outcomes, actor=call.viewer.actor)
         except MistakesFound as error:
-            raise mistakes_for(viewer, error) from None
-        documents = [event_for(viewer, event, opened) for event in events]
+            raise mistakes_for(call.viewer, error) from None
+        documents = [event_for(call.viewer, event, opened) for event in events]
         return Answer(200, to_text({"events": documents}))
 
-    return await _written(request, service, viewer, study, body, key, tell)
+    return await call.write(body, tell)
 
 
 def _outcomes(study: Study, body: Tells) -> list[tuple[Pull | str, Outcome]]:
@@ -203,19 +184,11 @@ def _pull_of(study: Study, told: Any) -> Pull | str:
 @routes.post(
     "/v1/studies/{study}/pulls/{pull}/tell", response_model=EventAnswer, summary="Tell an outcome"
 )
-async def tell(
-    request: Request,
-    service: TheService,
-    viewer: TheViewer,
-    study: StudyName,
-    pull: PullId,
-    body: Value,
-    key: IdempotencyKey = None,
-) -> Response:
+async def tell(call: TheCall, pull: PullId, body: Value) -> Response:
     """Take the outcome of a pull."""
-    return await _write(
-        *(request, service, viewer, study, body, key),
-        lambda opened: opened.tell(pull, body.value, request_id=key, actor=viewer.actor),
+    return await call.write_event(
+        body,
+        lambda opened: opened.tell(pull, body.value, request_id=call.key, actor=call.viewer.actor),
     )
 
 
@@ -224,27 +197,19 @@ async def tell(
     response_model=EventsAnswer,
     summary="Tell the measures that are known",
 )
-async def tell_known(
-    request: Request,
-    service: TheService,
-    viewer: TheViewer,
-    study: StudyName,
-    pull: PullId,
-    body: Known,
-    key: IdempotencyKey = None,
-) -> Response:
+async def tell_known(call: TheCall, pull: PullId, body: Known) -> Response:
     """Take those measures of a pull that are known: its outcome, once none is left open.
 
     The answer has no event if all of it was said before.
     """
-    viewer.require("run", study)
+    call.viewer.require("run", call.study)
 
     def tell(opened: Study) -> Answer:
-        event = opened.tell_known(pull, body.values, actor=viewer.actor)
-        events = [] if event is None else [event_for(viewer, event, opened)]
+        event = opened.tell_known(pull, body.values, actor=call.viewer.actor)
+        events = [] if event is None else [event_for(call.viewer, event, opened)]
         return Answer(200, to_text({"events": events}))
 
-    return await _written(request, service, viewer, study, body, key, tell)
+    return await call.write(body, tell)
 
 
 @routes.post(
@@ -252,21 +217,13 @@ async def tell_known(
     response_model=EventAnswer,
     summary="Report a reading",
 )
-async def report(
-    request: Request,
-    service: TheService,
-    viewer: TheViewer,
-    study: StudyName,
-    pull: PullId,
-    body: Reading,
-    key: IdempotencyKey = None,
-) -> Response:
+async def report(call: TheCall, pull: PullId, body: Reading) -> Response:
     """Take a partial reading of a pull, and say whether the pull still matters."""
     details = _names_of_details(body.model_extra or {})
-    return await _write(
-        *(request, service, viewer, study, body, key),
+    return await call.write_event(
+        body,
         lambda opened: opened.report(
-            pull, body.value, request_id=key, actor=viewer.actor, **details
+            pull, body.value, request_id=call.key, actor=call.viewer.actor, **details
         ),
         pull,
     )
@@ -282,38 +239,22 @@ def _names_of_details(details: dict[str, Any]) -> dict[str, Any]:
 @routes.post(
     "/v1/studies/{study}/pulls/{pull}/fail", response_model=EventAnswer, summary="Give a pull up"
 )
-async def fail(
-    request: Request,
-    service: TheService,
-    viewer: TheViewer,
-    study: StudyName,
-    pull: PullId,
-    body: Reason,
-    key: IdempotencyKey = None,
-) -> Response:
+async def fail(call: TheCall, pull: PullId, body: Reason) -> Response:
     """Report a pull lost. If its result comes anyway, it counts."""
-    return await _write(
-        *(request, service, viewer, study, body, key),
-        lambda opened: opened.fail(pull, body.reason, actor=viewer.actor),
+    return await call.write_event(
+        body,
+        lambda opened: opened.fail(pull, body.reason, actor=call.viewer.actor),
     )
 
 
 @routes.post(
     "/v1/studies/{study}/pulls/{pull}/cancel", response_model=EventAnswer, summary="Cancel a pull"
 )
-async def cancel(
-    request: Request,
-    service: TheService,
-    viewer: TheViewer,
-    study: StudyName,
-    pull: PullId,
-    body: Reason,
-    key: IdempotencyKey = None,
-) -> Response:
+async def cancel(call: TheCall, pull: PullId, body: Reason) -> Response:
     """Cancel a pull. If its result comes anyway, it counts."""
-    return await _write(
-        *(request, service, viewer, study, body, key),
-        lambda opened: opened.cancel(pull, body.reason, actor=viewer.actor),
+    return await call.write_event(
+        body,
+        lambda opened: opened.cancel(pull, body.reason, actor=call.viewer.actor),
     )
 
 
@@ -322,25 +263,17 @@ async def cancel(
     response_model=EventAnswer,
     summary="Correct an outcome",
 )
-async def amend(
-    request: Request,
-    service: TheService,
-    viewer: TheViewer,
-    study: StudyName,
-    pull: PullId,
-    body: Amendment,
-    key: IdempotencyKey = None,
-) -> Response:
+async def amend(call: TheCall, pull: PullId, body: Amendment) -> Response:
     """Correct an outcome that was told before; the reason is recorded.
 
     Without the scope ``read`` one corrects only what one has told oneself.
     """
 
     def correct(opened: Study) -> Event:
-        require_correction(opened, viewer, pull)
-        return opened.amend(pull, body.value, body.reason, actor=viewer.actor)
+        require_correction(opened, call.viewer, pull)
+        return opened.amend(pull, body.value, body.reason, actor=call.viewer.actor)
 
-    return await _write(request, service, viewer, study, body, key, correct)
+    return await call.write_event(body, correct)
 
 
 @routes.post(
@@ -348,56 +281,13 @@ async def amend(
     response_model=EventAnswer,
     summary="Extend a lease",
 )
-async def heartbeat(
-    request: Request,
-    service: TheService,
-    viewer: TheViewer,
-    study: StudyName,
-    pull: PullId,
-    body: Heartbeat,
-    key: IdempotencyKey = None,
-) -> Response:
+async def heartbeat(call: TheCall, pull: PullId, body: Heartbeat) -> Response:
     """Let the lease of a pull run from now, and say whether the pull still matters."""
-    return await _write(
-        *(request, service, viewer, study, body, key),
+    return await call.write_event(
+        body,
         lambda opened: opened.extend(pull, body.lease),
         pull,
     )
-
-
-async def _write(
-    request: Request,
-    service: Service,
-    viewer: Viewer,
-    study: str,
-    body: Any,
-    key: str | None,
-    operation: Callable[[Study], Event],
-    looked_at: str | None = None,
-) -> Response:
-    """Answer a request that writes one event; of `looked_at`, say whether that pull matters."""
-    viewer.require("run", study)
-
-    def write(opened: Study) -> Answer:
-        content = event_for(viewer, operation(opened), opened)
-        if looked_at is not None:
-            content["should_stop"] = opened.should_stop(looked_at)
-        return Answer(200, to_text(content))
-
-    return await _written(request, service, viewer, study, body, key, write)
-
-
-async def _written(
-    request: Request,
-    service: Service,
-    viewer: Viewer,
-    study: str,
-    body: Any,
-    key: str | None,
-    operation: Callable[[Study], Answer],
-) -> Response:
-    known = None if key is None else key_of(request, viewer, key, body.model_dump())
-    return answered(await write_as(service, viewer, study, operation, known, key))
 
 
 def _pull(viewer: Viewer, study: Study, row: PullRow) -> dict[str, Any]:

@@ -16,10 +16,12 @@ from fairtrial.presentation.recruitment import recruitment
 from fairtrial.server.documents import event_document, to_text
 from fairtrial.server.routes.common import Limit, StudyName, document, router, unchanged
 from fairtrial.server.schemas import EventsAnswer
+from fairtrial.server.security.access import Viewer
 from fairtrial.server.service import Service, TheService, TheViewer
 from fairtrial.study import Study
-from fairtrial.study.export import export
+from fairtrial.study.export import LogText, export
 from fairtrial.study.log import Record
+from fairtrial.study.store import StudyRow
 
 routes = router("results")
 
@@ -42,11 +44,8 @@ async def recommendation(
 ) -> Response:
     """Return the answer now, or what leads; with the guarantee behind it."""
     viewer.require("read", study)
-    headers, known = await unchanged(request, service, viewer, study)
-    if known is not None:
-        return known
-    found = await service.readers.run(study, lambda opened: opened.recommend().to_dict())
-    return document(found, headers)
+    asked = request, service, viewer, study
+    return await _if_changed(*asked, lambda opened: opened.recommend().to_dict())
 
 
 @routes.get("/v1/studies/{study}/progress", summary="How far the study has come")
@@ -55,11 +54,8 @@ async def progress(
 ) -> Response:
     """Return estimates with intervals, the evidence, and what is left."""
     viewer.require("read", study)
-    headers, known = await unchanged(request, service, viewer, study)
-    if known is not None:
-        return known
-    found = await service.readers.run(study, lambda opened: opened.progress().to_dict())
-    return document(found, headers)
+    asked = request, service, viewer, study
+    return await _if_changed(*asked, lambda opened: opened.progress().to_dict())
 
 
 @routes.get("/v1/studies/{study}/health", summary="What may be wrong")
@@ -83,14 +79,11 @@ async def recruited(
 ) -> Response:
     """Return numbers of pulls and results, for those who recruit: nothing by arm."""
     viewer.require("read" if viewer.can("read") else "run", study)
-    headers, known = await unchanged(request, service, viewer, study)
-    if known is not None:
-        return known
 
     def find(opened: Study) -> dict[str, Any]:
         return {"recruitment": recruitment(opened.progress())}
 
-    return document(await service.readers.run(study, find), headers)
+    return await _if_changed(request, service, viewer, study, find)
 
 
 @routes.get("/v1/studies/{study}/trace", summary="How the study came here")
@@ -103,14 +96,11 @@ async def trace(
 ) -> Response:
     """Return the progress at earlier moments, and now."""
     viewer.require("read", study)
-    headers, known = await unchanged(request, service, viewer, study)
-    if known is not None:
-        return known
 
     def find(opened: Study) -> dict[str, Any]:
         return {"trace": [moment.to_dict() for moment in opened.trace(points)]}
 
-    return document(await service.readers.run_long(study, find, viewer.actor), headers)
+    return await _if_changed(request, service, viewer, study, find, takes_long=True)
 
 
 @routes.get("/v1/studies/{study}/weighted_means", summary="Means weighted by propensity")
@@ -119,13 +109,31 @@ async def weighted_means(
 ) -> Response:
     """Return the mean of every action, each result weighted by the inverse of its propensity."""
     viewer.require("read", study)
+
+    def find(opened: Study) -> dict[str, Any]:
+        return {"weighted_means": opened.weighted_means()}
+
+    return await _if_changed(request, service, viewer, study, find, takes_long=True)
+
+
+async def _if_changed(
+    request: Request,
+    service: Service,
+    viewer: Viewer,
+    study: str,
+    find: Callable[[Study], Any],
+    *,
+    takes_long: bool = False,
+) -> Response:
+    """Answer with what is found, unless the caller knows what it says of this state already."""
     headers, known = await unchanged(request, service, viewer, study)
     if known is not None:
         return known
-    found = await service.readers.run_long(
-        study, lambda opened: opened.weighted_means(), viewer.actor
-    )
-    return document({"weighted_means": found}, headers)
+    if takes_long:
+        found = await service.readers.run_long(study, find, viewer.actor)
+    else:
+        found = await service.readers.run(study, find)
+    return document(found, headers)
 
 
 @routes.get("/v1/studies/{study}/verify", summary="Audit the log")
@@ -185,7 +193,7 @@ async def events(
     if _NDJSON in request.headers.get("accept", ""):
         head = await service.readers.run(study, _head)
         return StreamingResponse(
-            _lines(service, study, after, head), headers=headers, media_type=_NDJSON
+            _lines(service, study, after, head, viewer.actor), headers=headers, media_type=_NDJSON
         )
     found = await service.readers.run(study, lambda opened: _records(opened, after, limit))
     content = {
@@ -204,11 +212,13 @@ def _records(study: Study, after: int, limit: int) -> list[Record]:
     return list(session.store.records(session.id, after, after + limit))
 
 
-async def _lines(service: Service, study: str, after: int, head: int) -> AsyncIterator[str]:
+async def _lines(
+    service: Service, study: str, after: int, head: int, who: str
+) -> AsyncIterator[str]:
     """Yield the events up to the head as lines; each page is fetched when the last one is sent."""
     while after < head:
         limit = min(_PAGE, head - after)
-        page = await service.readers.run(study, _page_of(after, limit))
+        page = await service.readers.run_page(study, _page_of(after, limit), who)
         if not page:
             return
         yield page
@@ -241,27 +251,68 @@ async def download(
 ) -> Response:
     """Return the log as a file.
 
+    Lines are sent as they are read, however long the log is. A Parquet file is made whole before it
+    is sent, and given up if that takes longer than any other answer may.
+
     Without the secret of a study with a random order, a copy can be read but not verified.
     """
     viewer.require("admin" if secret else "read", study)
+    headers = {"Cache-Control": "no-store"}
+    name = f"{_as_file_name(study)}.{format}"
+
+    def row_of(opened: Study) -> StudyRow:
+        row = opened.session.row()
+        return row if secret else row._replace(secret=None)
+
+    if format == "parquet":
+        return await _parquet(service, study, viewer.actor, row_of, name, headers)
+
+    def begin(opened: Study) -> LogText:
+        return LogText(opened.session.store, row_of(opened), opened.problem, f".{format}")
+
+    text = await service.readers.run_page(study, begin, viewer.actor)
+    return StreamingResponse(
+        _parts(service, study, text, viewer.actor),
+        headers={**headers, "Content-Disposition": f'attachment; filename="{name}"'},
+        media_type=_MEDIA_TYPES[format],
+    )
+
+
+async def _parts(service: Service, study: str, text: LogText, who: str) -> AsyncIterator[str]:
+    """Yield a log's text; each part is made when the last one is sent."""
+    yield text.head()
+    for after in range(0, text.events, _PAGE):
+        yield await service.readers.run_page(study, _part_of(text, after), who)
+
+
+def _part_of(text: LogText, after: int) -> Callable[[Study], str]:
+    return lambda _: text.page(after, _PAGE)
+
+
+async def _parquet(
+    service: Service,
+    study: str,
+    who: str,
+    row_of: Callable[[Study], StudyRow],
+    name: str,
+    headers: dict[str, str],
+) -> Response:
     folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="fairtrial-"))
-    path = folder / f"log.{format}"
+    path = folder / "log.parquet"
 
     def write(opened: Study) -> None:
-        row = opened.session.row()
-        shown = row if secret else row._replace(secret=None)
-        export(opened.session.store, shown, opened.problem, path)
+        export(opened.session.store, row_of(opened), opened.problem, path)
 
     try:
-        await service.readers.run_long(study, write, viewer.actor)
+        await service.readers.run_long(study, write, who)
     except BaseException:
         _remove(folder)
         raise
     return FileResponse(
         path,
-        headers={"Cache-Control": "no-store"},
-        media_type=_MEDIA_TYPES[format],
-        filename=f"{_as_file_name(study)}.{format}",
+        headers=headers,
+        media_type=_MEDIA_TYPES["parquet"],
+        filename=name,
         background=BackgroundTask(_remove, folder),
     )
 

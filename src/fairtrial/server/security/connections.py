@@ -1,4 +1,4 @@
-"""Connections that bring no request, or one without an end: closed, and limited in number."""
+"""Connections by which no whole request comes, or no answer goes: closed, and limited in number."""
 
 from __future__ import annotations
 
@@ -31,12 +31,14 @@ def most_connections() -> int:
 class PatientProtocol(HttpToolsProtocol):
     """HTTP/1.1 as uvicorn speaks it, to clients that say within a time and a size what they want.
 
-    uvicorn waits for ever for the head of a request. Its parser keeps headers, and trailers after a
-    body, without a limit.
+    uvicorn waits for ever for the head of a request, and for an answer to be taken. Its parser
+    keeps headers, and trailers after a body, without a limit.
     """
 
     patience = 20.0
     """Seconds from a connection, or from the first byte of another request, to its whole head."""
+    taking = 60.0
+    """Seconds in which a client has to take something of an answer that waits for it."""
     most = most_connections()
     """Connections at once; any more are closed at once."""
 
@@ -44,6 +46,7 @@ class PatientProtocol(HttpToolsProtocol):
         super().__init__(*arguments, **options)
         self._deadline: asyncio.TimerHandle | None = None
         self._unread = 0
+        self._taking: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Take a connection."""
@@ -56,7 +59,18 @@ class PatientProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Take note that the connection is over."""
         self._expect_nothing()
+        self._stop_watching()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """Take note that more of an answer waits than is kept: nothing more is made meanwhile."""
+        super().pause_writing()
+        self._watch()
+
+    def resume_writing(self) -> None:
+        """Take note that the client has taken most of it."""
+        self._stop_watching()
+        super().resume_writing()
 
     def data_received(self, data: bytes) -> None:
         """Take some bytes."""
@@ -98,6 +112,21 @@ class PatientProtocol(HttpToolsProtocol):
     def _give_up(self) -> None:
         self._deadline = None
         if not _is_closing(self.transport):
+            self.transport.abort()
+
+    def _watch(self) -> None:
+        waiting = self.transport.get_write_buffer_size()
+        self._taking = self.loop.call_later(self.taking, self._go_on_if_less_waits, waiting)
+
+    def _stop_watching(self) -> None:
+        if self._taking is not None:
+            self._taking.cancel()
+            self._taking = None
+
+    def _go_on_if_less_waits(self, before: int) -> None:
+        if self.transport.get_write_buffer_size() < before:
+            self._watch()
+        else:
             self.transport.abort()
 
 

@@ -9,12 +9,11 @@ from fairtrial.confidence.block_betting.bets import (
     bounded_gain,
     correct_bet,
     freeze_stakes,
-    inlined,
     known_noise_gain,
     multiply_bet,
     value_in_bet,
 )
-from fairtrial.core.compilation import kernel
+from fairtrial.core.compilation import inlined, kernel
 from fairtrial.subpopulations._kernels.block_losses import lift_by_losses
 from fairtrial.subpopulations._kernels.block_state import (
     Estimates,

@@ -2,8 +2,7 @@
 
 import math
 
-from fairtrial.confidence.block_betting.bets import inlined
-from fairtrial.core.compilation import kernel
+from fairtrial.core.compilation import inlined, kernel
 from fairtrial.subpopulations._kernels.block_state import Rules, State
 from fairtrial.subpopulations._kernels.model import CEILING, Floats, Model
 

@@ -4,9 +4,8 @@ import math
 
 import numpy as np
 
-from fairtrial.confidence.block_betting.bets import inlined
 from fairtrial.confidence.block_betting.blocks import FIXED, Blocks, draw_action
-from fairtrial.core.compilation import kernel
+from fairtrial.core.compilation import inlined, kernel, unchecked
 from fairtrial.subpopulations._kernels.block_state import (
     Estimates,
     Rules,
@@ -65,8 +64,8 @@ from fairtrial.subpopulations._kernels.plans_without_limits import (
 PRIOR_PULLS = 2.0
 """Tosses of a fair coin over the range that a cell's variance is shrunk by."""
 
-_unchecked = kernel(forceinline=True, _nrt=False, error_model="numpy")
-"""Compiler of what is called thousands of times for a plan, and allocates nothing."""
+LEADER_NONE_PAUSE = 1.0
+"""What stands in for `rules.pause` when "none" leads and rewards are bounded."""
 
 NOTHING = 1e-300
 """What is known of an item whose means sit on its border, but for rounding."""
@@ -418,7 +417,7 @@ def _nearly_optimal_shares(
     return forecast
 
 
-@_unchecked
+@unchecked
 def move_shares(
     step: int,
     value: float,
@@ -461,7 +460,7 @@ def _start_shares(
     blend_shares(before, shares)
 
 
-@_unchecked
+@unchecked
 def blend_shares(before: Floats, shares: Floats) -> None:
     """Fill shares from those `before`, and equal ones, where a cell is marked with a one."""
     useful = total(shares)
@@ -571,7 +570,7 @@ def _weakest_live_item(
     return weakest
 
 
-@_unchecked
+@unchecked
 def cost_to_finish(items: Items, values: Floats) -> float:
     """Return the cost after which every live item has what it needs."""
     cost = 0.0
@@ -725,3 +724,26 @@ def _shares_within(active: Floats, planned: Floats, group: int) -> Floats:
         if shares.sum() > 0.0:
             break
     return shares
+
+
+# ------------------------------------------------------------- the first block, and when to bet
+
+
+@kernel
+def initial_block(active: Floats, rules: Rules) -> Floats:
+    """Return the pulls of the first block by cell, flat: the initial ones of every active cell."""
+    planned = np.zeros(active.shape)
+    for k in range(active.shape[0]):
+        for group in range(active.shape[1]):
+            if active[k, group] > 0.0:
+                planned[k, group] = max(1.0, rules.initial_pulls)
+    return planned.reshape(planned.size)
+
+
+@inlined
+def is_worth_a_bet(weakest: float, rules: Rules, none_leads: bool) -> bool:
+    """Return whether the leader's weakest item is known well enough to bet on."""
+    pause = rules.pause
+    if none_leads:
+        pause = LEADER_NONE_PAUSE if rules.bounded else 0.0
+    return weakest >= pause**2

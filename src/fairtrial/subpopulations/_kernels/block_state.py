@@ -2,9 +2,10 @@
 
 from typing import Annotated, NamedTuple
 
-from fairtrial.confidence.block_betting.bets import Bets, inlined
+from fairtrial.confidence.block_betting.bets import Bets
 from fairtrial.confidence.block_betting.blocks import Blocks
 from fairtrial.confidence.noise_kernels import NUMBERED_COLUMNS
+from fairtrial.core.compilation import inlined
 from fairtrial.core.layout import Layout
 from fairtrial.subpopulations._kernels.model import Floats, Integers, Model
 

@@ -4,9 +4,8 @@ import math
 
 import numpy as np
 
-from fairtrial.confidence.block_betting.bets import inlined
 from fairtrial.confidence.block_betting.blocks import reject
-from fairtrial.core.compilation import kernel
+from fairtrial.core.compilation import inlined, kernel
 from fairtrial.subpopulations._kernels.block_state import (
     Rules,
     State,

@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from fairtrial.confidence.block_betting.bets import LOST, inlined
+from fairtrial.confidence.block_betting.bets import LOST
 from fairtrial.confidence.block_betting.blocks import (
     OUTSIDE,
     close_oldest,
@@ -28,7 +28,7 @@ from fairtrial.confidence.block_betting.blocks import (
     undo_loss,
 )
 from fairtrial.confidence.noise_kernels import record_as_issued, replace_numbered, settle_record
-from fairtrial.core.compilation import kernel
+from fairtrial.core.compilation import inlined, kernel
 from fairtrial.core.draw_kernels import draw
 from fairtrial.core.draws import Source
 from fairtrial.subpopulations._kernels.block_bets import (
@@ -48,6 +48,8 @@ from fairtrial.subpopulations._kernels.block_plans import (
     find_leader,
     find_shares,
     find_support,
+    initial_block,
+    is_worth_a_bet,
     leader_now,
     list_items,
     needs_of,
@@ -101,9 +103,6 @@ __all__ = [
     "wealth_now",
 ]
 
-LEADER_NONE_PAUSE = 1.0
-"""What stands in for `rules.pause` when "none" leads and rewards are bounded."""
-
 
 @kernel
 def start(packed: Floats, floats: Floats, integers: Integers) -> None:
@@ -119,13 +118,8 @@ def start(packed: Floats, floats: Floats, integers: Integers) -> None:
     state.forecast[0] = math.inf
     reject_answers(model, rules, state)
     if not state.finished[0]:
-        planned = np.zeros((arms, groups))
-        for k in range(arms):
-            for group in range(groups):
-                if model.active[k, group] > 0.0:
-                    planned[k, group] = max(1.0, rules.initial_pulls)
         _aim_at_leader(state, next_slot(state.blocks))
-        open_block(state.blocks, planned.reshape(planned.size))
+        open_block(state.blocks, initial_block(model.active, rules))
 
 
 @kernel
@@ -177,10 +171,7 @@ def _plan_block(model: Model, rules: Rules, state: State, batch: float, assigned
         block_counts(model.costs, rules, pulls, shares, support, number, batch, planned)
         open_planned_block(state.blocks, planned.reshape(planned.size))
     _aim_at_leader(state, slot)
-    pause = rules.pause**2
-    if leader == arms:
-        pause = LEADER_NONE_PAUSE**2 if rules.bounded else 0.0
-    if weakest >= pause:
+    if is_worth_a_bet(weakest, rules, leader == arms):
         place_bets(model, rules, state, slot, seen)
 
 

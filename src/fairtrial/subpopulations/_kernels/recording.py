@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from fairtrial.confidence.block_betting.bets import inlined
-from fairtrial.core.compilation import kernel
+from fairtrial.core.compilation import inlined, kernel
 from fairtrial.subpopulations._kernels.model import Model
 from fairtrial.subpopulations._kernels.pitfalls import empirical_best, pitfall_value
 from fairtrial.subpopulations._kernels.tracker_state import Rules, State

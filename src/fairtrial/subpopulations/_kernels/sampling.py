@@ -10,8 +10,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from fairtrial.confidence.block_betting.bets import inlined
-from fairtrial.core.compilation import kernel
+from fairtrial.core.compilation import inlined, kernel
 from fairtrial.core.philox import philox_uniform
 from fairtrial.subpopulations._kernels.allocations import (
     NEGLIGIBLE,
@@ -113,32 +112,27 @@ def _least_issued(model: Model, state: State, group: int) -> int:
 @inlined
 def _most_owed(state: State, group: int) -> int:
     """Return the cell whose credit is furthest ahead of its draws."""
-    groups = state.counts.shape[1]
-    most = -math.inf
-    best = 0
-    for k in range(state.counts.shape[0]):
-        for column in range(groups):
-            if group == ANY_GROUP or column == group:
-                issued = _issued(state, k, column)
-                if state.credit[k, column] - issued > most:
-                    most = state.credit[k, column] - issued
-                    best = k * groups + column
-    return best
+    return _furthest_behind(state, state.credit, 1.0, group)
 
 
 @inlined
 def _most_owed_share(state: State, group: int) -> int:
     """Return the cell whose draws lag furthest behind its share."""
+    return _furthest_behind(state, state.shares, _total_issued(state), group)
+
+
+@inlined
+def _furthest_behind(state: State, wanted: Floats, scale: float, group: int) -> int:
+    """Return the cell (of the group that arrived) that lacks most of `scale` times `wanted`."""
     groups = state.counts.shape[1]
-    issued_so_far = _total_issued(state)
     most = -math.inf
     best = 0
     for k in range(state.counts.shape[0]):
         for column in range(groups):
             if group == ANY_GROUP or column == group:
-                issued = _issued(state, k, column)
-                if issued_so_far * state.shares[k, column] - issued > most:
-                    most = issued_so_far * state.shares[k, column] - issued
+                owed = scale * wanted[k, column] - _issued(state, k, column)
+                if owed > most:
+                    most = owed
                     best = k * groups + column
     return best
 
@@ -247,9 +241,9 @@ def _most_owed_touched(state: State, gradient: Floats) -> int:
     for k in range(state.counts.shape[0]):
         for column in range(groups):
             if gradient[k, column] > 0.0:
-                issued = _issued(state, k, column)
-                if state.credit[k, column] - issued > most:
-                    most = state.credit[k, column] - issued
+                owed = state.credit[k, column] - _issued(state, k, column)
+                if owed > most:
+                    most = owed
                     best = k * groups + column
     return best
 

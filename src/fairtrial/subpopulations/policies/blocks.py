@@ -117,7 +117,7 @@ class BlockBetting(FloorPolicy, BlockPolicy):
 
     version = 4
     _takes_measures = True
-    state_fields = tuple(f"_blocks.{name}" for name in LiveBlocks.fields)
+    state_fields = BlockPolicy.state_fields
 
     def __init__(
         self,
@@ -151,9 +151,7 @@ class BlockBetting(FloorPolicy, BlockPolicy):
             self._blocks: LiveBlocks = self._measured
         else:
             self._blocks = self._blocks_of_one_measure(problem)
-        self.assigned = assigned
-        if assigned is not None:
-            self._follow(self._cut(assigned))
+        self._follow(assigned)
 
     def _values_so_far_of(self, number: int) -> Floats | None:
         return self._values_so_far.get(number)

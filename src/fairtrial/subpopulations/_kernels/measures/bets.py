@@ -13,12 +13,11 @@ from fairtrial.confidence.block_betting.bets import (
     bounded_gain,
     correct_bet,
     freeze_stakes,
-    inlined,
     known_noise_gain,
     multiply_bet,
     value_in_bet,
 )
-from fairtrial.core.compilation import kernel
+from fairtrial.core.compilation import inlined, kernel, unchecked
 from fairtrial.subpopulations._kernels.block_state import Rules, own_ledger, pair_ledger
 from fairtrial.subpopulations._kernels.block_wealth import against_rival
 from fairtrial.subpopulations._kernels.measures.items import (
@@ -36,7 +35,6 @@ from fairtrial.subpopulations._kernels.measures.model import (
     Seen,
     has_limit,
     part_in_limit,
-    unchecked,
 )
 from fairtrial.subpopulations._kernels.measures.state import RIVAL, TARGET, State, limit_ledger
 

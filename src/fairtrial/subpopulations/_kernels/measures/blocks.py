@@ -9,7 +9,6 @@ import math
 
 import numpy as np
 
-from fairtrial.confidence.block_betting.bets import inlined
 from fairtrial.confidence.block_betting.blocks import (
     OUTSIDE,
     close_oldest,
@@ -27,10 +26,16 @@ from fairtrial.confidence.block_betting.blocks import (
     undo_loss,
 )
 from fairtrial.confidence.noise_kernels import settle_record
-from fairtrial.core.compilation import kernel
+from fairtrial.core.compilation import inlined, kernel
 from fairtrial.core.draw_kernels import draw_vector
 from fairtrial.core.draws import VectorSource
-from fairtrial.subpopulations._kernels.block_plans import block_counts, extra_cell, list_items
+from fairtrial.subpopulations._kernels.block_plans import (
+    block_counts,
+    extra_cell,
+    initial_block,
+    is_worth_a_bet,
+    list_items,
+)
 from fairtrial.subpopulations._kernels.block_state import Rules
 from fairtrial.subpopulations._kernels.block_wealth import evidence_for
 from fairtrial.subpopulations._kernels.indices import ANY_GROUP
@@ -103,9 +108,6 @@ __all__ = [
     "wealth_now",
 ]
 
-LEADER_NONE_PAUSE = 1.0
-"""What stands in for `rules.pause` when "none" leads and measures are bounded."""
-
 
 @kernel
 def start(packed: Floats, floats: Floats, integers: Integers) -> None:
@@ -121,13 +123,8 @@ def start(packed: Floats, floats: Floats, integers: Integers) -> None:
     state.forecast[0] = math.inf
     reject_answers(model, rules, state)
     if not state.finished[0]:
-        planned = np.zeros((arms, groups))
-        for k in range(arms):
-            for group in range(groups):
-                if model.active[k, group] > 0.0:
-                    planned[k, group] = max(1.0, rules.initial_pulls)
         _begin_block(state, next_slot(state.blocks))
-        open_block(state.blocks, planned.reshape(planned.size))
+        open_block(state.blocks, initial_block(model.active, rules))
 
 
 @kernel
@@ -193,10 +190,7 @@ def _plan_block(model: Model, rules: Rules, state: State, batch: float, assigned
         block_counts(model.costs, rules, pulls, shares, support, number, batch, planned)
         open_planned_block(state.blocks, planned.reshape(planned.size))
     _begin_block(state, slot)
-    pause = rules.pause**2
-    if leader == arms:
-        pause = LEADER_NONE_PAUSE**2 if rules.bounded else 0.0
-    if weakest >= pause:
+    if is_worth_a_bet(weakest, rules, leader == arms):
         place_bets(model, rules, state, slot, seen, programmes, work)
 
 

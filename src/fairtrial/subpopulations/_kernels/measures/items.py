@@ -10,14 +10,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fairtrial.confidence.block_betting.bets import inlined
 from fairtrial.confidence.row_kernels import (
     ROUNDING,
     Scratch,
     new_scratch,
     solve_programme,
 )
-from fairtrial.core.compilation import kernel
+from fairtrial.core.compilation import inlined, kernel, unchecked
 from fairtrial.subpopulations._kernels.measures.model import (
     Booleans,
     Floats,
@@ -28,7 +27,6 @@ from fairtrial.subpopulations._kernels.measures.model import (
     first_group,
     has_limit,
     part_in_limit,
-    unchecked,
 )
 
 

@@ -6,15 +6,11 @@ from typing import Annotated, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fairtrial.confidence.block_betting.bets import inlined
-from fairtrial.core.compilation import kernel
+from fairtrial.core.compilation import inlined, kernel
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Booleans = NDArray[np.bool_]
-
-unchecked = kernel(forceinline=True, _nrt=False, error_model="numpy")
-"""Compiler of what allocates nothing, as `inlined`; to divide by zero gives infinity."""
 
 OVERALL = -1
 """What stands for the group of a limit on the weighted mean of all groups."""

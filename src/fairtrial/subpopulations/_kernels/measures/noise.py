@@ -6,7 +6,6 @@ its stated noise; a pull that lacks one of its measures is not in it.
 
 import math
 
-from fairtrial.confidence.block_betting.bets import inlined
 from fairtrial.confidence.noise_kernels import (
     COUNT,
     FIRST,
@@ -16,7 +15,7 @@ from fairtrial.confidence.noise_kernels import (
     record_as_issued,
     replace_numbered,
 )
-from fairtrial.core.compilation import kernel
+from fairtrial.core.compilation import inlined, kernel
 from fairtrial.subpopulations._kernels.measures.model import Floats, Model
 
 

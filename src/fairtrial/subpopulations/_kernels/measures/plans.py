@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from fairtrial.core.compilation import kernel
+from fairtrial.core.compilation import kernel, unchecked
 from fairtrial.subpopulations._kernels.block_plans import (
     blend_shares,
     close_support,
@@ -26,7 +26,6 @@ from fairtrial.subpopulations._kernels.measures.model import (
     Floats,
     Model,
     Seen,
-    unchecked,
 )
 from fairtrial.subpopulations._kernels.model import copy_into, divide
 from fairtrial.subpopulations._kernels.plans_without_limits import Items

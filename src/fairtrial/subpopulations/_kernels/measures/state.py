@@ -2,9 +2,10 @@
 
 from typing import Annotated, NamedTuple
 
-from fairtrial.confidence.block_betting.bets import Bets, inlined
+from fairtrial.confidence.block_betting.bets import Bets
 from fairtrial.confidence.block_betting.blocks import Blocks
 from fairtrial.confidence.noise_kernels import NUMBERED_COLUMNS
+from fairtrial.core.compilation import inlined
 from fairtrial.core.layout import Layout
 from fairtrial.subpopulations._kernels.block_state import Rules
 from fairtrial.subpopulations._kernels.measures.model import Floats, Integers, Model
@@ -61,19 +62,6 @@ CONSTANTS = Layout(Constants)
 STATE = Layout(State)
 open_constants = CONSTANTS.open
 open_state = STATE.open
-
-
-@inlined
-def own_ledger(arm: int) -> int:
-    """Return the ledger D[arm]: against the arm being feasible."""
-    return arm
-
-
-@inlined
-def pair_ledger(state: State, rival: int, target: int) -> int:
-    """Return the ledger P[rival, target]: against the rival being as good as the target."""
-    arms = state.shares.shape[0]
-    return arms + rival * arms + target
 
 
 @inlined

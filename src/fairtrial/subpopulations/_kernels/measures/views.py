@@ -2,7 +2,7 @@
 
 import math
 
-from fairtrial.confidence.block_betting.bets import inlined
+from fairtrial.core.compilation import inlined
 from fairtrial.subpopulations._kernels.block_plans import PRIOR_PULLS
 from fairtrial.subpopulations._kernels.doubt import DOUBT, fair_count
 from fairtrial.subpopulations._kernels.measures.items import (

@@ -1,0 +1,58 @@
+"""What tests of every family's block betting do: all outcomes of a block, and many runs."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+
+def factors(policy: Any, block: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
+    """Return all outcomes of a block of coins, and by how much each multiplies every ledger."""
+    state = policy.get_state()
+    before = policy._blocks.state.ledgers.copy()
+    outcomes = np.array(list(itertools.product([0.0, 1.0], repeat=len(block))))
+    found = np.empty((len(outcomes), before.size))
+    for row, results in enumerate(outcomes):
+        policy.set_state(state)
+        for pull, result in zip(block, results, strict=True):
+            policy.tell(pull, float(result))
+        found[row] = np.exp(policy._blocks.state.ledgers - before)
+    policy.set_state(state)
+    return outcomes, found
+
+
+def share_ruling_out(answer: Any, rule: Any, environment: Any, runs: int, horizon: int) -> float:
+    """Return the share of a rule's runs that ever rule out a right answer."""
+    assert answer in environment.truth.acceptable
+
+    def is_ruled_out(seed: int) -> bool:
+        policy = rule(environment.problem, delta=0.1, seed=seed)
+        policy.compiled_run(environment, np.random.default_rng([9, seed]), horizon, 1)
+        return answer not in (policy.recommend().candidates or ())
+
+    with ThreadPoolExecutor(2) as pool:
+        return sum(pool.map(is_ruled_out, range(runs))) / runs
+
+
+def told_whole(policy: Any, units: int) -> dict[Any, float]:
+    """Return what a finished experiment of two arms was told: all that it asks for."""
+    told = {}
+    while pulls := policy.ask(units):
+        for pull in pulls:
+            told[pull] = 0.25 + 0.5 * pull.action
+            policy.tell(pull, told[pull])
+    return told
+
+
+def tell_of_all_but_the_third(policy: Any, units: int) -> None:
+    """Let every pull of the third arm fail, and tell of all others which arm they are of."""
+    while pulls := policy.ask(units):
+        for pull in pulls:
+            if pull.arm == "2":
+                policy.fail(pull)
+            else:
+                policy.tell(pull, float(pull.action))
