@@ -52,11 +52,14 @@ def by_conic_solver(problem: Problem, theta: np.ndarray) -> float:
             rows.append((better, problem.tolerance))
         items.append(rows)
     scaled = problem.features / problem.scale[:, np.newaxis]
+    # The solver's tolerances are absolute, so the smallest distance is its unit.
+    distances = [abs(row @ theta + constant) for rows in items for row, constant in rows]
+    unit = min(distance for distance in distances if distance > 0.0)
     shares, value = cp.Variable(len(scaled), nonneg=True), cp.Variable()
     conditions = [cp.sum(shares) == 1]
     for rows in items:
         x = cp.Variable(len(rows), nonneg=True)
-        short = np.array([row @ theta + constant for row, constant in rows])
+        short = np.array([row @ theta + constant for row, constant in rows]) / unit
         matrix = np.array([row for row, _ in rows])
         # v'L^-1 v is the least sum of u_k^2 / share_k with X'u = v.
         u = cp.Variable(len(scaled))
@@ -65,7 +68,7 @@ def by_conic_solver(problem: Problem, theta: np.ndarray) -> float:
         conditions.append(value <= 2 * (short @ x) - spread)
     task = cp.Problem(cp.Maximize(value), conditions)
     task.solve(solver=cp.CLARABEL)
-    return 2.0 / float(value.value)
+    return 2.0 / (float(value.value) * unit**2)
 
 
 QUESTIONS: dict[str, tuple[dict[str, Any], list[float]]] = {

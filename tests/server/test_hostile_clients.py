@@ -269,12 +269,16 @@ def test_a_request_of_two_lengths_is_refused_and_what_follows_it_is_not_answered
         assert answers.startswith(b"HTTP/1.1 400")
 
 
+ENOUGH = 8.0
+"""Seconds of a processor: many times what is needed, and a small part of what a square takes."""
+
+
 def test_a_name_that_comes_twice_among_very_many_is_found_at_once():
     names = ",".join(f'"{number}":1' for number in range(30_000))
     begin = time.process_time()
     with pytest.raises(Refusal, match="twice"):
         parse_json(f'{{{names},"29999":1}}'.encode())
-    assert time.process_time() - begin < 2.0
+    assert time.process_time() - begin < ENOUGH
 
 
 @pytest.mark.parametrize(
@@ -296,7 +300,7 @@ def test_a_body_of_very_many_parts_keeps_nobody_waiting(storage, body):
         sent = head(token, f"Content-Length: {len(body)}").replace(b"/asks HTTP/1.1", path)
         connection.sendall(sent + body)
         assert status_of(connection) == 413
-        assert time.process_time() - begin < 2.0
+        assert time.process_time() - begin < ENOUGH
 
 
 @pytest.mark.slow
