@@ -209,7 +209,8 @@ def test_every_figure_over_time_of_every_family_can_be_zoomed(tmp_path):
                     zoomed.add((name, re.search(r'id="zoom-([\w-]+)"', one)[1]))
                 assert len(set(re.findall(r' id="([^"]+)"', page))) == page.count(' id="')
     assert zoomed == {
-        *((name, "evidence") for name in sites.STUDIES if name != "articles"),
+        *((name, "evidence") for name in sites.STUDIES if name not in ("articles", "readings")),
+        *(("checkouts", f"distance-of-measure-{number}") for number in range(3)),
         ("wards", "distance-from-the-limit"),
         ("loans", "distance-from-the-bound"),
         ("articles", "pulls-behind"),
