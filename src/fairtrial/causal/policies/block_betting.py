@@ -176,7 +176,7 @@ class BlockBetting(BlockPolicy):
     problem: Problem
     environments = RowEnvironment
     results_are_independent = False
-    version = 1
+    version = 2
     contradictions: tuple[Contradiction, ...] = ()
     """What the rows of a log that was read contradict of the model."""
 

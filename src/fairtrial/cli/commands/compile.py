@@ -79,6 +79,7 @@ def _compile(name: str, line: int) -> float:
     """Have a family compiled; return how long it took."""
     start = time.perf_counter()
     command = [sys.executable, "-c", _CHILD, name]
+    # What runs is this interpreter, and the name is that of a family.
     done = subprocess.run(command, stdin=line, stdout=subprocess.DEVNULL, check=False)  # noqa: S603
     if done.returncode != 0:
         raise FairtrialError(f"{name} could not be compiled: status {done.returncode}")

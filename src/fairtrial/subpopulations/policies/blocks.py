@@ -115,7 +115,7 @@ class BlockBetting(FloorPolicy, BlockPolicy):
     'a'
     """
 
-    version = 4
+    version = 5
     _takes_measures = True
     state_fields = BlockPolicy.state_fields
 
