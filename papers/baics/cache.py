@@ -81,11 +81,14 @@ class SimulationCache:
         With few replications.
     seed : int
         Source of all randomness: every simulation starts from it.
+    most_runs : int, optional
+        Most replications of a simulation.
     """
 
-    def __init__(self, quick: bool, seed: int) -> None:
+    def __init__(self, quick: bool, seed: int, most_runs: int | None = None) -> None:
         self.quick = quick
         self.seed = seed
+        self.most_runs = most_runs
         self._made: dict[tuple[Instance, str, int, int | None], Simulation] = {}
 
     def simulate(
@@ -96,7 +99,7 @@ class SimulationCache:
         horizon: int | None = None,
     ) -> Simulation:
         """Return replications of a policy; `runs` are their numbers, in full and quick."""
-        number = runs[self.quick]
+        number = min(runs[self.quick], self.most_runs or runs[self.quick])
         key = (instance, repr(policy), number, horizon)
         if key not in self._made:
             self._made[key] = simulate(

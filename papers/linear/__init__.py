@@ -6,7 +6,7 @@ defined once, in `instances`; every comparison once, in the module of its sectio
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -15,13 +15,14 @@ from papers.linear.cache import SimulationCache
 from papers.linear.complexities import complexities
 from papers.linear.dimensions import dimensions
 from papers.linear.figures import write_figures
+from papers.linear.instances import COMMON, Instance
 from papers.linear.nulls import nulls
 from papers.linear.published import constant_level, published
 from papers.linear.rules import compared
 from papers.paper import Paper
 from papers.report import Section
 
-__all__ = ["PAPER", "with_most_runs"]
+__all__ = ["PAPER", "shortened"]
 
 
 def _sections(cache: SimulationCache) -> Iterator[Section]:
@@ -42,6 +43,10 @@ PAPER = Paper(
 )
 
 
-def with_most_runs(most_runs: int) -> Paper[SimulationCache]:
-    """Return the paper with at most that many replications of every simulation."""
-    return replace(PAPER, cache=partial(SimulationCache, most_runs=most_runs))
+def shortened(most_runs: int, environments: Sequence[Instance] = COMMON) -> Paper[SimulationCache]:
+    """Return the paper with at most `most_runs` replications of every simulation.
+
+    All rules are compared in these `environments` only.
+    """
+    cache = partial(SimulationCache, most_runs=most_runs, environments=environments)
+    return replace(PAPER, cache=cache)

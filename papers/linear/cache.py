@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
@@ -23,7 +23,7 @@ from fairtrial.linear import (
     XYOracle,
 )
 from fairtrial.simulation import Simulation, simulate
-from papers.linear.instances import Floats, Instance
+from papers.linear.instances import COMMON, Floats, Instance
 from papers.report import Measured
 
 __all__ = [
@@ -117,12 +117,21 @@ class SimulationCache:
         Source of all randomness: every simulation starts from it.
     most_runs : int, optional
         Most replications of a simulation.
+    environments : sequence of Instance
+        Where all rules are compared.
     """
 
-    def __init__(self, quick: bool, seed: int, most_runs: int | None = None) -> None:
+    def __init__(
+        self,
+        quick: bool,
+        seed: int,
+        most_runs: int | None = None,
+        environments: Sequence[Instance] = COMMON,
+    ) -> None:
         self.quick = quick
         self.seed = seed
         self.most_runs = most_runs
+        self.environments = environments
         self._made: dict[tuple[Instance, str, int, int | None], Simulation] = {}
 
     def simulate(

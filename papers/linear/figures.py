@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from fairtrial.simulation import trace
 from papers.linear.cache import BLOCK_BETTING, DELTA, SimulationCache, policy
 from papers.linear.dimensions import GROWING, dimension_runs, dimensions_of
-from papers.linear.instances import COMMON, CROWDED, paper_instance
+from papers.linear.instances import CROWDED, paper_instance
 from papers.linear.published import STRATEGIES, shares_of
 from papers.linear.rules import known_rules, rule_runs
 from papers.report import save_figures
@@ -68,7 +68,7 @@ def _rules(cache: SimulationCache) -> Figure:
                 for name in known_rules(instance)
                 if name not in left_out
             }
-            for instance in COMMON
+            for instance in cache.environments
         }
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from papers.linear.cache import (
     difference,
     policy,
 )
-from papers.linear.instances import COMMON, PAPER, Instance
+from papers.linear.instances import PAPER, Instance
 from papers.report import AGREES, Measured, Row, Section, Table, keeps_level, share
 
 __all__ = ["RULES", "compared", "rule_runs"]
@@ -123,7 +123,7 @@ def known_rules(instance: Instance) -> tuple[str, ...]:
     return (BLOCK_BETTING, *_REFERENCES[instance.name])
 
 
-def compared(cache: SimulationCache, instances: Sequence[Instance] = COMMON) -> Section:
+def compared(cache: SimulationCache) -> Section:
     """Compare the rules with the reference, with each other and with the bound."""
     return Section(
         "rules",
@@ -136,7 +136,7 @@ def compared(cache: SimulationCache, instances: Sequence[Instance] = COMMON) -> 
         "delta + 3 sqrt(delta / runs).",
         tuple(
             Table(tuple(_rows(cache, instance)), _title(instance), _DECIMALS)
-            for instance in instances
+            for instance in cache.environments
         ),
     )
 
