@@ -1,9 +1,9 @@
-"""Compile kernels, and keep their machine code on disk without its ever going stale.
+"""Compile kernels, and keep their machine code on disk without letting it go stale.
 
-numba files the code of a function under the contents of the *one* source file that holds it.
-But the code of every function that it calls is compiled into it: were only one of those files to
-change, as in an upgrade, the old code would go on running. Here the contents of all files that the
-source imports from the package count too, and of those that these import.
+numba caches the code of a function under the contents of the *one* source file that holds it.
+But the code of every function that it calls is compiled into it: if only one of those other files
+changed, in an upgrade for example, the old code would continue to run. Here the cache key also
+covers all files of the package that the source imports, directly or through other files.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _unliteral: Any = nb.types.unliteral
 def kernel(function: Any = None, /, *, nogil: bool = True, **options: Any) -> Any:
     """Compile a function by numba when it is first called, and keep the result on disk.
 
-    Where no folder can be written (a read-only container) it is compiled in every process.
+    If no folder can be written (a read-only container), every process compiles it.
 
     Parameters
     ----------
     function : callable, optional
-        What to compile. Without it the decorator that does so is returned.
+            The function to compile. Without it, return a decorator.
     nogil : bool
-        Whether other threads run during a call.
+            Whether other threads can run during a call.
     **options
         Further options of `numba.njit`.
 
@@ -63,17 +63,17 @@ def kernel(function: Any = None, /, *, nogil: bool = True, **options: Any) -> An
 
 
 inlined = kernel(forceinline=True, _nrt=False)
-"""Compiler of what is called for every result, and allocates nothing.
+"""Decorator for kernels that are called for every result and allocate nothing.
 
-So it needs no reference counts: those of all the arrays of a state cost more than the work.
+They need no reference counts; counting those of all arrays of a state costs more than the work.
 """
 
 unchecked = kernel(forceinline=True, _nrt=False, error_model="numpy")
-"""The same, where a division by zero is no error: for what a plan calls thousands of times."""
+"""The same, but a division by zero is no error: for kernels that plans call thousands of times."""
 
 
 def _for_all_values(compiled: Any) -> Any:
-    """Let kernels that call this one with a constant share what is compiled for other values."""
+    """Make calls with a constant share the code that is compiled for other values."""
     if _config.DISABLE_JIT:
         return compiled  # it is the plain function
     template_for = compiled.get_call_template
@@ -87,10 +87,10 @@ def _for_all_values(compiled: Any) -> Any:
 
 
 def _without_leftovers(compiled: Any) -> Any:
-    """Let a kernel's index on disk count as empty where it names a class that is gone.
+    """Treat a kernel's index on disk as empty if it names a class that no longer exists.
 
-    That is what former sources leave behind: numba reads an index whole before it looks at the
-    stamp.
+    Earlier versions of the sources leave such indexes behind, and numba reads the whole index
+    before it looks at the stamp.
     """
     if _config.DISABLE_JIT:
         return compiled  # it is the plain function
@@ -108,7 +108,7 @@ def _without_leftovers(compiled: Any) -> Any:
 
 
 def _loaded_whole(compiled: Any) -> Any:
-    """Let a kernel be compiled, or loaded from disk, as `load` says: never in part."""
+    """Make a kernel compile, or load from disk, through `load`: completely or not at all."""
     if _config.DISABLE_JIT:
         return compiled  # it is the plain function
     compile_for = compiled._compile_for_args  # noqa: SLF001 - numba's own hook for a first call
@@ -122,7 +122,7 @@ def _loaded_whole(compiled: Any) -> Any:
 
 @functools.cache
 def source_stamp(source: Path, package: Path) -> str:
-    """Return a checksum of a source and of all it imports, also through others, of its package."""
+    """Return a checksum of a source and of all it imports from its package, directly or not."""
     checksum = hashlib.sha256()
     for path in sorted(_reached_from(source, package)):
         content = path.read_bytes()
@@ -149,7 +149,7 @@ def _imported_by(source: Path, package: Path) -> list[Path]:
 
 
 def _sources_of(module: str, package: Path) -> list[Path]:
-    """Return the source of a module of the package, and all that may be meant by less than that."""
+    """Return the source of a module of the package, or all sources that the import may mean."""
     root, *names = module.split(".")
     if root == package.name:
         place = package.joinpath(*names)
@@ -160,7 +160,7 @@ def _sources_of(module: str, package: Path) -> list[Path]:
 
 
 class _AllSources:
-    """The stamp of a kernel counts what it imports from the package, wherever it stands."""
+    """Make the stamp of a kernel cover everything that it imports from the package."""
 
     _py_file: str
 
@@ -169,15 +169,15 @@ class _AllSources:
 
 
 class UserProvided(_AllSources, caching.UserProvidedCacheLocator):
-    """Code is kept below NUMBA_CACHE_DIR, if that is set."""
+    """Keep code below NUMBA_CACHE_DIR, if that is set."""
 
 
 class InTree(_AllSources, caching.InTreeCacheLocator):
-    """Code is kept beside the source, if that can be written."""
+    """Keep code beside the source, if that folder can be written."""
 
 
 class UserWide(_AllSources, caching.UserWideCacheLocator):
-    """Code is kept in the user's cache folder."""
+    """Keep code in the user's cache folder."""
 
 
 _PLACES = ",".join(f"{__name__}.{place.__name__}" for place in (UserProvided, InTree, UserWide))
@@ -185,7 +185,7 @@ _PLACES = ",".join(f"{__name__}.{place.__name__}" for place in (UserProvided, In
 
 @contextlib.contextmanager
 def _fresh_caches() -> Iterator[None]:
-    """Let numba take our places for the functions decorated within."""
+    """Let numba use our cache locations for the functions decorated inside this context."""
     before = _config.CACHE_LOCATOR_CLASSES
     _config.CACHE_LOCATOR_CLASSES = _PLACES
     try:

@@ -1,4 +1,4 @@
-"""What one pull of a simulated environment gives, compiled: the same for live and simulated."""
+"""Compiled draws of a simulated environment, the same for live policies and whole runs."""
 
 import numpy as np
 from numpy.typing import NDArray

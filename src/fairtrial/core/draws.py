@@ -1,4 +1,4 @@
-"""Simulated environments as compiled code sees them: what one pull of an action gives."""
+"""Random sources of simulated environments, in a form that compiled code can read."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ Floats = NDArray[np.float64]
 
 
 class Source(NamedTuple):
-    """Where the rewards of n actions come from, packed for kernels.
+    """Describe how the rewards of n actions are drawn, packed for kernels.
 
     Parameters
     ----------
     kind : int
         `GAUSSIAN`, `BERNOULLI`, `BETA` or `REPLAY`.
     first : ndarray
-        Means; probabilities of a 1; first parameters; or the rewards of all rows, action after
-        action.
+            Means (`GAUSSIAN`); probabilities of a 1 (`BERNOULLI`); first parameters (`BETA`); or
+            the rewards of all rows, action after action (`REPLAY`).
     second : ndarray of shape (n,)
-        Standard deviation of the normal noise on top; the second parameters of `BETA`; not used
-        by `BERNOULLI`.
+            Standard deviation of the normal noise that is added; the second parameters of `BETA`;
+            not used by `BERNOULLI`.
     starts : ndarray of int
         In a replay, action k owns rows ``starts[k] .. starts[k + 1] - 1``.
 
@@ -53,22 +53,22 @@ class Source(NamedTuple):
 
     @classmethod
     def gaussian(cls, means: Floats, stds: Floats) -> Self:
-        """Return normal rewards; both arrays are flattened."""
+        """Return a source of normal rewards; both arrays are flattened."""
         return cls(GAUSSIAN, means.ravel(), stds.ravel(), np.zeros(1, np.int64))
 
     @classmethod
     def bernoulli(cls, means: Floats) -> Self:
-        """Return rewards 1 or 0 with the given probabilities of a 1, flattened."""
+        """Return a source of rewards 1 or 0, from the probabilities of a 1, flattened."""
         return cls(BERNOULLI, means.ravel(), np.zeros(means.size), np.zeros(1, np.int64))
 
     @classmethod
     def beta(cls, first: Floats, second: Floats) -> Self:
-        """Return rewards with a beta distribution; both arrays of parameters are flattened."""
+        """Return a source of beta rewards; both arrays of parameters are flattened."""
         return cls(BETA, first.ravel(), second.ravel(), np.zeros(1, np.int64))
 
     @classmethod
     def replay(cls, rows: Sequence[Floats], noise_std: float = 0.0) -> Self:
-        """Return rewards drawn, with replacement, from each action's rows, plus noise."""
+        """Return a source that draws, with replacement, from each action's rows, and adds noise."""
         starts = np.concatenate([[0], np.cumsum([len(own) for own in rows])])
         noise = np.full(len(rows), noise_std)
         return cls(REPLAY, np.concatenate(rows), noise, starts.astype(np.int64))
@@ -79,17 +79,17 @@ class Source(NamedTuple):
 
 
 class VectorSource(NamedTuple):
-    """Where the measures of n actions come from, packed for kernels; one pull gives all of them.
+    """Describe how the measures of n actions are drawn, packed for kernels; a pull gives them all.
 
     Parameters
     ----------
     kind : int
         `GAUSSIAN`, `REPLAY` or `POINTS`.
     first : ndarray of shape (n, M) or (rows, M)
-        Means; or all rows or points, action after action, with NaN for a value that is missing.
+            Means; or all rows or points, action after action, with NaN for a missing value.
     second : ndarray of shape (n, M, M)
-        Of normal noise, a root of its covariance; of points, the cumulated probabilities, shape
-        (rows, 1, 1); not used in a replay.
+            For normal noise a root of its covariance; for points the cumulative probabilities,
+            shape (rows, 1, 1); not used in a replay.
     starts : ndarray of int
         Action k owns the rows ``starts[k] .. starts[k + 1] - 1``.
 
@@ -107,7 +107,7 @@ class VectorSource(NamedTuple):
 
     @classmethod
     def gaussian(cls, means: Floats, covariances: Floats) -> Self:
-        """Return jointly normal measures, from means (n, M) and covariances (n, M, M).
+        """Return a source of jointly normal measures: means (n, M), covariances (n, M, M).
 
         A covariance may be singular.
         """
@@ -117,15 +117,15 @@ class VectorSource(NamedTuple):
 
     @classmethod
     def replay(cls, rows: Sequence[Floats]) -> Self:
-        """Return measures drawn, with replacement, from each action's rows."""
+        """Return a source that draws measures, with replacement, from each action's rows."""
         starts = np.concatenate([[0], np.cumsum([len(own) for own in rows])]).astype(np.int64)
         return cls(REPLAY, np.concatenate(rows), np.zeros((1, 1, 1)), starts)
 
     @classmethod
     def points(cls, points: Floats, probabilities: Floats) -> Self:
-        """Return measures that are one of C points, of shape (n, C, M), with (n, C) probabilities.
+        """Return a source that draws one of C points: shape (n, C, M), with (n, C) probabilities.
 
-        Those of an action sum to one.
+        The probabilities of an action sum to one.
         """
         actions, number, measures = points.shape
         starts = np.arange(actions + 1, dtype=np.int64) * number

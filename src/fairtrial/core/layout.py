@@ -1,9 +1,9 @@
-"""One declaration of the arrays that kernels share; sizes and views of them follow from it.
+"""One declaration of the arrays that kernels share; their sizes and views follow from it.
 
 A policy keeps its arrays in two buffers, one of floats and one of integers: passing an array to
-compiled code costs more than most decisions, and two arrays are easily saved. A `NamedTuple` says
-what is in them: names, types and shapes, in order. From it follow the lengths of the buffers, and
-a function that opens the buffers as that named tuple, in compiled code and in Python.
+compiled code costs more than most decisions, and two arrays are easy to save. A `NamedTuple`
+declares the contents: names, types and shapes, in order. The lengths of the buffers follow from
+it, and so does a function that opens the buffers as that named tuple, in compiled code and Python.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ class Array:
     """One declared array, or a scalar, which has no shape."""
 
     path: str
-    """Its name; in a nested declaration ``outer.inner``."""
+    """Its name; ``outer.inner`` in a nested declaration."""
 
     kind: type
-    """`float` or `int`; of a scalar also `bool`."""
+    """`float` or `int`; a scalar may also be `bool`."""
 
     shape: tuple[str, ...] | None
-    """A dimension's name, a number, or sums and products of them (``groups+1``), for each axis."""
+    """For each axis the name of a dimension, a number, or sums and products (``groups+1``)."""
 
     @property
     def buffer(self) -> str:
@@ -61,10 +61,10 @@ class Layout(Generic[State]):
     Parameters
     ----------
     declaration : type
-        A `NamedTuple`. Its fields are arrays, ``Annotated[NDArray[np.float64], "arms groups"]``
-        (or ``np.int64``) with a shape of names of dimensions and numbers; scalars (`float`, `int`
-        or `bool`), which are read when the buffers are opened, and not written by kernels; or
-        other such declarations.
+            A `NamedTuple`. Each field is one of: an array, ``Annotated[NDArray[np.float64], "arms
+            groups"]`` (or ``np.int64``), whose shape consists of names of dimensions and numbers; a
+            scalar (`float`, `int` or `bool`), which is read when the buffers are opened and which
+            kernels do not write; another such declaration.
     compiler : callable
         The decorator that compiles the function `open`.
 
@@ -75,12 +75,12 @@ class Layout(Generic[State]):
         declaration has no integer arrays. Kernels call it by a global name of their module:
         ``open_state = STATE.open``.
     view : callable
-        The same in plain Python.
+            The same function in plain Python.
     arrays : tuple of Array
         What is in the buffers, in order.
     dimensions : tuple of str
-        Names of all dimensions. Their values are the first entries of a buffer, so that nobody
-        has to pass them along.
+            Names of all dimensions. Their values are the first entries of a buffer, so that they
+            need not be passed along.
 
     Examples
     --------
@@ -107,7 +107,7 @@ class Layout(Generic[State]):
     # ------------------------------------------------------------------ allocating
 
     def sizes(self, **dimensions: int) -> tuple[int, int]:
-        """Return the lengths of the buffers of floats and of integers.
+        """Return the lengths of the buffer of floats and of the buffer of integers.
 
         Parameters
         ----------
@@ -139,12 +139,13 @@ class Layout(Generic[State]):
         return buffers
 
     def pack(self, state: State) -> tuple[Floats, Integers]:
-        """Return buffers with a copy of what is in a state, scalars too.
+        """Return buffers with a copy of a state, including its scalars.
 
         Parameters
         ----------
         state : NamedTuple
-            Arrays may come in any type and order of memory; their shapes say the dimensions.
+                Arrays may have any type and memory order; the dimensions are taken from their
+                shapes.
 
         Raises
         ------
@@ -163,11 +164,11 @@ class Layout(Generic[State]):
         return buffers
 
     def leaves(self, state: State) -> list[Any]:
-        """Return the arrays and scalars of a state, those of nested ones too, in order."""
+        """Return the arrays and scalars of a state, including nested ones, in order."""
         return [_leaf(state, array.path) for array in self.arrays]
 
     def lengths(self, *buffers: NDArray[Any]) -> dict[str, int]:
-        """Return the value of every dimension, as the buffers have it."""
+        """Return the value of every dimension, read from the buffers."""
         return dict(zip(self.dimensions, map(int, buffers[-1]), strict=False))
 
     def _dimensions_in(self, leaves: list[Any]) -> dict[str, int]:
@@ -185,7 +186,7 @@ class Layout(Generic[State]):
     # --------------------------------------------------------------------- opening
 
     def _compose(self, declaration: type[State]) -> Callable[..., State]:
-        """Return the function that opens the buffers, made from its source."""
+        """Return the function that opens the buffers; it is compiled from generated source."""
         module = sys.modules[declaration.__module__]
         types: dict[str, type] = {}
         head = self._buffers[-1]
@@ -200,7 +201,7 @@ class Layout(Generic[State]):
                 lines += _opening(buffer, shape, list(alike), opened)
         lines.append(f"    return {_construction(declaration, '', opened, types)}")
         source = "\n".join(lines) + "\n"
-        # numba files the code beside the module that holds the declaration.
+        # numba keeps the compiled code beside the module that holds the declaration.
         namespace: dict[str, Any] = {**types, "__name__": declaration.__module__}
         exec(compile(source, str(module.__file__), "exec"), namespace)  # noqa: S102
         function: Callable[..., State] = namespace[f"open_{declaration.__name__}"]
@@ -254,7 +255,7 @@ def _leaf(state: Any, path: str) -> Any:
 def _opening(
     buffer: str, shape: tuple[str, ...] | None, alike: list[Array], opened: dict[str, str]
 ) -> Iterator[str]:
-    """Yield the lines that open arrays of one shape; note in `opened` how each is then called."""
+    """Yield the lines that open arrays of one shape; enter each one's expression in `opened`."""
     at = f"at_{buffer}"
     if shape is None or len(shape) < 2:
         for array in alike:
@@ -266,7 +267,7 @@ def _opening(
                 yield f"    {name} = {buffer}[{at} : {at} + {shape[0]}]"
                 yield f"    {at} += {shape[0]}"
         return
-    # To give an array its shape takes a call: arrays of one shape share it.
+    # Each reshape is a call, so arrays of one shape share it.
     name = f"arrays_{alike[0].path.replace('.', '_')}"
     whole = (str(len(alike)), *shape)
     length = " * ".join(f"({axis})" for axis in whole)
@@ -278,7 +279,7 @@ def _opening(
 def _construction(
     declaration: Any, prefix: str, opened: Mapping[str, str], types: dict[str, type]
 ) -> str:
-    """Return the expression that makes a declared tuple of what is opened; note its types."""
+    """Return the expression that builds a declared tuple; enter its types in `types`."""
     types[declaration.__name__] = declaration
     hints = get_type_hints(declaration)
     parts = [

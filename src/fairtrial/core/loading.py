@@ -1,8 +1,8 @@
-"""When code is loaded: never in the middle of a write, and never cut short by Ctrl-C.
+"""When code may be loaded: never in the middle of a write, and never interrupted by Ctrl-C.
 
-To load a kernel is to run numba and LLVM; to import a package runs its start-up code once and for
-all. Neither is made to be interrupted: what is half loaded crashes, hangs or gives wrong answers
-later. And to compile a kernel may take a minute, for which nobody else must be kept waiting.
+Loading a kernel runs numba and LLVM; importing a package runs its start-up code, only once. Neither
+can be interrupted safely: half-loaded code crashes, hangs or gives wrong answers later. And
+compiling a kernel may take a minute, while nobody else should have to wait.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import signal
 import threading
 
-# What the functions of `signal` wrap: to turn numbers into names takes longer than the rest.
+# What the functions of `signal` wrap: converting numbers to names takes longer than the rest.
 from _signal import getsignal  # type: ignore[import-not-found]
 from _signal import signal as set_handler
 from collections.abc import Callable
@@ -32,12 +32,12 @@ _THREAD = _Thread()
 
 
 class NotLoaded(BaseException):
-    """A kernel is needed where none may be loaded; no `Exception`, so that no policy catches it.
+    """A kernel is needed where loading is not allowed; no `Exception`, so no policy catches it.
 
     Parameters
     ----------
     load : callable
-        Loads it, once that may be.
+        Loads the kernel; to be called when loading is allowed again.
     """
 
     def __init__(self, load: Callable[[], object]) -> None:
@@ -46,7 +46,7 @@ class NotLoaded(BaseException):
 
 
 class loaded_only:  # noqa: N801 - read as a statement
-    """Within this context a kernel that is not loaded yet raises `NotLoaded` in this thread."""
+    """Within this context, this thread raises `NotLoaded` if a kernel is not loaded yet."""
 
     def __enter__(self) -> None:
         self._before = _THREAD.may_load
@@ -57,12 +57,12 @@ class loaded_only:  # noqa: N801 - read as a statement
 
 
 def load(action: Callable[[], _Loaded]) -> _Loaded:
-    """Load something that must not be cut short.
+    """Load something without being interrupted.
 
     Raises
     ------
     NotLoaded
-        If nothing may be loaded now; `NotLoaded.load` does it later.
+            If loading is not allowed now; `NotLoaded.load` does it later.
     """
     if not _THREAD.may_load:
         raise NotLoaded(lambda: load(action))
@@ -71,7 +71,7 @@ def load(action: Callable[[], _Loaded]) -> _Loaded:
 
 
 class uninterrupted:  # noqa: N801 - read as a statement
-    """Within this context one Ctrl-C waits for the end of the context; a second one does not.
+    """Within this context the first Ctrl-C waits for the end of the context; a second does not.
 
     Only the main thread is interrupted by Ctrl-C; elsewhere this does nothing.
 
@@ -92,7 +92,7 @@ class uninterrupted:  # noqa: N801 - read as a statement
         self._handler: Any = None
         if threading.get_ident() == threading.main_thread().ident:
             handler = getsignal(_SIGINT)
-            # Neither one of C, nor one that was put there by a context around this one.
+            # Skip a handler written in C, and one that an outer `uninterrupted` has set.
             if callable(handler) and not isinstance(getattr(handler, "__self__", None), type(self)):
                 self._handler = handler
                 set_handler(_SIGINT, self._note)

@@ -1,7 +1,7 @@
-"""Random numbers by address: decision number n gets its own four, whatever happened before.
+"""Random numbers by address: decision n gets its own four, independent of earlier decisions.
 
 Philox 4x64 with 10 rounds (Salmon, Moraes, Dror, Shaw 2011, "Parallel random numbers: as
-easy as 1, 2, 3"), word for word what `numpy.random.Philox` gives. NumPy steps the counter
+easy as 1, 2, 3"), bit for bit as in `numpy.random.Philox`. NumPy increments the counter
 before its first block, so the block of `counter` is the cipher of ``counter + 1``.
 """
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fairtrial.core.compilation import kernel
 
-# A uint64 and a signed integer would meet as a float in numba: every constant is unsigned.
+# numba would combine a uint64 and a signed integer to a float, so every constant is unsigned.
 _MULTIPLIER_0 = np.uint64(0xD2E7470EE14C6C93)
 _MULTIPLIER_1 = np.uint64(0xCA5A826395121157)
 _KEY_STEP_0 = np.uint64(0x9E3779B97F4A7C15)
@@ -59,10 +59,10 @@ def philox_words(key0: int, key1: int, counter: int, out4: NDArray[np.uint64]) -
 
 @kernel
 def philox_uniform(key0: int, key1: int, counter: int, lane: int) -> float:
-    """Return random number `lane`, one of 0 to 3, of `counter`: uniform on [0, 1).
+    """Return random number `lane` (0 to 3) of `counter`, uniform on [0, 1).
 
-    It is draw number `lane` of a fresh `numpy.random.Generator` on that Philox, and so a
-    pure function of its arguments: a resumed study decides as an uninterrupted one.
+    It equals draw number `lane` of a fresh `numpy.random.Generator` on that Philox. It depends on
+    nothing but its arguments, so a resumed study decides like an uninterrupted one.
     """
     w0, w1, w2, w3 = _block(key0, key1, counter)
     if lane == 0:

@@ -1,9 +1,9 @@
 """One declaration of the tables that kernels share: a row for each pull, arm or other thing.
 
-Kernels that call one another hand their state on at every call. Each array in it costs something
-then, and each column would be an array: so all columns of a table are one array of records. A
-`NamedTuple` declares the columns, another one the tables; all of them are kept in one buffer of
-words, which is cheap to pass to compiled code and easily saved.
+Kernels pass their state to each other at every call. Each array in it then has a cost, and each
+column would be an array, so all columns of a table are one array of records. One `NamedTuple`
+declares the columns, another one the tables. All tables are kept in one buffer of 8-byte words,
+which is cheap to pass to compiled code and easy to save.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ State = TypeVar("State")
 _DIMENSION = re.compile(r"[a-z_]+")
 _NUMBERS = {bool: np.int8, float: np.float64, int: np.int64}
 _WORD = 8
-"""Bytes of an entry of the buffer."""
+"""Bytes per entry of the buffer."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """One declared table; a single record is one of one row."""
+    """One declared table; a single record is a table of one row."""
 
     name: str
     row: Any
-    """The `NamedTuple` of its columns; `float`, or `bool` (a byte each), for plain numbers."""
+    """The `NamedTuple` of its columns; or `float` or `bool` (one byte each) for plain numbers."""
 
     shape: tuple[str, ...] | None
     """Names of dimensions, or None for a single record."""
 
     @cached_property
     def dtype(self) -> np.dtype[Any]:
-        """The type of a record."""
+        """The type of its records."""
         return np.dtype(_NUMBERS[self.row]) if self.is_plain else record_type(self.row)
 
     @property
@@ -80,21 +80,21 @@ class Records(Generic[State]):
     Parameters
     ----------
     declaration : type
-        A `NamedTuple`. A field ``Annotated[Any, Arm, "arms"]`` is a table whose rows `Arm`
-        declares, another `NamedTuple` of `int` and `float` columns or of nested ones; its length
-        is that of a dimension. ``Annotated[Any, Arm]`` is a single record;
-        ``Annotated[Any, bool, "arms arms"]`` and ``Annotated[Any, float, "arms"]`` are arrays of
-        numbers. Fields of other types are no part of the buffer; they come last, and are handed
-        to `open` and `columns` as they are.
+            A `NamedTuple`. A field ``Annotated[Any, Arm, "arms"]`` is a table. `Arm` declares its
+            rows: another `NamedTuple` of `int` and `float` columns or of nested ones. Its length is
+            the value of the dimension. ``Annotated[Any, Arm]`` is a single record; ``Annotated[Any,
+            bool, "arms arms"]`` and ``Annotated[Any, float, "arms"]`` are arrays of numbers. Fields
+            of other types are not part of the buffer; they come last, and are passed to `open` and
+            `columns` unchanged.
     compiler : callable
         The decorator that compiles the function `open`.
 
     Attributes
     ----------
     open : callable
-        The kernel that returns the tables in a buffer: ``state.arms[arm].estimate`` is a number,
-        and so is ``state.control[0].rows`` of a single record. Kernels call it by a global name
-        of their module: ``open_state = STATE.open``.
+            The kernel that returns the tables in a buffer: ``state.arms[arm].estimate`` is a
+            number, and so is ``state.control[0].rows`` of a single record. Kernels call it by a
+            global name of their module: ``open_state = STATE.open``.
     dimensions : tuple of str
         Names of all dimensions. Their values are the first entries of the buffer.
 
@@ -128,16 +128,16 @@ class Records(Generic[State]):
         return words
 
     def enlarged(self, words: Words, **dimensions: int) -> Words:
-        """Return a buffer with the same records at the beginning of larger tables."""
+        """Return larger tables that begin with the same records."""
         larger = self.allocate(**{**self._dimensions_of(words), **dimensions})
         for old, new in zip(self._tables(words), self._tables(larger), strict=True):
             new[tuple(slice(length) for length in old.shape)] = old
         return larger
 
     def columns(self, words: Words, *others: Any) -> State:
-        """Return the tables for Python: a `NamedTuple` of columns in the place of each.
+        """Return the tables for Python: each is a `NamedTuple` of columns.
 
-        A column is a view of the buffer; that of a single record has one entry.
+        A column is a view of the buffer; a column of a single record has one entry.
         """
         views = zip(self.tables, self._tables(words), strict=True)
         parts = [view if table.is_plain else _columns_of(table.row, view) for table, view in views]
@@ -155,7 +155,7 @@ class Records(Generic[State]):
         ]
 
     def _compose(self) -> Callable[..., State]:
-        """Return the function that opens the buffer, made from its source."""
+        """Return the function that opens the buffer; it is compiled from generated source."""
         name = f"open_{self._declaration.__name__}"
         lines = [f"def {name}({', '.join(['words', *self._others])}):"]
         lines += [f"    {each} = int(words[{i}])" for i, each in enumerate(self.dimensions)]
@@ -167,7 +167,7 @@ class Records(Generic[State]):
             lines += [f"    table_{table.name} = {view}", f"    at += {table.words}"]
         parts = [*(f"table_{table.name}" for table in self.tables), *self._others]
         lines.append(f"    return declaration({', '.join(parts)})")
-        # numba files the code beside the module that holds the declaration.
+        # numba keeps the compiled code beside the module that holds the declaration.
         module = sys.modules[self._declaration.__module__]
         types = {f"type_{table.name}": table.dtype for table in self.tables}
         own = {"declaration": self._declaration, "__name__": module.__name__}
@@ -182,7 +182,7 @@ class Records(Generic[State]):
 def _places(
     layout: Records[Any], values: tuple[int, ...]
 ) -> tuple[tuple[slice, np.dtype[Any], tuple[int, ...]], ...]:
-    """Return where each table is in a buffer with these dimensions, its type and its shape."""
+    """Return the position, type and shape of each table in a buffer with these dimensions."""
     known, at = dict(zip(layout.dimensions, values, strict=True)), len(layout.dimensions)
     ends = list(accumulate((table.words_in(known) for table in layout.tables), initial=at))
     return tuple(
@@ -215,7 +215,7 @@ def _tables_of(declaration: Any) -> Iterator[Table]:
 
 
 def _columns_of(row: Any, view: NDArray[Any]) -> Any:
-    """Return a declared row with a column in the place of each number."""
+    """Return a declared row in which a column replaces each number."""
     return row(
         *(
             _columns_of(kind, view[name]) if hasattr(kind, "_fields") else view[name]
