@@ -1,4 +1,4 @@
-"""The durable experiment: a policy, its seed, and an append-only log of all that happened."""
+"""The durable experiment: a policy, its seed, and an append-only log of all events."""
 
 from fairtrial.study.analysis import analyse
 from fairtrial.study.audit import Verification

@@ -1,4 +1,4 @@
-"""Tokens, sessions and answers in memory."""
+"""Tokens, sessions and answers, kept in memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["AccessMemory"]
 
 
 class AccessMemory:
-    """The part of a store in memory that knows who may use the service, and what was answered."""
+    """The part of an in-memory store that records who may use the service and what it answered."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -23,13 +23,13 @@ class AccessMemory:
         self._notices: set[tuple[int, str]] = set()
 
     def _writing(self) -> list[Callable[[], object]]:
-        """Return what undoes the transaction."""
+        """Return the list of steps that undo the current transaction."""
         if self._undo is None:
             raise StorageError("the store in memory is written to in transactions only")
         return self._undo
 
     def insert_token(self, new: TokenRow) -> TokenRow:
-        """Write a token down, within a transaction; its name and secret must be new."""
+        """Record a token, within a transaction; its name and secret must be new."""
         undo = self._writing()
         if any(
             new.name == row.name or new.secret_sha256 == row.secret_sha256 for row in self._tokens
@@ -50,11 +50,11 @@ class AccessMemory:
         return next((row for row in self.tokens() if row.secret_sha256 == secret_sha256), None)
 
     def revoke_token(self, token_id: int, at: int) -> None:
-        """Let a token be valid no longer, within a transaction."""
+        """Revoke a token, within a transaction."""
         self._replace_token(self._tokens[token_id - 1]._replace(revoked_at=at))
 
     def touch_token(self, token_id: int, at: int) -> None:
-        """Note when a token was used, within a transaction."""
+        """Record when a token was used, within a transaction."""
         self._replace_token(self._tokens[token_id - 1]._replace(last_used_at=at))
 
     def _replace_token(self, row: TokenRow) -> None:
@@ -63,7 +63,7 @@ class AccessMemory:
         undo.append(lambda: self._tokens.__setitem__(row.id - 1, before))
 
     def insert_session(self, new: SessionRow) -> None:
-        """Write a browser's session down, within a transaction."""
+        """Record a browser's session, within a transaction."""
         undo = self._writing()
         self._sessions[new.secret_sha256] = new
         undo.append(lambda: self._sessions.pop(new.secret_sha256))
@@ -81,7 +81,7 @@ class AccessMemory:
             undo.append(lambda: self._sessions.update({secret_sha256: found}))
 
     def answer(self, actor: str, key: str) -> AnswerRow | None:
-        """Return what a request with this key was answered when it came first."""
+        """Return the answer to the first request with this key, or None."""
         with self._lock:
             return self._answers.get((actor, key))
 
@@ -94,7 +94,7 @@ class AccessMemory:
         undo.append(lambda: self._answers.pop(place))
 
     def drop_answers(self, before: int, sessions_before: int) -> None:
-        """Forget old answers, and sessions that ended by then, within a transaction."""
+        """Delete old answers, and sessions that have ended by then, within a transaction."""
         undo, answers, sessions = self._writing(), self._answers, self._sessions
         self._answers = {key: row for key, row in answers.items() if row.at >= before}
         self._sessions = {
@@ -103,13 +103,13 @@ class AccessMemory:
         undo.append(lambda: self.__dict__.update(_answers=answers, _sessions=sessions))
 
     def save_notice(self, study_id: int, notice: str, at: int) -> None:
-        """Keep that somebody outside was told something of a study, within a transaction."""
+        """Record that a notice about a study was sent, within a transaction."""
         undo, told = self._writing(), (study_id, notice)
         if told not in self._notices:
             self._notices.add(told)
             undo.append(lambda: self._notices.remove(told))
 
     def notices(self, study_id: int) -> set[str]:
-        """Return what somebody outside was told of a study."""
+        """Return the notices about a study that were sent."""
         with self._lock:
             return {notice for number, notice in self._notices if number == study_id}

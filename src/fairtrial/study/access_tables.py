@@ -1,4 +1,4 @@
-"""Tokens, sessions and answers in the tables of a database."""
+"""Tokens, sessions and answers, kept in the tables of a database."""
 
 # ruff: noqa: S608 - only the names of our own columns are written into statements
 
@@ -19,10 +19,10 @@ _INSERT_NOTICE = "INSERT INTO notice (study_id, notice, at) VALUES (?, ?, ?) ON 
 
 
 class AccessTables(Statements):
-    """The part of a store that knows who may use the service, and what was answered."""
+    """The part of a database store that records who may use the service and what it answered."""
 
     def insert_token(self, new: TokenRow) -> TokenRow:
-        """Write a token down, within a transaction; its name and secret must be new."""
+        """Record a token, within a transaction; its name and secret must be new."""
         self._change((_INSERT_TOKEN, [new[1:]]))
         made = self.token(new.secret_sha256)
         assert made is not None
@@ -38,15 +38,15 @@ class AccessTables(Statements):
         return None if row is None else TokenRow(*row)
 
     def revoke_token(self, token_id: int, at: int) -> None:
-        """Let a token be valid no longer, within a transaction."""
+        """Revoke a token, within a transaction."""
         self._change(("UPDATE token SET revoked_at = ? WHERE id = ?", [(at, token_id)]))
 
     def touch_token(self, token_id: int, at: int) -> None:
-        """Note when a token was used, within a transaction."""
+        """Record when a token was used, within a transaction."""
         self._change(("UPDATE token SET last_used_at = ? WHERE id = ?", [(at, token_id)]))
 
     def insert_session(self, new: SessionRow) -> None:
-        """Write a browser's session down, within a transaction."""
+        """Record a browser's session, within a transaction."""
         self._change((_INSERT_SESSION, [new]))
 
     def session(self, secret_sha256: str) -> tuple[SessionRow, TokenRow] | None:
@@ -64,23 +64,23 @@ class AccessTables(Statements):
         self._change(("DELETE FROM session WHERE secret_sha256 = ?", [(secret_sha256,)]))
 
     def answer(self, actor: str, key: str) -> AnswerRow | None:
-        """Return what a request with this key was answered when it came first."""
+        """Return the answer to the first request with this key, or None."""
         statement = f"SELECT {columns(AnswerRow)} FROM idempotency WHERE actor = ? AND key = ?"
         row = self._one(statement, (actor, key))
         return None if row is None else AnswerRow(*row)
 
     def drop_answers(self, before: int, sessions_before: int) -> None:
-        """Forget old answers, and sessions that ended by then, within a transaction."""
+        """Delete old answers, and sessions that have ended by then, within a transaction."""
         self._change(
             ("DELETE FROM idempotency WHERE at < ?", [(before,)]),
             ("DELETE FROM session WHERE expires_at < ?", [(sessions_before,)]),
         )
 
     def save_notice(self, study_id: int, notice: str, at: int) -> None:
-        """Keep that somebody outside was told something of a study, within a transaction."""
+        """Record that a notice about a study was sent, within a transaction."""
         self._change((_INSERT_NOTICE, [(study_id, notice, at)]))
 
     def notices(self, study_id: int) -> set[str]:
-        """Return what somebody outside was told of a study."""
+        """Return the notices about a study that were sent."""
         rows = self._all("SELECT notice FROM notice WHERE study_id = ?", (study_id,))
         return {str(notice) for (notice,) in rows}

@@ -1,4 +1,4 @@
-"""A finished experiment, read from a table: the study that it amounts to, and its guarantee."""
+"""Analyse a finished experiment, read from a table, as a study with the same guarantee."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from fairtrial.study.study import Study
 __all__ = ["AS_GIVEN", "FROM_TABLE", "analyse"]
 
 AS_GIVEN = "as given"
-"""The order that says: the rows are in the order of assignment."""
+"""The value of `order` for rows that are already in the order of assignment."""
 
 FROM_TABLE = "from the table"
-"""The weights that say: each group counts as often as it is in the table."""
+"""The value of `group_weights` that weighs each group by its number of rows."""
 
 MISSING = "no outcome in the table"
 """Why a unit without an outcome is recorded as lost."""
@@ -38,7 +38,7 @@ _AT_ONCE = 1_000
 
 @dataclass(frozen=True)
 class _Unit:
-    """A unit of the experiment; its outcome is None if it is missing."""
+    """A unit of the experiment; its outcome is None if missing."""
 
     action: int
     outcome: Outcome | None
@@ -56,55 +56,56 @@ def analyse(
     storage: Storage = "memory://",
     name: str = "analysis",
 ) -> Study:
-    """Analyse a finished experiment, with the guarantee of a study that was run by block betting.
+    """Analyse a finished experiment, with the guarantee of a study run by block betting.
 
     The rows are read in the order of assignment and cut into blocks by their assignments alone.
-    What is bet on a block is frozen from the blocks before, then its outcomes are looked at. So
-    the answer is wrong with probability at most `delta`, if the assignment did not depend on
-    outcomes of the same block.
+    The bets on a block are fixed from earlier blocks before its outcomes are looked at. So the
+    answer is wrong with probability at most `delta`, if the assignment did not depend on outcomes
+    of the same block.
 
     Parameters
     ----------
     problem : Problem
-        The problem, stated as it was before the outcomes were known.
+        The problem, as it was stated before the outcomes were known.
     table : path, pandas.DataFrame or mapping of str to sequence
-        One row per unit that was assigned. An outcome that is blank is missing: the unit counts
-        as lost.
+        One row per assigned unit. A blank outcome is missing: the unit counts as lost.
     delta : float
-        Probability of a wrong answer that is accepted.
+        The accepted probability of a wrong answer.
     order : str
-        The column that the rows are sorted by, numbers or dates as 2026-11-23: the order of
-        assignment. ``"as given"`` states that the rows are in that order.
+        The column that gives the order of assignment: numbers, or dates such as 2026-11-23. The
+        rows are sorted by it. ``"as given"`` states that the rows are already in that order.
     outcome : str, or mapping of str to str
-        The column of the outcomes. Where the problem has measures, the column of each; by default
-        it has the measure's name, and a blank cell is a value that is missing. Where an outcome is
-        a row of fields (family ``causal``), each is in the column of its own name instead.
+        The column of the outcomes. If the problem has measures: the column of each measure; the
+        default is the measure's name, and a blank cell is a missing value. If an outcome is a row
+        of fields (family ``causal``), each field is read from the column of its name instead.
     columns : mapping of str to str, optional
-        By label of an action (``"arm"``, ``"group"``), the column that holds it; by default one of
-        the same name.
+        For each label of an action (``"arm"``, ``"group"``), the column that holds it. The default
+        is the column of the same name.
     group_weights : str, optional
-        ``"from the table"`` weighs each group by its share of the rows; else the problem says.
+        ``"from the table"`` weighs each group by its share of the rows. By default the weights are
+        those of the problem.
     storage, name
-        Where the study is kept, and under which name.
+        Where to keep the study, and its name.
 
     Returns
     -------
     Study
-        It has the answer (`recommend`), the effects and evidence (`progress`), and a log in which
-        every row is a pull. `write_report` writes its report.
+        The study gives the answer (`recommend`), the effects and evidence (`progress`), and a log
+        in which every row is a pull. `write_report` writes its report.
 
     Raises
     ------
     InvalidArgument
-        If a column is missing, a label is unknown, an order is no order, or an arm has no row.
+        If a column is missing, a label is unknown, the order column cannot be sorted, or an arm
+        has no row.
     InvalidOutcome
         If the problem refuses an outcome; the row is named.
     NotSupported
-        If the family has no such analysis.
+        If the family does not support this analysis.
 
     Notes
     -----
-    Source: docs/explanation/finished-experiments.md, with the proof.
+    Source and proof: docs/explanation/finished-experiments.md.
 
     Examples
     --------
@@ -136,7 +137,7 @@ def analyse(
 
 
 class _Rows:
-    """The rows of a table, and their order of assignment."""
+    """The rows of a table in their order of assignment."""
 
     def __init__(
         self, problem: Problem, table: Any, columns: Mapping[str, str], outcome: Any, order: str
@@ -167,7 +168,7 @@ class _Rows:
             self._order.sort(key=places.__getitem__)
 
     def _place(self, row: int) -> str:
-        """Return where a row is, as editors count in files and Python in tables."""
+        """Return a row's position: the line number for a file, the index for a table in memory."""
         return f"line {row + 2}" if self._is_file else f"row {row}"
 
     def units(self) -> Iterator[_Unit]:
@@ -182,7 +183,7 @@ class _Rows:
             yield _Unit(action, self._outcome(row))
 
     def _outcome(self, row: int) -> Outcome | None:
-        """Return the outcome of a unit, None if it is blank; of measures, None for each that is."""
+        """Return a unit's outcome; None if blank. With measures, each blank one is None."""
         cells = {name: column[row] for name, column in self._outcomes.items()}
         values = {name: None if is_blank(cell) else cell for name, cell in cells.items()}
         outcome: Any
@@ -201,12 +202,12 @@ class _Rows:
             name = error.name if self._problem.measures else "outcome"
             where = f"table, {self._place(row)}: {name}"
             raise InvalidOutcome(where, error.accepted, error.given) from None
-        # The study takes measures by name, as people tell them.
+        # The study expects measures by name, as callers report them.
         return outcome if self._problem.measures else checked
 
 
 def _outcome_columns(problem: Problem, outcome: Any) -> dict[str, str]:
-    """Return the column of every part of an outcome; its name is empty where there is but one."""
+    """Return the column of each part of an outcome; a single number has the name ''."""
     if problem.measures:
         if not isinstance(outcome, Mapping) and outcome != _OUTCOME:
             accepted = f"must be left out, or map the measures {list(problem.measures)} to columns"
@@ -225,7 +226,7 @@ def _sources_of(problem: Problem, columns: Mapping[str, str]) -> dict[str, str]:
 
 
 def _labels_of(problem: Problem, table: Any, name: str, source: str, number: int) -> list[str]:
-    """Return a column of labels as text; it may be left out where there is one label only."""
+    """Return a column of labels as text; the column is optional if only one label exists."""
     possible = {str(labels[name]) for labels in problem.action_labels}
     if len(possible) == 1 and source not in getattr(table, "columns", table):
         return [possible.pop()] * number
@@ -244,7 +245,7 @@ def _require_length(name: str, column: Sequence[Any], number: int) -> None:
 
 
 def _as_order(column: Sequence[Any], name: str, place: Any) -> list[Any]:
-    """Return a column as numbers, or as dates."""
+    """Return the column as numbers or, failing that, as dates."""
     numbers = [_number(value) for value in column]
     if all(number is not None for number in numbers):
         return numbers
@@ -269,7 +270,7 @@ def _number(value: Any) -> float | None:
 
 
 def _as_number(value: Any) -> Any:
-    """Return a cell as a number where it is one."""
+    """Return a cell as a number if it is one, otherwise unchanged."""
     number = _number(value)
     return value if number is None else number
 
@@ -284,7 +285,7 @@ def _date(value: Any) -> datetime | None:
 
 
 def _weighed(problem: Problem, rows: _Rows, group_weights: str) -> Problem:
-    """Return the problem with its groups weighed by how many rows they have."""
+    """Return the problem with each group weighed by its number of rows."""
     if group_weights != FROM_TABLE or "group" not in rows.labels:
         accepted = f"must be {FROM_TABLE!r}, of a problem with groups; its own are the problem's"
         raise InvalidArgument("group_weights", accepted, group_weights)
@@ -294,7 +295,7 @@ def _weighed(problem: Problem, rows: _Rows, group_weights: str) -> Problem:
 
 
 def _play(study: Study, units: Sequence[_Unit]) -> None:
-    """Hand the units to the study, block by block, until it stops; the rest as further data."""
+    """Give the units to the study in batches until it stops; tell the rest as unsolicited data."""
     asked = 0
     while pulls := study.ask(min(_AT_ONCE, len(units) - asked)):
         own = units[asked : asked + len(pulls)]

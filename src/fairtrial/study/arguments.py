@@ -1,4 +1,4 @@
-"""What callers give, checked, and brought into the form in which it is kept."""
+"""Check arguments and convert them to the form in which they are stored."""
 
 from __future__ import annotations
 
@@ -41,25 +41,25 @@ __all__ = [
 ]
 
 MOST_AT_ONCE = 10_000
-"""Pulls, or outcomes, in one write: it takes less than a second, for which others have to wait."""
+"""Most pulls or outcomes in one write. It takes less than a second, while other writers wait."""
 
 _LONGEST_REASON = 10_000
 _LONGEST_JSON = 1_000_000
 _DEEPEST_JSON = 32
 
 LONGEST_LEASE = 3.2e9
-"""Seconds: a century, which is for ever, and small enough for the database."""
+"""Seconds: a century, which is practically for ever, and still fits in the database."""
 
 
 def check_name(name: object) -> None:
-    """Raise if this cannot be a study's name."""
+    """Raise if `name` cannot be the name of a study."""
     fits = isinstance(name, str) and name.isprintable() and 0 < len(name.strip()) <= 200
     if not fits:
         raise InvalidArgument("name", "must be 1 to 200 printable characters", name)
 
 
 def check_texts(**texts: object) -> None:
-    """Raise if one is neither None nor a short text."""
+    """Raise if any argument is neither None nor a short text."""
     for name, text in texts.items():
         fits = text is None or (isinstance(text, str) and 0 < len(text) <= 200)
         if not fits or not _is_storable(text):
@@ -67,7 +67,7 @@ def check_texts(**texts: object) -> None:
 
 
 def check_reason(reason: object) -> None:
-    """Raise if this is no text that says why."""
+    """Raise if `reason` is not a non-blank text of acceptable length."""
     fits = isinstance(reason, str) and 0 < len(reason.strip()) <= _LONGEST_REASON
     if not fits or not is_encodable(reason):
         accepted = f"must be a text of at most {_LONGEST_REASON:,} characters that says why"
@@ -75,30 +75,30 @@ def check_reason(reason: object) -> None:
 
 
 def check_secret(secret: object) -> str:
-    """Return a text to draw coins from, if it is one."""
+    """Return `secret` if it is a valid text to derive random numbers from; raise otherwise."""
     if not isinstance(secret, str) or not 0 < len(secret) <= 200 or not _is_storable(secret):
-        # What was given stays out of the message.
+        # The message must not reveal the secret that was given.
         raise InvalidArgument("secret", "must be a text of 1 to 200 characters")
     return secret
 
 
 def is_encodable(text: object) -> bool:
-    """Return whether a database takes the text: it holds no half of a surrogate pair."""
+    """Return whether a database accepts the text: it has no unpaired surrogates."""
     return text is None or str(text).encode(errors="ignore").decode() == text
 
 
 def _is_storable(text: object) -> bool:
-    """Return whether every database takes the text as it is."""
+    """Return whether every database stores the text unchanged."""
     return is_encodable(text) and "\0" not in str(text)
 
 
 def check_lease(lease: object) -> float:
-    """Return the seconds of a lease."""
+    """Return the duration of a lease in seconds; raise if it is invalid."""
     return check_number("lease", lease, low=0, high=LONGEST_LEASE, open_low=True)
 
 
 def check_many(name: str, number: object) -> int:
-    """Return how many pulls are wanted in one write."""
+    """Return the number of pulls wanted in one write; raise if it is invalid."""
     wanted = check_integer(name, number, low=0)
     if wanted > MOST_AT_ONCE:
         accepted = f"must be an integer from 0 to {MOST_AT_ONCE:,}: ask for more in another call"
@@ -107,7 +107,7 @@ def check_many(name: str, number: object) -> int:
 
 
 def check_template(problem: object, policy: object) -> None:
-    """Raise if these are not a problem, and a policy for it."""
+    """Raise unless these are a problem and a policy for it."""
     check_instance("problem", problem, Problem)
     made_for = check_instance("policy", policy, Policy).problem
     if made_for != problem:
@@ -115,7 +115,7 @@ def check_template(problem: object, policy: object) -> None:
 
 
 def as_hashes(expected: str | Sequence[str]) -> list[str]:
-    """Return hashes of events as a list."""
+    """Return one or several hashes of events as a list."""
     given = [expected] if isinstance(expected, str) else list(expected)
     for item in given:
         if not isinstance(item, str) or not re.fullmatch(r"[0-9a-f]{64}", item):
@@ -124,14 +124,14 @@ def as_hashes(expected: str | Sequence[str]) -> list[str]:
 
 
 def as_path(path: object) -> Path:
-    """Return the path of a file."""
+    """Return the path of a file; raise if it is invalid."""
     if not isinstance(path, str | os.PathLike) or not is_path(os.fspath(path)):
         raise InvalidArgument("path", "must be the path of a file", path)
     return Path(path)
 
 
 def is_path(path: object) -> bool:
-    """Return whether the system takes a text as a path."""
+    """Return whether the operating system accepts the text as a path."""
     try:
         return isinstance(path, str) and b"\0" not in os.fsencode(path)
     except UnicodeEncodeError:
@@ -139,7 +139,7 @@ def is_path(path: object) -> bool:
 
 
 def as_pairs(outcomes: Any) -> list[tuple[Pull | str, Outcome]]:
-    """Return pulls and their outcomes."""
+    """Return a list of pairs (pull, outcome); raise if it is invalid."""
     pairs = list(outcomes) if isinstance(outcomes, Iterable) else [outcomes]
     if len(pairs) > MOST_AT_ONCE:
         accepted = f"must be at most {MOST_AT_ONCE:,} in one call: tell the others in another one"
@@ -153,7 +153,7 @@ def as_pairs(outcomes: Any) -> list[tuple[Pull | str, Outcome]]:
 def as_json(
     name: str, data: Mapping[str, Any], error: type[InvalidArgument] = InvalidArgument
 ) -> dict[str, Any]:
-    """Return the data as a replay will read them: through JSON and back."""
+    """Return the data after a round trip through JSON, as a replay will read them."""
     if type(data) is dict and not data:
         return {}
     try:
@@ -170,15 +170,15 @@ def as_json(
 
 
 def as_result(problem: Problem, value: Outcome) -> Result:
-    """Return an outcome of this problem as it is stored.
+    """Return an outcome of this problem in the form in which it is stored.
 
-    Of measures, some may be left out: the writer knows which were reported before.
+    Some measures can be left out: the writer knows which ones were reported before.
     """
     if problem.measured is not None:
         return Result(None, problem.measured.named(value))
     clean = problem.check_outcome(value)
     if type(clean) is float and math.isfinite(clean):
-        # A database keeps no sign of zero: a replay shall see what the policy sees now.
+        # Databases do not keep the sign of zero; a replay must see what the policy sees now.
         return Result(clean + 0.0)
     if isinstance(clean, Mapping):
         return Result(None, as_json("reward", clean, InvalidOutcome))
@@ -188,7 +188,7 @@ def as_result(problem: Problem, value: Outcome) -> Result:
 
 
 def as_reading(problem: Problem, value: Any) -> Result:
-    """Return a partial reading of this problem as it is stored."""
+    """Return a reading of this problem in the form in which it is stored."""
     clean = problem.check_reading(value)
     if problem.measured is not None:
         return Result(None, problem.measured.named(value))
@@ -196,12 +196,12 @@ def as_reading(problem: Problem, value: Any) -> Result:
 
 
 def is_unsolicited(pull: Pull | str) -> bool:
-    """Return whether this is unsolicited data: what `problem.pull` returns."""
+    """Return whether this is unsolicited data, made by `problem.pull`."""
     return isinstance(pull, Pull) and pull.number == UNSOLICITED and not isinstance(pull, StudyPull)
 
 
 def own_action(problem: Problem, pull: Pull) -> int:
-    """Return the action of a pull that `problem.pull` returned."""
+    """Return the action of a pull that `problem.pull` made."""
     known = 0 <= pull.action < problem.n_actions
     if not known or problem.labels(pull.action) != pull.labels:
         raise UnknownPull(f"{pull!r} is not one of this problem's actions")

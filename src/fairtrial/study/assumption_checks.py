@@ -1,4 +1,4 @@
-"""What a study's log says against the assumptions: drift, pulls passed over, groups that arrive."""
+"""Check a study's log against its assumptions: drift, pulls passed over, arrivals of groups."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from fairtrial.study.pull_histories import PullHistories
 __all__ = ["BLINDED", "Doubt", "doubts"]
 
 _OVERTAKEN = 100
-"""Results of later pulls after which a pull without a result counts as passed over."""
+"""A pull without a result counts as passed over once this many later pulls have results."""
 
 BLINDED = (
     "a check of the results by arm found something; those who may see the full view find it there"
 )
-"""What those who may not know how arms fare are told instead."""
+"""What readers who must not know the results by arm are told instead."""
 
 
 class Doubt(NamedTuple):
-    """What contradicts an assumption, in a sentence."""
+    """A sentence that says what contradicts an assumption."""
 
     sentence: str
     is_about_arms: bool
-    """Whether those who recruit must not read it."""
+    """Whether people who recruit must not read it."""
 
 
 def doubts(steps: Iterable[Step], policy: Policy) -> list[Doubt]:
-    """Return what a log says against the assumptions, by tests that hold at all times.
+    """Return what in a log contradicts the assumptions, by tests that hold at all times.
 
     Parameters
     ----------
     steps : iterable of Step
         The whole log.
     policy : Policy
-        The study's policy. One that never stops promises nothing about means, and draws no
-        arms at random for which others could be preferred: nothing is checked then.
+        The study's policy. If it never stops, nothing is checked: it promises nothing about
+        means, and it does not draw arms at random.
 
     Notes
     -----
@@ -56,7 +56,7 @@ def doubts(steps: Iterable[Step], policy: Policy) -> list[Doubt]:
 
 
 def _drift(log: PullHistories, policy: Policy) -> list[Doubt]:
-    """Return what drifts: of several measures each is tested, at a level that they share."""
+    """Return signs of drift. Several measures share the level of the test."""
     measures = policy.problem.measures
     if not measures:
         return _drift_in(log.values, log, policy)
@@ -98,10 +98,11 @@ def _drift_in(
 def _results_by_action(
     values: Sequence[float | None], log: PullHistories, n_actions: int
 ) -> list[list[float]]:
-    """Return the results of every action in order of issue, before its first pull without an end.
+    """Return the results of each action in order of issue, up to its first pull without one.
 
-    What comes early may be what is quick to come, so later results wait for those before them. And
-    a policy may have called back the pulls whose readings were bad.
+    Results that arrive early may differ from those that arrive late, so a result only counts once
+    all earlier pulls of its action have ended. The same holds for pulls that the policy cancelled,
+    perhaps because their readings were bad.
     """
     results: list[list[float]] = [[] for _ in range(n_actions)]
     waiting: set[int] = set()
@@ -144,10 +145,10 @@ def _passed_over(log: PullHistories, problem: Problem) -> list[Doubt]:
 
 
 def _results_in_time(log: PullHistories) -> list[tuple[int, float]]:
-    """Return action and propensity of the pulls that brought a result in time, in order of issue.
+    """Return action and propensity of the pulls with a result in time, in order of issue.
 
-    All pulls are looked at before the first that may still bring one in time, or that the policy
-    called back: which it calls back depends on the arm.
+    Stop before the first pull that can still get a result in time, or that the policy cancelled:
+    which pulls it cancels depends on the arm.
     """
     limits = _limits(log)
     came = []
@@ -163,10 +164,10 @@ def _results_in_time(log: PullHistories) -> list[tuple[int, float]]:
 
 
 def _limits(log: PullHistories) -> list[int | None]:
-    """Return by batch the number of results after which pulls without one are passed over.
+    """Return for each batch the number of results after which open pulls count as passed over.
 
-    None before a later batch has brought a result: pulls of one batch, such as a plate, may bring
-    theirs in any order.
+    None until a later batch has a result: pulls of one batch, such as a plate, can return their
+    results in any order.
     """
     first: dict[int, int] = {}
     for batch, end, before in zip(log.batches, log.first_ends, log.results_before, strict=True):

@@ -1,4 +1,4 @@
-"""The audit: the chain of hashes, and every decision derived again from the log."""
+"""Audit a study: check the chain of hashes, and derive every decision again from the log."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ _BATCH = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What an audit of a study found.
+    """The result of auditing a study.
 
     Parameters
     ----------
     ok : bool
-        Whether the log is whole and every recorded decision came out again.
+        Whether the log is complete and every recorded decision was reproduced.
     events : int
-        Events checked, up to the first difference.
+        Number of events checked, up to the first difference.
     first_difference : str or None
         What is wrong, and at which event.
     skipped : int
-        Events before these, which were not looked at; 0 unless only the last were asked for.
+        Number of earlier events that were not checked; 0 unless only the last ones were requested.
     """
 
     ok: bool
@@ -45,14 +45,14 @@ class Verification:
 
 
 class Auditor:
-    """Goes through a log from its beginning, and stops at the first event that is wrong.
+    """Checks a log from its beginning and stops at the first wrong event.
 
     Parameters
     ----------
     policy : Policy
-        Fresh.
+        A fresh policy.
     origin : str
-        What the first event follows.
+        The hash that the first event follows.
     """
 
     def __init__(self, policy: Policy, origin: str) -> None:
@@ -62,7 +62,7 @@ class Auditor:
 
     @property
     def events(self) -> int:
-        """Number of events that are right."""
+        """The number of events found correct so far."""
         return self.replica.seq
 
     def check(self, records: Sequence[Record]) -> None:
@@ -71,7 +71,7 @@ class Auditor:
         Raises
         ------
         CorruptLog
-            At the first that does not follow from those before.
+            At the first event that does not follow from the earlier ones.
         """
         length, problem = self._chained(records)
         sound = records[:length]
@@ -81,7 +81,7 @@ class Auditor:
             raise CorruptLog(problem)
 
     def _chained(self, records: Sequence[Record]) -> tuple[int, str | None]:
-        """Return how many events follow each other, and what is wrong with the next."""
+        """Return how many events are chained correctly, and what is wrong with the next one."""
         for length, record in enumerate(records):
             problem = _problem_of(record, self.events + length + 1, self.head_hash)
             if problem is not None:
@@ -100,16 +100,16 @@ class Auditor:
 
 
 def verify_last(store: Store, study: StudyRow, last: int) -> Verification:
-    """Check the chain of hashes at the end of a log: quick, however long the log is.
+    """Check only the chain of hashes at the end of a log: fast, however long the log is.
 
-    Neither events before these nor any decision is looked at.
+    Earlier events and all decisions are left unchecked.
 
     Parameters
     ----------
     store : Store
-        Where it is.
+        The store of the study.
     study : StudyRow
-        Its head.
+        The study, with its head.
     last : int
         Number of events to check.
     """
@@ -139,20 +139,20 @@ def verify(
     live: State | None,
     expected: Sequence[str] = (),
 ) -> Verification:
-    """Audit a study up to the head that `study` names.
+    """Audit a study up to the head that `study` records.
 
     Parameters
     ----------
     store : Store
-        Where it is.
+        The store of the study.
     study : StudyRow
-        Its head.
+        The study, with its head.
     policy : Policy
-        Fresh.
+        A fresh policy.
     live : dict of str to ndarray, or None
-        The state in use at that head, if there is one that can be saved.
+        The state of the policy in use at that head; None if there is none, or it cannot be saved.
     expected : sequence of str
-        Hashes of events that were noted elsewhere; the log must hold them all.
+        Hashes of events that were noted elsewhere; the log must contain all of them.
     """
     auditor = Auditor(policy, study.origin)
     try:
@@ -195,7 +195,7 @@ def _check_secret(first: Record, study: StudyRow) -> None:
 
 
 def _other_software(study: StudyRow, policy: Policy) -> str:
-    """Return what the log was written with and this is not, as a part of a sentence."""
+    """Return, as part of a sentence, which software the log was written with, if it differs."""
     wrote = {} if study.environment is None else json.loads(study.environment)
     here = {**environment(), "policy": str(type(policy).version)}
     wrote.setdefault("policy", str(study.policy_version))
@@ -208,7 +208,7 @@ def _other_software(study: StudyRow, policy: Policy) -> str:
 
 
 def _problem_of(record: Record, expected: int, head_hash: str) -> str | None:
-    """Return what is wrong with an event where the one numbered `expected` should follow."""
+    """Return what is wrong with an event where event number `expected` should follow; or None."""
     if record.seq != expected:
         return f"event {expected} is missing; the next one is {record.seq}"
     if not _follows(record, head_hash):
@@ -217,7 +217,7 @@ def _problem_of(record: Record, expected: int, head_hash: str) -> str | None:
 
 
 def _problem_of_head(seq: int, digest: str, study: StudyRow) -> str | None:
-    """Return what is wrong with the end of a log, if it is not what the study names as its head."""
+    """Return what is wrong if the log does not end at the head that the study records; or None."""
     if (seq, digest) == (study.head_seq, study.head_hash):
         return None
     return (
@@ -230,7 +230,7 @@ def _follows(record: Record, head_hash: str) -> bool:
     try:
         return record.hash == seal(head_hash, record)
     except (TypeError, ValueError):
-        # A column of a kind that was never written.
+        # A column has a type that this package never writes.
         return False
 
 
@@ -242,7 +242,7 @@ def _check_head(auditor: Auditor, study: StudyRow) -> None:
 
 def _check_pulls(auditor: Auditor, store: Store, study: StudyRow) -> None:
     recorded = {row.pull_id: row for row in store.pulls(study.id)}
-    # Other processes go on meanwhile: what they touched since is not compared.
+    # Other processes keep writing: pulls that they have touched since are not compared.
     later = {record.pull_id for record in store.records(study.id, after=study.head_seq)}
     for pull_id in (auditor.pulls.keys() | recorded.keys()) - later:
         if auditor.pulls.get(pull_id) != recorded.get(pull_id):

@@ -1,6 +1,6 @@
-"""The methods of a study, wherever it is kept: what is given is checked here, before anything else.
+"""The methods that studies have wherever they are kept; they check arguments before all else.
 
-Subclasses write: into a storage, or by requests to a service.
+Subclasses do the writing: into a storage, or by requests to a service.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = ["Asked", "BaseStudy"]
 
 
 class Asked(NamedTuple):
-    """What is asked for: how many pulls, by whom, for how many seconds, by which key."""
+    """A request for pulls: how many, for which worker, for how many seconds, with which key."""
 
     n: int
     worker: str | None
@@ -43,14 +43,14 @@ class Asked(NamedTuple):
 
 
 class BaseStudy(ABC):
-    """What can be done with a study: every method writes events, or nothing at all."""
+    """What can be done with a study: each method writes all of its events, or nothing."""
 
     name: str
     problem: Problem
 
     @abstractmethod
     def close(self) -> None:
-        """Release what is open."""
+        """Release open resources."""
 
     def __enter__(self) -> Self:
         return self
@@ -94,17 +94,17 @@ class BaseStudy(ABC):
         Parameters
         ----------
         n : int, optional
-            Number wanted, at most 10,000: others wait while they are written. Without it one
-            pull is returned, not a list.
+            Number wanted, at most 10,000, because other writers have to wait. Without it, one
+            pull is returned instead of a list.
         worker : str, optional
-            Who will carry it out; recorded.
+            Name of the worker that will carry it out; recorded.
         lease : float, optional
-            Seconds after which the pull counts as lost, or is handed out again, as the
-            policy's `expiry` says. Without it the study waits for ever.
+            Seconds after which the pull counts as lost or is handed out again, depending on the
+            policy's `expiry`. Without it the study waits for ever.
         request_id : str, optional
-            A key of your own: the same request again gets the same pulls.
+            A key of your own: repeating the request returns the same pulls.
         **context
-            What the environment says in advance: ``group=`` for passive arrivals.
+            What is known about the environment in advance: ``group=`` for passive arrivals.
 
         Returns
         -------
@@ -114,9 +114,9 @@ class BaseStudy(ABC):
         Raises
         ------
         ExperimentFinished
-            One pull was asked and the policy has stopped.
+            If one pull was requested and the policy has stopped.
         NothingToAsk
-            One pull was asked and none can be issued before the next result.
+            If one pull was requested and none can be issued before the next result.
         """
         wanted = 1 if n is None else self._check_many("n", n)
         asked = self._asked(wanted, worker, lease, request_id, context)
@@ -130,12 +130,12 @@ class BaseStudy(ABC):
         raise NothingToAsk(f"study {self.name!r} has no pull to give before the next result")
 
     def extend(self, pull: Pull | str, lease: float) -> Event:
-        """Let the lease of a pull in flight run for that many seconds from now (a heartbeat).
+        """Renew the lease of an open pull for `lease` seconds from now (a heartbeat).
 
         Raises
         ------
         AlreadyTold
-            If the pull is no longer open: told, or given up.
+            If the pull is no longer open: it has an outcome, has failed or was cancelled.
         UnknownPull
             If it is not a pull of this study.
         """
@@ -143,7 +143,7 @@ class BaseStudy(ABC):
 
     @abstractmethod
     def should_stop(self, pull: Pull | str) -> bool:
-        """Return whether a pull's outcome no longer matters to the policy, or was given up."""
+        """Return whether the policy no longer needs a pull's outcome, or the pull has ended."""
 
     def write_pulls(self, pulls: Sequence[StudyPull], path: str | os.PathLike[str]) -> Path:
         """Write pulls as a table with blank columns for their results, and return its path.
@@ -151,9 +151,9 @@ class BaseStudy(ABC):
         Parameters
         ----------
         pulls : sequence of StudyPull
-            What `ask` or `outstanding` returned.
+            Pulls that `ask` or `outstanding` returned.
         path : str or path
-            Ends in ``.csv`` or ``.xlsx`` (extra ``excel``). An existing file is replaced.
+            Must end in ``.csv`` or ``.xlsx`` (extra ``excel``). An existing file is replaced.
         """
         target = as_path(path)
         write_pulls(self.problem, pulls, target)
@@ -169,31 +169,32 @@ class BaseStudy(ABC):
         request_id: str | None = None,
         actor: str | None = None,
     ) -> Event:
-        """Take the outcome of a pull; it is safe when this returns.
+        """Record the outcome of a pull; it is durable once this returns.
 
         Parameters
         ----------
         pull : StudyPull, str or Pull
-            The pull or its `id`; or ``problem.pull(arm=...)`` for unsolicited data.
+            The pull or its `id`; ``problem.pull(arm=...)`` for unsolicited data.
         value : float or mapping
-            The outcome, as the problem types it. Of several measures every one must be there,
-            unless it was reported before; None is a value that will never be known.
+            The outcome, in the type that the problem defines. With several measures, all of them
+            must be given unless they were reported before; None means that a value will never be
+            known.
         request_id : str, optional
-            A key of your own, by which unsolicited data count once.
+            A key of your own; unsolicited data with the same key count only once.
         actor : str, optional
-            Who says so; recorded.
+            Who reports it; recorded.
 
         Returns
         -------
         Event
-            What was written; the first event again if the same outcome is told twice.
+            The event that was written; the first one again if the same outcome was told before.
 
         Raises
         ------
         InvalidOutcome
             If the problem refuses the outcome.
         ConflictingOutcome
-            If the pull was told another outcome before; the message names both.
+            If the pull was told a different outcome before; the message names both.
         UnknownPull
             If it is not a pull of this study.
         """
@@ -204,21 +205,21 @@ class BaseStudy(ABC):
     def tell_known(
         self, pull: Pull | str, values: Mapping[str, Any], *, actor: str | None = None
     ) -> Event | None:
-        """Take those measures of a pull that are known: its outcome, once none is left open.
+        """Record the measures of a pull that are known; once all are, they are its outcome.
 
         Parameters
         ----------
         pull : StudyPull or str
             The pull or its `id`.
         values : mapping of str to float or None
-            The measures; None for one that will never be known.
+            The known measures; None for one that will never be known.
         actor : str, optional
-            Who says so; recorded.
+            Who reports it; recorded.
 
         Returns
         -------
         Event or None
-            A report, or the outcome; None if all of it was reported before.
+            A reading, or the outcome; None if all of it was reported before.
 
         Raises
         ------
@@ -236,16 +237,16 @@ class BaseStudy(ABC):
         actor: str | None = None,
         request_id: str | None = None,
     ) -> list[Event]:
-        """Take many outcomes in one write: all of them, or after an error none.
+        """Record many outcomes in one write: all of them or, after an error, none.
 
         Parameters
         ----------
         outcomes : sequence of (pull, value)
-            Each as in `tell`; at most 10,000, because others wait while they are written.
+            Each as in `tell`; at most 10,000, because other writers have to wait.
         actor : str, optional
-            Who says so; recorded.
+            Who reports it; recorded.
         request_id : str, optional
-            A key of your own, by which unsolicited data among them count once.
+            A key of your own; unsolicited data among the outcomes count only once with it.
         """
         self._check_who(actor=actor)
         check_texts(request_id=request_id)
@@ -254,24 +255,24 @@ class BaseStudy(ABC):
     def tell_many_known(
         self, outcomes: Sequence[tuple[Pull | str, Outcome]], *, actor: str | None = None
     ) -> list[Event]:
-        """Take of many pulls the measures that are known, in one write: all, or none.
+        """Record the known measures of many pulls in one write: all or, after an error, none.
 
         Parameters
         ----------
         outcomes : sequence of (pull, values)
-            Each as in `tell_known`; at most 10,000, because others wait while they are written.
+            Each as in `tell_known`; at most 10,000, because other writers have to wait.
         actor : str, optional
-            Who says so; recorded.
+            Who reports it; recorded.
 
         Returns
         -------
         list of Event
-            One for each pull of which something new was said, or whose outcome is whole.
+            One for each pull that got a new measure or whose outcome became complete.
 
         Raises
         ------
         MistakesFound
-            If some are refused; all of them are named, by their place.
+            If some are refused; the error names all of them by their position.
         """
         self._check_who(actor=actor)
         pairs = as_pairs(outcomes)
@@ -279,28 +280,29 @@ class BaseStudy(ABC):
         return self._tell_many_known(told, actor)
 
     def tell_table(self, path: str | os.PathLike[str], *, actor: str | None = None) -> list[Event]:
-        """Take the results of a table in one write: all of them, or after an error none.
+        """Record the results of a table in one write: all of them or, after an error, none.
 
         Parameters
         ----------
         path : str or path
-            A table with the columns ``pull_id`` and ``value``, or one that `write_pulls` wrote,
-            filled in. A pull whose value is blank is still open. Columns that give a pull's labels,
-            or what it is made of, must agree with it. Where an outcome is a row of fields there is
-            a column for each: ``outcome_`` and its name. Where these are measures, a blank one is
-            not known yet: the others are reported. Write ``missing`` for what will never be known.
+            A table with the columns ``pull_id`` and ``value``, or a filled-in table from
+            `write_pulls`. A pull with a blank value stays open. Columns with a pull's labels, or
+            with the ingredients of its arm, must agree with the pull. If an outcome is a row of
+            fields, each has a column: ``outcome_`` followed by its name. If these fields are
+            measures, a blank one is not known yet and the others are reported. Write ``missing``
+            for a value that will never be known.
         actor : str, optional
-            Who says so; recorded.
+            Who reports it; recorded.
 
         Returns
         -------
         list of Event
-            One for each result; the first event again where the same was told before.
+            One for each result; the first event again if the same result was told before.
 
         Raises
         ------
         InvalidTable
-            If a row is refused; all such rows are named, each with its line.
+            If a row is refused; the error names all such rows with their lines.
         InvalidArgument
             If the file cannot be read, or lacks a column.
         """
@@ -342,13 +344,13 @@ class BaseStudy(ABC):
         request_id: str | None = None,
         **context: Any,
     ) -> StudyPull | list[StudyPull] | None:
-        """Take an outcome and issue the next pull, or up to `n`, in one write instead of two.
+        """Record an outcome and issue the next pull, or up to `n`, in one write instead of two.
 
         Returns
         -------
         StudyPull or None, or list of StudyPull
-            None, or an empty list, when the study has stopped, or has nothing to give before the
-            next result.
+            None, or an empty list, if the study has stopped or can issue no pull before the next
+            result.
 
         Examples
         --------
@@ -374,14 +376,14 @@ class BaseStudy(ABC):
     ) -> Event:
         """Correct an outcome that was told before; the reason is recorded.
 
-        Of several measures, those that are left out keep their values.
+        With several measures, those that are left out keep their values.
 
         Raises
         ------
         NotSupported
-            If the policy cannot correct an outcome.
+            If the policy cannot correct outcomes.
         UnknownPull
-            If the pull was never told.
+            If the pull has no outcome to correct.
         """
         self._check_who(actor=actor)
         check_reason(reason)
@@ -398,23 +400,23 @@ class BaseStudy(ABC):
         actor: str | None = None,
         **details: Any,
     ) -> Event:
-        """Take a partial reading of a pull in flight, where the policy has use for them.
+        """Record a partial reading of an open pull, for policies that use readings.
 
-        Where a pull measures several things, these are the measures that are known already. The
-        others come with another report, or with `tell`.
+        If a pull has several measures, these are the measures known so far. The others follow in
+        another report, or in `tell`.
 
         Parameters
         ----------
         pull : StudyPull or str
             The pull or its `id`.
         value : float, or mapping of str to float
-            The reading; where the problem has measures, those that are known.
+            The reading; if the problem has measures, those that are known.
         request_id : str, optional
-            A key of your own, by which the reading counts once.
+            A key of your own; readings with the same key count only once.
         actor : str, optional
-            Who says so; recorded.
+            Who reports it; recorded.
         **details
-            What the family wants to know of it.
+            Further information that the family uses.
 
         Raises
         ------
@@ -423,9 +425,9 @@ class BaseStudy(ABC):
         InvalidOutcome
             If the problem refuses the value.
         AlreadyTold
-            If the pull was told before, and the policy has no use for late readings.
+            If the pull was told before, and the policy does not use late readings.
         ConflictingOutcome
-            If a measure was reported or told with another value before.
+            If a measure was reported or told with a different value before.
         """
         self._check_who(actor=actor)
         check_texts(request_id=request_id)
@@ -433,11 +435,11 @@ class BaseStudy(ABC):
         return self._report(pull_id, reading, as_json("details", details), actor, request_id)
 
     def cancel(self, pull: Pull | str, reason: str = "user", *, actor: str | None = None) -> Event:
-        """Cancel a pull. If its result arrives anyway, it is recorded and given to the policy."""
+        """Cancel a pull. A result that arrives anyway is recorded and passed to the policy."""
         return self._given_up("cancel", pull, reason, actor)
 
     def fail(self, pull: Pull | str, reason: str = "lost", *, actor: str | None = None) -> Event:
-        """Report a pull lost. If its result arrives anyway, it is recorded and given to the policy.
+        """Report a pull lost. A result that arrives anyway is recorded and passed to the policy.
 
         The policy is told the reason.
         """
@@ -451,20 +453,20 @@ class BaseStudy(ABC):
     def stop(self, reason: str, *, actor: str | None = None) -> Event:
         """Stop the study without an answer: no more pulls are issued.
 
-        Results of pulls that are under way still count when they come. They may even decide the
-        study, as they would have done without the stop.
+        Results of open pulls still count when they arrive. They may even decide the study, as they
+        would have without the stop.
 
         Parameters
         ----------
         reason : str
-            Why; it is recorded, and shown wherever the answer is.
+            The reason; recorded, and shown next to the answer everywhere.
         actor : str, optional
-            Who says so; recorded.
+            Who stops it; recorded.
 
         Returns
         -------
         Event
-            What was written; the first event again if the study was stopped before.
+            The event that was written; the first one again if the study was stopped before.
 
         Raises
         ------
@@ -500,22 +502,22 @@ class BaseStudy(ABC):
         return Asked(n, worker, seconds, request_id, as_json("context", context))
 
     def _check_many(self, name: str, number: object) -> int:
-        """Return how many pulls are wanted at once."""
+        """Return the number of pulls wanted at once; raise if it is invalid."""
         return check_many(name, number)
 
     def _check_who(self, **names: str | None) -> None:
-        """Raise if these are no names of who does something."""
+        """Raise if these are not valid names of actors or workers."""
         check_texts(**names)
 
     # ------------------------------------------------------ what a subclass answers
 
     @abstractmethod
     def _pull_id(self, pull: Pull | str) -> str:
-        """Return the identity of a pull of this study."""
+        """Return the id of a pull of this study."""
 
     @abstractmethod
     def _ask(self, asked: Asked) -> tuple[list[StudyPull], bool]:
-        """Issue pulls; return them, and, if there are none, whether the study has stopped."""
+        """Issue pulls; return them and, if there are none, whether the study has stopped."""
 
     @abstractmethod
     def _extend(self, pull_id: str, seconds: float) -> Event: ...

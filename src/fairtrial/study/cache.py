@@ -1,4 +1,4 @@
-"""The replica kept at the head of the log: brought up to it, restored after a mishap, saved."""
+"""Keep a replica at the head of the log: advance it, restore it after failed writes, save it."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ SNAPSHOT_EVERY = 1_000
 
 
 class Cache:
-    """The replica that a study works with, brought to the log's head whenever it is wanted.
+    """The replica that a study works with, brought to the head of the log whenever it is needed.
 
-    It is never half advanced: if a write fails after the policy has moved, the policy is
-    made again from the newest snapshot and the log.
+    It is never left half advanced: if a write fails after the policy has moved, the policy is
+    rebuilt from the newest snapshot and the log.
 
     Parameters
     ----------
     store : Store
-        Where the log is.
+        The store of the log.
     study_id : int
-        Of which study.
+        The id of the study.
     build : callable
         Returns a fresh policy.
     """
@@ -56,7 +56,7 @@ class Cache:
         return replica
 
     def is_near(self, study: StudyRow) -> bool:
-        """Return whether `at_head` has no snapshot to load and little to replay."""
+        """Return whether `at_head` needs no snapshot and only a short replay."""
         known = self._replica
         return (
             known is not None
@@ -65,7 +65,7 @@ class Cache:
         )
 
     def _is_prefix(self, study: StudyRow) -> bool:
-        """Return whether the replica knows a part of this log and nothing else."""
+        """Return whether the replica has seen a prefix of this log and nothing else."""
         known = self._replica
         if known is None or known.ahead or known.seq > study.head_seq:
             return False
@@ -73,18 +73,18 @@ class Cache:
         return not touched and (known.seq < study.head_seq or self._hash == study.head_hash)
 
     def settle(self, study: StudyRow, last: Record | None) -> None:
-        """Take note that the write in which the policy moved is kept."""
+        """Note that the write in which the policy moved was committed."""
         assert self._replica is not None
         self._replica.settle(study.head_seq, last)
         self._keep(self._replica, study.head_hash)
 
     @property
     def is_ahead(self) -> bool:
-        """Whether the policy moved in a write that was not kept."""
+        """Whether the policy moved in a write that was not committed."""
         return self._replica is not None and self._replica.ahead
 
     def forget(self) -> None:
-        """Let the policy be made again: a write in which it moved was not kept."""
+        """Discard the policy, because a write in which it moved was not committed."""
         self._replica = None
 
     def _keep(self, replica: Replica, head_hash: str) -> None:
@@ -104,7 +104,7 @@ class Cache:
         return Replica(self._build())
 
     def _stop_reason(self, seq: int) -> str | None:
-        """Return why the study had been stopped by that event; None if it had not."""
+        """Return why the study had been stopped by event `seq`; None if it had not."""
         found = self._store.first(self._study_id, "stop")
         if found is None or found.seq > seq:
             return None
@@ -118,16 +118,16 @@ class Cache:
 
     @property
     def is_due(self) -> bool:
-        """Whether a replay from the newest snapshot would be a long one."""
+        """Whether a replay from the newest snapshot would take long."""
         return self._replica is not None and self._replica.seq - self._saved >= SNAPSHOT_EVERY
 
     def save(self) -> None:
-        """Keep a snapshot of the policy as it is.
+        """Save a snapshot of the policy in its current state.
 
         Raises
         ------
         NotSupported
-            If the policy's state cannot be saved whole.
+            If the policy's state cannot be saved completely.
         """
         replica = self._replica
         if replica is None or replica.ahead or replica.seq == self._saved:
@@ -140,12 +140,12 @@ class Cache:
                 f"what {name} has learned"
             )
         snapshot = snapshots.take(replica.policy, replica.seq, self._hash)
-        # Should it fail, the next attempt is a thousand events away, and not in every write.
+        # If this fails, the next attempt is a thousand events away, not in every write.
         self._saved = replica.seq
         self._store.save_snapshot(self._study_id, snapshot)
 
     def save_if_due(self) -> None:
-        """Keep a snapshot every thousand events; warn once if the policy cannot be saved."""
+        """Save a snapshot every thousand events; warn once if the policy cannot be saved."""
         if not self._savable or not self.is_due:
             return
         try:

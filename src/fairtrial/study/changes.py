@@ -1,4 +1,4 @@
-"""Being told that somebody has written to a store, without asking again and again."""
+"""Notify about writes to a store without polling by each caller."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from fairtrial.study.store import Store
 __all__ = ["told_of_changes"]
 
 _LONGEST_WAIT = 1.0
-"""Seconds after which the thread looks whether it is still wanted."""
+"""Seconds after which the thread checks whether it is still needed."""
 
 
 @contextmanager
 def told_of_changes(store: Store, changed: Callable[[], None]) -> Iterator[None]:
-    """Have a function called, in a thread of its own, after writes of anybody to the store.
+    """Call a function, in a thread of its own, after any process has written to the store.
 
-    Writes that come close together may be told of once. While the store is not reached nothing
-    is told, and afterwards it is told that something may have changed.
+    One call can stand for several writes in quick succession. While the store is unreachable there
+    are no calls; afterwards there is one, because something may have changed.
 
     Parameters
     ----------
     store : Store
-        What is watched as long as the context lasts.
+        The store, watched as long as the context lasts.
     changed : callable
         Called without arguments.
     """
@@ -38,7 +38,7 @@ def told_of_changes(store: Store, changed: Callable[[], None]) -> Iterator[None]
     try:
         yield
     finally:
-        # Not waited for: it uses the store for a moment more, and its errors are its own.
+        # The thread is not joined: it uses the store a moment longer and handles its own errors.
         over.set()
 
 

@@ -1,4 +1,4 @@
-"""What the clock alone brings about in a study: leases that run out, and the end of its time."""
+"""What the clock alone causes in a study: expired leases, and the end of its time."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from fairtrial.study.store import Store
 __all__ = ["leases_over", "microseconds", "seconds_until_due", "time_over"]
 
 _END_OF_TIME = 253_402_300_800.0
-"""Seconds from 1970 to the end of the year 9999, the last that dates can show."""
+"""Seconds from 1970 to the end of the year 9999, the last year that dates can represent."""
 
 
 def microseconds(seconds: float) -> int:
-    """Return what a store's clock shows, in microseconds since 1970 (UTC).
+    """Return the time of a store's clock in microseconds since 1970 (UTC).
 
     Raises
     ------
     StorageError
-        If it shows no time.
+        If the clock does not show a valid time.
     """
     if not 0 <= seconds < _END_OF_TIME:
         raise StorageError(f"the clock must give seconds since 1970; it gives {seconds!r}")
@@ -27,12 +27,12 @@ def microseconds(seconds: float) -> int:
 
 
 def leases_over(store: Store, study_id: int, policy: Policy, now: int) -> list[PullRow]:
-    """Return the pulls that are to be given up because their lease has run out."""
+    """Return the pulls to give up because their leases have expired."""
     return store.open_pulls(study_id, due_by=now) if policy.expiry == "drop" else []
 
 
 def time_over(store: Store, study_id: int, policy: Policy, now: int) -> float | None:
-    """Return the seconds since the first event, if `max_time` is over and that is news."""
+    """Return the seconds since the first event if `max_time` is over and this is not recorded."""
     if policy.max_time is None or policy.stopped:
         return None
     first = next(iter(store.records(study_id, until=1)), None)
@@ -42,7 +42,7 @@ def time_over(store: Store, study_id: int, policy: Policy, now: int) -> float | 
 
 
 def seconds_until_due(store: Store, study_id: int, policy: Policy, now: int) -> float | None:
-    """Return how long until the clock alone brings something about; None if it never does."""
+    """Return the seconds until the clock alone causes something; None if it never does."""
     moments = []
     if policy.expiry == "drop":
         leases = [row.lease_until for row in store.open_pulls(study_id)]
