@@ -1,4 +1,4 @@
-"""One SQLite file: opened, guarded against what SQLite does not notice, written in turns."""
+"""One SQLite file: opened, guarded against losses that SQLite does not notice, written in turns."""
 
 from __future__ import annotations
 
@@ -41,31 +41,31 @@ _Answer = TypeVar("_Answer")
 
 
 class Database(TableStore):
-    """Tables in an SQLite file, or in a database in memory.
+    """Tables in an SQLite file or in memory.
 
-    It closes three gaps that SQLite leaves open.
+    This class closes three gaps that SQLite leaves open.
 
-    - Versions before 3.51.3 can lose commits when one connection moves the write-ahead log
-      into the file while another one commits ("WAL-reset bug"). Here nobody does so but the
-      process whose turn it is to write, after its commit and before the next one's.
-    - A damaged, cut or missing write-ahead log shortens the database to an earlier state, and
-      SQLite says nothing. A `Witness` beside the file knows better.
-    - Its lock is not fair, and does not say who has it. `Turns` are and do.
+    - Versions before 3.51.3 can lose commits if one connection moves the write-ahead log into
+      the file while another one commits ("WAL-reset bug"). Here only the process whose turn it is
+      to write moves the log: after its own commit and before the next process's.
+    - If the write-ahead log is damaged, cut short or missing, the database silently falls back to
+      an earlier state. A `Witness` file beside the database detects this.
+    - SQLite's lock is not fair and does not say who holds it. `Turns` do both.
 
     Parameters
     ----------
     path : Path or None
         The file; None keeps everything in memory.
     durability : {"full", "process"}
-        ``"full"``: a commit survives a loss of power, as far as the disk honours flushes.
-        ``"process"``: several times faster; commits survive the end of the process, but a loss
-        of power may take the last ones.
+        ``"full"``: a commit survives a power failure, as far as the disk honours flushes.
+        ``"process"``: several times faster; commits survive the end of the process, but a power
+        failure can lose the last ones.
     create : bool
-        Whether the file may be a new one; only its owner may read it then.
+        Whether to create the file if it is missing; only its owner can read the new file.
     busy_timeout : float
-        Seconds to wait for another process before `StorageBusy`.
+        Seconds to wait for another process before raising `StorageBusy`.
     accept_loss : bool
-        Whether logs may be shorter than the witness says; it then notes what there is.
+        Whether to accept logs that are shorter than the witness says, and to update the witness.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class Database(TableStore):
         return "the store in memory" if self._path is None else str(self._path)
 
     def close(self) -> None:
-        """Close the connection; a second time does nothing."""
+        """Close the connection; closing it twice has no effect."""
         with self._lock:
             with suppress(sqlite3.Error):
                 self._connection.close()
@@ -112,7 +112,7 @@ class Database(TableStore):
     # -------------------------------------------------------------------- opening
 
     def _opened(self, create: bool) -> sqlite3.Connection:
-        # Before the database: what the witness says now, the logs must hold then.
+        # Read the witness before the database: what it says now must be in the logs by then.
         noted = self._noted()
         if create and self._path is not None:
             self._make_file(self._path)
@@ -125,13 +125,13 @@ class Database(TableStore):
             except sqlite3.OperationalError as error:
                 if _code(error) not in _READ_ONLY or not self._is_at_rest():
                     raise
-                # Nobody can write where no log can be made: reading it as it is, is safe.
+                # If no write-ahead log can be created here, nobody can write, so reading is safe.
                 self._stamp = self._stamp_now()
                 connection = self._prepared(self._connected("mode=ro&immutable=1"), noted)
         return connection
 
     def _make_file(self, path: Path) -> None:
-        """Make a new file whose name survives a loss of power, too."""
+        """Create the file so that its name also survives a power failure."""
         try:
             if create_private(path) and self._durability == "full":
                 sync_folder(path.parent)
@@ -148,20 +148,20 @@ class Database(TableStore):
     def _prepared(
         self, connection: sqlite3.Connection, noted: Mapping[int, Head] | None
     ) -> sqlite3.Connection:
-        """Set up a connection: all of this reads the file, which others may hold for a while."""
+        """Set up a connection. All steps read the file, which others may lock for a while."""
         from fairtrial import __version__
 
         connection.execute(f"PRAGMA synchronous = {_SYNCHRONOUS[self._durability]}")
         connection.execute(f"PRAGMA fullfsync = {int(self._durability == 'full')}")
         connection.execute("PRAGMA cache_size = -16000")
-        # Only `_move_log` does so: see the class.
+        # Only `_move_log` does this: see the class.
         connection.execute("PRAGMA wal_autocheckpoint = 0")
         self._compare(connection, noted or {})
         prepare(connection, self._path, __version__)
         return connection
 
     def _is_at_rest(self) -> bool:
-        """Return whether the file holds all: no write-ahead log lies beside it."""
+        """Return whether the file is complete: there is no write-ahead log beside it."""
         if self._path is None or self._log_path is None or not self._path.exists():
             return False
         return not self._log_path.exists() or self._log_path.stat().st_size == 0
@@ -169,7 +169,7 @@ class Database(TableStore):
     # ---------------------------------------------------------------- the witness
 
     def _noted(self) -> Mapping[int, Head] | None:
-        """Return what the witness says; without one, look for commits that recovery would miss."""
+        """Return what the witness says; if there is none, look for commits recovery would miss."""
         if self._witness is None or self._log_path is None or self._accepts_loss:
             return None
         noted = self._witness.read()
@@ -187,7 +187,7 @@ class Database(TableStore):
         return noted
 
     def _compare(self, connection: sqlite3.Connection, noted: Mapping[int, Head]) -> None:
-        """Raise if a log is shorter than the witness says; keep in mind if it is another one."""
+        """Raise if a log is shorter than the witness says; remember if it is a different log."""
         self._doubt = None
         studies = _studies(connection) if noted else {}
         for study_id, head in noted.items():
@@ -200,7 +200,7 @@ class Database(TableStore):
                     "the file was replaced by an older one"
                 )
             if head.seq and _hash_of(connection, study_id, head.seq) != head.hash:
-                # It can be read and audited, but nothing more is written.
+                # The study can be read and audited, but no longer written.
                 self._doubt = (
                     f"{self._where}: event {head.seq:,} of study {name!r} is not the one that was "
                     f"acknowledged (so says {self._witness_name}): the log was altered or replaced"
@@ -218,12 +218,12 @@ class Database(TableStore):
         )
 
     def _note(self) -> None:
-        """Tell the witness which heads were committed."""
+        """Record the committed heads in the witness."""
         assert self._witness is not None
-        # The commit is kept whatever happens here; an older witness is a weaker one.
+        # The commit is safe whatever happens here; an outdated witness only detects less.
         with suppress(OSError, sqlite3.Error):
             if not self._is_noted:
-                # A new witness is to know of all studies.
+                # A new witness must record all studies.
                 heads = "SELECT id, head_seq, head_hash FROM study"
                 rows = self._connection.execute(heads).fetchall()
                 moved = {study_id: Head(seq, digest) for study_id, seq, digest in rows}
@@ -236,7 +236,7 @@ class Database(TableStore):
             self._is_noted = True
 
     def accept_loss(self) -> None:
-        """Let the witness say what the logs hold now, and forget what they once held."""
+        """Make the witness record what the logs hold now, and forget what they once held."""
         if self._witness is not None:
             self._witness.remove()
         self._is_noted = False
@@ -264,7 +264,7 @@ class Database(TableStore):
         return StorageError(f"{self._where}: {_REASONS.get(code, 'SQLite refused')} ({error})")
 
     def _patiently(self, action: Callable[[], _Answer]) -> _Answer:
-        """Return what an action gives, tried again while another program holds the lock."""
+        """Return the result of an action, retried while another program holds the lock."""
         deadline = None
         while True:
             try:
@@ -325,10 +325,10 @@ class Database(TableStore):
                 self._move_log()
 
     def _move_log(self) -> None:
-        """Move the write-ahead log into the file; it is then written from its beginning.
+        """Move the write-ahead log into the file; its space is then reused from the beginning.
 
-        In our turn, so that no commit of ours comes in between. If a reader is in the way, the
-        log grows until the next attempt.
+        This process still has its turn, so no other process of ours commits meanwhile. If a reader
+        is in the way, the log grows until the next attempt.
         """
         with suppress(sqlite3.Error):
             self._connection.execute("PRAGMA wal_checkpoint(FULL)").fetchall()
@@ -337,12 +337,12 @@ class Database(TableStore):
                 self._witness.flush()
 
     def _end(self) -> None:
-        """Undo what is not committed, and give the turn back; a second time does nothing."""
+        """Undo what is not committed, and give the turn back; calling it twice has no effect."""
         try:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
         except sqlite3.Error:
-            # The connection is beyond use; SQLite undoes its write when the file is next opened.
+            # The connection is unusable; SQLite undoes its write when the file is next opened.
             pass
         finally:
             self._moved = {}
@@ -359,7 +359,7 @@ class Database(TableStore):
                 if self._stamp is not None:
                     self._look_again()
                 try:
-                    # Reading waits too: while another process recovers the log after a crash.
+                    # A read may also have to wait while another process recovers after a crash.
                     found = self._patiently(partial(self._fetched, statement, parameters))
                 except sqlite3.Error as error:
                     raise self._error(error) from error
@@ -382,13 +382,13 @@ class Database(TableStore):
         return isinstance(error, sqlite3.Error) and _code(error) in _DAMAGED
 
     def _look_again(self) -> None:
-        """Open a file again that was read as if nobody could write, and was written."""
+        """Reopen a file that was opened as unchanging, if it has been written since."""
         if self._stamp != self._stamp_now():
             self._connection.close()
             self._connection = self._opened(create=False)
 
     def _stamp_now(self) -> tuple[int, ...] | None:
-        """Return what changes when a file that is read without a lock is written."""
+        """Return values that change whenever a file that is read without a lock is written."""
         if self._path is None or self._log_path is None:
             return None
         found = self._path.stat()
@@ -397,7 +397,7 @@ class Database(TableStore):
 
 
 def _studies(connection: sqlite3.Connection) -> dict[int, tuple[str, int]]:
-    """Return names and last events by study; none if the database is an empty one."""
+    """Return name and last event by study id; empty if the database is new."""
     tables = "SELECT count(*) FROM sqlite_master WHERE name = 'study'"
     if not connection.execute(tables).fetchone()[0]:
         return {}

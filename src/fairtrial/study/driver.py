@@ -1,4 +1,4 @@
-"""The driver: it carries out a study's pulls in an executor, many at once, to the study's end."""
+"""The driver: it carries out a study's pulls in an executor, many at once, until the study ends."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ if TYPE_CHECKING:
 __all__ = ["Driver", "Ending"]
 
 Ending = Literal["stopped", "limit", "interrupted"]
-"""Why a session ended: the study stopped, the session's pulls were used up, or Ctrl-C."""
+"""Why a run ended: the study stopped, the limit of pulls was reached, or Ctrl-C was pressed."""
 
 _LOOK_SECONDS = 5.0
-"""The longest time between two looks: the store tells of what others do, but not that they die."""
+"""Longest time between two checks: the store notifies of others' writes, but not of crashes."""
 _SHORTEST_LOOK_SECONDS = 0.2
-"""The shortest, however much others do."""
+"""Shortest time between two checks, however much others write."""
 _INTERRUPT_SECONDS = 0.2
-"""How often it is asked whether to end. Nothing is read from the store for that."""
+"""Time between two checks for an interrupt; these read nothing from the store."""
 
 _CHANGED = object()
-"""Comes in when anybody has written to the store."""
+"""Queued when any process has written to the store."""
 
 _NOT_NEEDED = "no longer needed"
 
@@ -55,7 +55,8 @@ _NOT_NEEDED = "no longer needed"
 class _Work:
     """The work on one pull.
 
-    `is_open` until its outcome is told, or it is given up; it may go on even then.
+    `is_open` is true until its outcome is told or the pull is given up; the function may still
+    be running after that.
     """
 
     pull: StudyPull
@@ -67,27 +68,27 @@ class _Work:
 
     @property
     def waits(self) -> bool:
-        """Whether no worker has begun it."""
+        """Whether no worker has begun it yet."""
         return self.is_open and self.attempt is None
 
 
 class Driver:
-    """Runs a study; all that it does to the study is done by the thread that calls `run`.
+    """Runs a study. Only the thread that calls `run` changes the study.
 
     Parameters
     ----------
     study, function, deadline, max_failures, watch, host
-        As in `run_study`.
+        As for `run_study`.
     make_executor : callable
-        Returns where the function is called.
+        Returns the executor in which the function is called.
     parallel : int
-        Most pulls in flight.
+        Largest number of pulls in flight.
     limit : float
-        Most pulls of this session.
+        Largest number of pulls in this run.
     may_renew : bool
-        Whether the executors that `make_executor` returns are the driver's own.
+        Whether the driver owns the executors that `make_executor` returns and can replace them.
     interrupted : callable
-        Asked now and then whether to end; what is in flight stays open then.
+        Called regularly: whether to end. Pulls in flight then stay open.
     """
 
     def __init__(
@@ -130,12 +131,12 @@ class Driver:
         self._last_sign = math.inf
 
     def run(self) -> Ending:
-        """Run the study to its end, or to the end of the session.
+        """Run the study until it ends or this run does.
 
         Raises
         ------
         SourceError, NothingToAsk, StudyError
-            As `run_study`.
+            As for `run_study`.
         """
         try:
             self._executor = self._make_executor()
@@ -161,7 +162,7 @@ class Driver:
             self._server.put(_CHANGED)
 
     def _awaited(self) -> Any:
-        """Return what comes in next; None if it is time to look around, or to end."""
+        """Return the next item; None if it is time for a check, or to end."""
         while not self._interrupted():
             left = self._next_look - time.monotonic()
             if left <= 0:
@@ -172,14 +173,14 @@ class Driver:
         return None
 
     def _look_within(self, seconds: float) -> None:
-        """Look around at the latest after that many seconds, but not too soon."""
+        """Schedule a check after at most that many seconds, but not too soon."""
         soonest = self._last_look + _SHORTEST_LOOK_SECONDS
         self._next_look = min(self._next_look, max(time.monotonic() + seconds, soonest))
 
     def _take_up(self) -> None:
-        """Carry out again what a dead driver left open; with readings it counts as lost.
+        """Restart the pulls that a dead driver left open; one with readings counts as lost.
 
-        If these were measures, it stays open: somebody may tell the others.
+        If its readings are measures, it stays open: another process may tell the others.
         """
         own = {*self._work, *(pull.id for pull in self._waiting)}
         pulls = [pull for pull in self._runner.left_open() if pull.id not in own]
@@ -193,7 +194,7 @@ class Driver:
                 self._may_have_more = True
 
     def _goes_on(self) -> bool:
-        """Bring everything up to date, and return whether there is something to wait for."""
+        """Bring everything up to date; return whether there is something to wait for."""
         if self._interrupted():
             return False
         if time.monotonic() >= self._next_look:
@@ -206,12 +207,12 @@ class Driver:
         return bool(self._open()) or self._is_starved()
 
     def _is_starved(self) -> bool:
-        """Return whether pulls are wanted, and results that others owe may bring some."""
+        """Return whether pulls are needed and may come from results that others still owe."""
         if self._places() < 1:
             return False
         if self._work or self._study.outstanding():
             return True
-        # The last of the others may have told its result since this driver asked.
+        # The last of the others may have told its result after this driver asked.
         self._may_have_more = True
         self._fill()
         if self._open() or self._study.stopped or self._study.outstanding():
@@ -227,12 +228,12 @@ class Driver:
         self._drop_executor()
 
     def _end_with(self, error: Exception) -> None:
-        """Begin nothing any more; the error is raised when all that has begun has ended."""
+        """Start nothing more; raise the error once everything that has begun has ended."""
         self._error = self._error or error
         self._withdraw(list(self._work.values()))
 
     def _withdraw(self, works: Iterable[_Work]) -> None:
-        """Take back from the executor what it has not begun."""
+        """Take back from the executor the work that it has not begun."""
         for work in works:
             if work.attempt is None and work.future is not None and work.future.cancel():
                 del self._work[work.pull.id]
@@ -243,14 +244,14 @@ class Driver:
         return [work for work in self._work.values() if work.is_open]
 
     def _places(self) -> int:
-        """Return how many pulls may be started now."""
+        """Return how many pulls can be started now."""
         if self._error is not None:
             return 0
         free = min(self._parallel - len(self._open()), self._limit - self._started)
         return int(min(free, MOST_AT_ONCE))
 
     def _fill(self) -> None:
-        """Start as many pulls as there are places."""
+        """Start as many pulls as there are free places."""
         while self._waiting and self._places() > 0:
             self._start(self._waiting.popleft())
         wanted = self._places()
@@ -288,7 +289,7 @@ class Driver:
         self._executor = None
 
     def _put_back(self, work: _Work) -> None:
-        """Let a pull whose work has not begun be started again."""
+        """Queue a pull whose work has not begun, to be started again."""
         del self._work[work.pull.id]
         self._waiting.append(work.pull)
         self._started -= 1
@@ -296,7 +297,7 @@ class Driver:
     # ------------------------------------------------------------------ what comes in
 
     def _take(self, item: Any) -> None:
-        """Take a request of a worker, the end of some work, or news of others; None is neither."""
+        """Handle an item: a worker's request, the end of some work, or news of others' writes."""
         if item is _CHANGED:
             self._has_news = False
             self._look_within(0.0)
@@ -319,7 +320,7 @@ class Driver:
             request.answer(go_on=False)
 
     def _heard(self, message: Mapping[str, Any]) -> bool:
-        """Return whether the work that sent a message shall go on."""
+        """Return whether the work that sent a message should continue."""
         work = self._work.get(message["pull"])
         if work is None:
             return False
@@ -333,7 +334,7 @@ class Driver:
 
     def _begun(self, work: _Work, attempt: str) -> bool:
         if work.is_open and work.has_readings:
-            # The executor lost a worker and repeats its work by itself: that is another result.
+            # The executor lost a worker and repeats its work, whose result would be another one.
             self._fail(work, "lost", "its worker is gone")
         work.attempt, work.began = attempt, time.monotonic()
         self._last_sign = work.began
@@ -352,7 +353,7 @@ class Driver:
         self._call_back()
 
     def _finished(self, work: _Work, future: Future[Ended]) -> None:
-        """Take the end of some work, whatever it is."""
+        """Handle the end of some work, however it ended."""
         self._last_sign = time.monotonic()
         error = None if future.cancelled() else future.exception()
         if isinstance(error, BrokenExecutor):
@@ -378,7 +379,7 @@ class Driver:
     def _tell(self, work: _Work, outcome: Any) -> None:
         try:
             if self._study.problem.measures:
-                # What is left out may be told later, by hand say: the pull then stays open.
+                # Missing measures can be told later, for example by hand: the pull stays open.
                 known = known_measures(outcome, has_readings=work.has_readings)
                 self._study.tell_known(work.pull, known, actor=self._name)
             else:
@@ -396,7 +397,7 @@ class Driver:
     # ------------------------------------------------------------------ what goes wrong
 
     def _lost(self, work: _Work, about: str) -> None:
-        """Note that a worker is gone; work that it had not begun is started again."""
+        """Note that a worker has died; restart the work if it had not begun it."""
         if work.waits:
             self._put_back(work)
             self._count_failure(work, about)
@@ -405,7 +406,7 @@ class Driver:
             self._fail(work, "lost", about)
 
     def _fail(self, work: _Work, reason: str, about: str, trace: str = "") -> None:
-        """Say that a pull will have no outcome, unless that was said before."""
+        """Report that a pull will have no outcome, unless this was reported before."""
         if work.is_open:
             self._give_up(work, self._study.fail, reason)
             self._count_failure(work, about if reason == "error" else f"{reason}: {about}", trace)
@@ -425,7 +426,7 @@ class Driver:
             self._end_with(SourceError(f"{text}\n{trace}".strip()))
 
     def _executor_broke(self, error: BrokenExecutor) -> None:
-        """Note that all work in the executor is lost, and have a new one, if that may be."""
+        """Note that all work in the executor is lost, and replace the executor if allowed."""
         broken = list(self._work.values())
         for work in broken:
             if work.waits:
@@ -446,12 +447,12 @@ class Driver:
             )
 
     def _is_held_up(self) -> bool:
-        """Return whether pulls wait for workers, and all of these work on what was given up."""
+        """Return whether pulls wait while all workers are busy with pulls that were given up."""
         begun = [work for work in self._work.values() if work.attempt is not None]
         return 0 < len(begun) < len(self._work) and not any(work.is_open for work in begun)
 
     def _free_workers(self) -> None:
-        """Have new workers: those there are do not come back from pulls beyond their deadline."""
+        """Replace the workers: the present ones do not return from pulls past their deadline."""
         held = "no worker is free: all are held by pulls beyond their deadline"
         if not self._may_renew:
             self._end_with(SourceError(f"{held}. Give a callable that makes the executor"))
@@ -468,7 +469,7 @@ class Driver:
     # ---------------------------------------------------------------- what others did
 
     def _call_back(self) -> None:
-        """Call back the pulls of this driver that no longer matter."""
+        """Cancel the pulls of this driver that the policy no longer needs."""
         for pull in self._study.to_cancel():
             work = self._work.get(pull.id)
             if work is not None and work.is_open:
@@ -476,10 +477,10 @@ class Driver:
                 self._withdraw([work])
 
     def _look_around(self) -> None:
-        """Take note of what the clock says, and of pulls that others told or gave up."""
+        """Check what is overdue by the clock, and which pulls others have told or given up."""
         now = self._last_look = time.monotonic()
         self._next_look = now + _LOOK_SECONDS
-        # What came while the driver was busy is not late.
+        # Messages that arrived while the driver was busy are not late.
         for _ in range(self._server.waiting()):
             self._take(self._server.take(0.0))
         self._study.pass_time()

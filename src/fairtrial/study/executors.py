@@ -1,4 +1,4 @@
-"""Where a driver's work is done: anybody's executor, or what makes one."""
+"""Executors that a driver can use, and callables that make them."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ __all__ = ["end_workers", "is_executor", "maker_of"]
 
 
 def is_executor(executor: Any) -> bool:
-    """Return whether it is one, and not a class of them."""
+    """Return whether `executor` is an executor, and not a class."""
     return not isinstance(executor, type) and callable(getattr(executor, "submit", None))
 
 
 def maker_of(executor: Any) -> Callable[[], Executor]:
-    """Return what gives the executor: always the same one, if it is the caller's."""
+    """Return a function that provides the executor: always the same one, if the caller owns it."""
     if is_executor(executor):
         return lambda: executor
     if not callable(executor):
@@ -33,8 +33,8 @@ def maker_of(executor: Any) -> Callable[[], Executor]:
 
 
 def end_workers(executor: Executor) -> bool:
-    """Kill the processes that an executor works in; return whether there were any."""
-    # What its own method does, which comes with Python 3.14.
+    """Kill the processes of an executor; return whether it has any."""
+    # Python 3.14 has a method for this.
     processes = getattr(executor, "_processes", None)
     if not isinstance(processes, dict):
         return False

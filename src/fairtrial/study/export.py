@@ -1,4 +1,4 @@
-"""Logs written to files, to be read elsewhere or to be moved to another store."""
+"""Write logs to files, to be read elsewhere or moved to another store."""
 
 from __future__ import annotations
 
@@ -25,29 +25,29 @@ if TYPE_CHECKING:
 __all__ = ["ENDINGS", "LOG_FORMATS", "LogText", "Records", "export", "history", "records_of"]
 
 LOG_FORMATS = (1, 2)
-"""Numbers of the formats of JSON lines; each is that of the chain of hashes within."""
+"""Version numbers of the JSON lines format; each equals the version of the chain of hashes."""
 
 _BATCH = 5_000
-"""Events that are made into a part of a table at a time."""
+"""Number of events that are converted at a time."""
 _NOTHING: Mapping[str, Any] = {}
 ENDINGS = (".jsonl", ".csv", ".parquet")
-"""Of files that a log is written to."""
+"""Endings of files that a log can be written to."""
 
 Records = Callable[[], Iterator[Record]]
-"""Goes through a log from its first event, each time that it is called."""
+"""Iterates over a log from its first event each time it is called."""
 
 
 def export(store: Store, study: StudyRow, problem: Problem, path: Path) -> None:
-    """Write a study's log to a file, in the format that its ending names.
+    """Write a study's log to a file, in the format that the file's ending names.
 
     Raises
     ------
     InvalidArgument
-        If the ending is not known.
+        If the ending is unknown.
     StorageError
         If the file cannot be written.
     MissingExtra
-        If Parquet is wanted and its packages are missing.
+        If Parquet is requested and its packages are missing.
     """
     ending = path.suffix.lower()
     if ending not in ENDINGS:
@@ -60,7 +60,7 @@ def export(store: Store, study: StudyRow, problem: Problem, path: Path) -> None:
 
 
 def _write_text(text: LogText, path: Path) -> None:
-    # Line ends are those of the text, on every system.
+    # Keep the text's own line ends on every system.
     with path.open("w", encoding="utf-8", newline="") as stream:
         stream.write(text.head())
         for after in range(0, text.events, _BATCH):
@@ -68,18 +68,18 @@ def _write_text(text: LogText, path: Path) -> None:
 
 
 class LogText:
-    """A log as the text of a file, made some events at a time: as it was when this was made.
+    """The text of a log file, produced in parts, from the log as it was at the beginning.
 
     Parameters
     ----------
     store : Store
-        What keeps the log.
+        The store of the log.
     study : StudyRow
         The study, with its last event.
     problem : Problem
-        What it asks.
+        The study's problem.
     ending : {".jsonl", ".csv"}
-        The kind of the file.
+        The format of the file.
     """
 
     def __init__(self, store: Store, study: StudyRow, problem: Problem, ending: str) -> None:
@@ -89,7 +89,7 @@ class LogText:
 
     @property
     def events(self) -> int:
-        """How many there are."""
+        """The number of events."""
         return self._study.head_seq
 
     def head(self) -> str:
@@ -99,12 +99,12 @@ class LogText:
         return json.dumps(_header(self._study)) + "\n"
 
     def page(self, after: int, most: int) -> str:
-        """Return the lines of the events after number `after`, at most that many.
+        """Return the lines of at most `most` events after number `after`.
 
         Raises
         ------
         StorageError
-            If an event is gone: the storage was replaced meanwhile.
+            If an event is missing: the storage has been replaced.
         """
         until = min(after + most, self.events)
         records = list(self._store.records(self._study.id, after, until))
@@ -157,7 +157,7 @@ def _write_parquet(records: Records, problem: Problem, path: Path) -> None:
 
 
 def records_of(store: Store, study: StudyRow) -> Records:
-    """Return what goes through a study's log, up to its head as it is now."""
+    """Return a callable that iterates over a study's log, up to its present head."""
     return lambda: store.records(study.id, until=study.head_seq)
 
 
@@ -175,7 +175,7 @@ def history(records: Records, problem: Problem) -> pd.DataFrame:
         raise MissingExtra("a study's history as a table", "data") from None
     table = _Table(records, problem)
     columns = _columns(table)
-    # One after the other: a column's list goes when its series is there.
+    # One column at a time, so that each list is freed once its series exists.
     series = {name: _series(name, columns.pop(name)) for name in table.columns}
     return pd.DataFrame(series).set_index("seq")
 
@@ -185,7 +185,7 @@ _DTYPES = {
     **dict.fromkeys(("value", "propensity"), "float64"),
     **dict.fromkeys(("number", "action", "stage"), "Int64"),
 }
-"""Kinds of columns that are no times; of any other, pandas finds the kind."""
+"""Types of columns other than times; for all others, pandas infers the type."""
 _TIMES = ("at", "lease_until")
 
 
@@ -199,7 +199,7 @@ def _series(name: str, values: list[Any]) -> pd.Series[Any]:
 
 
 def _columns(table: _Table) -> dict[str, list[Any]]:
-    """Return a log column by column; times are still numbers."""
+    """Return a log as columns; times are still numbers."""
     columns: dict[str, list[Any]] = {name: [] for name in table.columns}
     records = table.records()
     while batch := list(islice(records, _BATCH)):
@@ -215,7 +215,7 @@ def _batch_columns(table: _Table, records: Sequence[Record]) -> dict[str, Iterab
     outcomes = [body.get("outcome") or _NOTHING for body in bodies] if table.fields else ()
     return {
         **{name: values for name, values in found.items() if name in table.columns},
-        # The same few words a million times.
+        # Shares the memory of the few words that repeat in every row.
         "kind": map(sys.intern, found["kind"]),
         **{
             column: [label.get(name) for label in labels]
@@ -228,7 +228,7 @@ def _batch_columns(table: _Table, records: Sequence[Record]) -> dict[str, Iterab
 
 
 class _Table:
-    """A log as rows and columns: labels, outcomes and reasons spelled out."""
+    """A log as rows and columns, with labels, outcomes and reasons in full."""
 
     _before = ("seq", "at", "kind", "number", "action")
     _after = (
@@ -262,7 +262,7 @@ class _Table:
         self.labels_of = cache(problem.labels)
 
     def _outcome_fields(self) -> list[str]:
-        """Return the fields of the first outcome: a problem's outcomes all have the same."""
+        """Return the fields of the first outcome; all outcomes of a problem have the same ones."""
         if self._problem.measures:
             return list(self._problem.measures)
         first = next((record for record in self.records() if record.kind in TELLS), None)

@@ -1,4 +1,4 @@
-"""Which file systems hold SQLite's locks: those of disks of this machine."""
+"""Which file systems support SQLite's locks: those on disks of this machine."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fairtrial.errors import StorageError
 __all__ = ["OVERRIDE", "file_system", "require_local"]
 
 OVERRIDE = "FAIRTRIAL_LOCAL_FILE_SYSTEMS"
-"""Environment variable: further kinds that are known to be local, parted by commas."""
+"""Environment variable with further file systems known to be local, separated by commas."""
 
 _MOUNTS = Path("/proc/self/mounts")
 
@@ -26,18 +26,18 @@ _LOCAL = frozenset(
         *("ecryptfs", "fuse.gocryptfs", "fuse.ext4", "fuse.fuse-overlayfs"),
     }
 )
-"""Kinds whose locks hold between all processes of the machine, and which others cannot write."""
+"""Kinds whose locks work between all processes, and that no other machine can write."""
 
 _WINDOWS_KINDS = {0: "unknown", 1: "unknown", 4: "network"}
 
 
 def require_local(path: Path) -> None:
-    """Raise if a file there could be written by two machines at once, or that is not known.
+    """Raise unless only this machine can write to the file system of a path.
 
     Raises
     ------
     StorageError
-        With the kind of the file system, and how to say that it is local all the same.
+        Names the kind of file system, and how to declare it local.
     """
     kind = file_system(path)
     trusted = {name.strip() for name in os.environ.get(OVERRIDE, "").split(",")}
@@ -52,7 +52,7 @@ def require_local(path: Path) -> None:
 
 
 def file_system(path: Path) -> str:
-    """Return the kind of file system that holds a path; "unknown" if the system does not say."""
+    """Return the kind of file system that holds a path; "unknown" if it cannot be found out."""
     target = path.resolve()
     if sys.platform == "win32":
         return _of_windows_drive(target)
@@ -62,7 +62,7 @@ def file_system(path: Path) -> str:
 
 
 def _listed() -> Iterator[tuple[Path, str]]:
-    """Yield mount points and kinds as Linux lists them; of several on one the last counts."""
+    """Yield mount points and kinds as Linux lists them; the last of several mounts counts."""
     try:
         text = _MOUNTS.read_text(encoding="utf-8", errors="surrogateescape")
     except OSError:
@@ -74,7 +74,7 @@ def _listed() -> Iterator[tuple[Path, str]]:
 
 
 def _unescaped(text: str) -> str:
-    """Return a mount point with its octal escapes (``040`` is a blank) undone."""
+    """Return a mount point with its octal escapes (``040`` is a space) undone."""
     return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)
 
 
@@ -84,9 +84,9 @@ def _mount_command() -> str:
 
 
 def _printed(text: str) -> Iterator[tuple[Path, str]]:
-    """Yield mount points and kinds as macOS and BSD print them; the system says what is local.
+    """Yield mount points and kinds as macOS and BSD print them, with what they call local.
 
-    A line is ``/dev/disk3s1 on / (apfs, local, journaled)``.
+    A line has the form ``/dev/disk3s1 on / (apfs, local, journaled)``.
     """
     for line in text.splitlines():
         found = re.fullmatch(r".*? on (.*) \(([^()]*)\)", line)

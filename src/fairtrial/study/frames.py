@@ -1,4 +1,4 @@
-"""SQLite's write-ahead log, looked at from outside: are there commits that recovery misses.
+"""Inspect SQLite's write-ahead log for commits that a recovery would miss.
 
 The format is described at https://www.sqlite.org/fileformat2.html#walformat.
 """
@@ -24,8 +24,8 @@ Words = npt.NDArray[np.uint32]
 def commits_left_behind(path: Path) -> int:
     """Return the number of commits in a write-ahead log that a recovery does not reach.
 
-    Recovery ends at the first frame whose checksum is wrong. Frames behind it that belong to
-    the same generation of the log (they carry its salt) and end a transaction were commits.
+    Recovery ends at the first frame with a wrong checksum. Later frames that belong to the same
+    generation of the log (they carry its salt) and end a transaction were commits.
 
     Parameters
     ----------
@@ -54,9 +54,9 @@ def commits_left_behind(path: Path) -> int:
 
 
 def _frames(content: bytes, page_size: int) -> npt.NDArray[np.uint8] | None:
-    """Return the whole frames as rows; None if there are none, or the page size is nonsense."""
+    """Return the complete frames as rows; None if there are none."""
     if page_size & (page_size - 1) or not 512 <= page_size <= 65536:
-        # The header is damaged. Ours are SQLite's usual pages.
+        # The header is damaged. Our databases use SQLite's default page size.
         page_size = 4096
     size = _FRAME + page_size
     number = (len(content) - _HEADER) // size
@@ -67,7 +67,7 @@ def _frames(content: bytes, page_size: int) -> npt.NDArray[np.uint8] | None:
 
 
 def _is_current(fields: Words) -> npt.NDArray[np.bool_]:
-    """Return which frames are of the generation of the first one: the header cannot tell."""
+    """Return which frames belong to the generation of the first one, if the header is damaged."""
     return np.asarray((fields[:, 2:4] == fields[0, 2:4]).all(axis=1))
 
 
@@ -107,7 +107,7 @@ def _added(words: Words) -> Words:
     """Return what the words of each row add to the two sums."""
     pairs = words.shape[1] // 2
     first, second = words[:, 0::2], words[:, 0::2] + words[:, 1::2]
-    # What a pair adds is carried on by the pairs behind it.
+    # What a pair adds is carried through all later pairs.
     turns = _turns(pairs)[1:]
     one = (first * turns[:, 0, 0] + second * turns[:, 0, 1]).sum(axis=1, dtype=np.uint32)
     two = (first * turns[:, 1, 0] + second * turns[:, 1, 1]).sum(axis=1, dtype=np.uint32)

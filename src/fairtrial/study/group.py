@@ -1,4 +1,4 @@
-"""Many writes to studies of one store that are kept by one commit."""
+"""Write to several studies of one store in a single commit."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = ["Action", "Group", "Outcome"]
 
 
 class Action(NamedTuple):
-    """Something to be done within a transaction.
+    """Something to do within a transaction.
 
-    `session` is that of the study that it is about, if any; `do` may be called more than once,
-    after a transaction of which nothing was kept.
+    `session` is the study that it concerns, if any. `do` can be called more than once, if a
+    transaction was rolled back.
     """
 
     session: Session | None
@@ -25,7 +25,7 @@ class Action(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What came of an action: its answer, or the error that it raised."""
+    """The result of an action: its answer, or the error that it raised."""
 
     answer: Any = None
     error: Exception | None = None
@@ -38,18 +38,18 @@ class _Torn(Exception):
 class Group:
     """Commits writes of several sessions together; it is their `Committer`.
 
-    An action that fails takes no other with it. What an action returned is kept when `carry_out`
-    returns, and not before.
+    An action that fails does not affect the others. What an action returned is durable once
+    `carry_out` returns, not before.
 
     Parameters
     ----------
     store : Store
-        Where all the studies are. Nobody else begins transactions on this handle meanwhile.
+        The store of all the studies. Nothing else may begin transactions on this handle meanwhile.
 
     Attributes
     ----------
     has_written : bool
-        Whether the action that is being carried out has written something.
+        Whether the current action has written something.
     """
 
     def __init__(self, store: Store) -> None:
@@ -59,7 +59,7 @@ class Group:
         self.has_written = False
 
     def joins(self, session: Session) -> bool:
-        """Take note that the session takes part; return whether it did not before."""
+        """Note that the session takes part; return whether it did not before."""
         if session.id in self._joined:
             return False
         self._joined[session.id] = session
@@ -68,8 +68,8 @@ class Group:
     def carry_out(self, actions: Sequence[Action]) -> list[Outcome]:
         """Carry out all actions, as many as possible in one transaction.
 
-        Those on one study are carried out in their order. Studies are taken in the order of their
-        numbers, so that two groups, of two servers, never wait for each other.
+        Actions on one study are carried out in order. Studies are taken in the order of their ids,
+        so that two groups in two servers never wait for each other.
         """
         outcomes: dict[int, Outcome] = {}
         waiting = sorted(range(len(actions)), key=lambda index: _order(actions[index]))
@@ -79,19 +79,19 @@ class Group:
         return [outcomes[index] for index in range(len(actions))]
 
     def save_snapshots(self) -> None:
-        """Keep snapshots of the policies that are due, after the last commit."""
+        """Save the snapshots that are due after the last commit."""
         for session in self._committed.values():
             session.save_if_due()
         self._committed = {}
 
     def _round(self, actions: Sequence[Action], waiting: Sequence[int]) -> dict[int, Outcome]:
-        """Return what came of the actions, or of some of them: others have to wait."""
+        """Return outcomes of the actions, or of some of them if others have to wait."""
         try:
             outcomes: dict[int, Outcome] = self._kept(lambda: self._each(actions, waiting))
         except (StorageBusy, StorageUnreachable) as error:
             return dict.fromkeys(waiting, Outcome(error=error))
         except Exception as error:  # noqa: BLE001 - whatever it is, each may meet it by itself
-            # What is written together may fail because somebody else was quicker.
+            # Writes in one transaction can fail because another process was quicker.
             if len(waiting) == 1 and not isinstance(error, _Torn | StorageError):
                 return {waiting[0]: Outcome(error=error)}
         else:
@@ -105,10 +105,10 @@ class Group:
             return Outcome(error=error)
 
     def _kept(self, operation: Callable[[], Any]) -> Any:
-        """Return what an operation gives once it is committed."""
+        """Return the result of an operation once it is committed."""
 
         def once() -> Any:
-            # Of an earlier attempt, whose commit failed, nothing was kept.
+            # Undo an earlier attempt whose commit failed.
             self._undo()
             try:
                 with uninterrupted(), loaded_only():
@@ -138,7 +138,7 @@ class Group:
         moved: set[int] = set()
         for index in waiting:
             session = actions[index].session
-            # A policy that moved in vain is made again, which may take a while: not here.
+            # Rebuilding a policy after an action failed may take long, so it waits for later.
             if session is None or session.id not in moved:
                 outcomes[index] = self._outcome(actions[index])
                 if session is not None and session.is_ahead:
@@ -152,7 +152,7 @@ class Group:
         except (StorageBusy, StorageUnreachable):
             raise
         except Exception as error:
-            # After an error of its own, a database may have undone more than this.
+            # After an error of its own, a database may have undone more than this action.
             if self.has_written or isinstance(error, StorageError):
                 raise _Torn from error
             return Outcome(error=error)

@@ -1,4 +1,4 @@
-"""An open study: its name and problem, and how the store knows its pulls."""
+"""An open study: its name, its problem and the ids of its pulls."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Handle"]
 
 
 class Handle(BaseStudy):
-    """What every part of a study works with.
+    """The base of all parts of a study that is kept in a store.
 
     Parameters
     ----------
@@ -35,21 +35,21 @@ class Handle(BaseStudy):
 
     @property
     def session(self) -> Session:
-        """What the study works with: for programs that build upon studies, as the service does."""
+        """The underlying session, for programs built on studies, such as the service."""
         return self._session
 
     def close(self) -> None:
-        """Keep a snapshot, so that the next opening is quick, and release the storage."""
+        """Save a snapshot, so that the next opening is quick, and release the storage."""
         self._session.close()
 
     @property
     def storage(self) -> str:
-        """The address of the storage; a password is left out."""
+        """The address of the storage, without any password."""
         return self._store.url
 
     @property
     def storage_software(self) -> str:
-        """What keeps the study, with its version: ``"SQLite 3.45.1"``, say."""
+        """The software that keeps the study and its version, such as ``"SQLite 3.45.1"``."""
         return self._store.software
 
     def __repr__(self) -> str:
@@ -65,7 +65,7 @@ class Handle(BaseStudy):
         ]
 
     def _pull_id(self, pull: Pull | str) -> str:
-        """Return the identity by which the store knows a pull."""
+        """Return the id of a pull in the store."""
         if isinstance(pull, str) and is_encodable(pull):
             return pull
         if not isinstance(pull, StudyPull):
@@ -79,5 +79,5 @@ class Handle(BaseStudy):
         return pull.id
 
     def _differs_from(self, other: Handle) -> bool:
-        """Return whether another handle is one of another study."""
+        """Return whether another handle belongs to a different study."""
         return (other.name, other._store.url) != (self.name, self._store.url)

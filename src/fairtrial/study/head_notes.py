@@ -1,7 +1,8 @@
-"""A file elsewhere that notes the head of a study's log after every write.
+"""A separate file that records the head of a study's log after every write.
 
-Whoever can write a study's database can write a whole new log, with hashes that fit. A file
-where the same person cannot write (another machine's folder, say) tells the two apart.
+Anyone who can write a study's database can replace the whole log with another one whose hashes
+are consistent. A file that the same person cannot write (on another machine, for example)
+reveals this.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ _LINE = re.compile(r"(\d{1,18}) ([0-9a-f]{64})")
 
 
 class HeadNotes:
-    """The file: a line with the number and the hash of the last event for every write.
+    """A file with one line for each write: number and hash of the last event.
 
     Parameters
     ----------
     path : Path
-        The file, for one study only. It is created, readable by its owner only, if there is none.
+        The file, for one study only. If missing, it is created, readable by its owner only.
 
     Raises
     ------
@@ -45,10 +46,10 @@ class HeadNotes:
             raise StorageError(f"the witness {path} cannot be written: {reason}") from error
 
     def note(self, study: StudyRow) -> None:
-        """Add the head of a study's log, which has been written by now."""
+        """Add the head of a study's log, after the write was committed."""
         line = f"{study.head_seq} {study.head_hash}\n".encode()
         try:
-            # One write at the end of the file: lines of several processes never mix.
+            # A single write at the end of the file: lines of several processes never mix.
             descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND)
             try:
                 os.write(descriptor, line)
@@ -63,22 +64,22 @@ class HeadNotes:
             )
 
     def hashes(self) -> list[str]:
-        """Return the hashes that were noted, without a last line that was torn off.
+        """Return the hashes in the file, without an incomplete last line.
 
         Raises
         ------
         StorageError
-            If the file cannot be read, or holds something else.
+            If the file cannot be read, or contains anything else.
         """
         return [digest for _, digest in self._heads()]
 
     def require_in(self, store: Store, study: StudyRow) -> None:
-        """Raise if the log does not hold the last head that was noted.
+        """Raise if the log does not contain the last recorded head.
 
         Raises
         ------
         CorruptLog
-            If the log was replaced, altered, or has lost its end.
+            If the log was replaced or altered, or has lost its end.
         """
         heads = self._heads()
         if not heads:

@@ -1,4 +1,4 @@
-"""Where studies are kept: from an address to a store."""
+"""Find the store at an address."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ __all__ = [
 ]
 
 Storage = str | os.PathLike[str] | Store
-"""``"sqlite:///trial.db"``, a path, ``"postgresql://host/database"``, ``"memory://"``, or a store
-that is open already."""
+"""``"sqlite:///trial.db"``, a path, ``"postgresql://host/database"``, ``"memory://"``, or an open
+store."""
 
 Durability = Literal["full", "process"]
-"""What an acknowledged event survives: a loss of power, or only the end of the process."""
+"""What acknowledged events survive: a power failure, or only the end of the process."""
 
 
 def parse_storage(storage: str | os.PathLike[str]) -> Path | ServerAddress | None:
-    """Return the file or the database that an address means; None for a store in memory.
+    """Return the file or database at an address; None for a store in memory.
 
     Examples
     --------
@@ -67,17 +67,17 @@ def open_store(
     create: bool = True,
     server_timeout: float = 30.0,
 ) -> Store:
-    """Return the store at an address; with `create` it may be a new one.
+    """Return the store at an address; `create` allows a new one.
 
-    A database server is waited for `server_timeout` seconds, if it restarts, does not answer or
-    another process holds it.
+    If a database server restarts, does not answer or is locked by another process, wait up to
+    `server_timeout` seconds.
 
     Raises
     ------
     StorageError
-        If it cannot be used: missing, unreadable, of a newer schema, on a network drive.
+        If it cannot be used: missing, unreadable, with a newer schema, or on a network drive.
     MissingExtra
-        If it is in PostgreSQL, and psycopg is not installed.
+        If it is in PostgreSQL and psycopg is not installed.
     """
     check_choice("durability", durability, get_args(Durability))
     if isinstance(storage, Store):
@@ -106,7 +106,7 @@ def open_store(
 
 
 def list_studies(storage: Storage) -> list[StudySummary]:
-    """Return what a storage holds, the oldest study first.
+    """Return summaries of the studies in a storage, the oldest first.
 
     Examples
     --------
@@ -125,19 +125,19 @@ def list_studies(storage: Storage) -> list[StudySummary]:
 def accept_loss(storage: str | os.PathLike[str]) -> list[tuple[str, int, int]]:
     """Continue with what is left of studies whose logs have lost their end.
 
-    Opening such a storage is refused, because events that were acknowledged are missing. This
-    says that it is known, and that there is no backup.
+    Such a storage is refused otherwise, because acknowledged events are missing. Calling this
+    function states that the loss is known and there is no backup.
 
     Parameters
     ----------
     storage : str or path
-        A file; no study in it may be in use.
+        A file; none of its studies may be in use.
 
     Returns
     -------
     list of (name, acknowledged, left)
-        Of each study that has lost events the number of the last one then and now. The name of
-        one that is lost as a whole is empty.
+        For each study that has lost events: the number of the last acknowledged event, and of the
+        last event left. The name is empty if the whole study is lost.
     """
     path = parse_storage(storage)
     if not isinstance(path, Path):
@@ -178,7 +178,7 @@ def _summary(row: StudyRow) -> StudySummary:
 
 
 def require_usable(path: Path, *, create: bool) -> None:
-    """Raise if a database at this path could not work, or not safely."""
+    """Raise if a database at this path would not work, or not safely."""
     if path.is_dir():
         raise StorageError(f"{path} is a folder; a storage is a file")
     if not path.parent.is_dir():
