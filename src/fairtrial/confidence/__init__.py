@@ -1,4 +1,4 @@
-"""Time-uniform bounds, thresholds and bets, each by name, with its source and assumptions."""
+"""Time-uniform bounds and thresholds, each with a name, its source and its assumptions."""
 
 from fairtrial.confidence.bounds import Bound, FiniteLIL, NormalMixture, PolynomialStitching
 from fairtrial.confidence.student import StudentMixture

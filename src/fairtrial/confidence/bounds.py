@@ -1,7 +1,7 @@
-"""Time-uniform confidence bounds for a mean: each by name, with its source and assumptions.
+"""Time-uniform confidence bounds for a mean, each with a name, its source and its assumptions.
 
-A radius holds at all times at once: a user who looks after every outcome, and stops when the
-data look best, is covered as well as somebody who looks once.
+A radius holds at all times at once: users who look after every outcome, and stop when the data look
+best, are covered as well as users who look only once.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ Floats = NDArray[np.float64]
 
 
 class Bound(Parametrized, ABC):
-    """Base of the bounds on the mean of sub-Gaussian outcomes, valid at all times at once.
+    """Base class of bounds on the mean of sub-Gaussian outcomes, valid at all times at once.
 
     Attributes
     ----------
     name : str
-        What the bound is called in a result.
+        Name of the bound in results.
     proven : bool
-        Whether the coverage is proven under the assumptions.
+        Whether the coverage is proven under these assumptions.
     source : str
         The paper that proves it.
     assumptions : tuple of str
         What has to be true.
     smallest_pulls : float
-        The bound says nothing below this number of outcomes: its radius is infinite there.
+        Below this number of outcomes the radius is infinite.
     """
 
     name: ClassVar[str]
@@ -55,11 +55,11 @@ class Bound(Parametrized, ABC):
     @property
     @abstractmethod
     def one_sided(self) -> bool:
-        """Whether `level` pays for one side of the mean only."""
+        """Whether `level` covers only one side of the mean."""
 
     @property
     def guarantee(self) -> Guarantee:
-        """What the bound promises, under which assumptions."""
+        """What the bound guarantees, and under which assumptions."""
         where = (
             "above the estimate by more than the radius (or below it: each side has its own level)"
             if self.one_sided
@@ -79,12 +79,12 @@ class Bound(Parametrized, ABC):
         Parameters
         ----------
         pulls : array_like
-            Number of outcomes behind each mean, at least 0; need not be whole.
+            Number of outcomes behind each mean, at least 0; it need not be an integer.
         level : float
-            Probability, in (0, 1), with which the bound may ever fail.
+            Probability, in (0, 1), that the bound ever fails.
         sigma : array_like
             Sub-Gaussian scale of one outcome, in its units, at least 0; broadcast
-            against `pulls`. Outcomes in [lo, hi] have (hi - lo) / 2.
+            against `pulls`. For outcomes in [lo, hi] it is (hi - lo) / 2.
 
         Returns
         -------
@@ -120,16 +120,16 @@ class FiniteLIL(Bound):
     """Finite law of the iterated logarithm: the bound of the racing paper.
 
     ``2 sigma sqrt((a ln(log_c(n) + 1) + b) / n)`` with
-    ``b = c/2 (ln zeta(2a/c) + ln 2 + ln(1/level))``; one-sided without the ``ln 2``.
-    The published lemma is for variables with ``E exp(sX) <= exp(s^2 / 8)``, hence the
-    leading factor 2 for a scale that works like a standard deviation.
+    ``b = c/2 (ln zeta(2a/c) + ln 2 + ln(1/level))``; the one-sided bound has no ``ln 2``. The
+    published lemma is for variables with ``E exp(sX) <= exp(s^2 / 8)``. The leading factor 2
+    converts it to a scale that works like a standard deviation.
 
     Parameters
     ----------
     a, c : float
-        Trade the width at few outcomes against the width at many; ``1 < c < 2a``.
+        They trade the width at few outcomes against the width at many; ``1 < c < 2a``.
     one_sided : bool
-        Whether `level` pays for one side only.
+        Whether `level` covers only one side.
 
     Raises
     ------
@@ -171,10 +171,10 @@ class FiniteLIL(Bound):
 
 @dataclass(frozen=True, repr=False)
 class PolynomialStitching(Bound):
-    """Polynomial stitching with its authors' constants, one-sided.
+    """One-sided bound by polynomial stitching, with its authors' constants.
 
-    ``1.7 sigma sqrt((ln ln(2n) + 0.72 ln(5.2 / level)) / n)``. For both sides, take it
-    twice at half the level.
+    ``1.7 sigma sqrt((ln ln(2n) + 0.72 ln(5.2 / level)) / n)``. For both sides, use it twice, each
+    time at half the level.
 
     Examples
     --------
@@ -190,7 +190,7 @@ class PolynomialStitching(Bound):
 
     @property
     def one_sided(self) -> bool:
-        """Whether `level` pays for one side of the mean only: it does."""
+        """Whether `level` covers only one side of the mean: always True."""
         return True
 
     def _standard_radius(self, pulls: Floats, log_inverse_level: float) -> Floats:
@@ -200,16 +200,16 @@ class PolynomialStitching(Bound):
 
 @dataclass(frozen=True, repr=False)
 class NormalMixture(Bound):
-    """Normal mixture, two-sided: the narrowest here at the sizes of real experiments.
+    """Two-sided normal mixture, the narrowest bound here at the sizes of real experiments.
 
-    ``sigma sqrt((n + q) (2 ln(1/level) + ln((n + q) / q))) / n`` with ``q = prior``. It
-    holds from the first outcome, and for fractional counts below one.
+    ``sigma sqrt((n + q) (2 ln(1/level) + ln((n + q) / q))) / n`` with ``q = prior``. It holds from
+    the first outcome on, and also for fractional counts below one.
 
     Parameters
     ----------
     prior : float
-        Outcomes that the mixture's prior counts for, more than 0: small makes the bound
-        narrow at large counts, large at small counts.
+        Number of outcomes that the mixture's prior is worth, more than 0. A small prior makes the
+        bound narrow at large counts, a large one at small counts.
 
     Examples
     --------
@@ -231,7 +231,7 @@ class NormalMixture(Bound):
 
     @property
     def one_sided(self) -> bool:
-        """Whether `level` pays for one side of the mean only: it pays for both."""
+        """Whether `level` covers only one side of the mean: always False."""
         return False
 
     def _standard_radius(self, pulls: Floats, log_inverse_level: float) -> Floats:

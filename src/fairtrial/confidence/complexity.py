@@ -1,4 +1,4 @@
-"""From a certified complexity to the least number of pulls of any rule."""
+"""The certified complexity of a problem, and the lower bound on pulls that follows from it."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ Floats = NDArray[np.float64]
 _NOT_NORMAL = "; for rewards in a range, which are not normal, it is a yardstick and no bound"
 
 _LEAST_STD = 1e-7
-"""What a standard deviation of zero counts as, relative to the largest."""
+"""A standard deviation of zero is replaced by this fraction of the largest one."""
 
 _RESULTS_PER_REACH = 2.0
-"""Measured were 1.6 in the middle of a range, and .7 to 2.9 near an end (benchmarks/ranges.py)."""
+"""Measured: 1.6 in the middle of a range, 0.7 to 2.9 near an end (benchmarks/ranges.py)."""
 
 
 def assumptions_of(rewards: str, bounded: bool) -> str:
-    """Return what a complexity assumes, in words.
+    """Return a text that says what a complexity assumes.
 
     Parameters
     ----------
     rewards : str
-        What they are: ``"normal rewards"``.
+        Kind of rewards: ``"normal rewards"``.
     bounded : bool
         Whether the problem gives a range of the rewards.
 
@@ -44,9 +44,9 @@ def assumptions_of(rewards: str, bounded: bool) -> str:
 
 
 def positive_spread(stds: Floats) -> Floats:
-    """Return standard deviations with no zeros: at least 1e-7 times the largest.
+    """Return the standard deviations, each raised to at least 1e-7 times the largest.
 
-    Where all of them are zero, each counts as 1e-7.
+    If all of them are zero, each becomes 1e-7.
 
     Examples
     --------
@@ -58,54 +58,55 @@ def positive_spread(stds: Floats) -> Floats:
 
 
 class EvidencePrice(NamedTuple):
-    """How many results a unit of evidence takes, on the difference of means that takes most.
+    """Number of results that a unit of evidence takes, for the hardest difference of means.
 
-    With a known range a bet must survive the worst reward, so that a unit of evidence takes about
-    as many results as the larger of two terms says. For a mean and its limit, `gap` apart, they are
-    ``2 variance / gap^2`` and ``2 width / gap``; for two arms four times and twice that.
+    With a known range, a bet must survive the worst reward. A unit of evidence then takes about as
+    many results as the larger of two terms. For a mean and its limit, `gap` apart, these are
+    ``2 variance / gap^2`` and ``2 width / gap``; for two arms they are four times and twice as
+    large.
 
     Attributes
     ----------
     spread : float
-        What the spread of the rewards asks for.
+        Results that the spread of the rewards requires.
     reach : float
-        How far a range of width 1 moves the estimate, by each mean that it rests on, over the gap:
-        1 / gap for a mean and its limit, 2 / gap for two arms.
+        How far a range of width 1 can move the estimate, summed over the means it depends on and
+        divided by the gap: 1 / gap for a mean and its limit, 2 / gap for two arms.
     """
 
     spread: float
     reach: float
 
     def of_range(self, width: float) -> float:
-        """Return what a range of that width asks for."""
+        """Return the number of results that a range of this width requires."""
         return _RESULTS_PER_REACH * self.reach * width
 
     @property
     def cheap_width(self) -> float:
-        """The width from which a range asks for more than the spread does."""
+        """The width above which a range requires more results than the spread does."""
         return self.spread / (_RESULTS_PER_REACH * self.reach)
 
 
 @dataclass(frozen=True, eq=False)
 class Complexity:
-    """What it costs to be sure of the answer, if the environment is what it is assumed to be.
+    """The cost of finding the right answer with confidence in an assumed environment.
 
     Attributes
     ----------
     value : float
         T*: pulls (or cost, if the problem has costs) for each nat of evidence; infinite if no
-        number of pulls can tell. Known to be between `lower` and `upper`.
+        number of pulls is enough. It lies between `lower` and `upper`.
     lower, upper : float
         Certified bounds on T*.
     allocation : ndarray, or None
-        Optimal shares of the pulls, by arm, or by arm and group, with sum one: `upper` is their
-        T. None if T* is infinite. They need not be unique.
+        Optimal shares of the pulls, by arm, or by arm and group; they sum to one. `upper` is the T
+        of these shares. None if T* is infinite. They need not be unique.
     answer : object
         The right answer: a label, a tuple of labels for the best k, or None for "no arm".
     reason : str
-        Why T* is infinite; else empty.
+        Why T* is infinite; empty otherwise.
     assumes : str
-        What the rewards are taken to be. For rewards in a known range T* is a yardstick.
+        What is assumed about the rewards. For rewards in a known range, T* is only a yardstick.
     """
 
     value: float
@@ -119,13 +120,13 @@ class Complexity:
     def lower_bound(self, delta: float) -> float:
         """Return the least mean number of pulls (or cost) at an error probability of `delta`.
 
-        Where several answers may be right (a tolerance) the bound is for rules that give
+        If several answers are acceptable (within a tolerance), the bound is for rules that give
         `answer`.
 
         Parameters
         ----------
         delta : float
-            Probability of a wrong answer that is accepted, in (0, 1).
+            Accepted probability of a wrong answer, in (0, 1).
 
         Returns
         -------
@@ -155,7 +156,7 @@ class Complexity:
         Parameters
         ----------
         delta : float
-            In (0, 1). From one half on a coin will do: no evidence is needed.
+            In (0, 1). From one half on, no evidence is needed: tossing a coin is enough.
 
         Examples
         --------

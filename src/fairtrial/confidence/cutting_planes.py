@@ -1,8 +1,9 @@
-"""The shares of the pulls that leave the hardest comparison most information, certified.
+"""Find the shares of pulls that give the hardest comparison the most information, certified.
 
-What shares tell of a comparison is concave and homogeneous in them: at any shares its derivatives
-bound it everywhere, a *cut*. Each linear programme over all cuts so far gives shares to look at,
-and multipliers, from which the bound is computed again: it holds whatever the solver's tolerance.
+The information on a comparison is concave and homogeneous in the shares, so its derivatives at any
+shares bound it everywhere: a *cut*. A linear programme over all cuts so far gives the next shares
+to evaluate, and multipliers. The bound is computed again from the multipliers, so it holds whatever
+the solver's tolerance.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ __all__ = ["CutsAt", "best_shares"]
 
 Floats = NDArray[np.float64]
 CutsAt = Callable[[Floats], tuple[float, Floats]]
-"""From shares, shape (K, L), the information on the hardest comparison, and cuts, (n, K, L)."""
+"""Maps shares (K, L) to the information on the hardest comparison and to cuts (n, K, L)."""
 
 _MOST_ROUNDS = 1_000
 _BLENDS = (0.5, 0.05)
 _CUTS_PER_CELL = 8
 _SOLVER_TOLERANCES = (1e-10, 1e-9, 1e-7)
-"""The sharpest makes the solver give up now and then."""
+"""Tried in this order: with the strictest one, the solver sometimes gives up."""
 
 
 def best_shares(
@@ -40,17 +41,17 @@ def best_shares(
     Parameters
     ----------
     cuts_at : callable
-        Returns what shares tell of the hardest comparison, and the cuts there.
+        Returns the information that shares give on the hardest comparison, and the cuts there.
     start : ndarray of shape (K, L)
         Shares to begin with.
     totals : ndarray of shape (1,) or (L,)
-        What all shares sum to, or those of every column.
+        The sum of all shares, or the sum of each column.
     tol : float
-        Relative distance of the bounds to be reached.
+        Relative distance between the bounds at which the search ends.
     least : float
-        The part of even shares that is mixed in, where derivatives need some of everything.
+        Weight of even shares to mix in, if the derivatives need every share to be positive.
     max_seconds : float, optional
-        When to stop short of `tol`.
+        Time after which the search ends without reaching `tol`.
     """
     deadline = math.inf if max_seconds is None else time.monotonic() + max_seconds
     bundle = _Bundle(cuts_at, start, totals, least)
@@ -91,12 +92,12 @@ class _Bundle:
             self.information, self.shares = float(information), shares
 
     def lower_ceiling(self) -> Floats | None:
-        """Combine the cuts to their lowest ceiling; return the shares that they leave best."""
+        """Lower the ceiling by the best combination of cuts; return the most promising shares."""
         solution = self._solve_programme()
         if solution is None:
             return None
         target, multipliers = solution
-        # Any convex combination of cuts is a cut: this holds however exact the solver was.
+        # Any convex combination of cuts is a cut, so this holds even if the solver is inexact.
         self.ceiling = min(self.ceiling, self._worth(np.tensordot(multipliers, self._cuts, 1)))
         if len(self._cuts) > _CUTS_PER_CELL * target.size:
             self._cuts = self._cuts[multipliers > 0.0]
@@ -108,8 +109,8 @@ class _Bundle:
 
         number, cells = len(self._cuts), self.shares.size
         cuts = self._cuts.reshape(number, cells)
-        # The solver's tolerances are absolute: F is counted in units of the present one,
-        # and every cut in units of its largest entry.
+        # The solver's tolerances are absolute, so F is measured in units of its current value, and
+        # every cut in units of its largest entry.
         units = cuts.max(axis=1)
         for tolerance in _SOLVER_TOLERANCES:
             found = linprog(
@@ -131,14 +132,14 @@ class _Bundle:
         return None
 
     def _sums(self) -> Floats:
-        """Return the matrix that sums flat shares, all together or in every group."""
+        """Return the matrix that sums flattened shares, all together or in each group."""
         arms, groups = self.shares.shape
         return (
             np.ones((1, arms * groups)) if self._totals.size == 1 else np.tile(np.eye(groups), arms)
         )
 
     def _worth(self, cut: Floats) -> float:
-        """Return the most that any shares can make of a cut."""
+        """Return the largest value of a cut over all shares."""
         if self._totals.size == 1:
             return float(cut.max())
         return float(self._totals @ cut.max(axis=0))

@@ -1,4 +1,4 @@
-"""Bets that results of one cell change in the course of time, compiled."""
+"""Compiled bets that the results of one cell change over time."""
 
 import math
 
@@ -12,27 +12,27 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 _KEY = 0x6472696674
-"""Of the draws that order equal results: fixed, so that the same results give the same evidence."""
+"""Key of the draws that order equal results; fixed, so equal data give equal evidence."""
 
 _STAKES = np.array([-1.8, -0.9, 0.0, 0.9, 1.8])
-"""Bets that results rank low, or high, among those before: from bold to none at all."""
+"""Bets that results rank low (negative) or high among earlier ones; zero bets nothing."""
 
 _SWITCHING = np.array([0.001, 0.01, 0.1])
-"""How large a part of the wealth changes its stake after every result."""
+"""Fractions of the wealth that change their stake after every result."""
 
 
 @kernel
 def largest_log_wealth(levels: Integers, n_levels: int, cell: int) -> float:
-    """Return the logarithm of the most that bets on the order of results ever came to.
+    """Return the largest log wealth that bets on the order of results have reached so far.
 
     Parameters
     ----------
     levels : array of shape (results,)
-        The place of each result among the different values: 0 for the smallest.
+        Rank of each result's value among the distinct values: 0 for the smallest.
     n_levels : int
-        Number of different values.
+        Number of distinct values.
     cell : int
-        Which cell it is: equal results of every cell are ordered by draws of their own.
+        Index of the cell: equal results are ordered by draws that differ between cells.
     """
     below = np.zeros(n_levels + 1, dtype=np.int64)
     wealth = np.full((_SWITCHING.size, _STAKES.size), 1.0 / (_SWITCHING.size * _STAKES.size))
@@ -53,7 +53,7 @@ def largest_log_wealth(levels: Integers, n_levels: int, cell: int) -> float:
 
 @kernel
 def _bet(wealth: Floats, rank: float) -> None:
-    """Let a part of the wealth change its stake, and pay all bets on where the next rank lies."""
+    """Move a part of the wealth to other stakes, then pay all bets on the next rank."""
     for row in range(_SWITCHING.size):
         moved = _SWITCHING[row] * wealth[row].sum() / _STAKES.size
         for column in range(_STAKES.size):
@@ -72,7 +72,7 @@ def _count(tree: Integers, level: int) -> None:
 
 @kernel
 def _counted_below(tree: Integers, level: int) -> int:
-    """Return how many results of the tree are at lower levels."""
+    """Return how many results in the tree are at lower levels."""
     total, node = 0, level
     while node > 0:
         total += tree[node]

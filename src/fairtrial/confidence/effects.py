@@ -1,11 +1,11 @@
 """How much better one arm is than another, with intervals that hold at all times.
 
 The counts of a block are fixed before its results. So a weighted sum of its results, with weights
-that depend on these counts, has a fixed mean: the difference of two arms. One such number from
-every block makes a series of independent looks at the difference, whatever chose the counts.
+that depend on these counts, has a fixed mean: the difference of two arms. Each block gives one such
+number, a new look at the difference, however the counts were chosen.
 
-A policy has to keep to one kind of interval: if it went from one kind to another as results come,
-each could fail once.
+A policy has to use one kind of interval throughout: if it switched between kinds as results come
+in, each kind could fail once.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ __all__ = [
 Floats = NDArray[np.float64]
 
 _LARGEST_BET = 0.5
-"""The most of a range that is bet on one result; a lost one can then count as its worst value."""
+"""Largest part of a range to bet on one result, so a lost one can count as its worst value."""
 
 _PRIOR = NormalMixture().prior
 
 _MOST_STEPS, _SMALLEST_STEP = 100, 1e-9
-"""Of the search for an end, in units of the range."""
+"""Limits of the search for an end of the interval; the step is in units of the range."""
 
 _SCALES = 4.0 ** np.arange(11)
-"""How much more may be known in the end than after the first block: the bets are made for each."""
+"""Amounts of information relative to the first block; there is one bet for each of them."""
 
 
 class DifferenceInterval(NamedTuple):
@@ -65,7 +65,7 @@ class DifferenceInterval(NamedTuple):
 
 
 Difference = Callable[[Floats], DifferenceInterval | None]
-"""Return the difference of weighted means, given the weight of every action's mean."""
+"""Maps the weight of every action's mean to the difference of weighted means."""
 
 
 Ends = tuple[float | None, float | None]
@@ -75,10 +75,11 @@ _NO_LIMITS: Mapping[tuple[str, str | None], Ends] = MappingProxyType({})
 
 
 def level_of_each(delta: float, arms: int, *, has_control: bool) -> float:
-    """Return the probability with which one interval may ever fail.
+    """Return the probability that one interval is allowed to ever fail.
 
-    Against a control that was named in advance it is `delta`. Which arm leads depends on the
-    results: then an arm's interval has to hold against each of the others, whichever leads when.
+    Against a control that was named in advance, it is `delta`. Without a control, arms are compared
+    with the leader, which depends on the results. So an arm's interval has to hold against each of
+    the other arms.
 
     Examples
     --------
@@ -95,20 +96,20 @@ def effects_of_arms(
     difference: Difference,
     limits: Mapping[tuple[str, str | None], Ends] = _NO_LIMITS,
 ) -> tuple[Effect, ...]:
-    """Return every other arm against one.
+    """Return the effects of all other arms against one reference arm.
 
     Parameters
     ----------
     arms : sequence of str
         Labels of the K arms.
     reference : int
-        What they are compared with.
+        Index of the arm that they are compared with.
     weights : mapping of str or None to array of shape (L,)
-        By group, or None for all together: what each of an arm's L actions weighs there.
+        The weights of an arm's L actions, by group; the key None is for all groups together.
     difference : callable
-        Returns the difference of means with weights of shape (K L,).
+        Returns the difference of means for weights of shape (K L,).
     limits : mapping of (str, str or None) to pair of (float or None), optional
-        By arm and group: what the true difference must not be below, and above.
+        Lower and upper limits of the true difference, by arm and group.
     """
     found = []
     for group, own in weights.items():
@@ -125,14 +126,14 @@ def effects_of_arms(
 
 @dataclass(frozen=True)
 class Spread:
-    """What is known of how results spread around their means.
+    """What is known about the spread of results around their means.
 
     Parameters
     ----------
     scale : array of shape (A,)
         The standard deviation of a result of each action, if the noise is known.
     reward_range : (float, float) or None
-        The range of all results, if that is what is known.
+        The range of all results, if the range is known instead.
     """
 
     scale: Floats
@@ -141,16 +142,16 @@ class Spread:
 
 @dataclass(frozen=True)
 class BlockResults:
-    """The results of blocks, a row for each block and a column for each action.
+    """The results of blocks: one row for each block, one column for each action.
 
     Parameters
     ----------
     counts, losses : array of shape (T, A)
-        Results that came, and pulls that count as results of the worst value.
+        Number of results received, and of lost pulls, which count as the worst value.
     sums, squares : array of shape (T, A)
-        Of the results, each less its centre.
+        Sums and sums of squares of the results, each minus its centre.
     centres : array of shape (T, A)
-        What was taken from each result; fixed before the block.
+        The value subtracted from each result; fixed before the block.
     """
 
     counts: Floats
@@ -161,7 +162,7 @@ class BlockResults:
 
     @property
     def drawn(self) -> Floats:
-        """Results that came or count as such."""
+        """Number of results that were received or count as such."""
         return self.counts + self.losses
 
     def means_of(self, weights: Floats) -> Floats:
@@ -170,12 +171,12 @@ class BlockResults:
         return np.asarray((weights * values).sum(axis=1))
 
     def only(self, blocks: NDArray[np.bool_], actions: NDArray[np.bool_]) -> BlockResults:
-        """Return some blocks and actions alone."""
+        """Return the results of the selected blocks and actions only."""
         fields = (self.counts, self.losses, self.sums, self.squares, self.centres)
         return BlockResults(*(field[blocks][:, actions] for field in fields))
 
     def in_units(self, low: float, width: float) -> BlockResults:
-        """Return the results less `low`, and in units of `width`."""
+        """Return the results minus `low`, in units of `width`."""
         return BlockResults(
             self.counts,
             self.losses,
@@ -185,7 +186,7 @@ class BlockResults:
         )
 
     def with_losses_worth(self, values: Floats) -> BlockResults:
-        """Return the results with a value, shape (T, A), for each pull that was lost."""
+        """Return the results with values of shape (T, A) in place of lost pulls."""
         off = values - self.centres
         return BlockResults(
             self.drawn,
@@ -199,24 +200,24 @@ class BlockResults:
 def difference_of_arms(
     results: BlockResults, target: Floats, spread: Spread, level: float
 ) -> DifferenceInterval | None:
-    """Return a difference of weighted means, from the blocks that have all of them.
+    """Return a difference of weighted means from the blocks that have results of all of them.
 
     Parameters
     ----------
     results : BlockResults
-        Of T blocks, with counts that their results did not influence.
+        Results of T blocks whose counts did not depend on their results.
     target : array of shape (A,)
         The weight of each action's mean in the difference; the positive ones sum to 1, as do the
         negative ones.
     spread : Spread
-        Of the results.
+        What is known about the spread of the results.
     level : float
         The probability that the interval ever fails.
 
     Returns
     -------
     DifferenceInterval or None
-        None if no block has results of all actions that count.
+        None if no block has results of all actions with a weight.
     """
     wanted = target != 0.0
     usable = np.asarray((results.drawn[:, wanted] > 0.0).all(axis=1))
@@ -236,9 +237,9 @@ def difference_from_blocks(
     one_of_each: float,
     bias: Floats | float = 0.0,
 ) -> DifferenceInterval:
-    """Return a difference by what is known of the results: their noise, or their range.
+    """Return a difference, based on the noise of the results or on their range.
 
-    Parameters are those of `difference_with_noise` and `difference_in_range`.
+    See `difference_with_noise` and `difference_in_range` for the parameters.
     """
     if spread.reward_range is None:
         return difference_with_noise(results, weights, spread.scale, level, one_of_each, bias)
@@ -253,24 +254,24 @@ def difference_from_sums(
     level: float,
     missing: Floats | None = None,
 ) -> DifferenceInterval | None:
-    """Return a difference of weighted means from all results, whatever chose the pulls.
+    """Return a difference of weighted means from all results, however pulls were chosen.
 
-    Wider than from blocks: the mean of every action is uncertain in a direction of its own.
+    The interval is wider than one from blocks, because each action's mean adds its own uncertainty.
 
     Parameters
     ----------
     counts, sums : array of shape (A,)
-        Results of each action, and their sums.
+        Number of results of each action, and their sums.
     target, spread, level
-        As for `difference_of_arms`; the scale of results in a range is half its width.
+        See `difference_of_arms`; for results in a range, the scale is half its width.
     missing : array of shape (A,), optional
-        Results that did not come. In a range each counts as its worst value, for each end of the
-        interval another; with a known noise they are left out.
+        Number of missing results. In a range, each counts as its worst value, which differs between
+        the two ends of the interval; with known noise they are left out.
 
     Notes
     -----
-    A normal mixture for every action's sum of results is a martingale, and so is their product,
-    because one result changes one factor. It exceeds 1/level outside of an ellipsoid.
+    A normal mixture for each action's sum of results is a martingale. So is their product, because
+    each result changes one factor. It exceeds 1/level outside an ellipsoid.
 
     Source: de la Pena, Lai and Shao (2009), Self-normalized processes, section 14.2.
 
@@ -316,16 +317,16 @@ def difference_with_noise(
     one_of_each: float,
     bias: Floats | float = 0.0,
 ) -> DifferenceInterval:
-    """Return a difference whose noise is known: a normal mixture over the blocks.
+    """Return a difference for results with known noise, by a normal mixture over blocks.
 
     Parameters
     ----------
     results : BlockResults
-        Of T blocks, with counts that their results did not influence.
+        Results of T blocks whose counts did not depend on their results.
     weights : array of shape (T, A)
-        For every block, such that the weighted sum of its results has the difference as its mean.
+        Weights for every block that make the mean of its weighted sum equal to the difference.
     scale : array of shape (A,)
-        The standard deviation of a result.
+        The standard deviation of a result of each action.
     level : float
         The probability that the interval ever fails.
     one_of_each : float
@@ -362,23 +363,23 @@ def difference_in_range(
     level: float,
     bias: Floats | float = 0.0,
 ) -> DifferenceInterval:
-    """Return a difference of results in a range: bets that pay for the spread that is seen.
+    """Return a difference for results in a range, by bets that adapt to the observed spread.
 
     Parameters
     ----------
     results, weights, level, bias
-        As for `difference_with_noise`. A lost pull counts as its worst value, for each end of the
-        interval another.
+        See `difference_with_noise`. A lost pull counts as its worst value, which differs between
+        the two ends of the interval.
     low, high : float
         The range.
 
     Notes
     -----
-    For each result Y of mean m, any guess g of it, and any |x| < 1 that are fixed before,
-    ``exp(x (Y - m) - (-log(1 - |x|) - |x|) (Y - g)^2)`` has mean at most 1, with rewards in
-    [0, 1]. Its product over all results, averaged over bets for different amounts of evidence, is
-    an e-value against every difference that is too small (or too large); those not rejected are
-    the interval.
+    Take rewards in [0, 1], a result Y with mean m, and a guess g and a bet |x| < 1 that are fixed
+    before the result. Then ``exp(x (Y - m) - (-log(1 - |x|) - |x|) (Y - g)^2)`` has mean at most 1.
+    Its product over all results, averaged over bets for different amounts of evidence, is an
+    e-value against every difference that is too small (or too large). The differences that are not
+    rejected form the interval.
 
     Source: Fan, Grama and Liu (2015), Exponential inequalities for martingales with applications;
     Waudby-Smith and Ramdas (2024), Estimating means of bounded random variables by betting.
@@ -411,9 +412,9 @@ def difference_in_range(
 
 
 def _before(results: BlockResults) -> tuple[Floats, Floats]:
-    """Return for each block the mean and the variance of its actions, as known before it.
+    """Return the mean and variance of each action as known before each block.
 
-    One result in the middle of the range, with the largest variance there is, comes first.
+    The prior is one result in the middle of the range, with the largest possible variance.
     """
     off = results.centres - 0.5
     sums = _until(results.sums + results.counts * off)
@@ -425,13 +426,13 @@ def _before(results: BlockResults) -> tuple[Floats, Floats]:
 
 
 def _until(values: Floats) -> Floats:
-    """Return the sum of all earlier rows, for each row."""
+    """Return for each row the sum of all earlier rows."""
     before: Floats = np.cumsum(values, axis=0) - values
     return before
 
 
 def _bets(weights: Floats, drawn: Floats, variance: Floats, level: float) -> Floats:
-    """Return what is bet on each block, shape (T, scales): more where the difference is surer."""
+    """Return the bets on each block, shape (T, scales): larger where the variance is smaller."""
     first = float((weights[0] ** 2 * drawn[0]).sum()) / 4
     targets = np.sqrt(2.0 * math.log(2.0 / level) * first / _SCALES)
     most = _LARGEST_BET / np.abs(weights).max(axis=1)
@@ -447,7 +448,7 @@ def _lower_end(
     level: float,
     lowest: float,
 ) -> float:
-    """Return the smallest difference from `lowest` that is not rejected, rewards in [0, 1]."""
+    """Return the smallest difference, at least `lowest`, that bets do not reject (range [0, 1])."""
     off = guesses - results.centres
     spread = results.squares - 2 * off * results.sums + results.counts * off**2
     stakes = np.abs(weights)[:, :, None] * bets[:, None, :]
@@ -456,7 +457,7 @@ def _lower_end(
     needed = math.log(2.0 / level) + math.log(bets.shape[1])
 
     end = lowest
-    # The logarithm of the e-value is convex and falls: Newton's steps never go beyond its crossing.
+    # The log e-value is convex and decreasing, so Newton steps never overshoot the crossing.
     for _ in range(_MOST_STEPS):
         logs = gains - paid - end * total
         shares = np.exp(logs - logs.max())

@@ -1,4 +1,4 @@
-"""How large an experiment of fixed size must be: equal allocation, normal tests, Bonferroni."""
+"""Sample size of a fixed-size experiment: equal allocation, normal tests, Bonferroni."""
 
 from __future__ import annotations
 
@@ -21,32 +21,33 @@ _LARGEST = 1e15
 class FixedDesign:
     """The usual experiment with a sample size that is fixed before it begins.
 
-    Every action gets the same number of pulls (where groups arrive by themselves, every arm of a
-    group). At the end one-sided normal tests with known
-    variances decide, each at the level ``delta / tests``. An answer is named if it passes its own
-    limits and every other one is shown to be worse, or beyond a limit.
+    Every action gets the same number of pulls (if groups arrive by themselves, every arm of a group
+    does). At the end, one-sided normal tests with known variances decide, each at the level
+    ``delta / tests``. An answer is given if it passes its own limits and every other answer is
+    shown to be worse, or beyond a limit.
 
     Parameters
     ----------
     signals : ndarray
-        For every test that the right answer must pass: the expected test statistic with one pull.
+        For every test that the right answer must pass, the expected test statistic with one pull.
         With n pulls it is sqrt(n) times as large.
     tests : int
-        Tests among which the level is divided (Bonferroni): so many could wrongly exclude the right
-        answer.
+        Number of tests that share the level (Bonferroni): those that could wrongly exclude the
+        right answer.
     actions : int
-        Actions that get the same number of pulls each.
+        Number of actions; each gets the same number of pulls.
 
     Notes
     -----
-    A wrong answer is named only if a test excludes the right one, so errors have a probability of
-    at most `delta`. With n pulls test i fails with probability ``Phi(z - signals[i] sqrt(n))``,
-    where ``z`` is the quantile of ``1 - delta / tests``; the right answer is named with probability
-    at least one minus their sum. Where one test is much harder than the others, that is exact.
+    A wrong answer is given only if a test excludes the right one, so the probability of an error is
+    at most `delta`. With n pulls, test i fails with probability ``Phi(z - signals[i] sqrt(n))``,
+    where ``z`` is the quantile of ``1 - delta / tests``. The right answer is given with probability
+    at least one minus the sum of these. If one test is much harder than the others, this is exact.
 
     Examples
     --------
-    Two arms one standard deviation apart, as in any textbook ``2 (1.645 + 0.842)^2`` per arm:
+    Two arms one standard deviation apart; the textbook formula ``2 (1.645 + 0.842)^2`` per arm
+    gives the same:
 
     >>> FixedDesign(np.array([1 / 2]), tests=1, actions=2).size(delta=0.05, power=0.8)
     26
@@ -57,9 +58,9 @@ class FixedDesign:
     actions: int
 
     def size(self, delta: float, power: float) -> int | None:
-        """Return the pulls with which the right answer is named with probability `power`.
+        """Return the pulls needed to give the right answer with probability `power`.
 
-        A multiple of the number of actions; None where no number is enough.
+        It is a multiple of the number of actions; None if no number is enough.
         """
         delta, power = check_probability("delta", delta), check_probability("power", power)
         if not self.signals.size:
@@ -70,13 +71,13 @@ class FixedDesign:
         return None if needed > _LARGEST else self.actions * math.ceil(needed / self.actions)
 
     def _pulls(self, delta: float, misses: float) -> float:
-        """Return the number of pulls at which the tests fail with these probabilities in all."""
+        """Return the number of pulls at which the tests' probabilities to fail sum to `misses`."""
         from scipy.optimize import brentq
         from scipy.special import ndtr, ndtri
 
         level = ndtri(1.0 - delta / self.tests)
         hardest = float(self.signals.min())
-        # With the hardest test alone, and with all tests as hard as that one.
+        # Bounds: the hardest test alone, and all tests as hard as that one.
         few, many = (
             max(level + ndtri(1.0 - misses / number), 0.0) / hardest
             for number in (1, self.signals.size)

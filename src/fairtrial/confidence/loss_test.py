@@ -1,8 +1,8 @@
-"""A test, valid at all times, of whether some arms lose more results than others.
+"""A test, valid at all times, of whether some arms lose more results than others do.
 
-Results that get lost for reasons unrelated to their values do no harm. Whether they do cannot be
-seen, as the values are lost; but reasons that have nothing to do with an arm's results seldom
-depend on the arm. Where they do, the assumption deserves no trust.
+Results that are lost for reasons unrelated to their values do no harm. Whether that is so cannot be
+observed, because the values are lost. But reasons unrelated to an arm's results seldom depend on
+the arm. If losses do depend on the arm, do not trust the assumption.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ __all__ = [
 ]
 
 FALSE_ALARM = 0.001
-"""Probability that the test ever finds a difference where there is none."""
+"""Probability that the test ever finds a difference if there is none."""
 
 UNEQUAL_LOSSES = (
     "some arms lose far more results than others: find out why, because what makes an arm lose "
     "results may depend on their values, too"
 )
-"""What a policy warns of then."""
+"""The warning of a policy if the test finds a difference."""
 
 
 def log_evidence_of_unequal_losses(came: ArrayLike, lost: ArrayLike) -> float:
@@ -36,20 +36,20 @@ def log_evidence_of_unequal_losses(came: ArrayLike, lost: ArrayLike) -> float:
     Parameters
     ----------
     came, lost : array-like of shape (arms, groups)
-        Pulls of each cell that brought a result, and that were lost.
+        Number of pulls of each cell that brought a result, and that were lost.
 
     Returns
     -------
     float
-        At most log(1 / a) at all times with probability at least 1 - a, if in every group each
-        pull is lost with one probability, the same for all arms; whatever chose the pulls.
+        At most log(1 / a) at all times with probability at least 1 - a, if in every group each pull
+        is lost with the same probability for all arms, however the pulls were chosen.
 
     Notes
     -----
-    Every cell's pulls are predicted one by one by (lost + 1/2) / (pulls + 1), the rule of
+    The losses of every cell are predicted one by one by (lost + 1/2) / (pulls + 1), the rule of
     Krichevsky and Trofimov (1981). The product of these predictions, divided by the true
-    likelihood, is a martingale from one; the best likelihood of one probability for all arms is at
-    least the true one. Source: docs/explanation/assumption-checks.md.
+    likelihood, is a martingale that starts at one. The best likelihood with one probability for all
+    arms is at least the true one. Source: docs/explanation/assumption-checks.md.
 
     Examples
     --------
@@ -68,14 +68,14 @@ def log_evidence_of_unequal_losses(came: ArrayLike, lost: ArrayLike) -> float:
 
 
 def losses_differ(came: ArrayLike, lost: ArrayLike, tests: int = 1) -> bool:
-    """Return whether the evidence is as large as it ever gets with probability 1 in 1,000 at most.
+    """Return whether the evidence exceeds its limit: by chance it ever does at most 1 in 1,000.
 
     Parameters
     ----------
     came, lost : array-like of shape (arms, groups)
-        Pulls of each cell that brought a result, and that were lost.
+        Number of pulls of each cell that brought a result, and that were lost.
     tests : int
-        How many such tests are made: they share the 1 in 1,000.
+        Number of such tests; they share the probability of 1 in 1,000.
 
     Examples
     --------

@@ -1,8 +1,8 @@
-"""The running record of each cell's spread that the test of a stated noise needs, compiled.
+"""Compiled running record of each cell's spread, for the test of a stated noise.
 
 A record is an array of shape (cells, 4); its columns are named below. Values are in units of the
-stated noise, so the caller divides by it first. A numbered record has one more column: the number
-of the pull that gave the first result.
+stated noise: the caller divides by it first. A numbered record has one more column, the number of
+the pull that gave the first result.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ from fairtrial.core.compilation import kernel
 Floats = NDArray[np.float64]
 
 COUNT, MEAN, SPREAD, FIRST = range(4)
-"""Columns: results, their mean, the sum of squares about it, and the first result."""
+"""Columns: number of results, their mean, the sum of squares about it, the first result."""
 
 COLUMNS = 4
 
@@ -37,7 +37,7 @@ def record_result(record: Floats, cell: int, value: float) -> None:
 
 @kernel
 def replace_result(record: Floats, cell: int, old: float, new: float) -> None:
-    """Put a corrected result in the place of the one that was recorded."""
+    """Replace a recorded result by a corrected one."""
     row = record[cell]
     if row[FIRST] == old:
         row[FIRST] = new
@@ -52,7 +52,7 @@ def replace_result(record: Floats, cell: int, old: float, new: float) -> None:
 
 @kernel
 def record_as_told(record: Floats, cell: int, number: float, value: float) -> None:
-    """Add a result, whose pull has a number; the first one told is the first."""
+    """Add a result with the number of its pull; the first result told counts as the first."""
     if record[cell, COUNT] == 0.0:
         record[cell, NUMBER] = number
     record_result(record, cell, value)
@@ -60,7 +60,7 @@ def record_as_told(record: Floats, cell: int, number: float, value: float) -> No
 
 @kernel
 def record_as_issued(record: Floats, cell: int, number: float, value: float) -> None:
-    """Add a result in any order; the one whose pull was issued first is the first."""
+    """Add a result in any order; that of the pull issued first counts as the first."""
     is_first = record[cell, COUNT] == 0.0 or number < record[cell, NUMBER]
     record_result(record, cell, value)
     if is_first:
@@ -70,9 +70,9 @@ def record_as_issued(record: Floats, cell: int, number: float, value: float) -> 
 
 @kernel
 def replace_numbered(record: Floats, cell: int, number: float, old: float, new: float) -> None:
-    """Put a corrected result in the place of the one that was recorded.
+    """Replace a recorded result by a corrected one.
 
-    A block that is settled, and changed once more, has no record of its own any more.
+    Does nothing if the record is empty, as that of a block is after it was settled.
     """
     if record[cell, COUNT] == 0.0:
         return
@@ -84,9 +84,10 @@ def replace_numbered(record: Floats, cell: int, number: float, old: float, new: 
 
 @kernel
 def settle_record(settled: Floats, block: Floats) -> None:
-    """Add the record of a block to that of what is settled, and clear it.
+    """Add the record of a block to the record of settled results, and clear it.
 
-    Results of an open block may come in an order that depends on their values.
+    Until then they are kept apart, because results of an open block can arrive in an order that
+    depends on their values.
     """
     for cell in range(block.shape[0]):
         if block[cell, COUNT] > 0.0:
@@ -96,7 +97,7 @@ def settle_record(settled: Floats, block: Floats) -> None:
 
 @kernel
 def _add(total: Floats, more: Floats) -> None:
-    """Add the results of a later block to those of a cell."""
+    """Add the results of a later block to the total of a cell."""
     if total[COUNT] == 0.0:
         total[FIRST] = more[FIRST]
         total[NUMBER] = more[NUMBER]

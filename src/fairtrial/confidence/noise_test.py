@@ -1,7 +1,7 @@
-"""A test of the stated noise against the data that is valid at all times.
+"""A test, valid at all times, of the stated noise against the data.
 
-A proof for "noise of a known scale" is worth nothing if the scale that was stated is too small.
-The results themselves show it: they spread too widely about their means.
+A proof for "noise of a known scale" is worth nothing if the stated scale is too small. The results
+themselves show it: they spread too widely around their means.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def log_evidence_against_noise(
     Parameters
     ----------
     residual : float
-        Sum of squared residuals of the tested results about the model's best fit to them, in units
-        of the stated variance.
+        Sum of squared residuals of the tested results from the model's best fit, in units of the
+        stated variance.
     spread : float
         Sum of e^2 / (1 + h) over the tested results, with e the error of the prediction from
         earlier results and h its variance, both in units of the stated noise. For means of cells
@@ -49,7 +49,7 @@ def log_evidence_against_noise(
     -------
     float
         At most log(1 / a) at all times with probability at least 1 - a, if the noise of every
-        result, given the past, is sub-Gaussian at the stated scale; whatever chose the pulls.
+        result, given the past, is sub-Gaussian at the stated scale, however the pulls were chosen.
 
     Notes
     -----
@@ -75,8 +75,8 @@ class NoiseTest:
     Parameters
     ----------
     record : array of shape (cells, 4)
-        What `record_result` of `fairtrial.confidence.noise_kernels` has written, in units of each
-        cell's stated noise. It is read, never changed.
+        Record written by `record_result` of `fairtrial.confidence.noise_kernels`, in units of each
+        cell's stated noise. It is never changed here.
 
     Examples
     --------
@@ -102,7 +102,7 @@ class NoiseTest:
         tested = self.record[self.record[:, COUNT] >= 2.0]
         count, spread = tested[:, COUNT], tested[:, SPREAD]
         with np.errstate(over="ignore", invalid="ignore"):
-            # The first result of a cell predicts the second; it is not itself tested.
+            # The first result of a cell predicts the second and is not tested itself.
             residual = spread - count / (count - 1.0) * (tested[:, FIRST] - tested[:, MEAN]) ** 2
             return log_evidence_against_noise(
                 residual=float(np.maximum(residual, 0.0).sum()),
@@ -113,14 +113,14 @@ class NoiseTest:
 
     @property
     def contradicted(self) -> bool:
-        """Whether the evidence is as large as it ever gets with probability 1 in 1,000 at most."""
+        """Whether the evidence exceeds its limit: by chance it ever does at most 1 in 1,000."""
         return self.log_evidence >= -math.log(FALSE_ALARM)
 
     @property
     def estimated_inflation(self) -> float | None:
-        """How many times the stated standard deviation the results spread, None before they tell.
+        """Observed standard deviation as a multiple of the stated one, None without enough results.
 
-        1 if the stated noise is right.
+        About 1 if the stated noise is right.
         """
         tested = self.record[self.record[:, COUNT] >= 2.0]
         freedom = float((tested[:, COUNT] - 1.0).sum())

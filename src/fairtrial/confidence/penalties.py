@@ -1,6 +1,7 @@
 """Terms of the thresholds, for numbers, arrays and kernels alike.
 
-They are compiled, too: so nothing is imported here whose changes would compile every kernel again.
+Kernels compile these functions, too. So this module imports nothing that changes often: each change
+would make every kernel compile again.
 """
 
 from __future__ import annotations

@@ -12,18 +12,18 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 ROUNDING = 1e-11
-"""A row that is short by less, in parts of what it is made of, is satisfied."""
+"""A row whose violation is smaller, relative to its terms, counts as satisfied."""
 
 _RIDGE = 1e-12
 
 
 class Scratch(NamedTuple):
-    """Room for a programme of up to n rows: its numbers, its solution, and what is on the way."""
+    """Work space for a programme of up to n rows: inputs, solution and intermediate values."""
 
     short: Floats
-    """By how much every row is exceeded where nothing has moved."""
+    """Violation of every row at the starting point."""
     matrix: Floats
-    """By how much a unit of one row's multiplier moves another row, shape (n, n)."""
+    """Change of one row per unit of another row's multiplier, shape (n, n)."""
     multipliers: Floats
     active: Integers
     lower: Floats
@@ -32,7 +32,7 @@ class Scratch(NamedTuple):
 
 @kernel
 def new_scratch(most: int) -> Scratch:
-    """Return room for that many rows."""
+    """Return work space for that many rows."""
     return Scratch(
         np.empty(most),
         np.empty((most, most)),
@@ -45,11 +45,11 @@ def new_scratch(most: int) -> Scratch:
 
 @kernel(error_model="numpy")
 def solve_rows(rows: Floats, short: Floats, spreads: Floats, multipliers: Floats) -> float:
-    """Fill the multipliers of the rows that are not satisfied; return the weighted distance.
+    """Fill in the multipliers of the violated rows; return the weighted distance.
 
-    The distance is that from a point to where all rows are at most zero. `short`: the rows at the
-    point. `spreads`: the square of how far a unit of distance moves each coordinate; infinite only
-    where all rows are zero.
+    It is the distance from a point to the set where all rows are at most zero. `short`: values of
+    the rows at the point. `spreads`: square of how far a unit of distance moves each coordinate; it
+    is infinite only where all rows are zero.
     """
     number = rows.shape[0]
     scratch = new_scratch(number)
@@ -66,9 +66,9 @@ def solve_rows(rows: Floats, short: Floats, spreads: Floats, multipliers: Floats
 
 @unchecked
 def solve_programme(scratch: Scratch, number: int) -> float:
-    """Fill the multipliers x >= 0 that make ``2 short @ x - x @ matrix @ x`` largest; return that.
+    """Fill in the multipliers x >= 0 that maximise ``2 short @ x - x @ matrix @ x``; return it.
 
-    Only the first so many rows count. Whatever comes out is a lower bound of the largest value.
+    Only the first `number` rows count. The returned value is always a lower bound of the maximum.
 
     Source: Lawson and Hanson, "Solving least squares problems" (1974), chapter 23.
     """
@@ -94,7 +94,7 @@ def solve_programme(scratch: Scratch, number: int) -> float:
 
 @kernel
 def _product(rows: Floats, first: int, second: int, spreads: Floats) -> float:
-    """Return by how much a unit of one row's multiplier moves another row."""
+    """Return the change of one row per unit of another row's multiplier."""
     found = 0.0
     for part in range(spreads.size):
         both = rows[first, part] * rows[second, part]
@@ -105,7 +105,7 @@ def _product(rows: Floats, first: int, second: int, spreads: Floats) -> float:
 
 @unchecked
 def _left(scratch: Scratch, row: int, size: int) -> float:
-    """Return what a row still lacks where the multipliers have moved the point to."""
+    """Return the violation of a row at the point to which the multipliers moved."""
     found = scratch.short[row]
     for i in range(size):
         other = scratch.active[i]
@@ -115,7 +115,7 @@ def _left(scratch: Scratch, row: int, size: int) -> float:
 
 @unchecked
 def _shortest_row(scratch: Scratch, number: int, size: int) -> int:
-    """Return the row that lacks most, in units of its norm; -1 if all are satisfied."""
+    """Return the most violated row, in units of its norm; -1 if all are satisfied."""
     best = -1
     most = 0.0
     for row in range(number):
@@ -134,7 +134,7 @@ def _shortest_row(scratch: Scratch, number: int, size: int) -> int:
 
 @unchecked
 def _fit_active(scratch: Scratch, size: int) -> int:
-    """Move the multipliers of the active rows to their best; drop those that fall to zero."""
+    """Optimise the multipliers of the active rows; drop those that fall to zero."""
     multipliers, active = scratch.multipliers, scratch.active
     lower, wanted = scratch.lower, scratch.wanted
     while size > 0:
@@ -167,7 +167,7 @@ def _fit_active(scratch: Scratch, size: int) -> int:
 
 @unchecked
 def _solve_in_place(matrix: Floats, right: Floats, size: int) -> None:
-    """Solve a positive definite system, given its lower triangle; both are overwritten."""
+    """Solve a positive definite system given by its lower triangle; overwrite both arguments."""
     for i in range(size):
         for j in range(i + 1):
             found = matrix[i, j]

@@ -1,7 +1,7 @@
-"""Two tests, valid at all times, of counts against the probabilities that were intended.
+"""Two tests, valid at all times, of counts against intended probabilities.
 
-One is of groups, against the proportions that were stated. The other is of the arms whose results
-came, against the probabilities by which these arms had been drawn.
+One compares the groups with their stated proportions. The other compares the arms whose results
+arrived with the probabilities with which these arms were drawn.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ __all__ = [
 ]
 
 FALSE_ALARM = 0.001
-"""Probability that either test ever finds a difference where there is none."""
+"""Probability that one of these tests ever finds a difference if there is none."""
 
 _STAKES = np.array([0.1, 0.3, 0.7])
-"""Parts of the wealth that are bet on an arm."""
+"""Fractions of the wealth that are bet on an arm."""
 
 
 def log_evidence_against_shares(counts: ArrayLike, shares: ArrayLike) -> float:
@@ -33,21 +33,22 @@ def log_evidence_against_shares(counts: ArrayLike, shares: ArrayLike) -> float:
     Parameters
     ----------
     counts : array-like of shape (n,)
-        How often each of n values came.
+        How often each of n values occurred.
     shares : array-like of shape (n,)
         Their intended probabilities, each greater than 0.
 
     Returns
     -------
     float
-        At most log(1 / a) at all times with probability at least 1 - a, if the values come
+        At most log(1 / a) at all times with probability at least 1 - a, if the values occur
         independently with these probabilities.
 
     Notes
     -----
-    The ratio of two likelihoods: with probabilities drawn from a Dirichlet distribution whose mean
-    is the intended one, as strong as n observations, and with the intended ones. Source: Lindon
-    and Malek (2022), "Anytime-valid inference for multinomial count data".
+    It is the ratio of two likelihoods. The numerator draws the probabilities from a Dirichlet
+    distribution that has the intended ones as its mean and is as strong as n observations; the
+    denominator uses the intended ones. Source: Lindon and Malek (2022), "Anytime-valid inference
+    for multinomial count data".
 
     Examples
     --------
@@ -64,7 +65,7 @@ def log_evidence_against_shares(counts: ArrayLike, shares: ArrayLike) -> float:
 
 
 def shares_differ(counts: ArrayLike, shares: ArrayLike) -> bool:
-    """Return whether the evidence is as large as it ever gets with probability 1 in 1,000 at most.
+    """Return whether the evidence exceeds its limit: by chance it ever does at most 1 in 1,000.
 
     Examples
     --------
@@ -77,28 +78,28 @@ def shares_differ(counts: ArrayLike, shares: ArrayLike) -> bool:
 def log_evidence_of_favour(
     arms: ArrayLike, propensities: ArrayLike, n_arms: int
 ) -> NDArray[np.float64]:
-    """Return for each arm the largest logarithm so far of bets that its results come more often.
+    """Return for each arm the largest log wealth of bets that its results arrive more often.
 
     Parameters
     ----------
     arms, propensities : array-like of shape (results,)
         The arm of each pull that brought a result, in the order in which the pulls were issued,
-        and the probability by which it had been drawn, greater than 0.
+        and the probability with which the arm was drawn, greater than 0.
     n_arms : int
-        Number of arms there are.
+        Number of arms.
 
     Returns
     -------
     array of shape (n_arms,)
-        Each never above log(1 / a) with probability at least 1 - a, if whether and when a pull
+        Each is never above log(1 / a), with probability at least 1 - a, if whether and when a pull
         brings its result does not depend on its arm.
 
     Notes
     -----
-    A bet on arm k multiplies by 1 + s (1 / p - 1) if it is drawn, with probability p, and by
-    1 - s if another one is. Its mean is 1, or 1 - s where k cannot be drawn; no other probability
-    has to be known. Several s are averaged. Where the arm was certain nothing is bet. Source:
-    docs/explanation/assumption-checks.md.
+    A bet on arm k multiplies the wealth by 1 + s (1 / p - 1) if k is drawn, with probability p, and
+    by 1 - s if another arm is drawn. The mean of the factor is 1, or 1 - s if k cannot be drawn; no
+    other probability has to be known. The wealth is averaged over several s. If the arm was
+    certain, nothing is bet. Source: docs/explanation/assumption-checks.md.
 
     Examples
     --------
@@ -112,9 +113,9 @@ def log_evidence_of_favour(
 
 
 def _largest(places: NDArray[np.int64], probability: NDArray[np.float64]) -> float:
-    """Return the largest logarithm that the average of bets on an arm ever came to.
+    """Return the largest log of the average wealth of bets on an arm.
 
-    It came to it when the arm was drawn, as every other draw is a loss.
+    Only draws of the arm have to be looked at, because every other draw is a loss.
     """
     gains = np.cumsum(np.log1p(np.outer(1.0 / probability[places] - 1.0, _STAKES)), axis=0)
     losses = np.outer(places - np.arange(len(places)), np.log1p(-_STAKES))
@@ -123,12 +124,12 @@ def _largest(places: NDArray[np.int64], probability: NDArray[np.float64]) -> flo
 
 
 def favoured_arms(arms: ArrayLike, propensities: ArrayLike, n_arms: int) -> tuple[int, ...]:
-    """Return the arms of which more results come than their probabilities allow.
+    """Return the arms that bring more results than their probabilities allow.
 
     Parameters
     ----------
     arms, propensities, n_arms
-        As in `log_evidence_of_favour`.
+        See `log_evidence_of_favour`.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Compiled scalar functions of the bounds and thresholds, for the kernels of every family."""
+"""Compiled scalar functions of bounds and thresholds, for the kernels of all families."""
 
 import math
 
@@ -30,7 +30,7 @@ def log_ndtr(z: float) -> float:
 
 @kernel
 def log_scaled_ndtr(z: float) -> float:
-    """Return ``z^2 / 2 + ln Phi(z)``, without the cancellation that it suffers far below 0."""
+    """Return ``z^2 / 2 + ln Phi(z)``, without loss of digits far below 0."""
     if z < _SERIES_BELOW:
         return _log_mills_series(z)
     return 0.5 * z * z + log_ndtr(z)
@@ -38,7 +38,7 @@ def log_scaled_ndtr(z: float) -> float:
 
 @kernel
 def _log_mills_series(z: float) -> float:
-    # Asymptotic series of the normal tail; its first term left out is below 1e-16 here.
+    # Asymptotic series of the normal tail; the first omitted term is below 1e-16 here.
     x = 1.0 / (z * z)
     series = 1.0
     for k in range(_SERIES_TERMS, 0, -1):

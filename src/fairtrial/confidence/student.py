@@ -1,4 +1,4 @@
-"""Evidence that a mean is positive, at all times at once, where the variance is not known."""
+"""Evidence, valid at all times, that a mean is positive when the variance is unknown."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ _HALVINGS = 60
 class StudentMixture(Parametrized):
     """Student's t mixed over a half-normal prior of the mean, in standard deviations.
 
-    The e-value of n normal values against "their mean is at most 0" is the likelihood ratio of all
-    that does not depend on the scale: the right-Haar mixture over the standard deviation cancels.
-    With mean m, squares S about it, B = n m^2, a = 1 + n r, b = a + n g (g = `effect` squared,
-    r = `overlap`) it is::
+    The e-value of n normal values against "their mean is at most 0" is the likelihood ratio of the
+    scale-invariant part of the data: the right-Haar mixture over the standard deviation cancels.
+    With mean m, squares S about it, B = n m^2, a = 1 + n r, b = a + n g (g = `effect` squared, r =
+    `overlap`), it is::
 
         2 sqrt(a/b) ((S + B/a) / (S + B/b))^(n/2) T_n(t),   t^2 = B n^2 g / (a b (S + B/b))
 
     T_n is the distribution function of Student's t with n degrees of freedom, and t has the sign
     of m. It is a martingale under mean 0, whatever the standard deviation, and grows with the
-    mean. So the probability that its log ever reaches ``log(1/level)`` is at most `level` under
-    every mean that is not positive.
+    mean. So the probability that its log ever reaches ``log(1/level)`` is at most `level` for every
+    mean that is not positive.
 
     Parameters
     ----------
     effect : float
-        Scale of the prior: how large a mean is typically, in standard deviations; more than 0.
+        Scale of the prior: the typical size of a mean, in standard deviations; more than 0.
     overlap : float
-        Variance of an error that all values share, in units of the variance of one value about
-        it; it does not become smaller with more values. For scores on random splits of one data
-        set: the rows tested on divided by the rows trained on.
+        Variance of an error that all values share, in units of the variance of one value around it;
+        more values do not reduce it. For scores on random splits of one data set, it is the number
+        of test rows divided by the number of training rows.
 
     Raises
     ------
@@ -51,9 +51,9 @@ class StudentMixture(Parametrized):
 
     Notes
     -----
-    It is exact if values are normal, independent apart from the shared error. Scores on splits are
-    neither exactly, and the size of the shared error is a rule of thumb; so a search that uses it
-    is *calibrated*: how often it is wrong was measured.
+    The test is exact if the values are normal, and independent apart from the shared error. Scores
+    on splits satisfy neither exactly, and the size of the shared error is a rule of thumb. So a
+    search that uses this test is *calibrated*: its error rate was measured.
 
     References
     ----------
@@ -85,7 +85,7 @@ class StudentMixture(Parametrized):
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """What has to be true."""
+        """What has to be true for the guarantee."""
         if not self.overlap:
             return ("the values are independent and normal",)
         return (
@@ -94,12 +94,12 @@ class StudentMixture(Parametrized):
         )
 
     def guarantee(self, level: float) -> Guarantee:
-        """Return what a test at a level promises.
+        """Return the guarantee of a test at a given level.
 
         Parameters
         ----------
         level : float
-            Probability, in (0, 1), with which the test may ever be wrong.
+            Probability, in (0, 1), that the test is ever wrong.
 
         Examples
         --------
@@ -134,7 +134,7 @@ class StudentMixture(Parametrized):
         Returns
         -------
         ndarray of float
-            In nats; 0 without values, and where all values are 0: they say nothing.
+            In nats; 0 if there are no values or all values are 0, because they carry no evidence.
 
         Raises
         ------
@@ -147,7 +147,7 @@ class StudentMixture(Parametrized):
         return self._log_evidence(count, np.sign(means), _share_about(count, means, about))
 
     def _log_evidence(self, count: int, sign: Floats, share: Floats) -> Floats:
-        """Return the log e-value by the share of S in S + B; nothing is said where it is NaN."""
+        """Return the log e-value for the share of S in S + B; 0 where the share is NaN."""
         from scipy.special import stdtr
 
         if not count:
@@ -161,12 +161,12 @@ class StudentMixture(Parametrized):
         return np.asarray(np.where(np.isnan(share), 0.0, evidence))
 
     def _growth(self, count: int) -> tuple[float, float]:
-        """Return the variance of the sum, relative to one value's: of the null, of the prior."""
+        """Return the growth of the sum's variance under the null and under the prior: a and b."""
         a = 1.0 + count * self.overlap
         return a, a + count * self.effect**2
 
     def least_mean(self, count: int, squares: ArrayLike, log_evidence: float) -> Floats:
-        """Return the least mean, 0 or more, whose evidence reaches what is wanted.
+        """Return the smallest mean, 0 or more, whose evidence reaches a given amount.
 
         Parameters
         ----------
@@ -175,12 +175,12 @@ class StudentMixture(Parametrized):
         squares : array_like
             Sum of their squares about their mean, at least 0.
         log_evidence : float
-            What is wanted, in nats: ``log(1/level)``.
+            Required evidence in nats: ``log(1/level)``.
 
         Returns
         -------
         ndarray of float
-            Of the shape of `squares`, in units of the values; infinite where no mean is enough.
+            Has the shape of `squares`, in units of the values; infinite where no mean is enough.
 
         Raises
         ------
@@ -201,7 +201,7 @@ class StudentMixture(Parametrized):
         return np.asarray(np.sqrt(about / count * ((1.0 - share) / share)))
 
     def _largest_share(self, count: int, wanted: float) -> float:
-        """Return the largest share of S in S + B at which the evidence suffices, or NaN."""
+        """Return the largest share of S in S + B with enough evidence, or NaN."""
 
         def suffices(log_share: float) -> bool:
             share = np.array(math.exp(log_share))
@@ -216,17 +216,18 @@ class StudentMixture(Parametrized):
         return math.exp(low)
 
     def in_the_limit(self, effect: ArrayLike) -> Floats:
-        """Return what the log e-value tends to with ever more values.
+        """Return the limit of the log e-value as the number of values grows.
 
         Parameters
         ----------
         effect : array_like
-            Mean in standard deviations of one value about it.
+            Mean, in units of the standard deviation of one value.
 
         Returns
         -------
         ndarray of float
-            Infinite without a shared error if the mean is positive, and minus infinite if not.
+            Without a shared error, it is infinite if the mean is positive and minus infinity if
+            not.
 
         Raises
         ------
@@ -250,7 +251,7 @@ class StudentMixture(Parametrized):
 
 
 def _share_about(count: int, mean: Floats, squares: Floats) -> Floats:
-    """Return S / (S + B), not a number if both are 0; no square over- or underflows."""
+    """Return S / (S + B), NaN if both are 0, without overflow or underflow of squares."""
     deviation = np.sqrt(squares / max(count, 1))
     total = np.hypot(mean, deviation)
     with np.errstate(invalid="ignore"):

@@ -1,7 +1,7 @@
-"""Stopping thresholds of the one-draw-at-a-time rules: each by name, proven or a heuristic.
+"""Named stopping thresholds of the one-draw-at-a-time rules, proven or heuristic.
 
-A *cell* is what one pull measures: an arm in a group. `level` is the error probability of
-one test, `delta` that of the whole answer; how many tests share `delta` is the family's.
+A *cell* is what one pull measures: an arm in a group. `level` is the error probability of one
+test, `delta` that of the whole answer. The family decides how many tests share `delta`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ __all__ = [
 Floats = NDArray[np.float64]
 
 KAPPA_GRID: Floats = 8.0 * 4.0 ** np.arange(7, dtype=np.float64)
-"""Prior counts that the mixture is averaged over, so that no scale has to be guessed."""
+"""Prior counts over which the mixture is averaged, so no scale has to be guessed."""
 KAPPA_GRID.setflags(write=False)
 
 _ASSUMPTIONS = (
@@ -53,18 +53,18 @@ _ASSUMPTIONS = (
 
 
 class Threshold(Parametrized, ABC):
-    """Base of the stopping thresholds.
+    """Base class of the stopping thresholds.
 
     Attributes
     ----------
     name : str
-        What it is called in `threshold_named`, in a configuration and in a result.
+        Its name in `threshold_named`, in configurations and in results.
     proven : bool
         False for a heuristic.
     source : str
         Where it comes from.
     assumptions : tuple of str
-        What has to be true for the guarantee.
+        What has to be true for the guarantee to hold.
     """
 
     name: ClassVar[str]
@@ -73,7 +73,7 @@ class Threshold(Parametrized, ABC):
     assumptions: ClassVar[tuple[str, ...]]
 
     def guarantee(self, delta: float) -> Guarantee:
-        """Return what a rule promises that stops by this threshold.
+        """Return the guarantee of a rule that stops by this threshold.
 
         Parameters
         ----------
@@ -103,11 +103,10 @@ class Threshold(Parametrized, ABC):
 
 @dataclass(frozen=True, repr=False)
 class Stylised(Threshold):
-    """The papers' heuristic: stop when Z exceeds ``ln((1 + ln t) / delta)``.
+    """Heuristic of the papers: stop when Z exceeds ``ln((1 + ln t) / delta)``.
 
-    Z is half the weakest pitfall, t the number of results. Not a guarantee: where many
-    cells of the right answer are close to their floors, it can be wrong three times as
-    often as delta.
+    Z is half the weakest pitfall, t the number of results. It is no guarantee: if many cells of
+    the right answer are close to their floors, it can be wrong three times as often as delta.
 
     Examples
     --------
@@ -125,7 +124,7 @@ class Stylised(Threshold):
     assumptions: ClassVar[tuple[str, ...]] = _ASSUMPTIONS
 
     def threshold(self, rounds: ArrayLike, delta: float) -> Floats:
-        """Return what Z, half the weakest pitfall, has to exceed.
+        """Return the value that Z, half the weakest pitfall, has to exceed.
 
         Parameters
         ----------
@@ -137,7 +136,7 @@ class Stylised(Threshold):
         Returns
         -------
         ndarray of float
-            Of the shape of `rounds`.
+            Has the shape of `rounds`.
         """
         counts = check_numbers("rounds", rounds, low=1.0)
         return np.asarray(stylised_threshold(counts, check_probability("delta", delta)))
@@ -151,10 +150,10 @@ class Stylised(Threshold):
 
 @dataclass(frozen=True, repr=False)
 class StylisedWithoutHalf(Stylised):
-    """The heuristic as the published tables have it; for their replication only.
+    """The heuristic as used in the published tables; only for replicating them.
 
-    The published figures compare twice Z, the pitfall without its factor 1/2, with the
-    stylised threshold; Z itself so has to exceed half of it.
+    The published figures compare twice Z, the pitfall without its factor 1/2, with the stylised
+    threshold. So Z itself has to exceed half of that threshold.
 
     Examples
     --------
@@ -169,7 +168,7 @@ class StylisedWithoutHalf(Stylised):
     )
 
     def threshold(self, rounds: ArrayLike, delta: float) -> Floats:
-        """Return what Z has to exceed: half of the stylised threshold."""
+        """Return half of the stylised threshold, which Z has to exceed."""
         return np.asarray(0.5 * super().threshold(rounds, delta))
 
     def _statement(self, delta: float) -> str:
@@ -194,16 +193,16 @@ class _Proven(Threshold):
 
 @dataclass(frozen=True, repr=False)
 class GaussianMixture(_Proven):
-    """Gaussian-mixture e-values: the proven default of the one-draw-at-a-time rules.
+    """Gaussian-mixture e-values, the proven default of the one-draw-at-a-time rules.
 
-    Under the null an e-value is a non-negative supermartingale from 1; it ever reaches
-    ``1 / level`` with probability at most `level` (Ville).
+    Under the null, an e-value is a non-negative supermartingale that starts at 1. The probability
+    that it ever reaches ``1 / level`` is at most `level` (Ville).
 
     Parameters
     ----------
     kappa : float, optional
-        Prior count of the mixture, more than 0; near the count at which the tests will be
-        decided it is best. Without it, the e-values are averaged over `KAPPA_GRID`.
+        Prior count of the mixture, more than 0. The best value is near the count at which the tests
+        will be decided. By default the e-values are averaged over `KAPPA_GRID`.
 
     Examples
     --------
@@ -232,7 +231,7 @@ class GaussianMixture(_Proven):
         return KAPPA_GRID if self.kappa is None else np.array([self.kappa], dtype=np.float64)
 
     def cell_threshold(self, pulls: ArrayLike, level: float) -> Floats:
-        """Return what a cell's log e-value has to reach: ``ln(1 / level)`` at any count.
+        """Return ``ln(1 / level)``, which a cell's log e-value has to reach, at any count.
 
         Parameters
         ----------
@@ -244,14 +243,14 @@ class GaussianMixture(_Proven):
         Returns
         -------
         ndarray of float
-            Of the shape of `pulls`.
+            Has the shape of `pulls`.
         """
         return np.full(check_numbers("pulls", pulls, low=1.0).shape, _log_inverse(level))
 
     def pair_threshold(self, pulls: ArrayLike, level: float) -> Floats:
-        """Return what half a pair's pitfall has to reach, for any one of the prior counts.
+        """Return the value that half a pair's pitfall has to reach, for each prior count.
 
-        The pitfall is the one with precisions shrunk to ``N^2 / ((N + kappa) sigma^2)``.
+        The pitfall is computed with precisions shrunk to ``N^2 / ((N + kappa) sigma^2)``.
 
         Parameters
         ----------
@@ -272,10 +271,10 @@ class GaussianMixture(_Proven):
 
 @dataclass(frozen=True, repr=False)
 class KaufmannKoolen(_Proven):
-    """The threshold of Kaufmann and Koolen: grows as ``ln ln N``, in practice far costlier.
+    """Threshold of Kaufmann and Koolen: grows like ``ln ln N``, but costs far more in practice.
 
-    It is compared with half the square of the standardised distance (one cell) or half the
-    pitfall (a pair), at plain precisions.
+    It is compared with half the squared standardised distance (one cell) or half the pitfall (a
+    pair), at plain precisions.
 
     Examples
     --------
@@ -302,7 +301,7 @@ class KaufmannKoolen(_Proven):
         Returns
         -------
         ndarray of float
-            Of the shape of `pulls`.
+            Has the shape of `pulls`.
         """
         constant = kaufmann_koolen_constant(_log_inverse(level))
         return np.asarray(
@@ -338,7 +337,7 @@ def kaufmann_koolen_constant(x: float) -> float:
     Parameters
     ----------
     x : float
-        Log of one over the level, shared among the cells of the test; at least 0.
+        Log of the inverse level, divided among the cells of the test; at least 0.
 
     Examples
     --------
@@ -354,7 +353,7 @@ def kaufmann_koolen_constant(x: float) -> float:
         entropy = 2.0 * lam * (1.0 - math.log(4.0 * lam))
         return (entropy + math.log(zeta(2.0 * lam)) - 0.5 * math.log(1.0 - lam) + x) / lam
 
-    # Every lam gives a valid threshold: to miss the minimum would cost draws, not validity.
+    # Every lam gives a valid threshold: an inexact minimum costs draws, not validity.
     found = minimize_scalar(value, bounds=(0.5, 1.0), method="bounded", options={"xatol": 1e-12})
     return float(found.fun)
 
@@ -370,7 +369,7 @@ _BY_NAME: Mapping[str, type[Threshold]] = {
 
 
 def threshold_named(name: str) -> Threshold:
-    """Return the threshold that a policy's argument ``stopping=`` names.
+    """Return the threshold named by a policy's argument ``stopping=``.
 
     Parameters
     ----------
