@@ -1,4 +1,4 @@
-"""Simulated environments that a file describes: what several families share."""
+"""Simulated environments that a file describes: the parts that several families share."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def axes_of(problem: Problem) -> list[tuple[str, list[str]]]:
 
 
 def means_in_order(problem: Problem, given: Mapping[str, Any], mistakes: Mistakes) -> Any:
-    """Return means given by label in the order of the labels, or None after adding mistakes."""
+    """Return means given by label, in the order of the labels; None after adding mistakes."""
     if "means" not in given:
         mistakes.add("means", "is required")
         return None
@@ -48,7 +48,7 @@ def means_in_order(problem: Problem, given: Mapping[str, Any], mistakes: Mistake
 def measured_means_in_order(
     problem: Problem, given: Mapping[str, Any], mistakes: Mistakes
 ) -> dict[str, Any] | None:
-    """Return the means of every measure as `means_in_order` does, or None after adding mistakes."""
+    """Like `means_in_order`, for the means of every measure; None after adding mistakes."""
     means = given.get("means")
     if not isinstance(means, Mapping):
         names = ", ".join(problem.measures)
@@ -101,7 +101,7 @@ def _by_position(
 
 
 def a(noun: str) -> str:
-    """Return a noun with its article."""
+    """Return a noun with its indefinite article."""
     return f"an {noun}" if noun[0] in "aeiou" else f"a {noun}"
 
 
@@ -121,7 +121,7 @@ def bernoulli_or_two_points(
     given: Mapping[str, Any],
     mistakes: Mistakes,
 ) -> Environment | None:
-    """Return an environment of bounded rewards: 0 or 1, or with `std` the mean plus or minus it."""
+    """Return an environment of bounded rewards: 0 or 1, or mean - std and mean + std if given."""
     means = means_in_order(problem, given, mistakes)
     if mistakes:
         return None
@@ -143,7 +143,7 @@ def two_points(
 ) -> Environment | None:
     """Return an environment with rewards mean - std and mean + std, each half of the time.
 
-    `unpulled` are the means of arms that are no action and may be an answer.
+    `unpulled` are the means of arms that cannot be pulled but may be the answer.
     """
     either = either_side_of_means(problem, means, std, mistakes)
     if either is None:
@@ -182,7 +182,7 @@ def either_side_of_means(
 
 
 def rows_at_the_ends(mean: float, low: float, high: float) -> Floats:
-    """Return rows of that mean of which all but one are at an end of the range."""
+    """Return rows with that mean; all but one of them are at an end of the range."""
     above = _ROWS_OF_NOISE * (mean - low) / (high - low)
     full = min(int(above), _ROWS_OF_NOISE - 1)
     between = min(low + (above - full) * (high - low), high)

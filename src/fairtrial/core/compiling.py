@@ -1,4 +1,4 @@
-"""What a study asks of a policy, once each, so that all that it runs is compiled."""
+"""Call once everything that a study calls on a policy, so that all kernels are compiled."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ __all__ = ["use_once"]
 
 
 def use_once(policy: Policy, outcome: Callable[[Pull], Any]) -> None:
-    """Ask, tell, fail, tell late, correct, and look.
+    """Ask, tell, fail, tell late, amend, and read the results.
 
     Parameters
     ----------
     policy : Policy
-        A rule that takes corrections.
+            A policy that accepts corrections.
     outcome : callable
-        ``(pull)``: an outcome.
+            ``(pull)``: returns an outcome.
     """
     first, second = policy.ask(), policy.ask()
     told = outcome(first)

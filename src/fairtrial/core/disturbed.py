@@ -1,4 +1,4 @@
-"""An environment that answers as another one does, but for one disturbance."""
+"""An environment that answers like another one, with one disturbance."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ __all__ = ["DisturbedEnvironment"]
 
 
 class DisturbedEnvironment(Environment):
-    """What environments have in common that disturb the results of another one.
+    """Base of environments that disturb the results of another one.
 
     Parameters
     ----------
     environment : Environment
-        What answers the pulls.
+            The environment that answers the pulls.
     """
 
     keeps_assumptions = False
@@ -29,16 +29,16 @@ class DisturbedEnvironment(Environment):
 
     @property
     def truth(self) -> Truth:
-        """Means and right answer of the results without the disturbance."""
+        """Means and right answer without the disturbance."""
         return self.environment.truth
 
     @property
     def about(self) -> str | None:
-        """What a reader must be told of the results."""
+        """What a reader must know about the results."""
         return self.environment.about
 
     def context(self, generator: np.random.Generator) -> dict[str, Any]:
-        """Return what the other environment says before a pull."""
+        """Return the context that the other environment gives before a pull."""
         return self.environment.context(generator)
 
     def sample(self, pull: Pull, generator: np.random.Generator) -> Any:

@@ -1,4 +1,4 @@
-"""Docstrings of what shares parameters: each parameter is described in one place."""
+"""Docstrings of classes that share parameters: each parameter is described in one place."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _TITLE = "Parameters\n----------\n"
 
 
 def documented_by(*sources: Callable[..., Any]) -> Callable[[_Documented], _Documented]:
-    """Complete a docstring: describe the parameters that it leaves out as `sources` do.
+    """Complete a docstring: take descriptions of parameters that it leaves out from `sources`.
 
-    The section "Parameters" then has all parameters, in the order of the signature. An own
-    description wins over that of a source, and an earlier source over a later one.
+    The section "Parameters" then has all parameters, in the order of the signature. The object's
+    own description takes precedence over the sources, and an earlier source over a later one.
 
     Parameters
     ----------
     *sources
-        Classes or functions whose docstrings describe parameters of the same names.
+            Classes or functions whose docstrings describe parameters with the same names.
 
     Returns
     -------
@@ -53,7 +53,7 @@ def documented_by(*sources: Callable[..., Any]) -> Callable[[_Documented], _Docu
     """
 
     def complete(documented: _Documented) -> _Documented:
-        """Return what is documented, its docstring completed."""
+        """Return the class or function with its docstring completed."""
         if documented.__doc__ is None:  # `python -OO` strips docstrings
             return documented
         entries: dict[str, str] = {}
@@ -73,12 +73,12 @@ def documented_by(*sources: Callable[..., Any]) -> Callable[[_Documented], _Docu
 
 
 def _sections(documented: Callable[..., Any]) -> list[str]:
-    """Return a docstring in parts: what comes first, and each section with its title."""
+    """Return a docstring in parts: the text before sections, and each section with title."""
     return re.split(r"\n\n(?=[A-Z]\w+\n---)", inspect.cleandoc(documented.__doc__ or ""))
 
 
 def _entries(documented: Callable[..., Any]) -> dict[str, str]:
-    """Return what the section "Parameters" of a docstring says, by parameter."""
+    """Return the entries of a docstring's section "Parameters", by parameter."""
     for section in _sections(documented):
         if section.startswith(_TITLE):
             found = re.split(r"\n(?=\S)", section.removeprefix(_TITLE))

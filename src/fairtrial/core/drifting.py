@@ -1,4 +1,4 @@
-"""An environment whose means all move while an experiment runs: a season, a new kind of patient."""
+"""An environment whose means all move during an experiment: a season, a new kind of patient."""
 
 from __future__ import annotations
 
@@ -21,24 +21,25 @@ __all__ = ["DriftingEnvironment"]
 class DriftingEnvironment(DisturbedEnvironment):
     """An environment in which all means move together, from pull to pull.
 
-    With a known noise every result of pull number n is larger by n times `drift`. In a range, so
-    large a share of the results, divided by the width of the range, is its upper end instead (its
-    lower end, if `drift` is negative): better arms stay better, and no result leaves the range.
+    With a known noise every result of pull number n is larger by n times `drift`. With a reward
+    range, the same number divided by the width of the range is a share of the results, and that
+    share is replaced by the upper end of the range (the lower end if `drift` is negative). So
+    better arms stay better, and no result leaves the range.
 
-    With measures `drift` is in units of the objective's noise, or of the width of its range: each
-    measure moves by that part of its own.
+    With measures, `drift` is in units of the noise of the objective, or of the width of its range:
+    each measure moves by that part of its own noise or width.
 
     Parameters
     ----------
     environment : GaussianEnvironment, BernoulliEnvironment, ReplayEnvironment or LossyEnvironment
-        What answers the pulls, of the families `subpopulations` and `linear`.
+            The environment that answers the pulls, from the family `subpopulations` or `linear`.
     drift : float
-        By how much the means move from one pull to the next, at most; not 0.
+            The most by which the means move from one pull to the next; not 0.
 
     Raises
     ------
     InvalidArgument
-        If the environment is another, or `drift` is 0.
+            If the environment has another type, or `drift` is 0.
 
     Notes
     -----
@@ -71,11 +72,11 @@ class DriftingEnvironment(DisturbedEnvironment):
         return own.environment if isinstance(own, LossyEnvironment) else own
 
     def sample(self, pull: Pull, generator: np.random.Generator) -> Any:
-        """Return a result as it is at the time of the pull, be it lost or not."""
+        """Return a result as it is at the time of the pull, whether it gets lost or not."""
         return self._moved(pull, super().sample(pull, generator), generator)
 
     def trajectory(self, pull: Pull, generator: np.random.Generator) -> Trajectory:
-        """Return a result as it is at the time of the pull, or that it is lost."""
+        """Return a result as it is at the time of the pull, or its loss."""
         path = self.environment.trajectory(pull, generator)
         if path.outcome is None:
             return path
@@ -94,7 +95,7 @@ class DriftingEnvironment(DisturbedEnvironment):
     def _moved_measures(
         self, pull: Pull, outcome: Any, distance: float, generator: np.random.Generator
     ) -> Any:
-        """Return the values by name, moved together; one that is missing stays missing."""
+        """Return the values by name, all moved together; a missing value stays missing."""
         ranges = self.problem.measured.ranges if self.problem.measured else None
         if ranges is None:
             names, stds = self.problem.measures, self._base.stds_of_measures(pull.action)

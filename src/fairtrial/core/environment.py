@@ -20,7 +20,7 @@ __all__ = ["Environment", "Reading", "TopTruth", "Trajectory", "Truth"]
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """What a simulated or replayed environment knows and a policy does not.
+    """The truth that a simulated or replayed environment knows and a policy does not.
 
     Parameters
     ----------
@@ -29,12 +29,12 @@ class Truth:
     acceptable : tuple
         Every answer that counts as right; `best` is one of them.
     means : ndarray
-        The mean outcome of every action, shape as the family documents.
+            The mean outcome of every action; the family documents the shape.
     details : mapping of str to object
-        What a family adds.
+            Facts that a family adds.
     tied : bool
-        Whether different answers are exactly as good, and no tolerance makes each of them right:
-        a run that names one of them has found a difference where there is none.
+            Whether several different answers are exactly equally good, and no tolerance makes all
+            of them right: a run that names one of them has found a difference that does not exist.
     """
 
     best: Any
@@ -46,27 +46,27 @@ class Truth:
     def accepts(self, answer: Any) -> bool:
         """Return whether the answer is right.
 
-        A family overrides it where the right answers cannot be listed: sets of arms, say,
+        A family overrides this if the right answers cannot be listed: sets of arms, for example,
         that are right in any order and within a tolerance.
         """
         return answer in self.acceptable
 
     @property
     def interchangeable(self) -> tuple[Any, ...]:
-        """The labels that a right answer may name, if more than one answer is right; else empty."""
+        """The labels that a right answer may name, if several are right; otherwise empty."""
         return self.acceptable if len(self.acceptable) > 1 else ()
 
 
 @dataclass(frozen=True, slots=True)
 class TopTruth(Truth):
-    """The truth where the best k are wanted: any k different good ones are right, in any order.
+    """The truth of a problem that asks for the best k: any k different good arms, in any order.
 
     Parameters
     ----------
     good : tuple of str
-        Labels that a right answer may hold: as good as the last of the best, up to the tolerance.
+            Labels that a right answer may hold: as good as the k-th best, within the tolerance.
     same : sequence of sequence of str
-        Labels that name the same thing, if there are such: an answer may hold one of them.
+            Groups of labels that name the same thing, if any: an answer may hold one of each group.
 
     Examples
     --------
@@ -79,7 +79,7 @@ class TopTruth(Truth):
     same: Sequence[Sequence[str]] = ()
 
     def accepts(self, answer: Any) -> bool:
-        """Return whether the answer holds as many different good labels as are wanted."""
+        """Return whether the answer holds the wanted number of different good labels."""
         if isinstance(answer, str) or not isinstance(answer, Sequence | AbstractSet):
             return False
         different = self._different(answer)
@@ -87,18 +87,18 @@ class TopTruth(Truth):
 
     @property
     def interchangeable(self) -> tuple[Any, ...]:
-        """The labels that a right answer may hold, if they are more than it must; else empty."""
+        """The labels that a right answer may hold, if more than it needs; otherwise empty."""
         return self.good if len(self._different(self.good)) > len(self.best) else ()
 
     def _different(self, labels: Iterable[Any]) -> set[Any]:
-        """Return one name of everything that the labels name."""
+        """Return one name for each different thing that the labels name."""
         names = {label: group[0] for group in self.same for label in group}
         return {names.get(label, label) for label in labels}
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A partial reading of a pull: when it comes, counted from the start, and what it says."""
+    """A partial reading of a pull: its time, counted from the start, and its value."""
 
     elapsed: float
     value: float
@@ -107,7 +107,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Trajectory:
-    """All that will happen to one pull if it is left alone.
+    """Everything that will happen to a pull unless it is cancelled.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ class Trajectory:
     delay : float
         Time from the start to the outcome, or to the loss.
     readings : tuple of Reading
-        Partial readings before that, in the order of time.
+            Partial readings before that, in order of time.
     """
 
     outcome: Outcome | None
@@ -125,17 +125,17 @@ class Trajectory:
 
 
 class Environment(Parametrized, ABC):
-    """Base of every environment; a subclass writes `sample`, and `truth` if it knows it.
+    """Base of every environment; a subclass defines `sample`, and `truth` if it knows it.
 
-    One environment serves many runs at a time, in several threads. An environment that remembers
-    (data that are used up, means that drift, a context that the outcome depends on) does
-    so in the copy that its `begin` returns.
+    One environment serves many runs at a time, in several threads. An environment with memory
+    (data that are used up, means that drift, a context that the outcome depends on) keeps it in
+    the copy that its `begin` returns.
     """
 
     problem: Problem
 
     def begin(self, generator: np.random.Generator) -> Environment:
-        """Return the environment of one run: this one, or a fresh copy of one that remembers."""
+        """Return the environment of one run: itself, or a fresh copy if it has memory."""
         return self
 
     @abstractmethod
@@ -143,21 +143,21 @@ class Environment(Parametrized, ABC):
         """Return the outcome of one pull."""
 
     def trajectory(self, pull: Pull, generator: np.random.Generator) -> Trajectory:
-        """Return outcome, delay and partial readings of one pull; by default no delay matters."""
+        """Return outcome, delay and partial readings of one pull; by default only an outcome."""
         return Trajectory(self.sample(pull, generator))
 
     def context(self, generator: np.random.Generator) -> dict[str, Any]:
-        """Return what the environment says before the next decision; by default nothing."""
+        """Return what the environment announces before the next decision; by default nothing."""
         return {}
 
     keeps_assumptions: bool = True
-    """Whether all results come, of means that stay: what lower bounds and usual designs assume."""
+    """Whether no result is lost and no mean moves: lower bounds and usual designs assume this."""
 
     @property
     def about(self) -> str | None:
-        """What a reader must be told first about runs here, in a sentence; by default nothing.
+        """What a reader must know about runs in this environment, in a sentence; None by default.
 
-        An environment that draws recorded rows says so: its truth is that of the rows, no more.
+        An environment that draws recorded rows states this: its truth is the means of those rows.
         """
         return None
 
@@ -167,9 +167,9 @@ class Environment(Parametrized, ABC):
         raise NotSupported(f"{type(self).__name__} does not know the truth")
 
     def metrics(self, pulls: np.ndarray[Any, np.dtype[np.int64]]) -> dict[str, float]:
-        """Return what a family measures of a run; by default nothing.
+        """Return the family's metrics of a run; by default none.
 
-        What the numbers of pulls by action do not tell (their order, say) an environment that
-        `begin` made for this run has seen.
+        The environment that `begin` returned for the run can add facts that the numbers of pulls by
+        action do not show, such as their order.
         """
         return {}

@@ -1,4 +1,4 @@
-"""Files that hold people's data: private, whole or not there at all, and on the disk."""
+"""Files that hold personal data: private, written completely or not at all, and synced to disk."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from fairtrial.errors import StorageError
 __all__ = ["companion", "create_private", "replacing", "sync_folder"]
 
 PRIVATE = 0o600
-"""Permissions of new files: their owner may read and write them, nobody else."""
+"""Permissions of new files: only their owner may read and write them."""
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Give a file to write to, which takes the place of `path` once it is whole and on the disk.
+    """Yield a temporary file to write; it replaces `path` once it is complete and on disk.
 
-    It lies beside `path` under a random name, readable by its owner only; so is `path` then.
-    After an error `path` is what it was before.
+    It is created beside `path` under a random name, readable only by its owner, and `path` is then
+    readable only by its owner, too. After an error `path` is unchanged.
 
     Raises
     ------
     StorageError
-        If it cannot be written.
+            If the file cannot be written.
     """
     part: Path | None = None
     try:
-        # mkstemp opens what was not there before, so it follows no link that somebody laid.
+        # mkstemp opens only a file that did not exist before, so it follows no planted link.
         descriptor, name = tempfile.mkstemp(
             prefix=f".{path.name[:100]}.", suffix=path.suffix, dir=path.parent
         )
@@ -53,7 +53,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def create_private(path: Path) -> bool:
-    """Make an empty file that only its owner may read; return False if there is a file."""
+    """Create an empty file that only its owner can read; return False if the file exists."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, PRIVATE)
     except FileExistsError:
@@ -63,9 +63,9 @@ def create_private(path: Path) -> bool:
 
 
 def companion(path: Path, of: Path) -> int:
-    """Return a descriptor of a file that may be read and written by those who may the other one.
+    """Return a descriptor of a file that has the same permissions as another file.
 
-    It is made if it is not there. A link is not followed.
+    The file is created if it does not exist. A link is not followed.
     """
     flags = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
     flags |= getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOINHERIT", 0)
@@ -79,13 +79,13 @@ def companion(path: Path, of: Path) -> int:
         model = of.stat()
         os.fchmod(descriptor, stat.S_IMODE(model.st_mode))
         with suppress(OSError):
-            # As SQLite does: what root writes belongs to whom the database belongs.
+            # As SQLite does: files that root creates get the owner of the database.
             os.fchown(descriptor, model.st_uid, model.st_gid)
     return descriptor
 
 
 def sync_folder(folder: Path) -> None:
-    """Wait until the disk knows which files a folder has; Windows has no means to."""
+    """Wait until the list of files in a folder is on disk; Windows cannot do this."""
     if hasattr(os, "O_DIRECTORY"):
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:

@@ -1,4 +1,4 @@
-"""The base of policies that stop by themselves: what they answer, report and run, written once."""
+"""The base of policies that stop by themselves: their answers, reports and runs, written once."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from fairtrial.core.wording import who_leads
 __all__ = ["FixedConfidencePolicy"]
 
 NO_CAP = 2**62
-"""The most results of a run that nothing limits."""
+"""The most results of a run without any limit."""
 
 
 class FixedConfidencePolicy(Policy):
     """Base of the policies that stop with an answer, wrong with probability at most `delta`.
 
-    It writes `stopped`, `recommend`, `progress` and `compiled_run` once. A family says:
+    It defines `stopped`, `recommend`, `progress` and `compiled_run` once. A family defines:
 
     ====================  ======================================================================
     `_finished`           whether the rule has ended by itself
-    `_answer`             the answer, or what leads, in a form of the family's own; None at first
+    `_answer`             the answer, or the leader, in the family's own form; None at first
     `_label`              what users call an answer: a label, a tuple of labels, None for "no arm"
     `_finding`            in words, what there is enough evidence for
-    `_evidence`           the evidence for the leader, and the threshold it is held against
+    `_evidence`           the evidence for the leader, and the threshold that it must exceed
     `_estimates`          an estimate for each action, and one for each arm
-    `_simulate`           a whole run from compiled code, in the family's `environments`
+    `_simulate`           a whole run in compiled code, in one of the family's `environments`
     ====================  ======================================================================
 
     and where it differs from the common case:
@@ -49,20 +49,20 @@ class FixedConfidencePolicy(Policy):
     `_more_evidence`      further numbers behind the reason
     `_remaining`          a forecast of the pulls still needed
     `_details`            what the family adds to its progress
-    `_intervals`          of which kind the intervals of its estimates are
-    `_effects`            what finds by how much arms differ, when somebody wants to know
+    `_intervals`          the kind of the intervals of its estimates
+    `_effects`            a function that computes the differences between arms when needed
     `_limited`            further means with limits
     ====================  ======================================================================
 
-    Corrections that an answer no longer follows are counted in `_amended`; a guarantee names them
-    and lost pulls by `Guarantee.weakened_by`.
+    `_amended` counts the corrections that the answer does not include; `Guarantee.weakened_by` adds
+    them and the lost pulls to the guarantee.
 
     Parameters
     ----------
     problem : Problem
         What is known and wanted.
     delta : float
-        Probability of a wrong answer that is accepted.
+            Accepted probability of a wrong answer.
     max_pulls : int, optional
         Stop undecided after this many results.
     seed : None, int or numpy.random.Generator
@@ -70,13 +70,13 @@ class FixedConfidencePolicy(Policy):
     """
 
     _has_delta: ClassVar[bool] = True
-    """Whether a probability of a wrong answer is promised; False for a fixed budget."""
+    """Whether the rule promises a probability of a wrong answer; False for a fixed budget."""
 
     _evidence_scale: ClassVar[Literal["statistic", "log_e_value"]] = "statistic"
-    """What the evidence is: a statistic of the rule's own, or the logarithm of an e-value."""
+    """What the evidence is: a statistic of the rule, or the logarithm of an e-value."""
 
     _forecasts: ClassVar[bool] = True
-    """Whether it forecasts the pulls still needed."""
+    """Whether the rule forecasts the pulls still needed."""
 
     _nothing_yet: ClassVar[str] = "nothing is known of any arm yet"
 
@@ -93,7 +93,7 @@ class FixedConfidencePolicy(Policy):
         self.max_pulls = check_optional_integer("max_pulls", max_pulls, low=1)
         self._amended = 0
 
-    # -------------------------------------------------------- what a family says
+    # -------------------------------------------------- what a family defines
 
     @property
     @abstractmethod
@@ -103,7 +103,7 @@ class FixedConfidencePolicy(Policy):
     @property
     @abstractmethod
     def _answer(self) -> Any:
-        """The answer, or what leads so far, in the family's own form; None before there is any."""
+        """The answer, or the leader so far, in the family's own form; None if there is none yet."""
 
     @abstractmethod
     def _label(self, answer: Any) -> Any:
@@ -115,7 +115,7 @@ class FixedConfidencePolicy(Policy):
 
     @abstractmethod
     def _evidence(self) -> tuple[float | None, float | None]:
-        """Return the evidence for the leader, and the threshold that it is held against."""
+        """Return the evidence for the leader, and the threshold that it must exceed."""
 
     @abstractmethod
     def _estimates(self) -> tuple[tuple[Estimate, ...], tuple[Estimate, ...]]:
@@ -124,9 +124,9 @@ class FixedConfidencePolicy(Policy):
     def _simulate(
         self, environment: Any, generator: np.random.Generator, horizon: int
     ) -> NDArray[Any]:
-        """Run to the stop or to that many results, and return the pulls by action.
+        """Run until the stop or `horizon` results, and return the numbers of pulls by action.
 
-        `asked` and `told` say afterwards how many there were.
+        Afterwards `asked` and `told` have the totals.
         """
         raise NotImplementedError
 
@@ -144,12 +144,12 @@ class FixedConfidencePolicy(Policy):
 
     @property
     def _ending(self) -> str:
-        """Why the policy has stopped without an answer."""
+        """The reason why the policy has stopped without an answer."""
         return f"the maximum of {self.max_pulls} pulls is reached"
 
     @property
     def _is_reopened(self) -> bool:
-        """Whether an answer was given and is not any more: a result was corrected, or came late."""
+        """Whether an earlier answer was withdrawn: a result was corrected, or came late."""
         return False
 
     def _leads(self, label: Any) -> str:
@@ -161,7 +161,7 @@ class FixedConfidencePolicy(Policy):
         return None
 
     def _more_evidence(self) -> Mapping[str, Any]:
-        """Return numbers behind the reason besides the evidence and the threshold."""
+        """Return further numbers behind the reason, besides evidence and threshold."""
         return {}
 
     def _remaining(self, evidence: float | None, threshold: float | None) -> float | None:
@@ -178,16 +178,16 @@ class FixedConfidencePolicy(Policy):
         return {}
 
     def _effects(self) -> Callable[[], tuple[Effect, ...]]:
-        """Return what finds, from what is known now, how much better arms are than another."""
+        """Return a function that computes, from the current data, how much better arms are."""
         return tuple
 
     def _limited(self) -> tuple[Estimate, ...]:
-        """Return further means that an answer is held to limits of."""
+        """Return further means for which an answer has limits."""
         return ()
 
     @property
     def _intervals(self) -> str:
-        """Of which kind intervals are: "anytime" if they hold at all times at once."""
+        """The kind of intervals: "anytime" if they hold at all times at once."""
         return "anytime"
 
     # -------------------------------------------------------------------- report
@@ -202,7 +202,7 @@ class FixedConfidencePolicy(Policy):
         return "decided" if self._decided else "undecided" if self.stopped else "running"
 
     def recommend(self) -> Recommendation:
-        """Return the answer now, or none yet: `status` tells which."""
+        """Return the current answer, or none yet: `status` tells which."""
         status, answer = self._status, self._answer
         label = None if answer is None else self._label(answer)
         evidence, threshold = self._evidence()
@@ -270,7 +270,7 @@ class FixedConfidencePolicy(Policy):
     def _finished_run(
         self, environment: Environment, pulls: NDArray[Any], elapsed: float, cancelled: int = 0
     ) -> Run:
-        """Return the run that compiled code has brought this policy to the end of."""
+        """Return the run that compiled code has carried to its end with this policy."""
         status = self._status
         by_action = pulls.ravel().astype(np.int64)
         return Run(

@@ -1,4 +1,4 @@
-"""Packages that import their modules when a name of theirs is first used."""
+"""Packages that import their modules when one of their names is first used."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ __all__ = ["lazy_names"]
 def lazy_names(
     package: str, modules: Sequence[str]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return `__getattr__` and `__dir__` of a package that imports modules when first used.
+    """Return `__getattr__` and `__dir__` for a package that imports its modules when first used.
 
     A name in the package's `__all__` that the package has not imported itself is looked up in the
-    `__all__` of the modules, one after the other, and kept.
+    `__all__` of the modules, one after the other, and then kept.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""An environment in which results get lost, at random or because of what they are."""
+"""An environment in which results get lost, at random or depending on their values."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ __all__ = ["LossyEnvironment"]
 
 
 class LossyEnvironment(DisturbedEnvironment):
-    """An environment some of whose results never come: patients drop out, samples break.
+    """An environment in which some results never come: patients drop out, samples break.
 
     Parameters
     ----------
     environment : GaussianEnvironment, BernoulliEnvironment or ReplayEnvironment
-        What answers the pulls, of the families `subpopulations` and `linear`.
+            The environment that answers the pulls, from the family `subpopulations` or `linear`.
     rate : float
         The share of the results that get lost, in [0, 1).
     depends_on_outcome : bool
-        Whether only results get lost that are better than the mean of their arm and group (with
-        measures: whose objective is); else any result does, by chance.
+            If True, only results that are better than the mean of their arm and group get lost
+            (with measures: results whose objective is better). If False, any result can get lost.
 
     Raises
     ------
     InvalidArgument
-        If fewer results are better than the mean than are to be lost.
+            If the share of results that are better than the mean is smaller than `rate`.
 
     Notes
     -----
@@ -57,7 +57,7 @@ class LossyEnvironment(DisturbedEnvironment):
         self._chances = np.full(self._means.size, self.rate)
         if self.depends_on_outcome:
             shares = environment.shares_above(-1.0 if self._minimizes else 1.0)
-            # Where no result is better none is lost, so no share of all can be.
+            # If no result is better than the mean, none gets lost, and `rate` cannot be reached.
             self._chances = self.rate / np.maximum(shares, np.finfo(float).tiny)
         if self.rate == 1.0 or (self._chances > 1.0).any():
             accepted = "must be below 1, and at most the share of the results that may get lost"
@@ -68,7 +68,7 @@ class LossyEnvironment(DisturbedEnvironment):
         return self.problem.direction == "minimize"
 
     def trajectory(self, pull: Pull, generator: np.random.Generator) -> Trajectory:
-        """Return a result, or that it is lost."""
+        """Return a result, or its loss."""
         outcome, chance = self.sample(pull, generator), generator.random()
         value, mean = self.environment.value_of(outcome), self._means[pull.action]
         above = value < mean if self._minimizes else value > mean

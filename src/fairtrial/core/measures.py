@@ -1,4 +1,4 @@
-"""Several measures of one pull: their names, what each may be, and values that come one by one."""
+"""Several measures of one pull: their names, their ranges, and values that come one by one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 Range = tuple[float, float]
 
 LARGEST = 1e140
-"""A value whose square a float can hold."""
+"""The largest accepted value: a float can hold its square."""
 
 _SMALLEST = 1e-140
 
@@ -29,17 +29,17 @@ _COIN = (0.0, 1.0)
 
 @dataclass(frozen=True)
 class Measures:
-    """What one pull measures: an outcome is then a mapping of these names to numbers.
+    """The measures of one pull: an outcome is then a mapping of their names to numbers.
 
-    Inside, an outcome is an array of shape (M,) in the order of the names, in which NaN stands for
-    a value that will never be known.
+    Internally an outcome is an array of shape (M,) in the order of the names. NaN is a value that
+    will never be known.
 
     Parameters
     ----------
     names : tuple of str
         The names of the M measures.
     ranges : tuple of (float, float), optional
-        The range that each one lies in, if that is what is known.
+            The range that contains the values of each measure, if that is what is known.
 
     Examples
     --------
@@ -58,7 +58,8 @@ class Measures:
         Raises
         ------
         InvalidArgument
-            If there is none, a name is empty, no text or there twice, or a range is none.
+                If there is no measure, a name is empty, not text or given twice, or a range is not
+                valid.
         """
         accepted = "must be a mapping of names to ranges, or a list of names with their noise given"
         is_list = isinstance(measures, Sequence) and not isinstance(measures, str | bytes)
@@ -75,7 +76,7 @@ class Measures:
 
     @property
     def as_given(self) -> dict[str, Range] | list[str]:
-        """The names and their ranges, or the names alone: what `given` takes."""
+        """The names and their ranges, or the names alone, in the form that `given` accepts."""
         if self.ranges is None:
             return list(self.names)
         return dict(zip(self.names, self.ranges, strict=True))
@@ -86,23 +87,23 @@ class Measures:
         Raises
         ------
         InvalidArgument
-            If there is none of that name.
+                If no measure has that name.
         """
         if name not in self.names:
             raise InvalidArgument(argument, f"must name a measure of {list(self.names)}", name)
         return self.names.index(str(name))
 
-    # ----------------------------------------------------------------- what is told
+    # ------------------------------------------------------------- outcomes and readings
 
     def complete(self, outcome: Any, reported: Floats | None = None) -> Floats:
-        """Return the values of a pull that is closed, with those that were reported before.
+        """Return the values of a pull that is complete, including those reported before.
 
         Raises
         ------
         InvalidOutcome
-            If a measure is unknown, a value is not acceptable, or one is not there at all.
+                If a measure is unknown, a value is not acceptable, or a measure is missing.
         ConflictingOutcome
-            If a reported value is told again with another one.
+                If a value differs from the one that was reported before.
         """
         given = self._given(outcome)
         found = np.full(len(self.names), math.nan) if reported is None else reported.copy()
@@ -116,12 +117,12 @@ class Measures:
         return found
 
     def partial(self, reading: Any) -> Floats:
-        """Return what is known already of a pull in flight: NaN for what is not yet.
+        """Return what is already known of a pull in flight: NaN for values not known yet.
 
         Raises
         ------
         InvalidOutcome
-            If a measure is unknown, a value is not acceptable, or there is none.
+                If a measure is unknown, a value is not acceptable, or the reading is empty.
         """
         given = self._given(reading, "reading")
         found = np.full(len(self.names), math.nan)
@@ -141,7 +142,7 @@ class Measures:
         Raises
         ------
         ConflictingOutcome
-            If it holds another value of a measure that was reported before.
+                If its value of a measure differs from the one that was reported before.
         """
         if reported is None:
             return reading
@@ -151,9 +152,9 @@ class Measures:
         return np.where(np.isnan(reported), reading, math.nan)
 
     def named(self, outcome: Any, what: str = "outcome") -> dict[str, float | None]:
-        """Return the values that are given by name, checked, as they are written down.
+        """Return the checked values by name, in the form in which they are stored.
 
-        Not every measure need be there; None is a value that will never be known.
+        Not every measure must be given; None is a value that will never be known.
 
         Raises
         ------
@@ -161,11 +162,11 @@ class Measures:
             If a measure is unknown, or a value is not acceptable.
         """
         given = self._given(outcome, what).items()
-        # A database keeps no sign of zero.
+        # A database does not keep the sign of zero.
         return {name: None if math.isnan(value) else value + 0.0 for name, value in given}
 
     def as_row(self, values: Floats) -> dict[str, float | None]:
-        """Return values by name, as they are written down: None where one will never be known.
+        """Return values by name, in their stored form: None for a value never known.
 
         Examples
         --------
@@ -176,7 +177,7 @@ class Measures:
         return {name: None if math.isnan(value) else value for name, value in numbers}
 
     def _given(self, outcome: Any, what: str = "outcome") -> dict[str, float]:
-        """Return the values by name, all of them checked; NaN for None."""
+        """Return the checked values by name; NaN for None."""
         if not isinstance(outcome, Mapping):
             if len(self.names) > 1:
                 accepted = f"must give a value for each measure by its name: {listed(self.names)}"

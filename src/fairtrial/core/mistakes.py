@@ -1,4 +1,4 @@
-"""What is wrong with a section of a file, in lines that begin with a key path."""
+"""Mistakes in a section of a file, as lines that begin with a key path."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["REFUSALS", "Mistakes", "did_you_mean", "in_words"]
 Built = TypeVar("Built")
 
 REFUSALS = (FairtrialError, TypeError, ValueError, ArithmeticError)
-"""What a constructor may answer to a value of the wrong kind, such as an integer beyond a float."""
+"""Errors that a constructor may raise for a value of the wrong kind, such as a huge integer."""
 
 _LONGEST_NAME = 200
 
@@ -41,14 +41,14 @@ def did_you_mean(given: str, accepted: Iterable[str]) -> str:
 
 
 class Mistakes:
-    """The mistakes of one section; true once there is one.
+    """The mistakes of one section; true if there is any.
 
     Parameters
     ----------
     section : str
-        Where the section is in the file.
+            Path of the section in the file.
     lines : list of str
-        Takes the mistakes.
+            The list that mistakes are added to.
 
     Examples
     --------
@@ -67,15 +67,15 @@ class Mistakes:
         return len(self.lines) > self._before
 
     def add(self, key: str, text: str) -> None:
-        """Add what is wrong with a key, or with the section as a whole if the key is empty."""
+        """Add a mistake in a key, or in the section as a whole if the key is empty."""
         self.lines.append(f"{self.section}{key and '.'}{key}: {text}")
 
     def build(
         self, make: Callable[..., Built], *arguments: Any, key: str = "", **keywords: Any
     ) -> Built | None:
-        """Return what is made of the arguments, or None after adding why they are refused.
+        """Return the object built from the arguments, or None after adding why they are refused.
 
-        A refusal of the problem itself, or of its reward range, is a mistake of the section
+        If the problem itself, or its reward range, is refused, the mistake belongs to the section
         [problem].
         """
         try:

@@ -1,4 +1,4 @@
-"""Recorded rewards with another mean: how a table is planned with whose effect is assumed."""
+"""Recorded rewards with another mean: planning from a table with an assumed effect."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ _STEEPEST = 500.0
 def moved_rows(
     name: str, rows: Floats, mean: float, reward_range: tuple[float, float] | None
 ) -> Floats:
-    """Return rewards like the rows, with that mean.
+    """Return rewards like the rows, with another mean.
 
-    All rows are shifted if that leaves none outside the range. Else large rows, or small ones, are
-    made more frequent (exponential tilting), so that rewards of 0 or 1 remain 0 or 1.
+    If the shifted rows stay in the range, all rows are shifted. Otherwise large rows, or small
+    ones, are made more frequent (exponential tilting), so that rewards of 0 or 1 remain 0 or 1.
 
     Parameters
     ----------
     name : str
-        What the mean is called in an error.
+            Name of the mean, for the error message.
     rows : ndarray
         Recorded rewards.
     mean : float
-        The mean wanted.
+            The wanted mean.
     reward_range : (float, float) or None
         The range that every reward must lie in, if there is one.
 
@@ -66,14 +66,14 @@ def _sampled(rows: Floats, mean: float) -> Floats:
     weights = _tilted(rows, mean)
     places = (np.arange(_ROWS) + 0.5) / _ROWS
     found = rows[np.minimum(np.searchsorted(np.cumsum(weights), places), rows.size - 1)]
-    # What quantiles leave is less than the span of the rows: one row at the far end takes it.
+    # The quantiles miss the sum by less than the span of the rows: one row at the far end fixes it.
     rest = mean * _ROWS - found.sum()
     found[0 if rest > 0.0 else -1] += rest
     return np.asarray(found)
 
 
 def _tilted(rows: Floats, mean: float) -> Floats:
-    """Return weights that grow or shrink exponentially along the rows and give that mean."""
+    """Return weights with that mean that grow or shrink exponentially along the rows."""
     from scipy.optimize import brentq
 
     units = (rows - rows[0]) / (rows[-1] - rows[0])

@@ -1,4 +1,4 @@
-"""How deeply a text is nested, found out before anybody parses it."""
+"""How deeply a text is nested, found before it is parsed."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ import re
 
 __all__ = ["is_deeper"]
 
-# A string, with or without its end; what is in it opens nothing.
+# A string, with or without its closing quote; brackets inside it do not count.
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
 _BRACKET = re.compile(r"[\[{\]}]")
 
 
 def is_deeper(text: str, depth: int) -> bool:
-    """Return whether a text of JSON opens more than `depth` lists and objects within each other.
+    """Return whether a JSON text opens more than `depth` lists and objects inside each other.
 
-    Parsers of nested data call themselves at every level: a text of a few kilobytes can take them
-    beyond what the interpreter allows. This needs time in proportion to the length, and no stack.
+    Parsers call themselves at every level, so a text of a few kilobytes can exceed the
+    interpreter's limit. This check takes time in proportion to the length, and does not use the
+    stack.
 
     Examples
     --------

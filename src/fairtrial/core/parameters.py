@@ -1,4 +1,4 @@
-"""Objects that remember how they were made: parameters stored as given, by name."""
+"""Objects that remember how they were made: they keep their parameters as given, by name."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _Built = TypeVar("_Built")
 
 
 class Parametrized:
-    """Base of objects whose constructor arguments are kept as attributes of the same name."""
+    """Base of objects that keep their constructor arguments as attributes with the same names."""
 
     _not_parameters: ClassVar[frozenset[str]] = frozenset()
 
     def get_params(self) -> dict[str, Any]:
-        """Return the constructor's arguments by name, as they were given."""
+        """Return the constructor's arguments by name, as given."""
         names = _parameters_of(type(self).__init__)
         return {
             name: getattr(self, name)
@@ -44,12 +44,12 @@ class Parametrized:
         return f"{type(self).__name__}({', '.join(changed)})"
 
     def clone(self, **changes: Any) -> Self:
-        """Return a new object made from the same arguments, some of them changed."""
+        """Return a new object made from the same arguments, with some of them changed."""
         return build(type(self), {**self.get_params(), **changes})
 
 
 def build(cls: type[_Built], arguments: Mapping[str, Any], **given: Any) -> _Built:
-    """Return an object of `cls` made from named arguments that a file or a log holds.
+    """Return an object of `cls`, built from named arguments in a file or a log.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def build(cls: type[_Built], arguments: Mapping[str, Any], **given: Any) -> _Bui
     arguments : mapping of str to object
         The constructor's arguments by name.
     **given
-        Arguments that the caller adds, and that `arguments` must not hold.
+            Arguments that the caller adds; they must not be in `arguments`.
 
     Raises
     ------
@@ -94,19 +94,19 @@ def build(cls: type[_Built], arguments: Mapping[str, Any], **given: Any) -> _Bui
 
 @cache
 def _parameters_of(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
-    # A simulation clones its policy for every run: reading a signature takes a third of that.
+    # A simulation clones its policy for every run; reading the signature takes a third of the time.
     return inspect.signature(function).parameters
 
 
 def plain(value: Any, what: str = "value") -> Any:
     """Return `value` in JSON's own types; a `Parametrized` becomes its name and arguments.
 
-    A fraction becomes text (``"1/3"``), a set a sorted list.
+    A fraction becomes text (``"1/3"``), and a set a sorted list.
 
     Raises
     ------
     NotSupported
-        If the value cannot be written down (a function, say).
+            If the value cannot be written as JSON (a function, for example).
 
     Examples
     --------

@@ -35,22 +35,22 @@ if TYPE_CHECKING:
 __all__ = ["Choice", "Policy", "State"]
 
 Choice = int | tuple[int, int] | tuple[int, int, float] | None
-"""What `Policy.choose` returns: an action; an action and a tag; both and the propensity of the arm,
-NaN if it was not drawn at random; or None for "nothing now"."""
+"""What `Policy.choose` returns: an action; an action and a tag; both and the propensity of the arm
+(NaN if it was not drawn at random); or None for "nothing now"."""
 
 
 class Policy(Resumable, ABC):
     """Base of every policy, yours and ours.
 
-    A subclass writes `choose` (what to try next), `learn` (take one result),
-    `stopped` and `recommend`, and names in `state_fields` the attributes that make
+    A subclass defines `choose` (what to try next), `learn` (take one result),
+    `stopped` and `recommend`, and lists in `state_fields` the attributes that make
     up its state. The base numbers the pulls, keeps track of those in flight, checks
-    what comes in, and saves and restores.
+    results, and saves and restores the state.
 
     A policy is deterministic: the same problem, parameters, seed and sequence of
-    calls give the same pulls. One that draws at random takes its numbers from
+    calls give the same pulls. A policy that draws at random takes its numbers from
     `generator`. Parameters are kept as given and never changed: clones share them.
-    A constructor of one's own takes `problem` and `seed` as well, and hands them on.
+    A subclass with its own constructor takes `problem` and `seed` as well, and passes them on.
 
     Parameters
     ----------
@@ -66,39 +66,39 @@ class Policy(Resumable, ABC):
     """
 
     expiry: ClassVar[Literal["drop", "reissue"]] = "drop"
-    """Whether a pull whose time ran out (its lease) is lost, or is given to somebody else."""
+    """What happens to a pull whose lease ran out: it is lost, or given to another worker."""
 
     max_time: float | None = None
-    """Time after which it stops undecided, where `pass_time` tells it the time."""
+    """Time after which the policy stops undecided, if `pass_time` tells it the time."""
 
     max_pulls: int | None = None
-    """The largest number of results, if the policy has such a limit; no more pulls are issued."""
+    """The largest number of results, if there is a limit; no more pulls are then issued."""
 
     environments: ClassVar[type[Environment] | None] = None
-    """The environments in which its runs are compiled."""
+    """The environments for which its runs are compiled."""
 
     endless: ClassVar[bool] = False
-    """Whether it never stops by itself; a simulation then needs a horizon."""
+    """Whether the policy never stops by itself; a simulation then needs a horizon."""
 
     results_are_independent: ClassVar[bool] = True
-    """Whether results of different arms are independent; not if arms share what is drawn."""
+    """Whether results of different arms are independent; False if arms share random draws."""
 
-    # ------------------------------------------------------- what a subclass says
+    # -------------------------------------------------- what a subclass defines
 
     @abstractmethod
     def choose(self, *args: Any, **context: Any) -> Choice:
         """Return the action of the next pull, or None for "nothing now".
 
-        It may come with a tag, and with the probability by which its arm was drawn (`Choice`).
+        It may come with a tag, and with the probability with which its arm was drawn (`Choice`).
 
         `self.asked` is the number that the pull will get. `context` is what the
-        environment said in advance (``group="naive"`` when patients arrive by themselves); a
-        subclass declares the keywords it takes, if any: ``def choose(self, group=None)``.
+        environment announced (``group="naive"`` when patients arrive by themselves). A
+        subclass declares the keywords that it takes, if any: ``def choose(self, group=None)``.
         """
 
     @abstractmethod
     def learn(self, pull: Pull, outcome: Any) -> None:
-        """Take an outcome: of a pull in flight, of a lost one, or of none that was issued."""
+        """Take an outcome of a pull that is in flight, of a lost pull, or of unsolicited data."""
 
     @property
     @abstractmethod
@@ -110,11 +110,11 @@ class Policy(Resumable, ABC):
         """Return the answer now."""
 
     def read(self, pull: Pull, value: Any, **details: Any) -> None:
-        """Take a partial reading of a pull in flight, or given up as lost.
+        """Take a partial reading of a pull that is in flight or lost.
 
-        Where the problem has measures, it is an array of shape (M,): what is new in this report,
-        and NaN for the rest. `learn` gets all values once the pull is told, so by default nothing
-        is to be done.
+        If the problem has measures, the reading is an array of shape (M,) with the values that are
+        new in this report, and NaN for the rest. By default this does nothing, because `learn` gets
+        all values once the pull is told.
         """
         if self.problem.measured is not None:
             return
@@ -124,44 +124,44 @@ class Policy(Resumable, ABC):
         )
 
     def read_late(self, pull: Pull, value: float, **details: Any) -> None:
-        """Take a reading that arrives after its pull's outcome; refused by default."""
+        """Take a reading that arrives after the outcome of its pull; refused by default."""
         raise AlreadyTold(f"{pull!r} was told before: its readings count no more")
 
     def on_failure(self, pull: Pull, reason: str) -> None:
-        """Take note that a pull will have no outcome; by default nothing is to be done."""
+        """Handle a pull that will have no outcome; by default do nothing."""
 
     def on_amend(self, pull: Pull, old: Any, new: Any) -> None:
-        """Take a correction of an outcome told before."""
+        """Take a correction of an outcome that was told before."""
         raise NotSupported(f"{type(self).__name__} cannot correct an outcome that it was told")
 
     @property
     def randomizes(self) -> bool:
-        """Whether the next pull is drawn at random, so that nobody can foretell it."""
+        """Whether the next pull is drawn at random, so that nobody can predict it."""
         return False
 
     def conceal(self, secret: str) -> None:
-        """Take all random numbers from a secret instead of the seed, before the first pull.
+        """Before the first pull, take all random numbers from a secret instead of the seed.
 
-        A study of a policy that `randomizes` calls this: whoever knows the seed, which is no
-        secret, must not be able to tell the next pull.
+        A study calls this if its policy `randomizes`: people may know the seed, which is not
+        secret, and must not be able to predict the next pull.
         """
         if self.asked or self.told:
             raise NotSupported("the source of random numbers cannot be changed after the start")
         self._key = secret_key(secret)
 
     def pass_time(self, now: float) -> None:
-        """Take note of the time since the start; by default it means nothing.
+        """Take the time since the start; by default do nothing.
 
         A simulation calls this at every event, with time in its own units. A study calls it
-        once, when `max_time` (in seconds) is over; the policy must have stopped after that call.
+        once, when `max_time` (in seconds) is over; after that call the policy must have stopped.
         """
 
     def to_cancel(self) -> list[Pull]:
-        """Return the pulls in flight whose results no longer matter: all, once stopped."""
+        """Return the pulls in flight whose results are no longer needed: all, once stopped."""
         return self.outstanding() if self.stopped else []
 
     def progress(self) -> Progress:
-        """Return all that a plot or a page shows."""
+        """Return everything that a plot or a page shows."""
         return Progress(
             recommendation=self.recommend(),
             asked=self.asked,
@@ -170,11 +170,11 @@ class Policy(Resumable, ABC):
         )
 
     def metrics(self) -> dict[str, float]:
-        """Return what a family measures of the policy in a run; by default nothing."""
+        """Return the family's metrics of the policy in a run; by default none."""
         return {}
 
     def warnings(self) -> tuple[str, ...]:
-        """Return assumptions that the results contradict, or reasons why nothing can be decided.
+        """Return assumptions that the results contradict, or reasons why no decision is possible.
 
         By default nothing is checked. `Study.health` shows them.
         """
@@ -182,7 +182,7 @@ class Policy(Resumable, ABC):
 
     @property
     def guarantee(self) -> Guarantee:
-        """What the policy promises, under which assumptions."""
+        """What the policy promises, and under which assumptions."""
         return Guarantee("none", proven=False, statement="no guarantee is claimed")
 
     def compiled_run(
@@ -194,7 +194,7 @@ class Policy(Resumable, ABC):
     ) -> Run | None:
         """Return a whole simulated run from compiled code, or None if there is none for it.
 
-        It is exactly the run that `run_policy` would give with at most `parallel` pulls in
+        The run is exactly the one that `run_policy` would give with at most `parallel` pulls in
         flight. If it returns None, the `generator` has not been used.
         """
         kind = self.environments
@@ -205,13 +205,13 @@ class Policy(Resumable, ABC):
         return self._run(environment, generator, horizon, parallel)
 
     def _can_run(self, environment: Any, horizon: int | None, parallel: int) -> bool:
-        """Whether such a run is compiled, of this policy in one of its `environments`."""
+        """Whether runs of this policy are compiled for the environment and these arguments."""
         return parallel == 1
 
     def _run(
         self, environment: Any, generator: np.random.Generator, horizon: int | None, parallel: int
     ) -> Run:
-        """Return a whole run in one of its `environments`, of a policy that nothing was asked."""
+        """Return a whole run in one of its `environments`; the policy must be fresh."""
         raise NotImplementedError
 
     # ------------------------------------------------------------ what users call
@@ -225,23 +225,22 @@ class Policy(Resumable, ABC):
 
         Parameters
         ----------
-        n : int, optional
+            Number of pulls. Without it, return one pull, not a list.
             Number wanted. Without it one pull is returned, not a list.
-        **context
-            What the environment says in advance, where the family has such a thing:
-            ``group=`` for passive arrivals.
+            What the environment announces, if the family has such a thing: ``group=`` if groups
+            arrive by themselves.
 
         Returns
         -------
         Pull or list of Pull
-            The list is shorter than `n`, or empty, when no more can be issued now.
+                The list is shorter than `n`, or empty, if no more pulls can be issued now.
 
         Raises
         ------
         ExperimentFinished
-            One pull was asked and the policy has stopped.
-        NothingToAsk
-            One pull was asked and none can be issued before the next result.
+                If one pull was requested and the policy has stopped.
+            NothingToAsk
+                If one pull was requested and none can be issued before the next result.
         """
         if n is not None:
             pulls = []
@@ -277,7 +276,7 @@ class Policy(Resumable, ABC):
         return most is not None and self.told + len(self._outstanding) >= most
 
     def _checked(self, choice: Any) -> tuple[int, int, float | None]:
-        """Return action, tag and propensity, in Python's types whatever `choose` returned."""
+        """Return action, tag and propensity as Python's types, whatever `choose` returned."""
         tag, propensity = 0, None
         try:
             if not isinstance(choice, tuple):
@@ -306,20 +305,20 @@ class Policy(Resumable, ABC):
         return InvalidArgument(f"{type(self).__name__}.choose", accepted, choice)
 
     def tell(self, pull: Pull, outcome: Outcome) -> None:
-        """Take the outcome of a pull: in any order, with any number outstanding.
+        """Take the outcome of a pull: in any order, with any number of pulls in flight.
 
         Parameters
         ----------
         pull : Pull
-            A pull in flight, one given up as lost, or ``problem.pull(arm=...)`` for data
-            that nobody asked for.
-        outcome : float or mapping
-            What came of it, as the problem types it.
+                A pull in flight, a lost pull, or ``problem.pull(arm=...)`` for data that the policy
+                did not request.
+            outcome : float or mapping
+                The result, in the form that the problem requires.
 
         Raises
         ------
         InvalidOutcome
-            If the problem refuses the outcome; nothing has changed then.
+                If the problem refuses the outcome; nothing has then changed.
         AlreadyTold
             If the pull was told before.
         UnknownPull
@@ -343,7 +342,7 @@ class Policy(Resumable, ABC):
         self.told += 1
 
     def _with_values_so_far(self, number: int, outcome: Outcome) -> Any:
-        """Return an outcome in its clean form; of measures, with the values reported before."""
+        """Return an outcome in its clean form; with measures, add the values reported before."""
         measured = self.problem.measured
         if measured is None or number not in self._values_so_far:
             return self.problem.check_outcome(outcome)
@@ -355,33 +354,33 @@ class Policy(Resumable, ABC):
         Returns
         -------
         ndarray of shape (M,) or None
-            Where the problem has measures: NaN for what is not known yet; None if nothing is.
+                With measures: NaN for values not known yet; None if none is known.
         """
         found = self._values_so_far.get(pull.number)
         return None if found is None else found.copy()
 
     def report(self, pull: Pull, value: float | Mapping[str, float], **details: Any) -> None:
-        """Take a partial reading of a pull in flight, where the family has them.
+        """Take a partial reading of a pull in flight, if the family has readings.
 
-        Where the problem has measures, these are values that are known before the others.
+        If the problem has measures, these are values that are known before the others.
 
         Parameters
         ----------
         pull : Pull
-            The pull, still in flight or given up as lost.
+                A pull in flight or a lost pull.
         value : float, or mapping of str to float
-            The reading; with measures, those that are known.
-        **details
-            What the family wants to know of it: its place, its time, its standard error.
+                The reading; with measures, the values known so far.
+            **details
+                Further facts that the family needs: a place, a time, a standard error.
 
         Raises
         ------
         NotSupported
             If the policy takes no readings.
         InvalidOutcome
-            If the problem refuses the value; nothing has changed then.
+                If the problem refuses the value; nothing has then changed.
         AlreadyTold
-            If the pull was told before, and the family has no use for late readings.
+                If the pull was told before, and the family does not use late readings.
         UnknownPull
             If the pull was never issued.
         """
@@ -395,7 +394,7 @@ class Policy(Resumable, ABC):
             self._read(pull, clean, **details)
 
     def _read(self, pull: Pull, clean: Any, **details: Any) -> None:
-        """Take a reading; of measures, only what is new, which is kept until the pull is told."""
+        """Take a reading; with measures, only new values, which are kept until the pull is told."""
         measured, before = self.problem.measured, self._values_so_far.get(pull.number)
         if measured is None:
             self.read(pull, clean, **details)
@@ -407,16 +406,16 @@ class Policy(Resumable, ABC):
         self._values_so_far[pull.number] = new if before is None else np.fmax(before, new)
 
     def fail(self, pull: Pull, reason: str = "lost") -> None:
-        """Say that a pull will have no outcome (cancelled, expired, lost).
+        """Report that a pull will have no outcome (cancelled, expired, lost).
 
-        Should one come all the same, `tell` still takes it. Values that were reported before stay.
+        If an outcome comes after all, `tell` still takes it. Values that were reported before stay.
 
         Raises
         ------
         AlreadyTold
-            If the pull was told, or failed, before.
-        InvalidArgument
-            If the reason is no text.
+                If the pull was told, or failed, before.
+            InvalidArgument
+                If the reason is not text.
         UnknownPull
             If the pull was never issued.
         """
@@ -427,7 +426,7 @@ class Policy(Resumable, ABC):
         self._lost[pull.number] = self._outstanding.pop(pull.number)
 
     def amend(self, pull: Pull, old: Outcome, new: Outcome) -> None:
-        """Correct an outcome told before.
+        """Correct an outcome that was told before.
 
         Some evidence cannot be corrected afterwards; the guarantee then says so.
 
@@ -436,7 +435,7 @@ class Policy(Resumable, ABC):
         NotSupported
             If the policy cannot correct an outcome.
         InvalidOutcome
-            If the problem refuses one of the two; nothing has changed then.
+                If the problem refuses one of the two; nothing has then changed.
         UnknownPull
             If the pull was never told.
         """
@@ -453,7 +452,7 @@ class Policy(Resumable, ABC):
         return [self._pull(number, *entry) for number, entry in self._outstanding.items()]
 
     def in_flight(self, number: int) -> Pull:
-        """Return the pull in flight, or given up as lost, that has this number."""
+        """Return the pull with this number, which is in flight or lost."""
         entry = self._outstanding.get(number) or self._lost.get(number)
         if entry is None:
             raise UnknownPull(f"no pull number {number} is in flight")

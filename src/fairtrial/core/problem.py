@@ -1,4 +1,4 @@
-"""What the experimenter knows and wants; it holds no truth about the means."""
+"""What the experimenter knows and wants; it contains no truth about the means."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ Outcome = float | Mapping[str, Any]
 class Problem(Parametrized, ABC):
     """Base of every family's problem: frozen, validated on construction, written as JSON.
 
-    A subclass sets `family` and `schema`, keeps its arguments as attributes of the
-    same name, ends its constructor with ``self._freeze()``, and says what its actions are.
+    A subclass sets `family` and `schema`, keeps its arguments as attributes with the
+    same names, ends its constructor with ``self._freeze()``, and defines its actions.
     """
 
     family: ClassVar[str]
     schema: ClassVar[int] = 1
 
     default_policy: ClassVar[str] = ""
-    """Name of the policy that is taken where a configuration names none."""
+    """Name of the policy that is used if a configuration names none."""
 
-    # What callers that serve every family ask of a problem; a family sets what differs.
+    # What callers that serve every family need from a problem; a family sets what differs.
 
     direction: str = "maximize"
-    """Whether large outcomes are good, or small ones (``"minimize"``)."""
+    """Whether large outcomes are good ("maximize"), or small ones ("minimize")."""
 
     reward_range: tuple[float, float] | None = None
-    """What bounds the rewards, where they are bounded."""
+    """The range that contains all rewards, if they are bounded."""
 
     tolerance: float = 0.0
     """How much worse than the best is acceptable."""
@@ -52,16 +52,16 @@ class Problem(Parametrized, ABC):
     """How far beyond its limits an acceptable mean may be."""
 
     measured: Measures | None = None
-    """What one pull measures, if that is several things; an outcome then has a value of each."""
+    """The measures of one pull, if it has several; an outcome then has a value for each."""
 
     @property
     def measures(self) -> tuple[str, ...]:
-        """The names of what one pull measures; empty if an outcome is no such row."""
+        """The names of the measures of a pull; empty if an outcome is a single value."""
         return () if self.measured is None else self.measured.names
 
     @property
     def outcome_fields(self) -> Sequence[str]:
-        """The names of an outcome's fields, if it is a row; nothing if it is a number."""
+        """The names of an outcome's fields, if it is a row; empty if it is a number."""
         return self.measures
 
     @property
@@ -76,22 +76,22 @@ class Problem(Parametrized, ABC):
 
     @property
     def has_readings(self) -> bool:
-        """Whether there are readings before a result."""
+        """Whether pulls have readings before their results."""
         return False
 
     @property
     def stated_shares(self) -> Mapping[str, Mapping[str, float]]:
-        """In which shares those who arrive are stated to come, by keyword of `Policy.ask`."""
+        """The stated shares of those who arrive, by keyword of `Policy.ask`."""
         return {}
 
     def in_words(self) -> Mapping[str, str]:
-        """Return what is asked, by topic: the first rows of a report."""
+        """Return the question in words, by topic: the first rows of a report."""
         return {}
 
     def clone(self, **changes: Any) -> Self:
-        """Return a new problem made from the same arguments, some of them changed.
+        """Return a new problem made from the same arguments, with some of them changed.
 
-        A known noise and a known range exclude each other: stating one takes the other away.
+        A known noise and a known range exclude each other: setting one removes the other.
         """
         arguments = self.get_params()
         for name, other in (("noise_std", "reward_range"), ("reward_range", "noise_std")):
@@ -117,16 +117,16 @@ class Problem(Parametrized, ABC):
         return self.action_labels[action]
 
     def conditions(self, action: int) -> Mapping[str, Any]:
-        """Return what an action is made of, by name; whoever carries it out may need it."""
+        """Return the conditions of an action by name, for whoever carries it out."""
         return {}
 
     def action(self, **labels: Any) -> int:
-        """Return the action that carries exactly these labels.
+        """Return the action that has exactly these labels.
 
         Raises
         ------
         InvalidArgument
-            If no action does.
+                If no action has them.
         """
         try:
             return self._actions_by_label[frozenset(labels.items())]
@@ -142,17 +142,17 @@ class Problem(Parametrized, ABC):
         return {frozenset(row.items()): index for index, row in enumerate(self.action_labels)}
 
     def pull(self, **labels: Any) -> Pull:
-        """Return an unsolicited pull, to tell a policy of data that it did not ask for."""
+        """Return an unsolicited pull, to tell a policy data that it did not request."""
         action = self.action(**labels)
         return Pull(UNSOLICITED, action, self.labels(action))
 
     # ----------------------------------------------------------------- outcomes
 
     def check_outcome(self, outcome: Any, name: str = "reward") -> Any:
-        """Return the outcome in its clean form; a real number unless a family says otherwise.
+        """Return the outcome in its clean form: a real number, unless a family overrides this.
 
-        With `measured` it is a mapping of every measure to its value, or None if that will never be
-        known, returned as an array of shape (M,) with NaN for None.
+        With `measured` it is a mapping of every measure to its value, or to None if that will never
+        be known. It is returned as an array of shape (M,) with NaN for None.
 
         Raises
         ------
@@ -166,8 +166,8 @@ class Problem(Parametrized, ABC):
     def check_reading(self, value: Any) -> Any:
         """Return a partial reading in its clean form: a real number, whatever an outcome is.
 
-        With `measured` it is a mapping of the measures that are known already to their values,
-        returned as an array of shape (M,) with NaN for the others.
+        With `measured` it is a mapping of the measures known so far to their values. It is returned
+        as an array of shape (M,) with NaN for the others.
 
         Raises
         ------
@@ -181,7 +181,7 @@ class Problem(Parametrized, ABC):
     # --------------------------------------------------------------------- JSON
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the problem as JSON's own types; `from_dict` gives it back."""
+        """Return the problem as JSON's own types; `from_dict` reads it back."""
         return {
             "family": self.family,
             "schema": self.schema,
@@ -195,8 +195,8 @@ class Problem(Parametrized, ABC):
         Raises
         ------
         InvalidArgument
-            If the data are of another family, or of a newer schema, or if they hold an
-            unknown argument or lack one.
+                If the data belong to another family or a newer schema, or if an argument is unknown
+                or missing.
         """
         arguments = dict(data)
         family = arguments.pop("family", cls.family)
@@ -209,10 +209,10 @@ class Problem(Parametrized, ABC):
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the canonical JSON: two problems are equal iff theirs are.
+        """SHA-256 of the canonical JSON: two problems are equal if and only if theirs are.
 
-        There 0 and 0.0 are the same, as they are for the reader of a file. The order of a
-        mapping counts: it may be the order of the actions.
+        In it 0 and 0.0 are the same, as for a reader of the file. The order of a mapping counts,
+        because it may be the order of the actions.
         """
         text = json.dumps(_canonical(self.to_dict()), separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
@@ -252,7 +252,7 @@ def _finite(value: Any, name: str) -> float:
 
 
 def _canonical(data: Any) -> Any:
-    """Return JSON data in which no two spellings of a number remain."""
+    """Return JSON data in which every number has only one spelling."""
     if isinstance(data, dict):
         return {key: _canonical(item) for key, item in data.items()}
     if isinstance(data, list):

@@ -8,7 +8,7 @@ from typing import Any
 __all__ = ["UNSOLICITED", "Pull"]
 
 UNSOLICITED = -1
-"""The number of a pull that no policy asked for: data that come by themselves."""
+"""The number of a pull that no policy requested: data that come by themselves."""
 
 
 class Pull:
@@ -17,17 +17,18 @@ class Pull:
     Parameters
     ----------
     number : int
-        Its place among all pulls that the policy has issued, from 0;
-        `UNSOLICITED` for data that was not asked for.
+            Its position among all pulls that the policy has issued, from 0;
+            `UNSOLICITED` for data that were not requested.
     action : int
         What to try: an integer in ``range(problem.n_actions)``.
     labels : mapping of str to object
-        The action in the problem's own words; each is also an attribute.
+            The action in the problem's own terms; each label is also an attribute.
     tag : int
-        The policy's own note on the pull (a block, a slot); 0 if it needs none.
+            The policy's own note on the pull (a block, a slot); 0 if it needs none.
     propensity : float or None
-        The probability that this arm had, given all that was known and the group, when a policy
-        drew it at random. None if it drew nothing, and where a policy lists a pull again.
+            The probability of this arm, given everything known at the time and the group, if the
+            policy drew it at random. None if nothing was drawn, and for a pull that a policy lists
+            again.
 
     Examples
     --------
@@ -53,7 +54,7 @@ class Pull:
         self.propensity = propensity
 
     def __getattr__(self, name: str) -> Any:
-        # Looked up only when no slot has that name; labels is missing while unpickling.
+        # Python calls this only if no slot has that name; labels is missing while unpickling.
         if name != "labels" and name in self.labels:
             return self.labels[name]
         raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")

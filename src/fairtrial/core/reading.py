@@ -1,4 +1,4 @@
-"""Files that are read with care: every failure names the file, and nothing huge is unpacked."""
+"""Read files safely: every failure names the file, and nothing huge is unpacked."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ __all__ = ["read_bytes", "readable", "require_small_archive"]
 
 _MOST_UNPACKED = 32_000_000
 _MOST_EXPANSION = 50
-"""A compressed file may hold that many bytes, or that many times its own."""
+"""A compressed file may hold that many bytes, or that many times its own size."""
 
 
 @contextmanager
 def readable(file: Path) -> Iterator[None]:
-    """Turn whatever reading a file can raise into one error that names the file.
+    """Turn any error from reading a file into one error that names the file.
 
-    What is no file, but a pipe or a device, is refused before it is read: it may never end.
+    A pipe or a device is refused before it is read: reading it may never end.
     """
     try:
         if file.exists() and not (file.is_file() or file.is_dir()):
@@ -44,7 +44,7 @@ def read_bytes(file: Path) -> bytes:
     Raises
     ------
     InvalidArgument
-        If it unpacks to far more than a file of its size does.
+            If it unpacks to far more than is usual for a file of its size.
     """
     if not file.name.lower().endswith(".gz"):
         return file.read_bytes()
@@ -55,14 +55,14 @@ def read_bytes(file: Path) -> bytes:
 
 
 def require_small_archive(file: Path, stream: BinaryIO) -> None:
-    """Raise if a zip archive says that it unpacks to far more than a file of its size does.
+    """Raise if a zip archive states that it unpacks to far more than is usual for its size.
 
     Raises
     ------
     InvalidArgument
-        With what it may unpack to.
-    BadZipFile
-        If it is no zip archive.
+            If it may; the error says how much it may unpack to.
+        BadZipFile
+            If it is not a zip archive.
     """
     with ZipFile(stream) as archive:
         size = sum(part.file_size for part in archive.infolist())

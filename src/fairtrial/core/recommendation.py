@@ -1,4 +1,4 @@
-"""What a policy says: its answer with the guarantee behind it, and how far it has come."""
+"""What a policy reports: its answer with the guarantee behind it, and its progress."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ PREDICTABLE = (
     "nobody's guess of the next pull changes an outcome: the order of pulls is not random, and can "
     "be predicted from the results"
 )
-"""What a rule without coins assumes of those who see its results."""
+"""The assumption of a rule without randomness about the people who see its results."""
 
 
 @dataclass(frozen=True, slots=True)
 class Guarantee:
-    """A promise by name: what it says, what it needs, and whether it is proven.
+    """A named promise: what it states, what it assumes, and whether it is proven.
 
     Parameters
     ----------
     name : str
-        The bound or rule that gives it.
+            The bound or rule that gives the promise.
     proven : bool
-        False for a rule without a proof, however well it does in practice.
+            False for a rule without a proof, however well it works in practice.
     statement : str
         What is promised, in one sentence.
     assumptions : tuple of str
-        What has to be true for it.
+            What must be true for the promise to hold.
     source : str
-        Paper and theorem, or the page of the documentation with the proof.
+            Paper and theorem, or the page of the documentation with the proof.
     calibrated : bool
-        Of a rule without a proof: whether its source tells how often it was wrong in
-        measurements, and this was within the promise.
+            For a rule without a proof: whether its source reports measured error rates that were
+            within the promise.
 
     Examples
     --------
@@ -64,12 +64,12 @@ class Guarantee:
         return "calibrated" if self.calibrated else "heuristic"
 
     def weakened(self, assumption: str) -> Guarantee:
-        """Return the same guarantee, a heuristic now, with one more assumption."""
+        """Return the same guarantee with one more assumption, and no longer proven."""
         assumptions = (*self.assumptions, assumption)
         return replace(self, proven=False, calibrated=False, assumptions=assumptions)
 
     def weakened_by(self, number: int, noun: str, event: str) -> Guarantee:
-        """Return the guarantee weakened by something that happened `number` times, if it did.
+        """Return the guarantee, weakened if an event happened `number` times, more than 0.
 
         Examples
         --------
@@ -79,7 +79,7 @@ class Guarantee:
         return self.weakened(f"{plural(number, noun)} {event}") if number else self
 
     def assuming(self, *assumptions: str) -> Guarantee:
-        """Return the same guarantee with further assumptions, as proven as before."""
+        """Return the same guarantee, just as proven, with further assumptions."""
         return replace(self, assumptions=(*self.assumptions, *assumptions))
 
     def to_dict(self) -> dict[str, Any]:
@@ -96,22 +96,22 @@ class Guarantee:
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:
-    """The answer of an experiment, or what is known while it runs.
+    """The answer of an experiment, or the state of knowledge while it runs.
 
     Parameters
     ----------
     arm : object
         The answer's label (a tuple of labels for a top-k problem); None when there is
-        no acceptable arm, or no answer yet: `status` tells which.
+            no acceptable arm, or no answer yet: `status` tells which.
     status : {"running", "decided", "undecided"}
         Whether the policy has stopped, and if so with an answer.
     leader : object
-        The label of what is best so far; None for "no acceptable arm".
+            The label of the best so far; None for "no acceptable arm".
     confidence : float or None
-        1 minus the probability, at most, with which a study like this one ever gives a wrong
-        answer; known from the start and the same at all times. It is a property of the rule, not
-        the probability that this answer is right. None if no such probability is promised. Where
-        `guarantee` is not proven, it is what the rule aims at.
+            1 minus an upper bound on the probability that a study like this one ever gives a wrong
+            answer; known from the start and the same at all times. It is a property of the rule,
+            not the probability that this answer is right. None if no such probability is promised.
+            If `guarantee` is not proven, it is the value that the rule aims at.
     guarantee : Guarantee or None
         What is promised, under which assumptions, and whether it is proven.
     reason : str
@@ -119,10 +119,11 @@ class Recommendation:
     evidence : mapping of str to object
         The numbers behind the reason.
     candidates : tuple of object, or None
-        The answers that are not ruled out: labels of arms (of a top-k problem, the arms that may
-        be among the k best), and None for "no acceptable arm" where that is a possible answer. They
-        are a confidence set that is valid at all times: the right answer is ever missing from it
-        with probability at most 1 - `confidence`. None if the policy has no such set.
+            The answers that are not ruled out: labels of arms (in a top-k problem, the arms that
+            may be among the k best), and None for "no acceptable arm" if that is a possible answer.
+            They are a confidence set that is valid at all times: the probability that the right
+            answer is ever missing from it is at most 1 - `confidence`. None if the policy has no
+            such set.
 
     Examples
     --------
@@ -151,7 +152,7 @@ class Recommendation:
 
     @property
     def candidates_statement(self) -> str | None:
-        """What the candidates say, in one sentence; None if there are none to speak of."""
+        """What the candidates mean, in one sentence; None if there are no candidates to mention."""
         if self.candidates is None or self.confidence is None:
             return None
         names = ", ".join("no acceptable arm" if c is None else repr(c) for c in self.candidates)
@@ -175,16 +176,16 @@ class Recommendation:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What is known of one quantity: an action's mean, or an arm's overall quality.
+    """What is known about one quantity: an action's mean, or an arm's overall quality.
 
     Parameters
     ----------
     labels : mapping of str to object
-        What it is the mean of: ``{"arm": "zdv", "group": "naive"}``.
+            Which mean it is: ``{"arm": "zdv", "group": "naive"}``.
     pulls : int
-        Results behind it.
+            Number of results behind it.
     mean, lower, upper : float or None
-        Estimate and the ends of an interval; `Progress.intervals` says of which kind.
+            Estimate and the ends of an interval; `Progress.intervals` states its kind.
     lower_limit : float or None
         What the quantity must not fall below: a floor, or a guaranteed share.
     upper_limit : float or None
@@ -214,7 +215,7 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """How much larger the mean of one arm is than that of another.
+    """The difference between the means of two arms: arm minus reference.
 
     Parameters
     ----------
@@ -223,10 +224,10 @@ class Effect:
     group : str or None
         The group in which they are compared; None for their overall means.
     difference, lower, upper : float or None
-        Estimate and the ends of an interval; `Progress.intervals` says of which kind. None while
-        nothing is known.
+            Estimate and the ends of an interval; `Progress.intervals` states its kind. None if
+            nothing is known yet.
     lower_limit, upper_limit : float or None
-        What the true difference must not be below, or above, if the arm is held to that.
+            Limits of the true difference, if the arm has any.
 
     Examples
     --------
@@ -259,44 +260,44 @@ class Effect:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far an experiment has come: all that a plot or a page shows.
+    """The progress of an experiment: everything that a plot or a page shows.
 
     Parameters
     ----------
     recommendation : Recommendation
-        The answer now.
+            The current answer.
     asked, told, outstanding : int
-        Pulls issued, results received, pulls still waited for.
+            Pulls issued, results received, pulls in flight.
     evidence, threshold : float or None
-        Evidence for the leader against what would stop the policy, in the same units.
+            Evidence for the leader, and the value that stops the policy, in the same units.
     remaining : float or None
         A rough forecast of the pulls still needed.
     actions : tuple of Estimate
         One per action.
     arms : tuple of Estimate
-        One per arm: its overall quality, as far as the family has one.
+            One per arm: its overall quality, if the family has such a thing.
     details : mapping of str to object
-        What a family adds. Where a rule weighs the possible answers one by one, ``answers`` lists
-        them: mappings with ``answer`` (a label), ``rejected`` and, if there are such,
-        ``accepted``, ``log_wealth``, the logarithm of the e-value against the answer, and
-        ``worse_than``, the labels of arms that were declared better. Where arms are held to limits
-        of something else than a mean, ``limits`` lists them: mappings with ``arm``, ``kind`` and
-        ``of`` (what is held, in words), ``value``, ``bound`` (its size must stay below it),
-        ``log_wealth`` (the logarithm of the e-value against "the limit is missed", None if nothing
-        was bet) and ``certain`` (whether it cannot be missed).
+            Facts that a family adds. If a rule tests the possible answers one by one, ``answers``
+            lists them: mappings with ``answer`` (a label), ``rejected`` and, if available,
+            ``accepted``, ``log_wealth`` (the logarithm of the e-value against the answer) and
+            ``worse_than`` (labels of arms that were declared better). If arms have limits on
+            something other than a mean, ``limits`` lists them: mappings with ``arm``, ``kind`` and
+            ``of`` (the limited quantity, in words), ``value``, ``bound`` (its size must stay below
+            it), ``log_wealth`` (the logarithm of the e-value against "the limit is missed", None if
+            nothing was bet) and ``certain`` (whether it cannot be missed).
     intervals : str
-        What kind the intervals are of: "anytime" if they hold at all times at once, "approximate",
-        or "none".
+            The kind of the intervals: "anytime" if they hold at all times at once, "approximate",
+            or "none".
     evidence_scale : {"statistic", "log_e_value"}
-        What evidence and threshold are: a statistic of the rule's own, or logarithms of e-values,
-        which readers are shown without the logarithm.
+            What evidence and threshold are: a statistic of the rule, or logarithms of e-values,
+            which are shown to readers as e-values.
     quantity : str
         What is estimated for each of `arms`: its mean, or its share of the pulls.
     find_effects : callable
-        Returns `effects`; it is called when somebody wants them.
+            Returns `effects`; called only when they are needed.
     limited : tuple of Estimate
-        Further means that an answer is held to limits of: their labels name the ``arm`` and the
-        ``prediction``.
+            Further means for which an answer has limits; their labels name the ``arm`` and the
+            ``prediction``.
     """
 
     recommendation: Recommendation
@@ -317,10 +318,11 @@ class Progress:
 
     @property
     def effects(self) -> tuple[Effect, ...]:
-        """Every arm against the control, or else against the leader; overall first, then by group.
+        """Every arm against the control, or else the leader; overall first, then by group.
 
-        The interval of an arm ever fails with probability at most 1 - confidence. Without a control
-        it is wider, as it holds whichever arm leads. Empty if the policy has none.
+        The probability that the interval of an arm ever fails is at most 1 - confidence. Without a
+        control the interval is wider, because it holds whichever arm leads. Empty if the policy has
+        none.
         """
         return self.find_effects()
 

@@ -1,4 +1,4 @@
-"""What makes a policy one that can be saved, replayed and continued as if it had never paused."""
+"""Save a policy, replay it, and continue it as if it had never paused."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from fairtrial.errors import InvalidArgument, NotSupported
 __all__ = ["Resumable", "State"]
 
 State = dict[str, NDArray[Any]]
-"""A policy's state: named NumPy arrays, never of Python objects."""
+"""A policy's state: named NumPy arrays, never arrays of Python objects."""
 
 
 class Resumable(Parametrized):
-    """A problem, a seed, the pulls asked and told; and all that makes up a state.
+    """A problem, a seed, the pulls asked and told, and everything else that makes up a state.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class Resumable(Parametrized):
     """
 
     version: ClassVar[int] = 1
-    """Raised when the meaning of a saved state, or any decision, changes."""
+    """Version; increased when the meaning of a saved state, or any decision, changes."""
 
     _not_parameters = frozenset({"problem", "seed"})
 
@@ -52,13 +52,13 @@ class Resumable(Parametrized):
         self._outstanding: dict[int, tuple[int, int]] = {}
         self._lost: dict[int, tuple[int, int]] = {}
         self._values_so_far: dict[int, NDArray[np.float64]] = {}
-        """With measures, what is known of pulls that were not told yet: NaN for the rest."""
+        """With measures: known values of pulls that were not told yet; NaN for the rest."""
 
     def generator(self) -> np.random.Generator:
-        """Return random numbers for the decision at hand.
+        """Return random numbers for the current decision.
 
-        They depend on the seed and on the numbers of pulls asked and told, and on nothing
-        else: a policy that is restored or replayed decides as one that never paused.
+        They depend only on the seed and on the numbers of pulls asked and told: a policy that is
+        restored or replayed decides like one that never paused.
         """
         counter = np.array([0, 0, self.told, self.asked], dtype=np.uint64)
         return np.random.Generator(np.random.Philox(key=self._key, counter=counter))
@@ -73,7 +73,7 @@ class Resumable(Parametrized):
         Raises
         ------
         NotSupported
-            If one of `state_fields` holds what is no number, boolean or text.
+                If one of `state_fields` holds something other than numbers, booleans or text.
         """
         state: State = {
             "made_from": np.array(self._made_from),
@@ -92,7 +92,7 @@ class Resumable(Parametrized):
 
     @cached_property
     def _made_from(self) -> str:
-        """A fingerprint of class, problem and parameters, as far as these can be written down."""
+        """A fingerprint of class, problem and parameters, as far as they can be written as data."""
         parameters = {name: _written(value) for name, value in self.get_params().items()}
         parts = [type(self).__name__, self.version, self.problem.digest, parameters]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
@@ -108,12 +108,12 @@ class Resumable(Parametrized):
         return array
 
     def set_state(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Continue from a state that a policy of the same problem, parameters and seed returned.
+        """Continue from a state that a policy with the same problem, parameters and seed returned.
 
         Raises
         ------
         InvalidArgument
-            If it is another policy's state, or a part of it is missing; nothing has changed then.
+                If the state is another policy's, or a part is missing; nothing has then changed.
         """
         self._check_state(state)
         self.asked = int(state["asked"])
@@ -131,15 +131,15 @@ class Resumable(Parametrized):
             setattr(owner, own, value.tolist() if is_list or value.ndim == 0 else np.array(value))
 
     def _place_of(self, field: str) -> tuple[Any, str]:
-        """Return the object that holds a field of the state, and the field's name there."""
+        """Return the object that holds a field of the state, and the field's name in it."""
         *path, own = field.split(".")
         return (attrgetter(".".join(path))(self) if path else self), own
 
     def __setstate__(self, attributes: dict[str, Any]) -> None:
-        """Become a copy, or what was pickled.
+        """Restore the attributes of a copied or unpickled policy.
 
-        Views of arrays come out as arrays of their own: assigning the state again lets whatever
-        keeps such views take them from the copied arrays.
+        Views come out as separate arrays. Assigning the state again lets the policy take its views
+        from the copied arrays.
         """
         vars(self).update(attributes)
         for field in self.state_fields:
@@ -163,7 +163,7 @@ class Resumable(Parametrized):
                 raise InvalidArgument("state", f"must have the field {name!r}", sorted(state))
 
     def clone(self, **changes: Any) -> Self:
-        """Return a fresh policy, nothing asked yet; ``seed=`` gives it another seed."""
+        """Return a fresh policy; ``seed=`` gives it another seed."""
         start = {"problem": self.problem, "seed": self.seed, **self.get_params()}
         return build(type(self), {**start, **changes})
 
@@ -177,7 +177,7 @@ class Resumable(Parametrized):
 
 
 def _written(value: Any) -> Any:
-    """Return a parameter as data; of what cannot be written down, its class."""
+    """Return a parameter as data, or its class if it cannot be written as data."""
     try:
         return plain(value)
     except NotSupported:

@@ -1,4 +1,4 @@
-"""One run of a policy in an environment: the plain loop that every policy can take."""
+"""One run of a policy in an environment: the plain loop that works for every policy."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _READING, _END = 0, 1
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What one run came to.
+    """The result of one run.
 
     Parameters
     ----------
     answer : object
-        The recommended label, or None: for "no arm" if decided, else for "no answer".
+            The recommended label, or None: "no arm" if decided, otherwise "no answer".
     status : {"running", "decided", "undecided"}
         `running` if the horizon ended a policy that had not stopped.
     stopping_time : int
@@ -40,16 +40,16 @@ class Run:
     elapsed : float
         Simulated time until the end; equal to `stopping_time` where nothing takes time.
     metrics : mapping of str to float
-        What a family adds.
+            Metrics that a family adds.
     cancelled : int
-        Pulls that were called back before their outcome came.
+            Pulls that were cancelled before their outcome came.
     estimate : float
-        The estimated mean of the answer, if it is one label and was asked for; else NaN.
+            The estimated mean of the answer, if it is one label and was requested; otherwise NaN.
     interval : tuple of float
-        The ends of its interval; NaN where there is none.
+            The ends of its interval; NaN if there is none.
     difference : float
-        The estimated difference of the answer from the problem's control; NaN without one, and
-        where the control is the answer.
+            The estimated difference between the answer and the problem's control; NaN if there is
+            no control or the control is the answer.
     """
 
     answer: Any
@@ -77,24 +77,24 @@ def run_policy(
     Parameters
     ----------
     policy : Policy
-        Changed by the run.
+            A fresh policy; the run changes it.
     environment : Environment
-        What answers the pulls.
+            The environment that answers the pulls.
     generator : numpy.random.Generator
-        The environment's randomness.
+            The random numbers of the environment.
     horizon : int, optional
         Most pulls to issue; needed if the policy never stops by itself.
     parallel : int
-        Most pulls in flight at once. Each takes its delay; readings arrive on the way,
-        and a pull that the policy no longer needs is cancelled at once.
+            Most pulls in flight at once. Each takes its delay; readings arrive during that time,
+            and a pull that the policy no longer needs is cancelled at once.
     watch : callable, optional
         Called with the policy after every result.
 
     Raises
     ------
     InvalidArgument
-        If an argument is of another kind, the policy is not fresh, `horizon` or `parallel` is
-        not a positive integer, or there is no horizon for a policy that never stops by itself.
+            If an argument has a wrong type, the policy is not fresh, `horizon` or `parallel` is
+            not a positive integer, or there is no horizon for a policy that never stops by itself.
     """
     check_instance("policy", policy, Policy)
     check_instance("environment", environment, Environment)
@@ -119,7 +119,7 @@ def run_policy(
 
 
 def check_horizon(horizon: int | None, policy: Policy) -> float:
-    """Return the most pulls that a run may issue; infinity if it ends by itself."""
+    """Return the most pulls that a run may issue; infinity if the policy ends by itself."""
     if horizon is not None:
         return check_integer("horizon", horizon, low=1)
     if policy.endless:
@@ -129,7 +129,7 @@ def check_horizon(horizon: int | None, policy: Policy) -> float:
 
 
 class _Simulation:
-    """Simulated time: the pulls in flight and the events they still have ahead of them."""
+    """Simulated time: the pulls in flight and their future events."""
 
     def __init__(
         self,
@@ -153,7 +153,7 @@ class _Simulation:
         self._events: list[tuple[float, int, int, int, Any]] = []
 
     def fill(self, parallel: int) -> bool:
-        """Start pulls up to the limits; return whether anything is still to come."""
+        """Start pulls up to the limits; return whether any event is still to come."""
         while (
             not self.policy.stopped
             and len(self._in_flight) < parallel
@@ -175,11 +175,11 @@ class _Simulation:
         self._push(path.delay, _END, pull.number, len(path.readings), path.outcome)
 
     def _push(self, delay: float, kind: int, number: int, order: int, content: Any) -> None:
-        # Simultaneous events come in the order of (time, pull, its own events).
+        # Simultaneous events come in this order: time, pull, order within the pull.
         heapq.heappush(self._events, (self.now + delay, number, order, kind, content))
 
     def advance(self) -> None:
-        """Let the next event happen, and all others of the same moment, if there is time."""
+        """Handle the next event, and all others of the same moment, if there is time."""
         self.now = min(self._events[0][0], self._most_time)
         self.policy.pass_time(self.now)
         if self.now == self._most_time:
@@ -211,6 +211,6 @@ class _Simulation:
                 self.cancelled += 1
 
     def _forget_cancelled(self) -> None:
-        """Drop events that will not happen, so that they do not move the clock."""
+        """Drop events of cancelled pulls, so that they do not advance the clock."""
         while self._events and self._events[0][1] not in self._in_flight:
             heapq.heappop(self._events)

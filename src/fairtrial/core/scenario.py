@@ -1,4 +1,4 @@
-"""What may turn out to be true when an experiment is planned."""
+"""Possible truths to consider when an experiment is planned."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _LONGEST_NAME = 100
 
 @dataclass(frozen=True, eq=False)
 class Scenario:
-    """An environment to plan for, with a name and the reason why it is looked at.
+    """An environment to plan for, with a name and a reason for considering it.
 
     Parameters
     ----------
     name : str
-        What it is called in tables and figures.
+            Its name in tables and figures.
     environment : Environment
-        What is true in it.
+            The environment that is true in this scenario.
     why : str
         Why a reader should want to see it, in a sentence.
 

@@ -1,4 +1,4 @@
-"""Seeds: one integer from anything a caller may have, and streams that never overlap."""
+"""Seeds: one integer from anything that callers may have, and streams that never overlap."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ Seed = int | np.integer | np.random.Generator | None
 
 
 def as_seed(seed: Seed) -> int:
-    """Return the integer seed that `seed` stands for.
+    """Return the integer that `seed` stands for.
 
     Parameters
     ----------
     seed : None, int or numpy.random.Generator
-        ``None`` draws fresh entropy; a generator gives its next 63 bits; a
-        non-negative integer is taken as it is.
+            ``None`` draws fresh entropy; a generator gives its next 63 bits; a
+            non-negative integer is returned unchanged.
 
     Returns
     -------
@@ -53,12 +53,12 @@ def as_seed(seed: Seed) -> int:
 
 
 def fresh_seed() -> int:
-    """Return a seed of fresh entropy."""
+    """Return a seed from fresh entropy."""
     return secrets.randbits(63)
 
 
 def spawn_seeds(seed: int, number: int, start: int = 0) -> list[np.random.SeedSequence]:
-    """Return streams ``start .. start + number - 1`` of a seed, whichever process asks for them.
+    """Return streams ``start .. start + number - 1`` of a seed, the same in every process.
 
     Examples
     --------
@@ -80,7 +80,7 @@ def seed_key(seed: int) -> NDArray[np.uint64]:
 
 
 def secret_key(secret: str) -> NDArray[np.uint64]:
-    """Return the 128-bit key that a secret text stands for, as two unsigned words.
+    """Return the 128-bit key derived from a secret text, as two unsigned words.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Tables as files hold them: a header, rows of cells, and the line of each row."""
+"""Tables as files contain them: a header, rows of cells, and the line of each row."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ __all__ = ["ENDINGS", "Sheet", "is_blank", "number_of", "number_or_text", "read_
 _COMMA, _SEMICOLON, _TAB = ",", ";", "\t"
 _EITHER = "either"
 _POINT = {_SEMICOLON: ",", _TAB: _EITHER}
-"""What stands before the decimals, by separator; a point where nothing is said."""
+"""The decimal separator, by column separator; a point for all others."""
 ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".xlsx", ".parquet")
-"""Endings of the files that are read."""
+"""Endings of the files that can be read."""
 
 _BLANK = frozenset({"", "na", "nan", "nat", "<na>", "none", "null"})
-"""What tables write for a missing value, in small letters."""
+"""How tables write a missing value, in lower case."""
 _TRUTH = {"true": 1.0, "false": 0.0}
 _LITERAL = re.compile(r'"[^"]*"|\\.|\[[^\]]*\]')
-"""Parts of a cell's format that are shown as they are, and its colours and conditions."""
+"""Parts of a cell's number format that are shown literally, and its colours and conditions."""
 _THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+")
 
 
@@ -40,17 +40,17 @@ class Sheet:
     Parameters
     ----------
     file : Path
-        Where it was read.
+            The file that was read.
     header : list of str
-        Distinct names of the columns.
+            Names of the columns, all different.
     rows : list of list
-        The cells: text, or numbers where the format has such.
+            The cells: text, or numbers if the format has numbers.
     lines : list of int
-        The line of the file, or row of the sheet, by which people find each row.
+            The line of the file, or row of the sheet, where people find each row.
     decimal : {".", ",", "either"}
-        What stands before the decimals of a number that is written as text.
-    counted : {"line", "row"}
-        What the numbers in `lines` count.
+            The decimal separator of numbers that are written as text.
+        counted : {"line", "row"}
+            What the numbers in `lines` count.
     """
 
     file: Path
@@ -61,19 +61,19 @@ class Sheet:
     counted: str = "line"
 
     def cells(self, name: str) -> list[Any]:
-        """Return a column as it is written."""
+        """Return a column as written."""
         place = self.header.index(name)
         return [row[place] for row in self.rows]
 
     def where(self, row: int) -> str:
-        """Return where people find a row."""
+        """Return the place where people find a row."""
         return f"{self.counted} {self.lines[row]}"
 
     def column(self, name: str, *, each: bool = False) -> list[Any]:
-        """Return a column with points for decimal commas.
+        """Return a column with decimal commas changed to points.
 
-        Unless all that is there is numbers then, it is returned as it is written: its commas may
-        be those of labels. With `each` every cell is looked at by itself.
+        If not all cells are then numbers, the column is returned as written: its commas may be part
+        of labels. With `each`, every cell is decided on its own.
         """
         cells = self.cells(name)
         given = [cell for cell in cells if isinstance(cell, str) and not is_blank(cell)]
@@ -90,17 +90,18 @@ def read_sheet(path: str | Path) -> Sheet:
     Parameters
     ----------
     path : str or Path
-        A file that ends in one of `ENDINGS`. Commas, semicolons or tabs separate the columns of a
-        .csv file: whichever gives its header the most. Between semicolons ``0,5`` is a half, and
-        between tabs too, unless all such numbers could be thousands: so do spreadsheets write in
-        countries with a decimal comma. Of a workbook (.xlsx) the first sheet is read.
+            A file that ends in one of `ENDINGS`. The columns of a .csv file are separated by
+            commas, semicolons or tabs: the separator that gives its header the most columns. With
+            semicolons, ``0,5`` is one half; with tabs too, unless all such numbers could be
+            thousands. Spreadsheets write numbers like this in countries with a decimal comma. From
+            a workbook (.xlsx) the first sheet is read.
 
     Raises
     ------
     InvalidArgument
-        If the file cannot be read, is no table, or has no rows.
-    MissingExtra
-        If a package that reads such files is not installed.
+            If the file cannot be read, is not a table, or has no rows.
+        MissingExtra
+            If the package that reads such files is not installed.
 
     Examples
     --------
@@ -123,7 +124,7 @@ def read_sheet(path: str | Path) -> Sheet:
 
 
 def is_blank(cell: Any) -> bool:
-    """Return whether a cell says that its value is missing.
+    """Return whether a cell is a missing value.
 
     Examples
     --------
@@ -134,12 +135,12 @@ def is_blank(cell: Any) -> bool:
 
 
 def number_of(cell: Any) -> float:
-    """Return the number that a cell holds; 1 and 0 for "true" and "false", in any letters.
+    """Return the number in a cell; 1 and 0 for "true" and "false" in upper or lower case.
 
     Raises
     ------
     ValueError, TypeError
-        If it holds none. Python reads "1_000" as a number; no table means it so.
+            If it holds no number. Python reads "1_000" as a number, but no table means it as one.
     """
     if isinstance(cell, str):
         if "_" in cell:
@@ -149,7 +150,7 @@ def number_of(cell: Any) -> float:
 
 
 def number_or_text(cell: Any) -> Any:
-    """Return a cell as a number if it is one, else as it is.
+    """Return a cell as a number if it is one, otherwise unchanged.
 
     Examples
     --------
@@ -188,7 +189,7 @@ def _reader(stream: TextIO, separator: str) -> Any:
 
 
 def _separator_of(file: Path) -> str:
-    """Return what gives the header the most columns; a comma where nothing gives more."""
+    """Return the separator that gives the header the most columns; a comma if there is a tie."""
     columns = {}
     for separator in (_COMMA, _SEMICOLON, _TAB):
         with _open_text(file) as stream:
@@ -200,7 +201,7 @@ def _separator_of(file: Path) -> str:
 
 
 def _open_text(file: Path) -> TextIO:
-    # utf-8-sig drops the mark that spreadsheets put at the beginning.
+    # utf-8-sig drops the byte order mark that spreadsheets put at the beginning.
     if file.name.lower().endswith(".gz"):
         return TextIOWrapper(BytesIO(read_bytes(file)), encoding="utf-8-sig", newline="")
     return file.open(encoding="utf-8-sig", newline="")
@@ -261,8 +262,8 @@ def _read_excel(file: Path) -> Sheet:
 
 
 def _rows_of_page(page: Any) -> Iterator[tuple[int, list[Any]]]:
-    """Yield the rows in which anything stands, each up to its last such cell."""
-    # What the file says of its size may be wrong, or a million empty rows.
+    """Yield the rows that are not empty, each up to its last cell with content."""
+    # The size that the file states may be wrong, or include a million empty rows.
     page.reset_dimensions()
     for line, row in enumerate(page.iter_rows(), start=1):
         cells = [_excel_cell(cell) for cell in row]
@@ -273,9 +274,9 @@ def _rows_of_page(page: Any) -> Iterator[tuple[int, list[Any]]]:
 
 
 def _excel_cell(cell: Any) -> Any:
-    """Return what is in a cell: a number or text; a date as 2026-11-23.
+    """Return the content of a cell: a number or text; a date as 2026-11-23.
 
-    A number that is shown as 72% is returned as that text: .72 is stored, and 72 may be meant.
+    A number that is shown as 72% is returned as that text: .72 is stored, but 72 may be meant.
     """
     value = cell.value
     if value is None:
@@ -309,13 +310,13 @@ def _read_parquet(file: Path) -> Sheet:
 
 
 def _may_be_thousands(cells: Sequence[str]) -> bool:
-    """Return whether no cell tells that its comma is a decimal one: 1,000 may be a thousand."""
+    """Return whether every comma may separate thousands: 1,000 may be one thousand."""
     with_comma = [cell.strip() for cell in cells if _COMMA in cell]
     return all(_THOUSANDS.fullmatch(cell) for cell in with_comma)
 
 
 def _with_point(cell: str) -> str:
-    """Return a number with a decimal point for its decimal comma; any other text as it is."""
+    """Return a number with its decimal comma changed to a point; other text unchanged."""
     changed = cell.replace(_COMMA, ".")
     return changed if _is_number(changed) else cell
 
@@ -329,4 +330,4 @@ def _is_number(cell: str) -> bool:
 
 
 _READERS = {".xlsx": _read_excel, ".parquet": _read_parquet}
-"""What reads a file by its ending; any other is text."""
+"""The function that reads a file, by ending; all others are text."""

@@ -23,9 +23,9 @@ def problem_from_dict(data: Mapping[str, Any], problems: Sequence[type[Problem]]
     Parameters
     ----------
     data : mapping
-        With the key ``family``.
+            With the key ``family``.
     problems : sequence of type
-        Problem classes of the caller's own, found by their `family`.
+            The caller's own problem classes, found by their `family`.
     """
     family = data.get("family")
     for own in problems:
@@ -38,7 +38,7 @@ def problem_from_dict(data: Mapping[str, Any], problems: Sequence[type[Problem]]
 def policy_class(
     name: str, problem: Problem, policies: Sequence[type[Parametrized]] = ()
 ) -> type[Policy]:
-    """Return the class of that name: one of `policies`, else one of the problem's family."""
+    """Return the class of that name: one of `policies`, or one of the problem's family."""
     own_policies = [own for own in policies if issubclass(own, Policy)]
     for own in own_policies:
         if own.__name__ == name:
@@ -46,7 +46,7 @@ def policy_class(
     known = {}
     if problem.family in FAMILIES:
         module = family_module(problem.family)
-        # `dir` also names what the family has not imported yet.
+        # `dir` also lists names that the family has not imported yet.
         names = {key: getattr(module, key) for key in dir(module)}
         known = {
             key: value
@@ -70,7 +70,7 @@ def policy_from_dict(
 ) -> Policy:
     """Return a fresh policy from the name and parameters that `Policy.to_dict` wrote.
 
-    Among `policies` may be the classes of its parts, such as a learner of the caller's own.
+    `policies` may include classes of parts of policies, such as the caller's own learner.
     """
     arguments = dict(data)
     cls = policy_class(str(arguments.pop("name", "")), problem, policies)
@@ -90,7 +90,7 @@ def _named_component(
 
 
 def _component(value: Any, problem: Problem, policies: Sequence[type[Parametrized]]) -> Any:
-    """Return the object that a name, or a mapping with one, stands for (a learner, a threshold)."""
+    """Return the object (a learner, a threshold) for a name or for a mapping with a name."""
     if isinstance(value, str) and _is_part(value, problem.family):
         value = {"name": value}
     if not isinstance(value, Mapping) or "name" not in value:
@@ -109,7 +109,7 @@ def _component(value: Any, problem: Problem, policies: Sequence[type[Parametrize
 
 
 def _is_part(name: str, family: str) -> bool:
-    """Return whether a family has a class of that name that policies are made with."""
+    """Return whether a family has a class of that name for parts of policies."""
     return family in FAMILIES and _public_part(name, family_module(family)) is not None
 
 
@@ -119,9 +119,9 @@ def _part(name: str, family: str) -> type[Parametrized] | None:
 
 
 def _public_part(name: str, module: Any) -> type[Parametrized] | None:
-    """Return a public class that policies are made with: no policy, and no environment or problem.
+    """Return a public class for parts of policies: no policy, environment or problem.
 
-    A file must not name any class: some read other files when they are made.
+    A file must not be able to name any class: some classes read other files in their constructor.
     """
     cls = None if name.startswith("_") else getattr(module, name, None)
     if not inspect.isclass(cls) or not issubclass(cls, Parametrized):

@@ -19,12 +19,12 @@ __all__ = ["StationaryEnvironment", "require_binary"]
 
 
 class StationaryEnvironment(Environment):
-    """An environment in which every action has its own distribution, whatever happened before."""
+    """An environment whose actions each have one fixed distribution, independent of the past."""
 
     @property
     @abstractmethod
     def source(self) -> Any:
-        """The environment as the kernels see it: a `Source`, or a `VectorSource`."""
+        """The environment in the form that kernels read: a `Source`, or a `VectorSource`."""
 
     def sample(self, pull: Pull, generator: np.random.Generator) -> Any:
         """Return one reward of the pull's action."""
@@ -33,15 +33,15 @@ class StationaryEnvironment(Environment):
 
     @property
     def action_values(self) -> NDArray[np.float64]:
-        """Mean by action of what is to be best."""
+        """The mean of the objective, by action."""
         return np.ravel(self.truth.means)
 
     def value_of(self, outcome: Any) -> float:
-        """Return of an outcome what is to be best."""
+        """Return the objective's value in an outcome."""
         return float(outcome)
 
     def stds_of_measures(self, action: int) -> NDArray[np.float64]:
-        """Return the standard deviation of every measure of an action, where there are several."""
+        """Return the standard deviation of every measure of an action, if there are several."""
         raise NotSupported(f"{type(self).__name__} has no measures")
 
     def shares_above(self, sign: float) -> NDArray[np.float64]:
@@ -50,7 +50,7 @@ class StationaryEnvironment(Environment):
         Parameters
         ----------
         sign : float
-            1 if large ones are better, -1 if small ones are.
+                1 if large results are better, -1 if small ones are.
         """
         source, means = self.source, self.action_values
         if source.kind == BERNOULLI:
@@ -63,7 +63,7 @@ class StationaryEnvironment(Environment):
 
     @property
     def reward_span(self) -> tuple[float, float]:
-        """The smallest and the largest reward that this environment can give; may be infinite."""
+        """The smallest and largest reward that this environment can give; may be infinite."""
         source = self.source
         if source.kind == GAUSSIAN or (source.kind == REPLAY and source.second.any()):
             return -np.inf, np.inf
@@ -73,6 +73,6 @@ class StationaryEnvironment(Environment):
 
 
 def require_binary(problem: Problem) -> None:
-    """Raise if the problem refuses a 0 or a 1."""
+    """Raise if the problem does not accept both 0 and 1."""
     for reward in (0.0, 1.0):
         problem.check_outcome(reward, "reward_range: a reward of this environment")

@@ -42,22 +42,22 @@ def read_table(
     Parameters
     ----------
     path : str or Path
-        A file that `read_sheet` reads.
+            A file that `read_sheet` can read.
     columns : sequence of str, optional
-        The columns wanted; all without it.
+            The wanted columns; by default all.
     text : collection of str
-        Columns that are labels: kept as text even where every value is a number.
+            Columns that are labels: kept as text even if every value is a number.
 
     Returns
     -------
     dict of str to list
-        Every column in the order of the rows: floats where the whole column is numeric,
-        else text.
+            Every column in the order of the rows: floats if the whole column is numeric,
+            otherwise text.
 
     Raises
     ------
     InvalidArgument
-        If the file cannot be read, is no table, has no rows, or lacks a column.
+            If the file cannot be read, is not a table, has no rows, or lacks a column.
     MissingExtra
         If a Parquet file is given and pandas is not installed.
 
@@ -86,7 +86,7 @@ def column_of(table: Any, name: str) -> list[Any]:
     Raises
     ------
     InvalidArgument
-        If there is no such column (those that there are, are named), or there are several.
+            If there is no such column (the message names the existing ones), or there are several.
 
     Examples
     --------
@@ -111,32 +111,32 @@ def rewards_by_labels(
     known: Iterable[tuple[str, ...]],
     accepted: str,
 ) -> dict[tuple[str, ...], list[float]]:
-    """Return the rewards of a table by the labels that some columns give them.
+    """Return the rewards of a table, grouped by the labels in some columns.
 
     Parameters
     ----------
     problem : Problem
-        What checks the rewards.
+            The problem that checks the rewards.
     table : pandas.DataFrame or mapping of str to sequence
         One row per reward.
     columns, reward : sequence of str, str
-        The columns with the labels, and the one with the rewards.
+            The columns with the labels, and the column with the rewards.
     known : iterable of tuple of str
-        The labels that a row may have.
-    accepted : str
-        What is said of a row with others.
+            The labels that a row may have.
+        accepted : str
+            What the error says about a row with other labels.
 
     Returns
     -------
     dict of tuple of str to list of float
-        Of all that is `known`, in its order.
+            An entry for each of `known`, in the same order.
 
     Raises
     ------
     InvalidArgument
         If a column is missing, columns differ in length, or labels are unknown.
     InvalidOutcome
-        If a reward is refused by the problem; the row is named.
+            If the problem refuses a reward; the error names the row.
     """
     labels, rewards = [column_of(table, name) for name in columns], column_of(table, reward)
     if any(len(column) != len(rewards) for column in labels):
@@ -155,12 +155,12 @@ def rewards_by_labels(
 
 
 def columns_of_measures(problem: Problem, given: str | Mapping[str, str]) -> dict[str, str]:
-    """Return the column of every measure: the one that is named, or the one of the same name.
+    """Return the column of every measure: the given one, or the one with the measure's name.
 
     Raises
     ------
     InvalidArgument
-        If a column is given for what is no measure, or one column for several measures.
+            If a column is given for something that is not a measure, or for several measures.
 
     """
     if not isinstance(given, Mapping):
@@ -180,25 +180,25 @@ def outcomes_by_labels(
     known: Iterable[tuple[str, ...]],
     accepted: str,
 ) -> dict[tuple[str, ...], list[Any]]:
-    """Return the outcomes of a table, rows of measures, by the labels that some columns give them.
+    """Return the outcomes of a table, rows of measures, grouped by the labels in some columns.
 
     Parameters
     ----------
     problem : Problem
-        What checks the outcomes.
+            The problem that checks the outcomes.
     table : pandas.DataFrame or mapping of str to sequence
         One row per outcome.
     columns : sequence of str
         The columns with the labels.
     measures : mapping of str to str
-        The column of every measure; a blank cell is a value that is missing.
+            The column of every measure; a blank cell is a missing value.
     known, accepted
         As in `rewards_by_labels`.
 
     Returns
     -------
     dict of tuple of str to list of ndarray
-        Of all that is `known`, in its order: arrays of shape (M,) with NaN for what is missing.
+            An entry for each of `known`, in the same order: arrays of shape (M,), NaN if missing.
     """
     labels = [column_of(table, name) for name in columns]
     values = [column_of(table, name) for name in measures.values()]
@@ -219,7 +219,7 @@ def outcomes_by_labels(
 
 
 def _as_value(cell: Any) -> Any:
-    """Return a cell of a column of values: None for a blank one, a number where it is text."""
+    """Return a cell of a column of values: None if blank, a number if it is written as text."""
     if cell is None or (isinstance(cell, float) and isnan(cell)):
         return None
     if not isinstance(cell, str):
@@ -255,14 +255,14 @@ def _as_text(cells: list[Any]) -> list[str]:
 
 
 def label_of(value: Any) -> str:
-    """Return the label that a cell stands for; 1.0 stands for "1"."""
+    """Return the label for a cell; 1.0 gives "1"."""
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def without_formula(cell: Any) -> Any:
-    """Return a cell of a CSV file that no spreadsheet takes for a formula.
+    """Return a cell of a CSV file that no spreadsheet treats as a formula.
 
-    A text that one would carry out gets an apostrophe before it; a number that is written as text
+    Text that would be executed gets an apostrophe in front; a number written as text
     (an arm called ``-1``) stays.
 
     Examples
@@ -280,12 +280,12 @@ def without_formula(cell: Any) -> Any:
 
 
 def write_table(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Write a table, in which no spreadsheet finds a formula.
+    """Write a table in which a spreadsheet finds no formula.
 
     Parameters
     ----------
     path : Path
-        A file that ends in .csv or .xlsx; an existing one is replaced.
+            A file that ends in .csv or .xlsx; an existing file is replaced.
     header, rows : sequence of str, iterable of sequence
         The names of the columns, and the cells of each row.
 
@@ -296,7 +296,7 @@ def write_table(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]
     MissingExtra
         If a workbook is wanted and openpyxl is not installed.
     StorageError
-        If it cannot be written.
+            If the file cannot be written.
     """
     require_written(path)
     cells = (map(without_formula, row) for row in chain([header], rows))
@@ -315,18 +315,18 @@ def _write_excel(path: Path, rows: Iterable[Iterable[Any]]) -> None:
     page = book.create_sheet()
     page.freeze_panes = "A2"
     for row in rows:
-        # A workbook holds no control characters.
+        # A workbook cannot hold control characters.
         page.append([printable(cell) if isinstance(cell, str) else cell for cell in row])
     book.save(path)
 
 
 def require_written(path: Path) -> None:
-    """Raise if files with this ending are not written.
+    """Raise if files with this ending cannot be written.
 
     Raises
     ------
     InvalidArgument
-        With the endings that are.
+            If not; the message lists the endings that can.
     MissingExtra
         If the package that writes them is not installed.
     """

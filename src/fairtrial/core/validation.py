@@ -42,7 +42,7 @@ _LONGEST_LABEL = 1_000
 _NOT_STORABLE = re.compile("[\0\ud800-\udfff]")
 
 _LONGEST_NUMBER = 400
-"""Characters of a text, digits of an integer, and exponent, that a number may have: floats do."""
+"""The most characters of a text, digits of an integer, or size of an exponent in a number."""
 
 
 def check_number(
@@ -82,7 +82,7 @@ def check_probability(name: str, value: object) -> float:
 
 
 def _as_float(value: object) -> float:
-    """Return a real number; NaN for what is none, infinity for one that no float holds."""
+    """Return a real number as float: NaN if it is not a number, infinity if it is too large."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         return math.nan
     try:
@@ -92,10 +92,10 @@ def _as_float(value: object) -> float:
 
 
 def as_exact(name: str, value: object, accepted: str) -> Fraction:
-    """Return a number as the exact fraction that it is written as.
+    """Return a number as the exact fraction that was written.
 
-    A float is read by its shortest decimal: its binary value is not what was meant. What would take
-    long to read, such as ``"1e-100000000"``, is refused before it is read.
+    A float is read by its shortest decimal: its binary value is not what was meant. Text that would
+    take long to read, such as ``"1e-100000000"``, is refused first.
 
     Examples
     --------
@@ -158,7 +158,7 @@ def check_integer(name: str, value: object, *, low: int | None = None) -> int:
 
 
 def check_optional_integer(name: str, value: object, *, low: int | None = None) -> int | None:
-    """Return `value` as an int that is at least `low`; None as it is.
+    """Return `value` as an int that is at least `low`, or None unchanged.
 
     Examples
     --------
@@ -169,7 +169,7 @@ def check_optional_integer(name: str, value: object, *, low: int | None = None) 
 
 
 def check_optional_number(name: str, value: object, *, low: float = -math.inf) -> float | None:
-    """Return `value` as a finite float that is at least `low`; None as it is.
+    """Return `value` as a finite float that is at least `low`, or None unchanged.
 
     Examples
     --------
@@ -210,7 +210,7 @@ def check_choice(name: str, value: object, choices: Sequence[str]) -> str:
 
 
 def check_instance(name: str, value: object, base: type[Any]) -> Any:
-    """Return `value` if it is an object of one of our classes.
+    """Return `value` if it is an instance of one of our classes.
 
     Examples
     --------
@@ -259,7 +259,7 @@ def check_labels(name: str, value: object) -> tuple[str, ...]:
         if text in places:
             distinct = f"must differ from {name}[{places[text]}]: labels are distinct"
             raise InvalidArgument(f"{name}[{place}]", distinct, label)
-        # Neither files nor other programs take a NUL, or half of a surrogate pair.
+        # Files and other programs accept neither a NUL nor half of a surrogate pair.
         if len(text) > _LONGEST_LABEL or _NOT_STORABLE.search(text):
             limit = f"must have at most {_LONGEST_LABEL:,} characters, all of them encodable"
             raise InvalidArgument(f"{name}[{place}]", limit, label)
@@ -268,7 +268,7 @@ def check_labels(name: str, value: object) -> tuple[str, ...]:
 
 
 def _is_column(value: object) -> bool:
-    """Return whether a value is one dimension of NumPy's or pandas' data."""
+    """Return whether a value is one-dimensional data of NumPy or pandas."""
     return getattr(value, "ndim", None) == 1 and hasattr(value, "tolist")
 
 
@@ -277,9 +277,9 @@ def _is_missing(label: object) -> bool:
 
 
 def plain_labels(name: str, value: Any) -> Any:
-    """Return a pandas Series or DataFrame by its labels, as mappings; anything else as it is.
+    """Return a pandas Series or DataFrame as mappings by label; anything else unchanged.
 
-    An index that pandas numbered by itself is no label: such data count by position.
+    An index that pandas numbered by itself is not a label: such data are read by position.
 
     Raises
     ------
@@ -319,9 +319,9 @@ def check_array(
     finite: bool = True,
     axes: tuple[str, ...] = (),
 ) -> Floats:
-    """Return a read-only float copy of `value` whose shape matches; ``None`` matches any size.
+    """Return a read-only float copy of `value` with that shape; ``None`` matches any size.
 
-    `axes` says what is counted along each axis (``("arms", "groups")``), for the message.
+    `axes` names what each axis counts (``("arms", "groups")``), for the error message.
 
     Examples
     --------
@@ -351,7 +351,7 @@ def _shape_in_words(shape: tuple[int | None, ...], axes: tuple[str, ...]) -> str
 
 
 def as_floats(name: str, value: ArrayLike | None, accepted: str) -> Floats:
-    """Return a float copy of numbers of any shape; text and truth values are no numbers.
+    """Return a float copy of numbers of any shape; text and truth values are refused.
 
     Examples
     --------
@@ -360,7 +360,7 @@ def as_floats(name: str, value: ArrayLike | None, accepted: str) -> Floats:
     """
     try:
         given = np.asarray(value)
-        # Casting, not converting: numpy would drop an imaginary part.
+        # A cast, not a conversion: NumPy would silently drop an imaginary part.
         array = given.astype(
             np.float64, casting="unsafe" if given.dtype.kind in "OUS" else "same_kind"
         )
@@ -377,7 +377,7 @@ def as_floats(name: str, value: ArrayLike | None, accepted: str) -> Floats:
 
 
 def _refuse_first_text(name: str, value: object, place: tuple[int, ...] = ()) -> None:
-    """Refuse the first entry of a list, at any depth, that is no number; name its place."""
+    """Refuse the first entry of a list, at any depth, that is not a number; name its place."""
     if isinstance(value, list | tuple):
         for index, entry in enumerate(value):
             _refuse_first_text(name, entry, (*place, index))
@@ -400,7 +400,7 @@ def require_each(
 ) -> None:
     """Raise an error that names the first entry of an array that is not `fine`, if there is one.
 
-    `axes` are the labels along each axis; without them the entry is named by its place.
+    `axes` are the labels along each axis; without them the error names the entry by position.
 
     Examples
     --------
@@ -445,7 +445,7 @@ def index_of(name: str, label: Hashable, labels: Sequence[Any]) -> int:
 
 
 def check_optional_label(name: str, label: Any, labels: Sequence[Any]) -> Any:
-    """Return `label` if it is one of `labels`; None as it is.
+    """Return `label` if it is one of `labels`, or None unchanged.
 
     Examples
     --------

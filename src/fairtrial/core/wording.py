@@ -1,4 +1,4 @@
-"""Numbers and nouns as people write them."""
+"""Numbers and nouns in the form in which people write them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def plural(number: float, noun: str) -> str:
 
 
 def said_of_rows(rows: str) -> str:
-    """Return what a reader must be told about runs that draw recorded rows.
+    """Return what a reader must know about runs that draw recorded rows.
 
     Examples
     --------
@@ -55,7 +55,7 @@ def said_of_rows(rows: str) -> str:
 
 
 def choices(accepted: Iterable[object], given: object = None) -> str:
-    """Return what may be chosen: all of it, or of many what resembles the given one.
+    """Return the possible choices: all, or if there are many those that resemble the given one.
 
     Examples
     --------
@@ -72,7 +72,7 @@ def choices(accepted: Iterable[object], given: object = None) -> str:
 
 
 def listed(names: Sequence[str]) -> str:
-    """Return names with commas between them, and of many the first.
+    """Return names separated by commas; only the first ones if there are many.
 
     Examples
     --------
@@ -86,7 +86,7 @@ def listed(names: Sequence[str]) -> str:
 
 
 def best_of(names: Sequence[str], direction: str, top: int = 1) -> str:
-    """Return the beginning of a question: which of some have the best mean.
+    """Return the beginning of a question: which of some arms has the best mean.
 
     Examples
     --------
@@ -107,7 +107,7 @@ def best_of(names: Sequence[str], direction: str, top: int = 1) -> str:
 def rewards_in_words(
     reward_range: tuple[float, float] | None, noise_std: ArrayLike | None, what: str = "A reward"
 ) -> str:
-    """Return what is known of single rewards.
+    """Return in words what is known about single rewards.
 
     Examples
     --------
@@ -128,7 +128,7 @@ def rewards_in_words(
 
 
 def or_within(margin: float, of: str = "it") -> str:
-    """Return how far below what is named an answer may be that will do; nothing where that is 0.
+    """Return in words how far below `of` an acceptable answer may be; empty for a margin of 0.
 
     Examples
     --------
@@ -139,7 +139,7 @@ def or_within(margin: float, of: str = "it") -> str:
 
 
 def who_leads(label: str | Sequence[str]) -> str:
-    """Return in words that one label leads, or that several do.
+    """Return in words that one label leads, or that several lead.
 
     Examples
     --------
@@ -151,7 +151,7 @@ def who_leads(label: str | Sequence[str]) -> str:
 
 
 def is_best(label: str | Sequence[str], tolerance: float) -> str:
-    """Return in words that one label is the best, or that several are, to within the tolerance.
+    """Return in words that one label is the best, or several are, within the tolerance.
 
     Examples
     --------
@@ -166,7 +166,7 @@ def is_best(label: str | Sequence[str], tolerance: float) -> str:
 
 
 def abridged(value: object) -> str:
-    """Return the repr of a value, cut where nobody would read on.
+    """Return the repr of a value, shortened if it is long.
 
     Examples
     --------
@@ -180,15 +180,15 @@ def abridged(value: object) -> str:
         return f"an object of type {type(value).__name__} that is too long to be shown"
 
 
-# What moves the cursor, colours, rings or sets titles; what turns the direction of writing; and
-# halves of surrogate pairs, which no stream can encode.
+# Characters that move the cursor, set colours or titles or ring the bell; that change the
+# direction of writing; and halves of surrogate pairs, which no stream can encode.
 _UNPRINTABLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 )
 
 
 def printable(text: str) -> str:
-    r"""Return a text with its control characters spelled out: labels are anybody's text.
+    r"""Return a text with its control characters spelled out: labels may contain any text.
 
     Examples
     --------
