@@ -1,4 +1,4 @@
-"""The event log: what one record holds, how records are chained, what they say of a pull."""
+"""The event log: the fields of a record, the chain of hashes, and the state of each pull."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ KINDS = (
 )
 """Every kind of event.
 
-`wait`: a pull was asked for and the policy had none to give. `late_tell`: an outcome that
-came after its lease had run out, or after its pull had been given up. `time`: the policy's
-`max_time` was over, that many seconds after the first event. `stop`: somebody stopped the study.
+`wait`: a pull was requested and the policy had none. `late_tell`: an outcome that came after its
+lease had expired or its pull had been given up. `time`: the policy's `max_time` was over, that
+many seconds after the first event. `stop`: a user stopped the study.
 """
 
 TELLS = ("tell", "late_tell", "unsolicited")
-"""The kinds that bring a first outcome."""
+"""The kinds of events with a first outcome."""
 
 _GIVEN_UP = {"expire": "expired", "cancel": "cancelled", "fail": "lost"}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -62,7 +62,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _quoted: Callable[[Any], str] = json.encoder.encode_basestring_ascii
 
 canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
-"""Return the one JSON text of some data: keys sorted, no blanks, NaN and infinity refused."""
+"""Return the canonical JSON text of data: sorted keys, no spaces, no NaN, no infinities."""
 
 
 class Record(NamedTuple):
@@ -99,7 +99,7 @@ class Record(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What a replay needs of an event."""
+    """The part of an event that a replay needs."""
 
     seq: int
     kind: str
@@ -112,10 +112,10 @@ class Step(NamedTuple):
 
 
 class PullRow(NamedTuple):
-    """What the log says of one pull so far: a projection, rebuilt from the log at any time.
+    """The state of one pull according to the log; it can be rebuilt from the log at any time.
 
-    `told_seq` is the event of the first outcome, `value_seq` that of the outcome on record,
-    `closed_seq` the one that gave the pull up.
+    `told_seq` is the event of the first outcome, `value_seq` that of the outcome on record, and
+    `closed_seq` the event in which the pull was given up.
     """
 
     pull_id: str
@@ -133,8 +133,8 @@ class PullRow(NamedTuple):
     propensity: float | None = None
 
     def told(self, seq: int) -> PullRow:
-        """Return the row after the event that brings the pull's first outcome."""
-        # In the order of the fields: several times faster than `_replace`, and done for every pull.
+        """Return the row after the event with the pull's first outcome."""
+        # Positional arguments are several times faster than `_replace`; this runs for every pull.
         return PullRow(
             *(self.pull_id, self.number, self.action, self.tag, "told", None),
             *(self.worker, self.context, self.asked_seq, seq, seq),
@@ -143,30 +143,30 @@ class PullRow(NamedTuple):
 
 
 class Result(NamedTuple):
-    """An outcome as it is stored: a number, or named fields; the other is None."""
+    """An outcome as it is stored: either a number or named fields; the other one is None."""
 
     value: float | None
     fields: Mapping[str, Any] | None = None
 
     @property
     def outcome(self) -> float | Mapping[str, Any]:
-        """The outcome as the policy takes it."""
+        """The outcome in the form that the policy takes."""
         return self.value if self.fields is None else self.fields  # type: ignore[return-value]
 
     def agrees_with(self, told: Any) -> bool:
-        """Return whether this says what was told: of named fields, those that are there."""
+        """Return whether this equals the outcome that was told, in all fields present here."""
         if self.fields is None or not isinstance(told, Mapping):
             return bool(self.outcome == told)
         return all(name in told and told[name] == value for name, value in self.fields.items())
 
     @property
     def body(self) -> str | None:
-        """The fields as an event's body holds them."""
+        """The fields in the form of an event's body."""
         return None if self.fields is None else to_json(outcome=self.fields)
 
 
 def outcome_of(value: float | None, body: str | None) -> Any:
-    """Return the outcome that a record holds, in its column or in its body."""
+    """Return the outcome of a record, from its column or its body."""
     return value if value is not None or body is None else json.loads(body)["outcome"]
 
 
@@ -174,7 +174,7 @@ def outcome_of(value: float | None, body: str | None) -> Any:
 
 
 def to_json(**parts: Any) -> str | None:
-    """Return the canonical JSON of the parts that are not None; None if all are.
+    """Return the canonical JSON of all parts that are not None; None if there are none.
 
     Examples
     --------
@@ -186,22 +186,22 @@ def to_json(**parts: Any) -> str | None:
 
 
 def commitment(secret: str) -> str:
-    """Return what the first event says of a study's secret: enough to know it again."""
+    """Return the hash of a study's secret, which the first event records."""
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
 CHAIN = 2
-"""How chains of hashes start that are made now."""
+"""The version of new chains of hashes."""
 
 
 def origin(
     chain: int, spec_sha256: str, policy_version: int, created_with: str, created_at: int
 ) -> str:
-    """Return what the first event of a log follows, as if it were the hash of one before it.
+    """Return the value that the first event of a log follows, in place of a previous hash.
 
-    In chain 2 it is SHA-256 of the specification's hash (hexadecimal digits) and the canonical
-    JSON of the other three as a list, so that these cannot be altered either. In chain 1, that
-    of the first released schema, it was the specification's hash alone.
+    In chain 2 it is the SHA-256 of the specification's hash (hexadecimal digits) and the canonical
+    JSON of the other three as a list, so that these cannot be altered either. In chain 1, of the
+    first released schema, it was just the specification's hash.
     """
     if chain == 1:
         return spec_sha256
@@ -210,17 +210,17 @@ def origin(
 
 
 def seal(previous: str, record: Record) -> str:
-    """Return the hash that makes a record follow the one whose hash is `previous`.
+    """Return the hash of a record that follows the one whose hash is `previous`.
 
-    It is SHA-256 of the previous hash (hexadecimal digits) and the canonical JSON of all
-    fields of the record but its hash, in their order, as a list.
+    It is the SHA-256 of the previous hash (hexadecimal digits) and the canonical JSON of the list
+    of the record's fields in order, without its own hash.
     """
     return sealed(previous, record[:-1])
 
 
 def sealed(previous: str, fields: tuple[str | int | float | None, ...]) -> str:
-    """Return the hash of a record's fields, all but its hash: `seal`, before there is a record."""
-    # The same text as `canonical` gives, several times faster: this is done for every event.
+    """Return the hash of a record's fields without its hash; as `seal`, but without a record."""
+    # Gives the same text as `canonical`, several times faster: this runs for every event.
     parts = [
         "null"
         if field is None
@@ -235,7 +235,7 @@ def sealed(previous: str, fields: tuple[str | int | float | None, ...]) -> str:
 
 
 def _other(value: object) -> str:
-    """Return the JSON of a real number, or of what no record should hold."""
+    """Return the JSON of a float, or of a value that no record should contain."""
     return repr(value) if type(value) is float and isfinite(value) else canonical(value)
 
 
@@ -243,13 +243,12 @@ def _other(value: object) -> str:
 
 
 def project(record: Record, row: PullRow | None) -> PullRow | None:
-    """Return what the log says of a pull after this record, given what it said before.
+    """Return the state of a pull after this record, given its state before.
 
     Raises
     ------
     ValueError
-        If the record cannot follow: it speaks of a pull that is not there, or again of one
-        that is.
+        If the record cannot follow: its pull does not exist yet, or would be created twice.
     """
     kind, seq = record.kind, record.seq
     if kind in ("wait", "time", "stop"):
@@ -290,9 +289,9 @@ def _first_row(record: Record) -> PullRow:
     )
 
 
-@lru_cache(maxsize=1024)  # few are different: a context that recurs, a share of some small block
+@lru_cache(maxsize=1024)  # few bodies differ: contexts recur, as do the shares in small blocks
 def _said_of_ask(body: str | None) -> tuple[str | None, float | None]:
-    """Return the context of an ask, as JSON, and the propensity."""
+    """Return the context of an ask, as JSON, and its propensity."""
     parts = json.loads(body) if body else {}
     context = parts.get("context")
     return None if context is None else canonical(context), parts.get("propensity")
@@ -308,32 +307,32 @@ class Event:
     Parameters
     ----------
     seq : int
-        Its place in the log, from 1.
+        Position in the log, from 1.
     kind : str
         What happened: ``ask``, ``wait``, ``reissue``, ``extend``, ``report``, ``tell``,
         ``late_tell``, ``unsolicited``, ``amend``, ``expire``, ``cancel``, ``fail``, ``time`` or
         ``stop``.
     at : datetime
-        When, by the store's clock (UTC). Events are ordered by `seq`, not by it.
+        Time by the store's clock (UTC). Events are ordered by `seq`, not by time.
     pull_id : str or None
-        The pull that it is about.
+        The pull that the event concerns.
     number, action, tag : int or None
-        That pull's number, action and the policy's note on it.
+        The pull's number, its action and the policy's note on it.
     value : float or None
         An outcome or reading that is a number.
     stage : int or None
-        Which of several partial readings it is.
+        The number of a partial reading, if there are several.
     lease_until : datetime or None
-        When the pull is due.
+        When the pull's lease ends.
     actor, request_id : str or None
-        Who, and the caller's own key of the request.
+        Who caused the event, and the caller's own key of the request.
     body : mapping
-        The rest: ``context``, ``propensity`` (of an arm that was drawn at random), ``outcome`` (of
-        named fields), ``old``, ``reason``, ``details``, ``seconds`` (since the first event); and of
-        the first event ``secret_sha256``, by which the secret of a randomised study is fixed.
+        Everything else: ``context``, ``propensity`` (of an arm drawn at random), ``outcome`` (named
+        fields), ``old``, ``reason``, ``details``, ``seconds`` (since the first event). In the first
+        event also ``secret_sha256``, the hash of the secret of a randomised study.
     hash : str
-        SHA-256 of the event before and of this one: tamper evidence. Empty where a service keeps
-        it from somebody who may not see results.
+        SHA-256 of the previous event's hash and of this event: tamper evidence. Empty if a service
+        hides it from a reader who may not see results.
     """
 
     seq: int
@@ -353,7 +352,7 @@ class Event:
 
     @classmethod
     def of(cls, record: Record) -> Self:
-        """Return the event that the record stores."""
+        """Return the event that a record stores."""
         return cls(
             seq=record.seq,
             kind=record.kind,
@@ -373,10 +372,10 @@ class Event:
 
     @property
     def outcome(self) -> float | Mapping[str, Any] | None:
-        """The outcome or reading: a number, or named fields."""
+        """The outcome or reading: a number or named fields."""
         return self.body.get("outcome") if self.value is None else self.value
 
 
 def as_time(microseconds: int) -> datetime:
-    """Return the moment that many microseconds after 1970 (UTC)."""
+    """Return the time that many microseconds after 1970 (UTC)."""
     return _EPOCH + timedelta(microseconds=microseconds)

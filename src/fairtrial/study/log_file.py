@@ -1,4 +1,4 @@
-"""Logs read from files, and put into a store after every event was checked."""
+"""Read a log from a file, check every event, and write it into a store."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ _REQUIRED = ("seq", "kind", "at", "hash")
 
 
 class LogFile:
-    """A log in a file of JSON lines, its header read and checked.
+    """A log in a file of JSON lines, with its header read and checked.
 
     Parameters
     ----------
     path : Path
-        What `export` wrote.
+        A file that `export` wrote.
 
     Raises
     ------
     CorruptLog
-        If it is no such file.
+        If it is not such a file.
     StorageError
         If it cannot be read.
     """
@@ -87,14 +87,14 @@ class LogFile:
         self._check(1, spec["policy"], "name", str)
 
     def insert(self, store: Store, name: str, fresh: Policy) -> StudyRow:
-        """Write the log into a store, all of it or nothing; every event is checked.
+        """Check every event and write the log into a store, completely or not at all.
 
         Raises
         ------
         StudyExists
-            If the store has a study of that name.
+            If the store already has a study of that name.
         CorruptLog
-            At the first event that does not follow from those before.
+            At the first event that does not follow from the earlier ones.
         """
         header = self._header
         new = NewStudy(
@@ -148,7 +148,7 @@ class LogFile:
 
     def _lines(self) -> Iterator[dict[str, Any]]:
         try:
-            # Neither a pipe nor a device: they may never come to an end.
+            # Refuse pipes and devices, because they may never end.
             if self._path.exists() and not self._path.is_file():
                 raise StorageError(f"{self._path} is no file")
             with self._path.open(encoding="utf-8") as stream:
@@ -208,7 +208,7 @@ class LogFile:
 
 
 def _is_storable(value: Any) -> bool:
-    """Return whether a database takes the value: 64 bits, finite, encodable."""
+    """Return whether a database accepts the value: 64 bits, finite, encodable."""
     if isinstance(value, str):
         return is_encodable(value)
     if isinstance(value, int):

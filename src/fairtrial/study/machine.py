@@ -1,4 +1,4 @@
-"""On which machine, and with what, a study is written."""
+"""The machine and the software that write a study."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _PROCESSORS = Path("/proc/cpuinfo")
 
 @cache
 def boot() -> str:
-    """Return what tells this start of this machine from all others, and the machine's name.
+    """Return text that identifies this machine since its last start, with the machine's name.
 
-    Processes with the same one share a kernel, and so the locks of files.
+    Processes with the same text share a kernel, and hence file locks.
     """
     return f"{_boot_id()} {socket.gethostname()}"
 
@@ -44,7 +44,7 @@ def _boot_id() -> str:
 
 @cache
 def environment() -> Mapping[str, str]:
-    """Return what the last bits of a decision may depend on: versions and the processor."""
+    """Return what can affect the last bits of a decision: software versions and the processor."""
     from fairtrial import __version__
 
     return {
@@ -54,7 +54,7 @@ def environment() -> Mapping[str, str]:
         **{name: _version(name) for name in ("numpy", "scipy", "numba")},
         "system": f"{platform.system()} {platform.machine()}",
         "processor": _processor(),
-        # It changes which of OpenBLAS's kernels is used, and so the last bits.
+        # This variable selects OpenBLAS's kernels, and so affects the last bits.
         **{name: os.environ[name] for name in ("OPENBLAS_CORETYPE",) if name in os.environ},
     }
 

@@ -1,4 +1,4 @@
-"""Studies in memory: quick, and gone with the process."""
+"""Studies in memory: fast, and lost when the process ends."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _COMMON = frozenset({"ask", "report", "tell"})
 
 
 class _Log:
-    """One study: its row, its events, and what they say of its pulls."""
+    """One study: its row, its events and the state of its pulls."""
 
     def __init__(self, row: StudyRow) -> None:
         self.row = row
@@ -38,7 +38,7 @@ class _Log:
         self.statistics: dict[str, str] = {}
 
     def put(self, pull: PullRow) -> None:
-        """Put a pull's row in the place of its last one."""
+        """Insert or replace a pull's row."""
         self.pulls[pull.pull_id] = pull
         if pull.state == "open":
             self.open[pull.pull_id] = pull
@@ -56,7 +56,7 @@ class _Log:
             self.requests[record.request_id] = record
 
     def take_back(self, row: StudyRow, pulls: Mapping[str, PullRow | None]) -> None:
-        """Undo all that came after `row`, when the pulls were as these say."""
+        """Undo everything after `row`; `pulls` are the states of pulls at that time."""
         for record in self.records[row.head_seq :]:
             if record.kind not in _COMMON:
                 self.counts[record.kind] -= 1
@@ -82,10 +82,10 @@ class MemoryStore(AccessMemory, Waiting):
     """
 
     url = "memory://"
-    """The address of every such store; another one is empty."""
+    """The address of every in-memory store; opening it gives a new, empty store."""
 
     software = "memory"
-    """What keeps the studies."""
+    """The software that keeps the studies."""
 
     def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
         super().__init__()
@@ -101,7 +101,7 @@ class MemoryStore(AccessMemory, Waiting):
         return microseconds(self._clock())
 
     def close(self) -> None:
-        """Release all that is in it."""
+        """Release everything in the store."""
         with self._lock:
             self._is_closed = True
             self._logs.clear()
@@ -116,7 +116,7 @@ class MemoryStore(AccessMemory, Waiting):
             )
 
     def transact(self, operation: Callable[[], _Answer]) -> _Answer:
-        """Carry out an operation while this thread alone writes; all or nothing is kept."""
+        """Carry out an operation while only this thread writes; keep all of it or nothing."""
         with self._lock:
             self._usable()
             if self._undo is not None:
@@ -136,14 +136,14 @@ class MemoryStore(AccessMemory, Waiting):
 
     def _log(self, study_id: int) -> _Log:
         if self._undo is None:
-            # Within a transaction it has been found usable.
+            # Within a transaction this has been checked already.
             self._usable()
         return self._logs[study_id - 1]
 
     # -------------------------------------------------------------------- studies
 
     def insert_study(self, new: NewStudy) -> StudyRow:
-        """Write a study down, within a transaction; its log is empty."""
+        """Record a study with an empty log, within a transaction."""
         undo = self._writing()
         if self.find_study(new.name) is not None:
             raise StorageError(f"the store in memory has a study {new.name!r} already")
@@ -153,11 +153,11 @@ class MemoryStore(AccessMemory, Waiting):
         return row
 
     def find_study(self, name: str) -> StudyRow | None:
-        """Return the study of that name."""
+        """Return the study of that name, or None."""
         return next((row for row in self.studies() if row.name == name), None)
 
     def read_study(self, study_id: int) -> StudyRow:
-        """Return the study as it is now; within a transaction nobody else changes it."""
+        """Return the current row of a study; within a transaction no one else changes it."""
         with self._lock:
             return self._log(study_id).row
 
@@ -178,7 +178,7 @@ class MemoryStore(AccessMemory, Waiting):
         duplicates: int = 0,
         environment: str | None = None,
     ) -> StudyRow:
-        """Add events and their projection, within a transaction; return the study after them."""
+        """Add events and their pulls' rows, within a transaction; return the study after them."""
         undo, log = self._writing(), self._log(study.id)
         before = log.row
         if (before.head_seq, before.head_hash) != (study.head_seq, study.head_hash):
@@ -197,37 +197,37 @@ class MemoryStore(AccessMemory, Waiting):
         return log.row
 
     def records(self, study_id: int, after: int = 0, until: int | None = None) -> Iterator[Record]:
-        """Yield events ``after < seq <= until`` in order, without holding anybody up."""
+        """Yield the events ``after < seq <= until`` in order, without blocking other callers."""
         with self._lock:
             log = self._log(study_id)
             end = len(log.records) if until is None else min(until, len(log.records))
-        # Events are never changed, so later ones may join meanwhile.
+        # Events never change, so it does no harm if more are added meanwhile.
         return (log.records[index] for index in range(after, end))
 
     def steps(self, study_id: int, after: int = 0, until: int | None = None) -> Iterator[Step]:
-        """Yield the same events, of each only what a replay needs."""
+        """Yield the same events, reduced to what a replay needs."""
         return (record.step for record in self.records(study_id, after, until))
 
     def request(self, study_id: int, request_id: str) -> Record | None:
-        """Return the event that carries the request's key."""
+        """Return the event with this request key, or None."""
         with self._lock:
             return self._log(study_id).requests.get(request_id)
 
     def first(self, study_id: int, kind: str) -> Record | None:
-        """Return the first event of a kind that is rare: neither ask nor report nor tell."""
+        """Return the first event of a rare kind: any but ask, report and tell."""
         if not self.counts(study_id).get(kind):
             return None
         return next(record for record in self.records(study_id) if record.kind == kind)
 
     def counts(self, study_id: int) -> Mapping[str, int]:
-        """Return the numbers of events by kind, of all kinds but ask, report and tell."""
+        """Return the numbers of events by kind, for all kinds except ask, report and tell."""
         with self._lock:
             return {kind: count for kind, count in self._log(study_id).counts.items() if count}
 
     # ---------------------------------------------------------------------- pulls
 
     def pull(self, study_id: int, pull_id: str) -> PullRow | None:
-        """Return one pull."""
+        """Return one pull, or None."""
         with self._lock:
             return self._log(study_id).pulls.get(pull_id)
 
@@ -237,7 +237,7 @@ class MemoryStore(AccessMemory, Waiting):
             return iter(list(self._log(study_id).pulls.values()))
 
     def open_pulls(self, study_id: int, due_by: int | None = None) -> list[PullRow]:
-        """Return the open pulls by number; with `due_by` those whose lease ends by then."""
+        """Return the open pulls by number; with `due_by`, those whose lease ends by then."""
         with self._lock:
             rows = list(self._log(study_id).open.values())
         if due_by is not None:
@@ -250,7 +250,7 @@ class MemoryStore(AccessMemory, Waiting):
     # ------------------------------------------------------------------ snapshots
 
     def save_snapshot(self, study_id: int, snapshot: Snapshot) -> None:
-        """Keep a snapshot, in a transaction of its own; drop all but the newest two."""
+        """Save a snapshot in a transaction of its own, and delete all but the newest two."""
 
         def save() -> None:
             log = self._log(study_id)
@@ -268,27 +268,27 @@ class MemoryStore(AccessMemory, Waiting):
     # ----------------------------------------------------------------- statistics
 
     def publish_statistic(self, study_id: int, process: str, body: str) -> None:
-        """Put what a process has to say in place of what it said before, in a transaction."""
+        """Replace the statistics of a process, in a transaction of its own."""
         self.transact(lambda: self._log(study_id).statistics.update({process: body}))
 
     def statistics(self, study_id: int) -> Mapping[str, str]:
-        """Return what every process has published, by its name."""
+        """Return the latest statistics of every process, by its name."""
         with self._lock:
             return dict(self._log(study_id).statistics)
 
     # -------------------------------------------------------------------- waiting
 
     def changes(self) -> object:
-        """Return what will be another value once anybody has written to the storage."""
+        """Return a value that differs after any write to the storage."""
         return self._commits
 
     def await_change(self, seen: object, seconds: float) -> None:
-        """Wait until `changes` is no longer `seen`, or for so many seconds."""
+        """Wait until `changes` no longer equals `seen`, for at most that many seconds."""
         with self._has_changed:
             self._has_changed.wait_for(lambda: self._commits != seen, seconds)
 
     def damage(self) -> str | None:
-        """Return None: nothing but this process can change it."""
+        """Return None: no other process can change this store."""
         return None
 
 

@@ -1,4 +1,4 @@
-"""Studies found or made: from an address and a name to a session."""
+"""Find or create studies: from an address and a name to a session."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from fairtrial.study.store import NewStudy, Store, StudyRow
 __all__ = ["Classes", "create_study", "find_or_insert", "import_study", "open_study"]
 
 Classes = tuple[Sequence[type[Parametrized]], Sequence[type[Problem]]]
-"""Policies, with the classes of their parts, and problems of the caller's own."""
+"""The caller's own policies, with the classes of their parts, and the caller's own problems."""
 
 
 def create_study(
@@ -45,12 +45,12 @@ def create_study(
     secret: str | None,
     witness: Path | None,
 ) -> Session:
-    """Make a study, or with `exist_ok` open the one of the same specification.
+    """Create a study or, with `exist_ok`, open the existing one with the same specification.
 
     Raises
     ------
     StudyExists
-        If there is one of that name; the message says how they differ.
+        If the name is taken; the message says how the two studies differ.
     """
     fresh = spec.build(name, *own)
     spec.require_faithful(fresh)
@@ -80,12 +80,13 @@ def find_or_insert(
     exist_ok: bool,
     any_seed: bool,
 ) -> tuple[StudyRow, bool]:
-    """Return a study, within a transaction, and whether it is new.
+    """Return a study and whether it is new, within a transaction.
 
     Raises
     ------
     StudyExists
-        If there is one of that name with another specification or secret, or at all.
+        If the name is taken by a study with another specification or secret; without `exist_ok`,
+        by any study.
     """
     row = store.find_study(name)
     if row is None:
@@ -103,12 +104,12 @@ def open_study(
     durability: Durability,
     witness: Path | None = None,
 ) -> Session:
-    """Open a study that exists.
+    """Open an existing study.
 
     Raises
     ------
     StudyNotFound
-        If there is none.
+        If there is no such study.
     """
     in_memory = _require_storage(storage, name)
     notes = _notes(witness)
@@ -119,21 +120,21 @@ def open_study(
 def import_study(
     file: LogFile, storage: Storage, name: str, own: Classes, durability: Durability
 ) -> Session:
-    """Make a study from a log in a file.
+    """Create a study from a log in a file.
 
     Raises
     ------
     CorruptLog
-        If no policy can be made as the file says, or an event does not follow from those before.
+        If the file's policy cannot be built, or an event does not follow from the earlier ones.
     StudyExists
-        If there is one of that name.
+        If the name is taken.
     """
     try:
         fresh = _built(file.spec, name, own, file.secret)
     except FairtrialError:
         raise
     except Exception as error:
-        # The policy may be the caller's own, and a garbled file may hand it anything.
+        # The policy may be the caller's own, and a damaged file can pass it arbitrary values.
         raise CorruptLog(
             f"the policy of {name!r} cannot be made as the file says: {error}"
         ) from error
@@ -143,7 +144,7 @@ def import_study(
 
 @contextmanager
 def _opened(storage: Storage, durability: Durability, *, create: bool = True) -> Iterator[Store]:
-    """Give the store, which is closed if no session comes of it, unless it is the caller's."""
+    """Yield the store; close it after an error, unless it is the caller's own."""
     store = open_store(storage, durability, create=create)
     try:
         yield store
@@ -177,7 +178,7 @@ def _session(
 
 
 def _built(spec: Specification, name: str, own: Classes, secret: str | None) -> Policy:
-    """Return a fresh policy, whose coins come from the secret if there is one."""
+    """Return a fresh policy; its random numbers come from the secret, if there is one."""
     policy = spec.build(name, *own)
     if secret is not None:
         policy.conceal(secret)
@@ -229,7 +230,7 @@ def fresh_secret() -> str:
 
 
 def _require_storage(storage: Storage, name: str) -> bool:
-    """Raise if there is nothing to open; return whether the storage is a new one in memory."""
+    """Raise if there is nothing to open; return whether the storage is a new in-memory one."""
     if isinstance(storage, Store):
         return False
     place = parse_storage(storage)

@@ -1,4 +1,4 @@
-"""Studies in a PostgreSQL database, by psycopg."""
+"""Studies in a PostgreSQL database, accessed through psycopg."""
 
 # ruff: noqa: S608 - only the names of our own columns are written into statements
 
@@ -35,7 +35,7 @@ _SYNCHRONOUS = {"full": "on", "process": "off"}
 _CONNECTING = {
     "application_name": "fairtrial",
     "client_encoding": "UTF8",
-    # A server that is gone without a word is noticed after some 25 seconds.
+    # A server that disappears without closing the connection is noticed after about 25 seconds.
     "keepalives_idle": "10",
     "keepalives_interval": "5",
     "keepalives_count": "3",
@@ -44,16 +44,16 @@ _BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
 _CHANNEL = "fairtrial"
 _COMMIT_AND_TELL = f"NOTIFY {_CHANNEL}; COMMIT"
 _LONGEST_SILENCE = 5.0
-"""Seconds without a word from the server, after which it is asked whether anything was written."""
+"""Seconds without a notification, after which the server is asked whether anything was written."""
 _NOW = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
-# The clock is read along with the row that is locked: one question to the server less.
+# Reads the clock together with the locked row, which saves a round trip to the server.
 _LOCK_STUDY = f"SELECT {_NOW}, {columns(StudyRow)} FROM study WHERE id = ? FOR UPDATE"
-# An application's locks have two numbers: the first of ours for making studies, and for running.
+# PostgreSQL's application locks have two numbers; our first ones are for creating and running.
 _MAKERS = f"{APPLICATION_ID}, hashtext(?)"
 _RUNNERS = f"{APPLICATION_ID + 1}, hashtext(?)"
 _ENTER = f"SELECT pg_advisory_lock_shared({_RUNNERS})"
 SETTLING_SECONDS = 30
-"""After a restart of the server, processes that run a study need a moment to connect again."""
+"""After a restart of the server, processes that run a study need some time to reconnect."""
 _TRY_TO_BE_ALONE = (
     "SELECT CASE WHEN clock_timestamp() - pg_postmaster_start_time() >= ? * interval '1 second' "
     f"THEN pg_try_advisory_lock({_RUNNERS}) ELSE false END"
@@ -81,34 +81,34 @@ _Answer = TypeVar("_Answer")
 class PostgreSQLStore(TableStore):
     """A `Store` in a PostgreSQL database, for any number of processes on any number of machines.
 
-    A write locks the row of its study, so studies do not wait for each other. A connection that
-    is lost is made again. If it was lost during a commit, the log says whether the write was
-    kept.
+    A write locks the row of its study, so studies do not wait for each other. Lost connections are
+    reopened. If a connection was lost during a commit, the log is read to find out whether the
+    write was kept.
 
     Parameters
     ----------
     address : ServerAddress
         The database.
     durability : {"full", "process"}
-        ``"full"``: a commit survives a loss of power, as far as the server's disk honours
+        ``"full"``: a commit survives a power failure, as far as the server's disk honours
         flushes. ``"process"``: it survives the end of this process; if the server crashes, the
-        last commits may be lost.
+        last commits can be lost.
     create : bool
-        Whether tables are made if there are none.
+        Whether to create missing tables.
     busy_timeout : float
-        Seconds to wait for another process before `StorageBusy`, and for a server that restarts
-        or does not answer before `StorageUnreachable`.
+        Seconds to wait for another process before raising `StorageBusy`, and for a server that
+        restarts or does not answer before raising `StorageUnreachable`.
     clock : callable, optional
-        Seconds since 1970; without it the server's clock, one for all machines.
+        Returns seconds since 1970; the default is the server's clock, the same for all machines.
 
     Raises
     ------
     StorageUnreachable
         If no connection can be made.
     StorageError
-        If the database cannot be used, or the tables are of a newer schema.
+        If the database cannot be used, or its tables have a newer schema.
     StudyNotFound
-        If there are no tables, and none shall be made.
+        If there are no tables and `create` is false.
     """
 
     def __init__(
@@ -142,12 +142,12 @@ class PostgreSQLStore(TableStore):
 
     @property
     def url(self) -> str:
-        """The address that opens it again, but for the password."""
+        """The address of the store, without the password."""
         return self._address.shown
 
     @property
     def software(self) -> str:
-        """What keeps the studies, with its version."""
+        """The software that keeps the studies, with its version."""
         return f"PostgreSQL {self._one('SHOW server_version')[0].split()[0]}"
 
     @property
@@ -156,7 +156,7 @@ class PostgreSQLStore(TableStore):
 
     @property
     def _patience(self) -> float:
-        """Seconds for which the server may be silent: longer than it waits for a lock."""
+        """Seconds that the server may be silent: longer than it waits for a lock."""
         return self._busy_timeout + 2.0
 
     def now(self) -> int:
@@ -168,7 +168,7 @@ class PostgreSQLStore(TableStore):
         return int(self._one(f"SELECT {_NOW}")[0])
 
     def close(self) -> None:
-        """Close the connection; a second time does nothing."""
+        """Close the connection; closing it twice has no effect."""
         with self._lock:
             self._is_closed = True
             self._ears.close()
@@ -196,11 +196,11 @@ class PostgreSQLStore(TableStore):
         return connection
 
     def _set_up(self, connection: psycopg.Connection[Any]) -> None:
-        """Set the session's parameters, and look at those of the server."""
+        """Set the session's parameters, and check those of the server."""
         settings = {
             "search_path": postgresql_schema.NAMESPACE,
             "lock_timeout": f"{round(self._busy_timeout * 1000)}ms",
-            # The lock of a process whose machine is gone is free after some 25 seconds.
+            # The locks of a machine that disappears are released after about 25 seconds.
             "tcp_keepalives_idle": "10",
             "tcp_keepalives_interval": "5",
             "tcp_keepalives_count": "3",
@@ -216,7 +216,7 @@ class PostgreSQLStore(TableStore):
                 f"{self._where}: the database's encoding is {encoding}, and names may be in any "
                 "script: create it with the encoding UTF8"
             )
-        # An administrator may have asked for more than "on", never for less if all is to be kept.
+        # An administrator may choose more than "on"; anything less would break "full".
         if self._durability == "process" or synchronous == "off":
             wanted = _SYNCHRONOUS[self._durability]
             connection.execute("SELECT set_config('synchronous_commit', %s, false)", (wanted,))
@@ -233,7 +233,7 @@ class PostgreSQLStore(TableStore):
             raise self._error(error) from error
 
     def _connect_again(self) -> None:
-        """Make the connection again, and wait for a server that restarts."""
+        """Reconnect; wait for a server that restarts."""
         if self._is_closed:
             raise StorageError(f"{self._where} is closed; open the study again")
         self._connection.close()
@@ -282,9 +282,9 @@ class PostgreSQLStore(TableStore):
         return status in (TransactionStatus.INTRANS, TransactionStatus.INERROR)
 
     def _close_if_interrupted(self) -> None:
-        """Close the connection if it still waits for an answer: an interrupt came before it.
+        """Close the connection if an interrupt came before the answer that it waits for.
 
-        The server then undoes a write, and the next use makes the connection again.
+        The server then undoes a write, and the next use reconnects.
         """
         if self._connection.info.transaction_status == TransactionStatus.ACTIVE:
             self._connection.close()
@@ -302,8 +302,8 @@ class PostgreSQLStore(TableStore):
 
     def _commit(self) -> None:
         try:
-            # Whoever waits is told with the commit, if there is anything to tell. Two statements
-            # at once cannot be prepared, though interrupts may make psycopg believe so.
+            # A commit that moved a log also notifies the processes that wait. Two statements at
+            # once cannot be prepared, although interrupts can make psycopg believe so.
             self._run(_COMMIT_AND_TELL if self._moved else "COMMIT", prepare=False)
         except psycopg.Error as error:
             if not self._is_lost(error):
@@ -319,16 +319,16 @@ class PostgreSQLStore(TableStore):
         try:
             self._run("ROLLBACK")
         except psycopg.Error:
-            # The connection is beyond use; the server undoes the write when it is closed.
+            # The connection is unusable; the server undoes the write when it is closed.
             self._connection.close()
 
     def _was_kept(self) -> bool:
-        """Return whether a write was kept whose commit had no answer.
+        """Return whether a write was kept whose commit got no answer.
 
         Raises
         ------
         StorageUnreachable
-            If that cannot be found out.
+            If this cannot be found out.
         """
         try:
             self._connect_again()
@@ -345,7 +345,7 @@ class PostgreSQLStore(TableStore):
             ) from error
 
     def _keeps(self, study: StudyRow) -> bool:
-        # This waits until the server has ended the transaction that is in doubt.
+        # This waits until the server has ended the transaction in doubt.
         found = self.find_study(study.name)
         if found is None or found.origin != study.origin or found.duplicates < study.duplicates:
             return False
@@ -360,7 +360,7 @@ class PostgreSQLStore(TableStore):
         return row or None
 
     def find_study(self, name: str) -> StudyRow | None:
-        """Return the study of that name; within a transaction nobody else makes it meanwhile."""
+        """Return the study of that name; within a transaction no one else can create it."""
         if self._is_writing:
             self._one(f"SELECT pg_advisory_xact_lock({_MAKERS})", (name,))
         return super().find_study(name)
@@ -375,7 +375,7 @@ class PostgreSQLStore(TableStore):
     def _change(self, *changes: Change) -> int:
         handled = sys.exception()
         try:
-            # All of them travel together. A cursor that carries out two of them would add up rows.
+            # All are sent at once. One cursor for several statements would add up their row counts.
             with self._connection.pipeline():
                 for statement, rows in changes:
                     if rows:
@@ -389,7 +389,7 @@ class PostgreSQLStore(TableStore):
         return cursor.rowcount
 
     def _patiently(self, action: Callable[[], _Answer]) -> _Answer:
-        """Return what an action gives; outside of transactions, also after a lost connection."""
+        """Return the result of an action; outside a transaction, reconnect once if needed."""
         self._close_if_interrupted()
         is_writing = self._is_writing
         try:
@@ -416,20 +416,20 @@ class PostgreSQLStore(TableStore):
     # -------------------------------------------------------------------- presence
 
     def enter(self, name: str) -> None:
-        """Count as one who runs the study of that name, as long as this process is connected."""
+        """Register this process as one that runs the study, as long as it is connected."""
         self._one(_ENTER, (name,))
         self._present.append(name)
 
     def leave(self, name: str) -> None:
-        """Run the study no longer."""
+        """Unregister this process as one that runs the study."""
         with self._lock, suppress(psycopg.Error):
             self._present.remove(name)
-            # Without a connection the server has dropped the lock.
+            # If the connection was lost, the server has released the lock.
             self._run(f"SELECT pg_advisory_unlock_shared({_RUNNERS})", (name,))
 
     @contextmanager
     def alone(self, name: str) -> Iterator[bool]:
-        """Give whether no other process runs the study; none joins while the context lasts."""
+        """Yield whether no other process runs the study; while the context lasts, none can join."""
         with self._lock:
             [is_alone] = self._one(_TRY_TO_BE_ALONE, (SETTLING_SECONDS, name))
             try:
@@ -441,14 +441,14 @@ class PostgreSQLStore(TableStore):
     # --------------------------------------------------------------------- waiting
 
     def changes(self) -> object:
-        """Return what will be another value once anybody has written to the storage."""
+        """Return a value that differs after any write to the storage."""
         heard = self._ears.heard
-        # A write of our own ends the listening, but may not be counted yet: not until it is over.
+        # Our own write ends the listening before it is counted, so wait until it is over.
         with self._lock:
             return heard, self._commits
 
     def await_change(self, seen: object, seconds: float) -> None:
-        """Wait until `changes` is no longer `seen`, or for so many seconds; or less."""
+        """Wait until `changes` no longer equals `seen`, for at most that many seconds."""
         deadline = time.monotonic() + min(seconds, _LONGEST_SILENCE)
         while self.changes() == seen and (left := deadline - time.monotonic()) > 0:
             self._ears.listen(left)
@@ -456,7 +456,7 @@ class PostgreSQLStore(TableStore):
     # --------------------------------------------------------------------- damage
 
     def damage(self) -> str | None:
-        """Return what is wrong with the database: guards that were removed."""
+        """Return what is wrong with the database (triggers were removed or altered), or None."""
         missing = self._patiently(lambda: postgresql_schema.missing_guards(self._rows))
         if missing:
             return (
@@ -467,16 +467,16 @@ class PostgreSQLStore(TableStore):
 
 
 def _said(error: psycopg.Error) -> str:
-    """Return what an error says, in one line."""
+    """Return an error's message, in one line."""
     return error.diag.message_primary or " ".join(str(error).split())
 
 
 def _interrupt_before(
     error: BaseException | None, handled: BaseException | None
 ) -> BaseException | None:
-    """Return the interrupt, say Ctrl-C, in whose wake an error came up, if there was one.
+    """Return the interrupt (such as Ctrl-C) that caused an error, or None.
 
-    What the caller was handling when it began is no such interrupt.
+    An exception that the caller was already handling does not count.
     """
     while error is not None and error is not handled:
         if not isinstance(error, Exception):
@@ -487,5 +487,5 @@ def _interrupt_before(
 
 @cache
 def _in_psycopg(statement: str) -> str:
-    """Return a statement with the marks that psycopg puts values in the place of."""
+    """Return a statement with psycopg's placeholders."""
     return statement.replace("?", "%s")

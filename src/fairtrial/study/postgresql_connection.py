@@ -1,4 +1,4 @@
-"""Connections to PostgreSQL that give a silent server up."""
+"""Connections to PostgreSQL that time out when the server is silent."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ _Answer = TypeVar("_Answer")
 
 
 class Connection(psycopg.Connection[Any]):
-    """A connection that is closed if the server says nothing for some seconds while it should.
+    """A connection that is closed if the server owes an answer and stays silent too long.
 
-    A server that is stopped, or whose disk hangs, still keeps its connections: neither the network
-    nor the server itself would end the wait.
+    A server that is suspended, or whose disk hangs, keeps its connections open: neither the
+    network nor the server itself would end the wait.
     """
 
     patience = float("inf")
 
     def wait(self, gen: Generator[Any, Any, _Answer], *args: Any, **options: Any) -> _Answer:
-        """Wait for the server.
+        """Wait for the server's answer.
 
         Raises
         ------
         psycopg.OperationalError
-            If it says nothing.
+            If the server stays silent.
         """
         try:
             return super().wait(_impatient(gen, self.patience), *args, **options)
@@ -42,14 +42,14 @@ class _Silence(psycopg.OperationalError):
 
 
 def connected(parameters: Mapping[str, str], patience: float) -> Connection:
-    """Return a new connection in autocommit mode, whose server may be silent for so many seconds.
+    """Return a new connection in autocommit mode that times out after `patience` seconds.
 
     Raises
     ------
     psycopg.OperationalError
-        If none can be made in time.
+        If no connection can be made in time.
     """
-    # Libpq takes whole seconds, and no less than two.
+    # Libpq takes whole seconds, at least two.
     limits = {"connect_timeout": str(min(10, max(2, round(patience))))}
     connection = Connection.connect(**{**limits, **parameters}, autocommit=True)  # type: ignore[arg-type]
     connection.patience = patience
@@ -59,7 +59,7 @@ def connected(parameters: Mapping[str, str], patience: float) -> Connection:
 def _impatient(
     waiting: Generator[Any, Any, _Answer], patience: float
 ) -> Generator[Any, Any, _Answer]:
-    """Do what a generator of psycopg does, which is asked now and then whether it goes on."""
+    """Wrap a generator of psycopg, and raise if the server stays silent too long."""
     try:
         wanted = next(waiting)
         heard = time.monotonic()

@@ -1,4 +1,4 @@
-"""A connection to PostgreSQL that listens for what others have written."""
+"""A connection to PostgreSQL that listens for writes of other processes."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from fairtrial.study.postgresql_connection import connected
 __all__ = ["Ears"]
 
 _SLICE = 0.5
-"""Seconds that one thread listens for all; others wait for it."""
+"""Seconds that one thread listens for all threads; the others wait for it."""
 
 
 class Ears:
-    """Counts the notifications of a channel by others, once anybody wants to know.
+    """Counts the notifications of other connections, from the first time they are needed.
 
     Parameters
     ----------
     parameters : mapping
-        How to connect.
+        The parameters of the connection.
     channel : str
-        Which notifications.
+        The channel of the notifications.
     patience : float
-        Seconds for which the server may be silent when it is asked something.
+        Seconds that the server may take to answer.
     own : callable
-        Returns the server's number of the connection whose notifications do not count.
+        Returns the server's process number of the connection whose notifications do not count.
     """
 
     def __init__(
@@ -49,14 +49,14 @@ class Ears:
 
     @property
     def heard(self) -> int:
-        """Number of times that others were heard, or may have been missed."""
+        """How often a notification of others arrived, or may have been missed."""
         if self._connection is None:
             with self._lock:
                 self._connect()
         return self._heard
 
     def listen(self, seconds: float) -> None:
-        """Wait for the next notification, also of our own, for so many seconds or less."""
+        """Wait for the next notification, even our own, for at most that many seconds."""
         heard = self._heard
         if not self._lock.acquire(timeout=min(seconds, _SLICE)):
             return
@@ -76,7 +76,7 @@ class Ears:
             self._lock.release()
 
     def _connect(self) -> None:
-        """Connect, if that is possible; what was said before may have been missed."""
+        """Connect if possible; count once, because earlier notifications may have been missed."""
         if self._connection is not None:
             return
         with suppress(psycopg.Error):

@@ -1,4 +1,4 @@
-"""A pull of a study: it can be sent anywhere, and its outcome may come back any day."""
+"""A pull of a study; it can be sent anywhere, and its outcome can come back at any time."""
 
 from __future__ import annotations
 
@@ -13,27 +13,26 @@ __all__ = ["Issuer", "StudyPull"]
 
 
 class Issuer(Protocol):
-    """What a pull asks of the study that issued it."""
+    """The methods that a pull needs of the study that issued it."""
 
     name: str
 
     def report(self, pull: Pull | str, value: float | Mapping[str, float], **details: Any) -> Event:
-        """Give a partial reading of a pull."""
+        """Report a partial reading of a pull."""
 
     def should_stop(self, pull: Pull | str) -> bool:
-        """Return whether a pull's outcome no longer matters."""
+        """Return whether a pull's outcome is no longer needed."""
 
 
 class StudyPull(Pull):
-    """A pull with an identity of its own, by which any process can tell its outcome.
+    """A pull with a unique id, by which any process can tell its outcome.
 
-    A copy that was sent to another process is no longer bound to the study there: tell the
-    outcome by its `id`.
+    A copy in another process is not connected to the study: tell the outcome by its `id`.
 
     Parameters
     ----------
     number, action, labels, tag, propensity
-        As in `Pull`.
+        As for `Pull`.
     id : str
         128 random bits as hexadecimal digits.
     study : Study or None
@@ -57,11 +56,11 @@ class StudyPull(Pull):
         self.study = study
 
     def report(self, value: float | Mapping[str, float], **details: Any) -> Event:
-        """Give a partial reading of this pull: `Study.report`."""
+        """Report a partial reading of this pull: see `Study.report`."""
         return self._bound.report(self, value, **details)
 
     def should_stop(self) -> bool:
-        """Return whether this pull's outcome no longer matters: `Study.should_stop`."""
+        """Return whether this pull's outcome is no longer needed: see `Study.should_stop`."""
         return self._bound.should_stop(self)
 
     @property
