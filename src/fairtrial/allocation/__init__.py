@@ -1,4 +1,4 @@
-"""Serve well while every arm is guaranteed its share of the pulls at every moment."""
+"""Maximise rewards while every arm is guaranteed its share of the pulls at every moment."""
 
 from typing import TYPE_CHECKING
 

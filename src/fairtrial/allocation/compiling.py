@@ -1,4 +1,4 @@
-"""Compile every kernel of this family, by using each path once."""
+"""Compile all kernels of this family by using each path once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["compile_kernels"]
 
 
 def compile_kernels() -> None:
-    """Decide, learn, fail and simulate once with learners of both kinds."""
+    """Decide, learn, fail and simulate once with both kinds of learners."""
     problem = Problem(2, 0.25)
     FairLearn(problem, lambda *_: 0).ask()
     policy = FairLearn(problem, seed=0)

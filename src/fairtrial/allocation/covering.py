@@ -1,4 +1,4 @@
-"""Groups that overlap: shares of the single arms that serve every group."""
+"""Overlapping groups: compute shares of single arms that serve every group."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["cover_groups"]
 
 Floats = NDArray[np.float64]
 Places = Sequence[Sequence[int]]
-"""The members of every group, by their places among the arms."""
+"""The members of every group, as indices of arms."""
 
 _ZERO = 1e-9
 _ACCURACY = 1e-6  # of the solver, with much to spare
@@ -36,13 +36,13 @@ def cover_groups(
     groups: Mapping[str, Any],
     shares: Share | Sequence[Share] | Mapping[str, Share] = 0,
 ) -> dict[str, Fraction]:
-    """Return shares of the arms that give every group its share, though groups overlap.
+    """Return shares of the arms that give every group its share, even if groups overlap.
 
-    Of all such shares these have the least sum, so that the learner has the most rounds. A
-    problem with them serves every group at every moment: after every round t a group of share
-    R > 0 has had more than ``R t - n (1 + tolerance)`` pulls, n being the number of its members
-    that have a share. `Problem` itself takes groups that have no arm in common, and serves them
-    to within one pull.
+    Of all such shares, these have the smallest sum, which leaves the learner the most rounds. A
+    problem with these shares serves every group at every moment: after every round t, a group of
+    share R > 0 has had more than ``R t - n (1 + tolerance)`` pulls, where n is the number of its
+    members that have a share. Groups without common arms can be given to `Problem` directly, which
+    serves them to within one pull.
 
     Parameters
     ----------
@@ -52,23 +52,24 @@ def cover_groups(
         Label to ``(share, members)``, or to ``{"share": ..., "members": [...]}``; an arm may be
         in any number of groups.
     shares : share, sequence of k shares, or mapping of label to share
-        What each arm is owed by itself; 0 by default.
+        The share of each arm itself; 0 by default.
 
     Returns
     -------
     dict of str to Fraction
-        The share of every arm, to be given to `Problem`. They keep all groups' shares exactly.
+        The share of every arm, as an argument for `Problem`. They satisfy all groups' shares
+        exactly.
 
     Raises
     ------
     InvalidArgument
-        If an argument is not acceptable, or all pulls together are too few for the groups; the
-        message names those that demand too much.
+        If an argument is not acceptable, or the groups need more than all pulls; the message names
+        the groups that demand too much.
 
     Notes
     -----
-    The shares solve a linear program (HiGHS, by scipy); its solution is turned into fractions and
-    the groups' demands are checked in these.
+    The shares solve a linear program (HiGHS, by scipy). Its solution is converted to fractions, and
+    the groups' demands are checked with these fractions.
 
     Examples
     --------
@@ -90,7 +91,7 @@ def cover_groups(
 def _solve(
     inside: Places, demands: Sequence[Fraction], least: Sequence[Fraction]
 ) -> tuple[Floats, Floats]:
-    """Return the shares of least sum, at a vertex, and what each group's share adds to the sum."""
+    """Return the shares of least sum, at a vertex, and the dual price of each group's share."""
     from scipy.optimize import linprog
 
     if not demands:
@@ -111,7 +112,7 @@ def _solve(
 def _fractions(
     solution: Floats, inside: Places, demands: Sequence[Fraction], least: Sequence[Fraction]
 ) -> Iterator[tuple[Fraction, ...]]:
-    """Yield what may be the solution in fractions: the vertex itself, then rounded up."""
+    """Yield candidates for the solution in fractions: the vertex itself, then rounded up."""
     vertex = _vertex(solution, inside, demands, least)
     if vertex is not None:
         yield vertex
@@ -127,7 +128,7 @@ def _rounded_up(shares: Sequence[Fraction]) -> tuple[Fraction, ...]:
 def _vertex(
     solution: Floats, inside: Places, demands: Sequence[Fraction], least: Sequence[Fraction]
 ) -> tuple[Fraction, ...] | None:
-    """Return the point at which the same demands are met exactly; None if that is no one point."""
+    """Return the point at which the same demands are tight; None if it is not unique."""
     lifted = [arm for arm, share in enumerate(least) if solution[arm] > float(share) + _ZERO]
     shares = list(least)
     rows = []
@@ -144,7 +145,7 @@ def _vertex(
 
 
 def _solve_exactly(rows: list[list[Fraction]], unknowns: int) -> list[Fraction] | None:
-    """Return the solution of linear equations, each with its right side last; None if not one."""
+    """Solve linear equations, each with its right side last; return None if it is not unique."""
     for column in range(unknowns):
         pivot = next((row for row in rows[column:] if row[column]), None)
         if pivot is None:
@@ -167,7 +168,7 @@ def _serves(
     demands: Sequence[Fraction],
     least: Sequence[Fraction],
 ) -> bool:
-    """Return whether shares keep all demands, exactly, and can be kept themselves."""
+    """Return whether the shares satisfy all demands exactly and are feasible themselves."""
     served = all(
         sum(shares[arm] for arm in members) >= demand
         for members, demand in zip(inside, demands, strict=True)

@@ -1,4 +1,4 @@
-"""What keeping the shares is worth and asks for: the best fair schedule, and the pulls owed."""
+"""The value of the best schedule that keeps the shares, and the pulls that it owes."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ __all__ = ["fair_value", "floored_quotas"]
 
 
 def fair_value(problem: Problem, means: ArrayLike) -> float:
-    """Return the mean reward of a round of the best schedule that keeps the shares exactly.
+    """Return the mean reward per round of the best schedule that keeps the shares exactly.
 
-    Every arm has its share; what a group's share has beyond its members' goes to its best
-    member, and what is left to the best arm (with several plays, each arm at most once a round).
+    Every arm gets its share. The part of a group's share beyond the shares of its members goes to
+    the group's best member. The rest goes to the best arm (with several plays, each arm at most
+    once per round).
 
     Parameters
     ----------
@@ -46,7 +47,7 @@ def fair_value(problem: Problem, means: ArrayLike) -> float:
 
 
 def floored_quotas(problem: Problem, rounds: int) -> NDArray[np.int64]:
-    """Return ``max(0, floor(r_i T) - tolerance)`` of every arm."""
+    """Return ``max(0, floor(r_i T) - tolerance)`` for every arm."""
     owed = (quota * rounds // problem.denominator for quota in problem.quotas)
     return np.array(
         [max(0, pulls - problem.unfairness_tolerance) for pulls in owed], dtype=np.int64

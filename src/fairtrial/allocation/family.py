@@ -1,4 +1,4 @@
-"""What this family answers to the command and a service."""
+"""Register this family for the callers that serve every family: the command and the service."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FAMILY = Family(
     environment=partial(bernoulli_or_two_points, BernoulliEnvironment, ReplayEnvironment),
     environment_keys={"means": Any, "std": Any, "noise": Literal["bernoulli"]},
     replay=ReplayEnvironment,
-    # No arm is guaranteed anything.
+    # No arm has a guaranteed share.
     stand_ins={"shares": lambda size: 0},  # noqa: ARG005
     learners=tuple(
         name

@@ -1,4 +1,4 @@
-"""Learners: what picks the arm of a free round; every reward reaches them, forced or not."""
+"""Learners choose the arm in free rounds; they learn from rewards of free and forced pulls."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ __all__ = [
 ]
 
 _WIDEST = 10**7
-"""Rounds that a sliding window may hold, to be kept in memory."""
+"""Largest width of a sliding window, so that it fits in memory."""
 
 PullFunction = Callable[[int, NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]], int]
-"""``(t, counts, sums, allowed) -> arm``: any function of that form is a learner."""
+"""``(t, counts, sums, allowed) -> arm``: any function with this signature is a learner."""
 
 
 class Learner(Parametrized):
-    """Base of the learners; to write your own, override `choose`.
+    """Base class of learners; override `choose` to write your own.
 
-    A plain function ``(t, counts, sums, allowed) -> arm`` is a learner as well. A subclass
-    can be written down by name, as a durable study needs it.
+    A plain function ``(t, counts, sums, allowed) -> arm`` is a learner as well. But only a subclass
+    can be stored by name, which a durable study requires.
 
     Examples
     --------
@@ -50,10 +50,10 @@ class Learner(Parametrized):
     """
 
     code: ClassVar[int] = 0
-    """Number of the compiled learner; 0 for one that `choose` in Python decides for."""
+    """Number of the compiled learner; 0 if `choose` decides in Python."""
 
     has_index: ClassVar[bool] = False
-    """Whether it maximises an index, to which a price can be added."""
+    """Whether the learner maximises an index, to which a price can be added."""
 
     def choose(
         self,
@@ -67,9 +67,9 @@ class Learner(Parametrized):
         Parameters
         ----------
         t : int
-            The round, from 1.
+            Number of the round, from 1.
         counts : ndarray, shape (k,)
-            Rewards received, by arm (in the context at hand, if there are contexts).
+            Number of rewards received, by arm (in the current context, if there are contexts).
         sums : ndarray, shape (k,)
             Their sums.
         allowed : ndarray of int
@@ -79,20 +79,20 @@ class Learner(Parametrized):
 
     @property
     def settings(self) -> tuple[float, float]:
-        """Up to two numbers for the compiled learner."""
+        """Two parameters of the compiled learner; 0 where it has fewer."""
         return 0.0, 0.0
 
     @property
     def window(self) -> int:
-        """Rounds that it looks back; 0 for all."""
+        """Number of past rounds that the learner uses; 0 for all."""
         return 0
 
 
 class UCB1(Learner):
-    """Largest ``mean + sqrt(2 ln t / n)``; an arm never pulled comes first.
+    """Choose the largest ``mean + sqrt(2 ln t / n)``; arms without pulls come first.
 
-    A reward still on its way is not in n. An arm without any reward stands at 1/2 with the
-    width of its pulls in flight, so that arms are tried in turn while results are awaited.
+    Rewards that have not arrived are not in n. An arm that has pulls but no reward counts as having
+    a mean of 1/2 and as many rewards as pulls, so arms are tried in turn while results are awaited.
 
     Notes
     -----
@@ -110,7 +110,7 @@ class UCB1(Learner):
 
 
 class KLUCB(Learner):
-    """Largest x with ``n kl(mean, x) <= ln t``, kl of two Bernoulli means.
+    """Choose the largest x with ``n kl(mean, x) <= ln t``, with kl of two Bernoulli means.
 
     Notes
     -----
@@ -128,9 +128,9 @@ class KLUCB(Learner):
 
 
 class Thompson(Learner):
-    """Largest draw from ``Beta(1 + successes, 1 + failures)``.
+    """Choose the largest draw from ``Beta(1 + successes, 1 + failures)``.
 
-    A reward inside (0, 1) counts as one Bernoulli trial of that mean.
+    A reward inside (0, 1) counts as one Bernoulli trial with this mean.
 
     Notes
     -----
@@ -148,12 +148,12 @@ class Thompson(Learner):
 
 
 class EpsilonGreedy(Learner):
-    """With probability epsilon any arm, else the one of the best mean.
+    """Choose a random arm with probability epsilon, otherwise the arm with the best mean.
 
     Parameters
     ----------
     epsilon : float
-        In [0, 1].
+        Probability of a random arm, in [0, 1].
 
     Examples
     --------
@@ -173,7 +173,7 @@ class EpsilonGreedy(Learner):
 
 
 class Greedy(Learner):
-    """The arm of the best mean so far.
+    """Choose the arm with the best mean so far.
 
     Examples
     --------
@@ -186,7 +186,7 @@ class Greedy(Learner):
 
 
 class RoundRobin(Learner):
-    """Arm ``(t - 1) mod k``, or the next after it that is allowed.
+    """Choose arm ``(t - 1) mod k``, or the next allowed arm after it.
 
     Examples
     --------
@@ -198,7 +198,7 @@ class RoundRobin(Learner):
 
 
 class Random(Learner):
-    """Every allowed arm with equal probability.
+    """Choose every allowed arm with equal probability.
 
     Examples
     --------
@@ -212,15 +212,15 @@ class Random(Learner):
 class SlidingWindowUCB(Learner):
     """UCB on the rewards of the last `width` rounds, for means that drift.
 
-    The index is ``mean + sqrt(xi ln(min(t, width)) / n)`` with mean and n of the window; an
-    arm that was not pulled in it comes first.
+    The index is ``mean + sqrt(xi ln(min(t, width)) / n)`` with mean and n of the window; arms
+    without pulls in the window come first.
 
     Parameters
     ----------
     width : int
-        Rounds looked back.
+        Number of past rounds in the window.
     xi : float
-        Weight of the exploration, more than 0.
+        Weight of exploration, more than 0.
 
     Notes
     -----
@@ -244,21 +244,21 @@ class SlidingWindowUCB(Learner):
 
     @property
     def settings(self) -> tuple[float, float]:
-        """The weight of the exploration."""
+        """The weight of exploration."""
         return self.xi, 0.0
 
     @property
     def window(self) -> int:
-        """Rounds that it looks back."""
+        """Number of past rounds that the learner uses."""
         return self.width
 
 
 class FunctionLearner(Learner):
-    """A function as a learner; it cannot be written down."""
+    """A function as a learner; it cannot be stored."""
 
     def __init__(self, function: PullFunction) -> None:
         self.function = function
 
     def choose(self, t: int, counts: Any, sums: Any, allowed: Any) -> int:
-        """Return what the function says."""
+        """Return the arm that the function chooses."""
         return self.function(t, counts, sums, allowed)

@@ -1,4 +1,4 @@
-"""Decisions in each process by itself; what was learned travels through a common place."""
+"""Let each process decide by itself, and exchange what was learned through a shared place."""
 
 from __future__ import annotations
 
@@ -36,23 +36,23 @@ _NAME_BYTES = 16
 
 
 class SharedPlace(Protocol):
-    """Where processes leave what they have learned; `fairtrial.study.SharedStatistics` is one."""
+    """Where processes publish what they learn, such as `fairtrial.study.SharedStatistics`."""
 
     def publish(self, process: str, body: str) -> None:
-        """Put what a process has to say in place of what it said before."""
+        """Replace what a process has published before."""
 
     def published(self) -> Mapping[str, str]:
-        """Return what every process has published, by its name."""
+        """Return what every process has published, by the name of the process."""
 
 
 @dataclass(frozen=True, slots=True)
 class OverallShares:
-    """How the traffic of all processes together was shared out, by what they published.
+    """How the traffic of all processes together was divided among arms, as far as published.
 
     Parameters
     ----------
     processes : int
-        How many have published so far; one that was started again counts again.
+        Number of processes that have published so far; a restarted process counts again.
     pulls : mapping of str to int
         Pulls that count, by arm.
     behind : mapping of str to int
@@ -65,23 +65,23 @@ class OverallShares:
 
 
 class LocalAllocator:
-    """Decides in this process without asking anybody, and learns from the other processes.
+    """Decide within this process, without a network call, and learn from other processes.
 
-    Every process of a service makes one. It keeps the shares on its own traffic, so
-    all processes together are never behind by a whole pull (beyond the tolerance) for each of
-    them. Rewards are exchanged at intervals by a thread of its own. The shares do not
-    depend on the exchange: they hold while the common place is slow, unreachable or wrong.
+    Every process of a service makes one. It keeps the shares on its own traffic, so P processes
+    together are behind by less than P pulls (beyond the tolerances). A background thread exchanges
+    rewards at intervals. The shares do not depend on the exchange: they hold even if the shared
+    place is slow, unreachable or wrong.
 
     Parameters
     ----------
     policy : AllocationPolicy
-        What to decide by. It is copied: the copy begins without pulls.
+        The policy to decide by. It is copied, and the copy begins without pulls.
     shared : SharedPlace
         Where statistics are exchanged: ``fairtrial.study.SharedStatistics(study)``.
     interval : float or None
-        Seconds between two exchanges; with None there are only those that `exchange` makes.
+        Seconds between two exchanges; if None, only calls of `exchange` exchange.
     seed : int, optional
-        Of this process's random numbers; fresh by default, so that processes differ.
+        Seed of this process's random numbers; random by default, so processes differ.
 
     Raises
     ------
@@ -93,9 +93,9 @@ class LocalAllocator:
     Notes
     -----
     The bound and its proof: docs/explanation/fair-shares.md, "Many servers, one quota". It may
-    be used by several threads, but not by a fork of the process that made it. Pulls are numbered
-    in each process by itself; a reward that another process hears of is told there without
-    its pull, ``tell(problem.pull(arm="b"), 1.0)``.
+    be used by several threads, but not by a fork of the process that made it. Each process numbers
+    its own pulls. A process that receives the reward of another process's pull tells it without the
+    pull: ``tell(problem.pull(arm="b"), 1.0)``.
 
     Examples
     --------
@@ -151,17 +151,17 @@ class LocalAllocator:
     @overload
     def ask(self, n: int, **context: Any) -> list[Pull]: ...
     def ask(self, n: int | None = None, **context: Any) -> Pull | list[Pull]:
-        """Issue the next pull of this process, or the next `n`, as the policy's `ask` does."""
+        """Issue the next pull of this process, or the next `n`, like the policy's `ask`."""
         with self._here():
             return self._policy.ask(**context) if n is None else self._policy.ask(n, **context)
 
     def tell(self, pull: Pull, outcome: Outcome) -> None:
-        """Take the reward of a pull of this process, or of one without a number."""
+        """Tell the reward of a pull of this process, or of a pull without a number."""
         with self._here():
             self._policy.tell(pull, outcome)
 
     def fail(self, pull: Pull, reason: str = "lost") -> None:
-        """Say that the arm was never shown, so that it is owed again."""
+        """Report that the arm was never shown, so the pull is owed again."""
         with self._here():
             self._policy.fail(pull, reason)
 
@@ -172,12 +172,12 @@ class LocalAllocator:
 
     @property
     def credits(self) -> tuple[Fraction, ...]:
-        """What every arm is owed in this process now, in pulls; exact."""
+        """The exact number of pulls that every arm is owed in this process now."""
         with self._here():
             return self._policy.credits
 
     def _here(self) -> threading.Lock:
-        """Return the lock of the policy, if this is the process that made it."""
+        """Return the policy's lock; raise in a fork of the process that made it."""
         if os.getpid() != self._process:
             raise NotSupported(
                 "this LocalAllocator was made by another process (this one is its fork): make "
@@ -188,7 +188,7 @@ class LocalAllocator:
     # --------------------------------------------------------------------- exchange
 
     def exchange(self) -> int:
-        """Publish what this process has learned, and take what the others have published.
+        """Publish what this process has learned, and learn what the others have published.
 
         Returns
         -------
@@ -198,7 +198,7 @@ class LocalAllocator:
         Raises
         ------
         StorageError
-            If the place is not reached. Decisions do not need it.
+            If the place cannot be reached. Decisions do not need it.
         """
         with self._exchanging:
             with self._here():
@@ -213,7 +213,7 @@ class LocalAllocator:
             return len(others)
 
     def overall(self) -> OverallShares:
-        """Return how the traffic of all processes was shared out, at the last exchange.
+        """Return how the traffic of all processes was divided, as of the last exchange.
 
         Raises
         ------
@@ -232,7 +232,7 @@ class LocalAllocator:
         return self._last_error
 
     def close(self) -> None:
-        """Publish a last time and end the exchange; a place that does not answer is not awaited.
+        """Publish one last time and stop the exchange, without waiting long for the place.
 
         Decisions remain possible.
         """
@@ -247,7 +247,7 @@ class LocalAllocator:
         self.close()
 
     def _exchange_at_intervals(self) -> None:
-        # By a clock that nobody can set: `Event.wait` does not look at the time of day.
+        # `Event.wait` uses a monotonic clock, so changes of the system time do not matter.
         while True:
             is_last = self._closing.wait(self.interval)
             try:
@@ -267,7 +267,7 @@ class LocalAllocator:
         )
 
     def _understood(self, published: Mapping[str, str]) -> tuple[dict[str, _Record], list[str]]:
-        """Return what makes sense of all that is published, and what is wrong with the rest."""
+        """Return the valid published records, and what is wrong with the other ones."""
         records, mistakes = {}, []
         for name, body in published.items():
             try:
@@ -290,7 +290,7 @@ class LocalAllocator:
 class _Record(NamedTuple):
     """What one process has done and learned by itself.
 
-    `rewards`: number and sum of the rewards, by context and arm; `pulls` and `credits` by arm.
+    `rewards`: numbers and sums of rewards, by context and arm; `pulls` and `credits`: by arm.
     """
 
     arms: tuple[str, ...]
@@ -310,7 +310,7 @@ class _Record(NamedTuple):
 
     @classmethod
     def from_json(cls, body: str, policy: AllocationPolicy) -> _Record:
-        """Return a record that others have written, checked as if by an adversary."""
+        """Parse a record of another process, which is not trusted: check every part of it."""
         if len(body) > _LONGEST_RECORD:
             raise ValueError(f"it has {len(body):,} characters, more than {_LONGEST_RECORD:,}")
         content = json.loads(body)
@@ -326,7 +326,7 @@ class _Record(NamedTuple):
 
 
 def _checked_rewards(policy: AllocationPolicy, value: Any) -> Floats:
-    """Return rewards of shape (contexts, 2, arms), each number and sum possible."""
+    """Return rewards of shape (contexts, 2, arms); raise if a number or sum is impossible."""
     shape = policy.rewards.shape
     try:
         array = np.array(value, dtype=float)

@@ -1,4 +1,4 @@
-"""How much fairness costs: the regret bounds of the paper."""
+"""The cost of fairness: the regret bounds of the paper."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ _CONSTANT = 1.0 + math.pi**2 / 3.0
 
 @dataclass(frozen=True, slots=True)
 class Complexity:
-    """Upper bounds on the regret after T rounds, of rewards in a range of length 1.
+    """Upper bounds on the regret after T rounds, for rewards in a range of length 1.
 
     Parameters
     ----------
     theorem2 : float
-        On the r-regret of Fair-UCB.
+        Bound on the r-regret of Fair-UCB.
     theorem4 : float
-        On the regret of Fair-UCB, as the paper's appendix proves it.
+        Bound on the regret of Fair-UCB, as the paper's appendix proves it.
     theorem4_main_text : float
-        The same as the main text prints it, both sums over the arms that explore beyond their
-        quota. It is false where an arm's quota is more than that.
+        The same bound as the main text prints it, with both sums over the arms that explore beyond
+        their quota. It is false if some arm's quota is larger than its exploration.
     theorem8 : float
-        On the r-regret of T-fair-UCB.
+        Bound on the r-regret of T-fair-UCB.
     ucb1 : float
-        On the regret of UCB1 (theorem 6).
+        Bound on the regret of UCB1 (theorem 6).
     constant : float
         ``(1 + pi^2 / 3)`` times the sum of the gaps, the part that does not grow.
     sufficient_tolerance : float
-        The tolerance from which theorem 4 grows like ln T only.
+        The smallest tolerance for which the bound of theorem 4 grows only like ln T.
     """
 
     theorem2: float
@@ -51,8 +51,8 @@ class Complexity:
 def complexity(environment: SteadyEnvironment, horizon: int) -> Complexity:
     """Return the regret bounds of the paper, for the true means of an environment.
 
-    With L = 8 ln T, an arm of gap D explores beyond its quota if ``r T - tolerance < L / D^2``;
-    arms of gap 0 are in no sum. Quotas below 0 count as 0, which only tightens the printed form.
+    With L = 8 ln T, an arm with gap D explores beyond its quota if ``r T - tolerance < L / D^2``.
+    Arms with gap 0 are in no sum. Quotas below 0 count as 0, which only tightens the printed form.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What is known and wanted: arms, and the share of the pulls that each is owed."""
+"""The problem: arms, and the share of the pulls that each arm is owed."""
 
 from __future__ import annotations
 
@@ -28,28 +28,27 @@ __all__ = [
 ]
 
 Share = Fraction | str | int | float
-"""How a share may be written; a float is read as the shortest decimal that means it."""
+"""How a share can be written; a float is read as its shortest decimal representation."""
 
 Group = tuple[Fraction, tuple[str, ...]]
 """A group's share and its members."""
 
 MAX_DENOMINATOR = 10**9
-"""Largest common denominator: with it, 64-bit credits are exact for 9.2e9 rounds."""
+"""Largest common denominator; up to it, 64-bit credits are exact for 9.2e9 rounds."""
 
 _HOPELESS_DENOMINATOR = 10**60
 _READABLE_DIGITS = 20
 _READABLE_SHARES = 20
 _LARGEST_REWARD = 1e150
-"""With it, sums of rewards and of their squares are finite in every run that can be counted."""
+"""Up to this size, sums of rewards and of their squares stay finite in every possible run."""
 
 
 class Problem(BaseProblem):
-    """Serve well while every arm gets its share of the pulls at every moment.
+    """Maximise rewards while every arm gets its share of the pulls at every moment.
 
-    After every round t each arm i must have had ``N_i(t) >= floor(r_i t) - tolerance`` pulls;
-    neither counts what failed.
-    Among the schedules that do, rewards are to be as large as possible. The actions are the
-    arms.
+    After every round t, each arm i must have had ``N_i(t) >= floor(r_i t) - tolerance`` pulls;
+    failed pulls count neither in N_i nor in t. Among the schedules that satisfy this, rewards
+    should be as large as possible. The actions are the arms.
 
     Parameters
     ----------
@@ -57,18 +56,19 @@ class Problem(BaseProblem):
         Labels of the k arms, or their number.
     shares : share, sequence of k shares, or mapping of label to share
         The quotas r_i in [0, 1]: fractions, texts (``"1/3"``, ``"0.05"``), integers, or floats,
-        which are read as the shortest decimal that means them (0.05 is 1/20). One share alone
-        is every arm's; arms that a mapping leaves out have none. Their sum is at most `plays`.
+        which are read as their shortest decimal representation (0.05 is 1/20). A single share
+        applies to every arm; arms that a mapping leaves out have share 0. Their sum is at most
+        `plays`.
     unfairness_tolerance : int
-        Pulls by which an arm may be behind its quota (alpha); 0 is the strict form.
+        Number of pulls by which an arm may be behind its quota (alpha); 0 is the strict form.
     reward_range : (float, float)
-        The range that every reward lies in.
+        The range of all rewards.
     groups : mapping, optional
         Quotas of disjoint groups of arms: label to ``(share, members)``, or to
         ``{"share": ..., "members": [...]}``. The members' own shares must not exceed the
         group's, and all shares together must stay below 1.
     plays : int
-        Different arms pulled in each round: each run of `plays` successive asks is a round.
+        Number of different arms pulled in each round: `plays` successive asks make a round.
 
     Raises
     ------
@@ -78,13 +78,13 @@ class Problem(BaseProblem):
     Warns
     -----
     UserWarning
-        If the shares take every pull, and arms without one will never be pulled.
+        If the shares take every pull, so that arms without a share will never be pulled.
 
     Notes
     -----
     Source: Patil, Ghalme, Nair, Narahari, "Achieving Fairness in the Stochastic Multi-armed
-    Bandit Problem" (2019), definition 1. The tolerance is an integer: with 0.5, say, their
-    theorem 1 only gives the next integer above it.
+    Bandit Problem" (2019), definition 1. The tolerance is an integer, because for a fraction such
+    as 0.5 their theorem 1 only gives the next larger integer.
 
     Examples
     --------
@@ -117,7 +117,7 @@ class Problem(BaseProblem):
         self.plays = check_integer("plays", plays, low=1)
         if self.plays > len(self.arms):
             raise InvalidArgument("plays", f"must be at most the {len(self.arms)} arms", plays)
-        # First: the sum of shares with many denominators would take long.
+        # Checked first, because summing shares with many different denominators would be slow.
         self._check_denominator(self.shares)
         self.groups = None if groups is None else self._given_groups(groups)
         grouped = (share for share, _ in (self.groups or {}).values())
@@ -195,7 +195,7 @@ class Problem(BaseProblem):
     # -------------------------------------------------------------------- meaning
 
     def in_words(self) -> Mapping[str, str]:
-        """Return what is asked, by topic."""
+        """Return a description of the problem, by topic."""
         shares = zip(self.arms, self.shares, strict=True)
         return {
             "Question": "Which arm for each visitor, so that rewards are large and every arm "
@@ -226,7 +226,7 @@ class Problem(BaseProblem):
 
     @cached_property
     def total_share(self) -> Fraction:
-        """The sum of the shares, a group's standing for its members'."""
+        """The sum of the shares; a group's share includes those of its members."""
         groups = (self.groups or {}).values()
         grouped = {arm for _, members in groups for arm in members}
         alone = (
@@ -236,7 +236,7 @@ class Problem(BaseProblem):
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether the shares take every pull, so that arms without one are never served."""
+        """Whether the shares take every pull, so that arms without a share are never served."""
         return self.total_share == self.plays
 
     def check_outcome(self, outcome: Any, name: str = "reward") -> float:
@@ -249,7 +249,7 @@ class Problem(BaseProblem):
 
 
 def as_share(name: str, value: object) -> Fraction:
-    """Return a share as the exact fraction that it is written as.
+    """Return a share as an exact fraction, as it is written.
 
     Examples
     --------
@@ -264,7 +264,7 @@ def as_share(name: str, value: object) -> Fraction:
 
 
 def as_shares(arms: Sequence[str], shares: Any) -> tuple[Fraction, ...]:
-    """Return a share for every arm: one for all, one for each in order, or by label."""
+    """Return a share for every arm, given one for all, one for each in order, or by label."""
     if isinstance(shares, Mapping):
         return _shares_by_label(arms, shares)
     if isinstance(shares, Fraction | str | int | float | np.number):
@@ -283,7 +283,7 @@ def _shares_by_label(arms: Sequence[str], shares: Mapping[str, Any]) -> tuple[Fr
 
 
 def as_groups(groups: object) -> list[tuple[str, Any]]:
-    """Return the groups' labels and what is given for each."""
+    """Return each group's label with its given value."""
     if not isinstance(groups, Mapping):
         raise InvalidArgument("groups", "must be a mapping of label to (share, members)", groups)
     return [(str(label), value) for label, value in groups.items()]
@@ -312,14 +312,14 @@ def round_shares(
     Parameters
     ----------
     shares : iterable of share
-        As `Problem` takes them.
+        In any form that `Problem` accepts.
     denominator : int
-        The common denominator wanted.
+        The common denominator.
 
     Returns
     -------
     tuple of Fraction
-        Each less than ``1 / denominator`` below the share given.
+        Each is less than ``1 / denominator`` below the given share.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Environments: binary, bounded, drifting, with sleeping arms or contexts, or a replayed log."""
+"""Environments: binary, bounded, drifting, with sleeping arms, with contexts, or replayed."""
 
 from fairtrial.allocation.environments.base import AllocationEnvironment
 from fairtrial.allocation.environments.steady import (

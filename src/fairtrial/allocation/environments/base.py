@@ -1,4 +1,4 @@
-"""What all environments share: what a pull pays, and what serving could have got at best."""
+"""Base class of the environments: rewards of pulls, and the best possible value to compare with."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Extra = Callable[[Integers], dict[str, float]]
 
 
 class AllocationEnvironment(Environment):
-    """An environment of the family: what a pull pays, and what serving could have got at best."""
+    """Base class of environments: rewards of pulls, and the best possible value to compare with."""
 
     problem: Problem
 
@@ -53,18 +53,18 @@ class AllocationEnvironment(Environment):
 
     @property
     def contexts(self) -> int:
-        """Number of contexts that are told before a pull; 0 if none is."""
+        """Number of contexts of which one is announced before a pull; 0 without contexts."""
         return 0
 
     @abstractmethod
     def run(self, words: Words, contexts: int, generator: np.random.Generator, pulls: int) -> Extra:
-        """Run a policy's state for that many pulls; return what measures the pulls by arm."""
+        """Run a policy's state for N pulls; return a function from pulls by arm to metrics."""
 
     @property
     def truth(self) -> Truth:
         """The best arm, its ties, the means, and the gaps.
 
-        `details` has ``gaps`` and ``fair_value``: the mean reward of a round of the best schedule
+        `details` has ``gaps`` and ``fair_value``: the mean reward per round of the best schedule
         that keeps the shares exactly.
         """
         means = self.arm_means
@@ -81,7 +81,7 @@ class AllocationEnvironment(Environment):
 
     @cached_property
     def fair_value(self) -> float:
-        """Mean reward of a round of the best schedule that keeps the shares exactly."""
+        """Mean reward per round of the best schedule that keeps the shares exactly."""
         return fair_value(self.problem, self.arm_means)
 
     def _scale(self) -> tuple[float, float]:
@@ -98,7 +98,7 @@ def probabilities(name: str, value: ArrayLike, shape: tuple[int | None, ...]) ->
 
 
 def one_for_each(name: str, value: ArrayLike, problem: Problem) -> Floats:
-    """Return a number for every arm, from one for all or one for each."""
+    """Return a number for every arm, given one number for all arms or one for each."""
     arms = len(problem.arms)
     try:
         return np.broadcast_to(np.asarray(value, dtype=np.float64), (arms,)).copy()

@@ -1,4 +1,4 @@
-"""Environments in which every arm has its own distribution, whatever happened before."""
+"""Environments in which every arm has a fixed distribution of rewards."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ __all__ = ["BernoulliEnvironment", "BetaEnvironment", "ReplayEnvironment"]
 
 
 class SteadyEnvironment(StationaryEnvironment, AllocationEnvironment):
-    """An environment in which every arm has its own distribution, whatever happened before."""
+    """Base class of environments in which every arm has a fixed distribution of rewards."""
 
     def metrics(self, pulls: Integers) -> dict[str, float]:
-        """Return the regrets of a run, from its pulls by arm.
+        """Return the regrets of a run, given its pulls by arm.
 
         Returns
         -------
         dict
-            ``regret``: lost against the best arm (with several plays, the best arms) in every
+            ``regret``: loss against the best arm (with several plays, the best arms) in every
             round; ``r_regret``: ``sum of gap_i (N_i - max(0, floor(r_i T) - tolerance))``, which is
-            negative if a policy wins by breaking the shares; ``fair_regret``: lost against the
+            negative if a policy gains by breaking the shares; ``fair_regret``: loss against the
             best schedule that keeps the shares exactly.
         """
         means, plays = self.arm_means, self.problem.plays
@@ -108,7 +108,7 @@ class BetaEnvironment(SteadyEnvironment):
     means : array-like of shape (k,)
         The true means, strictly between 0 and 1.
     concentration : float or array-like of shape (k,)
-        Sum of the two parameters; the larger, the less rewards vary.
+        Sum of the two parameters of the beta distribution; larger values make rewards vary less.
 
     Examples
     --------
@@ -143,9 +143,8 @@ class BetaEnvironment(SteadyEnvironment):
 class ReplayEnvironment(SteadyEnvironment):
     """Rewards drawn, with replacement, from logged impressions.
 
-    The truth is exactly the log's means by arm.
-
-    Runs show what a policy does with these rows; `about` says so, and a simulation's summary does.
+    The truth is exactly the log's means by arm. Runs only show what a policy does with these rows;
+    `about` and a simulation's summary say so.
 
     Parameters
     ----------
@@ -161,7 +160,7 @@ class ReplayEnvironment(SteadyEnvironment):
     InvalidArgument
         If a column is missing, a label is unknown, or an arm has no row.
     InvalidOutcome
-        If a reward is refused by the problem; the row is named.
+        If the problem refuses a reward; the message names the row.
 
     Examples
     --------
@@ -186,7 +185,7 @@ class ReplayEnvironment(SteadyEnvironment):
 
     @property
     def about(self) -> str:
-        """That recorded rows are sampled repeatedly, in a sentence."""
+        """A sentence that says that recorded rows are sampled repeatedly."""
         return said_of_rows(plural(sum(map(len, self._rows)), "row"))
 
     @cached_property

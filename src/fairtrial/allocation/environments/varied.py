@@ -1,4 +1,4 @@
-"""Environments in which rounds differ: by drift, by who is awake, or by context."""
+"""Environments in which rounds differ: by drift, by sleeping arms, or by context."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = ["ContextualEnvironment", "DriftingEnvironment", "SleepingEnvironment"
 
 
 class VariedEnvironment(AllocationEnvironment):
-    """An environment in which rounds differ: by drift, by who is awake, or by context."""
+    """Base class of environments in which rounds differ, with binary rewards."""
 
     _offered = 0.0
     _served = 0.0
@@ -45,47 +45,47 @@ class VariedEnvironment(AllocationEnvironment):
         """Mean reward by arm for every kind of round, shape (rows, k)."""
 
     def begin(self, generator: np.random.Generator) -> Self:
-        """Return a copy that adds up what was offered and what was served."""
+        """Return a copy that sums the best possible and the received mean rewards."""
         fresh = copy.copy(self)
         fresh.__dict__.update(_offered=0.0, _served=0.0)
         return fresh
 
     @property
     def _changes(self) -> Integers:
-        """Pulls at which means change; empty where they do not."""
+        """Pulls at which means change; empty if they never do."""
         return np.zeros(0, dtype=np.int64)
 
     @property
     def _chances(self) -> Floats:
-        """Chances of being awake; empty where nobody sleeps."""
+        """Each arm's probability of being awake; empty if arms never sleep."""
         return np.zeros(0)
 
     @property
     def _cumulated(self) -> Floats:
-        """Cumulated probabilities of the contexts; empty where there are none."""
+        """Cumulated probabilities of the contexts; empty if there are none."""
         return np.zeros(0)
 
     @cached_property
     def source(self) -> Source:
-        """The environment as the kernels see it: a cell for every arm in every kind of round."""
+        """The environment as the kernels see it: one cell for every arm in every kind of round."""
         return Source.bernoulli(self.row_means.copy())
 
     def _row(self, number: int) -> int:
-        """Return which kind of round pull `number` falls in."""
+        """Return the kind of round that pull `number` belongs to."""
         return 0
 
     def _on_offer(self, row: int) -> float:
         return float(self.row_means[row].max())
 
     def sample(self, pull: Pull, generator: np.random.Generator) -> float:
-        """Return one reward of the pull's arm in the round at hand."""
+        """Return one reward of the pull's arm in the current round."""
         row = self._row(pull.number)
         self._offered += self._on_offer(row)
         self._served += float(self.row_means[row, pull.action])
         return self.source.draw(row * len(self.problem.arms) + pull.action, generator)
 
     def metrics(self, pulls: Integers) -> dict[str, float]:
-        """Return ``regret``: lost against the best arm on offer in every round."""
+        """Return ``regret``: the loss against the best available arm of every round."""
         return self._measured(self._offered, self._served, pulls)
 
     def _measured(self, offered: float, served: float, pulls: Integers) -> dict[str, float]:
@@ -145,7 +145,7 @@ class DriftingEnvironment(VariedEnvironment):
 
     @property
     def arm_means(self) -> Floats:
-        """Mean reward by arm in the last stretch, which the truth is about."""
+        """Mean reward by arm in the last stretch, which `truth` describes."""
         return np.array(self.means[-1])
 
     @property
@@ -168,8 +168,8 @@ class DriftingEnvironment(VariedEnvironment):
 class SleepingEnvironment(VariedEnvironment):
     """Binary rewards from arms that are awake only sometimes.
 
-    Each arm is awake in a round with its own chance, independently; a round in which no arm is
-    awake is skipped. The policy is told who is awake: ``ask(awake=[...])``.
+    In every round, each arm is awake independently with its own probability; rounds in which no arm
+    is awake are skipped. The policy is told which arms are awake: ``ask(awake=[...])``.
 
     Parameters
     ----------
@@ -178,7 +178,7 @@ class SleepingEnvironment(VariedEnvironment):
     means : array-like of shape (k,)
         The true probabilities of a 1.
     chances : float or array-like of shape (k,)
-        Chances of being awake, more than 0.
+        Probabilities of being awake, more than 0.
 
     Examples
     --------
@@ -200,7 +200,7 @@ class SleepingEnvironment(VariedEnvironment):
 
     @property
     def is_sleeping(self) -> bool:
-        """Arms sleep."""
+        """Whether arms sleep: always True."""
         return True
 
     @property
@@ -218,13 +218,13 @@ class SleepingEnvironment(VariedEnvironment):
         return self._own_chances
 
     def begin(self, generator: np.random.Generator) -> Self:
-        """Return a copy that remembers who is awake."""
+        """Return a copy that remembers which arms are awake."""
         fresh = super().begin(generator)
         fresh.__dict__.update(_awake=self._awake.copy())
         return fresh
 
     def context(self, generator: np.random.Generator) -> dict[str, Any]:
-        """Return who is awake in the next round."""
+        """Return which arms are awake in the next round."""
         draw_awake(self._own_chances, self._awake, generator)
         arms = self.problem.arms
         return {"awake": [arms[place] for place in np.flatnonzero(self._awake).tolist()]}
@@ -234,7 +234,7 @@ class SleepingEnvironment(VariedEnvironment):
 
 
 class ContextualEnvironment(VariedEnvironment):
-    """Binary rewards whose probabilities depend on a context that is seen in advance.
+    """Binary rewards whose probabilities depend on a context that is known before each pull.
 
     Parameters
     ----------
@@ -243,7 +243,7 @@ class ContextualEnvironment(VariedEnvironment):
     means : array-like of shape (S, k)
         Probabilities of a 1 in each of S contexts.
     frequencies : array-like of shape (S,), optional
-        How often each context comes; any non-negative numbers, equal by default.
+        Relative frequencies of the contexts; any non-negative numbers, equal by default.
 
     Examples
     --------
@@ -287,7 +287,7 @@ class ContextualEnvironment(VariedEnvironment):
 
     @cached_property
     def fair_value(self) -> float:
-        """Mean reward of a round of the best contextual schedule that keeps the shares."""
+        """Mean reward per round of the best contextual schedule that keeps the shares."""
         from scipy.optimize import linprog
 
         contexts, arms = self.means.shape

@@ -1,4 +1,4 @@
-"""Policies that keep every arm's share at every moment, and what they are compared with."""
+"""Policies that keep every arm's share at every moment, and baselines to compare with."""
 
 from fairtrial.allocation.policies.fair_learn import FairLearn, FairUCB
 from fairtrial.allocation.policies.horizon import HorizonFairUCB

@@ -1,4 +1,4 @@
-"""What all policies of the family share: decisions, results, the report, and runs."""
+"""Base class of the family's policies: decisions, results, the report, and runs."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ Integers = NDArray[np.int64]
 
 
 class AllocationPolicy(Policy):
-    """What all policies of the family share: decisions, results, the report, and runs.
+    """Base class of the family's policies: decisions, results, the report, and runs.
 
-    A pull counts when it is issued, so the quotas do not wait for results; a pull that fails
-    is taken back, with its round, and its arm's credit rises again. A reward that comes all the
-    same is learned, and does not count the pull again.
+    A pull counts when it is issued, so the quotas do not wait for results. A failed pull is taken
+    back, with its round, and its arm's credit rises again. If its reward still arrives later, the
+    policy learns from it, but does not count the pull again.
     """
 
     problem: Problem
@@ -64,7 +64,7 @@ class AllocationPolicy(Policy):
         self._learner = as_learner(learner)
         key = self._key.view(np.int64)
         self._state = AllocationState(problem, options or Options(), self._learner, key)
-        # Looked up once: a decision takes little more time than these do.
+        # Looked up once, because the lookups would add noticeably to the time of a decision.
         self._decide, self._take = runs.decide, runs.take_reward
 
     # -------------------------------------------------------------------- decisions
@@ -75,10 +75,10 @@ class AllocationPolicy(Policy):
         Parameters
         ----------
         awake : sequence of str, optional
-            Labels of the arms that can be pulled in this round; all without it. When none is,
-            the round does not count.
+            Labels of the arms that can be pulled in this round; all arms by default. If the list is
+            empty, the round does not count.
         context : int, optional
-            The context at hand, from 0; a policy made with ``contexts=1`` ignores it.
+            Number of the current context, from 0; ignored by a policy with ``contexts=1``.
         """
         cell_row = self._row(context)
         sleeping = False
@@ -165,7 +165,7 @@ class AllocationPolicy(Policy):
     # ---------------------------------------------------------------------- results
 
     def learn(self, pull: Pull, outcome: float) -> None:
-        """Take a reward, of a forced pull or a free one."""
+        """Learn from a reward, of a forced or a free pull."""
         state = self._state
         reward = (outcome - state.low) / state.width
         number = pull.number - state.first
@@ -178,7 +178,7 @@ class AllocationPolicy(Policy):
         )
 
     def on_failure(self, pull: Pull, reason: str) -> None:
-        """Take the pull back: out of its arm's count, and its round out of time."""
+        """Take the pull back: subtract it from its arm's pulls, and its round from the rounds."""
         void(self._state.words, self._cell(pull), pull.number - self._state.first)
 
     def on_amend(self, pull: Pull, old: Outcome, new: Outcome) -> None:
@@ -195,7 +195,7 @@ class AllocationPolicy(Policy):
 
     @property
     def has_window(self) -> bool:
-        """Whether the learner looks back over a number of rounds only."""
+        """Whether the learner only uses a window of recent rounds."""
         return self._learner.window > 0
 
     @property
@@ -209,12 +209,12 @@ class AllocationPolicy(Policy):
         return self._state.pulls.copy()
 
     def add_rewards(self, difference: NDArray[np.float64]) -> None:
-        """Let the learner know rewards from elsewhere; no pull is counted.
+        """Add rewards from elsewhere to the learner's statistics, without counting pulls.
 
         Parameters
         ----------
         difference : ndarray, shape (contexts, 2, k)
-            Numbers and sums of rewards that are new; negative for what is taken back.
+            Numbers and sums of the new rewards; negative for rewards that are taken back.
         """
         self._state.add_rewards(difference)
 
@@ -223,7 +223,7 @@ class AllocationPolicy(Policy):
 
     @property
     def stopped(self) -> bool:
-        """Never: serving continues."""
+        """Always False, because serving never ends."""
         return False
 
     # ------------------------------------------------------------------ simulation
@@ -244,7 +244,7 @@ class AllocationPolicy(Policy):
         return self._finish(pulls, measured)
 
     def _answers_in(self, environment: AllocationEnvironment) -> bool:
-        """Whether `choose` takes all that may be said before a pull; else it says why not."""
+        """Whether `choose` accepts all that this environment announces before a pull."""
         contexts = self._state.options.contexts
         told_apart = contexts == 1 or 0 < environment.contexts <= contexts
         return told_apart and (self._lets_sleep or not environment.is_sleeping)
@@ -267,10 +267,10 @@ class AllocationPolicy(Policy):
 
     @property
     def credits(self) -> tuple[Fraction, ...]:
-        """What every arm is owed now, in pulls: ``r_i t - N_i``; exact.
+        """The exact number of pulls that every arm is owed now: ``r_i t - N_i``.
 
-        With sleeping arms t counts the rounds in which the arm was awake, and with several plays
-        a round those without a failed pull of it; a credit that the arm began with is in it.
+        With sleeping arms, t counts the rounds in which the arm was awake; with several plays per
+        round, it counts the rounds without a failed pull of the arm. Initial credits are included.
         """
         return self._state.credits(slice(len(self.problem.arms)))
 
@@ -281,15 +281,16 @@ class AllocationPolicy(Policy):
         -------
         dict
             ``violation`` and ``floored_violation``: the largest ``r_i t - N_i`` and
-            ``floor(r_i t) - N_i`` of any arm after any round (from t = 0), also one that failed
-            since; ``rounds_in_violation``: rounds after which an arm was further behind than the
-            tolerance; ``forced_share`` of the pulls; ``longest_gap`` between two pulls of an arm,
-            in rounds, over all and (up to 100 arms) by arm; the gap that is still open counts.
+            ``floor(r_i t) - N_i`` of any arm after any round (from t = 0), including rounds that
+            failed later; ``rounds_in_violation``: number of rounds after which an arm was further
+            behind than the tolerance; ``forced_share`` of the pulls; ``longest_gap``: largest
+            number of rounds between two pulls of an arm, over all arms and (up to 100 arms) by arm,
+            including the current gap.
         """
         return report.violations(self._state, self.asked - self._state.first)
 
     def recommend(self) -> Recommendation:
-        """Return the arm that leads by its mean; serving never ends with an answer."""
+        """Return the arm with the best mean so far; serving never ends with an answer."""
         leader, metrics = report.leader(self._state), self.metrics()
         known = f"{leader!r} has the best mean so far; serving continues"
         shown = ("violation", "floored_violation", "forced_share")
@@ -303,7 +304,7 @@ class AllocationPolicy(Policy):
         )
 
     def progress(self) -> Progress:
-        """Return means with anytime intervals (95 % each), and shares against quotas."""
+        """Return means with anytime intervals (95 % each), and shares compared with quotas."""
         owed = zip(self.problem.arms, self.credits, strict=True)
         return Progress(
             recommendation=self.recommend(),
@@ -322,7 +323,7 @@ class AllocationPolicy(Policy):
 
 
 def as_learner(learner: object) -> Learner:
-    """Return the learner that a function, or nothing, stands for."""
+    """Return a learner, given one, a function, or None for the default."""
     if learner is None:
         return Thompson()
     if isinstance(learner, Learner):
@@ -334,6 +335,6 @@ def as_learner(learner: object) -> Learner:
 
 
 def refuse_plays(problem: object) -> None:
-    """Raise if the problem has several plays a round."""
+    """Raise if the problem has several plays per round."""
     if isinstance(problem, Problem) and problem.plays > 1:
         raise InvalidArgument("problem", "must have plays=1 for this policy", problem.plays)

@@ -1,4 +1,4 @@
-"""Epochs: shares, arms and groups that change, while credits, rewards and pulls go on."""
+"""Epochs: shares, arms and groups change, but credits, rewards and pulls in flight are kept."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Integers = NDArray[np.int64]
 
 
 def credits_for(state: AllocationState, problem: Problem) -> Credits:
-    """Return what every arm and group of a next problem is owed, as far as it may be."""
+    """Return the credits of all arms and groups of the next problem, within the allowed limits."""
     rounds, unit = state.rounds, state.parts
     rows = zip(
         nodes(state.problem), state.nodes.quota.tolist(), state.nodes.offset.tolist(), strict=True
@@ -31,7 +31,7 @@ def credits_for(state: AllocationState, problem: Problem) -> Credits:
 
 
 def rewards_for(state: AllocationState, problem: Problem) -> Rewards | None:
-    """Return the rewards of the arms that stay, None if none has come."""
+    """Return the rewards of the arms that stay; None if no reward has arrived."""
     known = state.rewards()
     if not known.any():
         return None
@@ -43,7 +43,7 @@ def rewards_for(state: AllocationState, problem: Problem) -> Rewards | None:
 
 
 def carried_over(saved: State, before: Problem, after: Problem, contexts: int) -> State:
-    """Return what the next epoch takes over: numbers that run on, and pulls in flight."""
+    """Return the state that the next epoch keeps: the pull counter and the pulls in flight."""
     places = {arm: place for place, arm in enumerate(after.arms)}
 
     def known(rows: Integers) -> Integers:

@@ -1,4 +1,4 @@
-"""Any learner, forced as often as the shares demand it."""
+"""Fair-Learn: any learner, with forced pulls as often as the shares require."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from fairtrial.errors import InvalidArgument, NotSupported
 __all__ = ["FairLearn", "FairUCB"]
 
 _FARTHEST_LOOK = 10**6
-"""Rounds that 'lazy' may have to look ahead."""
+"""Largest number of rounds that 'lazy' may have to look ahead."""
 _HIGHEST_PRICE = 1e9
 _MOST_CELLS = 10**7
 _SCHEDULERS = ("due", "largest", "lazy")
@@ -59,11 +59,11 @@ _FAILED_OF_SEVERAL = "pulls that fail may be missing: how long is not proven"
 
 
 class FairLearn(AllocationPolicy):
-    """Any learner, interrupted just as often as the shares demand it.
+    """Run any learner, and force a pull only when the shares require it.
 
     The shares hold whatever the learner does, however late results arrive and however rewards
-    change: quotas are counted in exact integers, when a pull is issued. A failed pull is made up
-    for: after F failures at most F pulls are missing in total, and F rounds later none
+    change, because quotas are counted in exact integers when a pull is issued. Failed pulls are
+    made up for: after F failures at most F pulls are missing in total, and F rounds later none
     (docs/explanation/fair-shares.md has the exact statement for every scheduler).
 
     Parameters
@@ -71,40 +71,40 @@ class FairLearn(AllocationPolicy):
     problem : Problem
         Arms, shares and tolerance.
     learner : Learner or function, optional
-        Who picks in the free rounds; `Thompson` by default. A function
-        ``(t, counts, sums, allowed) -> arm`` will do.
+        Chooses the arm in free rounds; `Thompson` by default. A function
+        ``(t, counts, sums, allowed) -> arm`` is accepted, too.
     scheduler : {"due", "largest", "lazy"}
-        Which arm is pulled when one must be. ``"due"``: the one whose owed pull has the earliest
-        deadline; it works for all shares that can be kept at all. ``"largest"``: the one with the
-        largest credit (Fair-Learn as published), for shares below 1/m if m arms have a share.
-        ``"lazy"``: none as long as all owed pulls can still be made in time, then the one with
-        the earliest deadline.
+        Which arm a forced pull takes. ``"due"``: the arm whose owed pull has the earliest deadline;
+        this works for all feasible shares. ``"largest"``: the arm with the largest credit
+        (Fair-Learn as published), for shares below 1/m if m arms have a share. ``"lazy"``: no pull
+        is forced as long as all owed pulls can still be made in time, then the arm with the
+        earliest deadline.
     carry : int, optional
-        How many pulls ahead of its share an arm may get; more are forgotten, so that the arm
-        cannot live on them: every window of h rounds has at least
-        ``floor(r_i h) - tolerance - carry`` pulls of it, as long as no pull fails and no arm
-        sleeps. Unlimited by default. For ``"due"`` and ``"largest"`` only.
+        How many pulls ahead of its share an arm can be; pulls beyond that are forgotten, so the arm
+        cannot use them up later. Every window of h rounds then has at least
+        ``floor(r_i h) - tolerance - carry`` pulls of the arm, as long as no pull fails and no arm
+        sleeps. Unlimited by default. Only for ``"due"`` and ``"largest"``.
     mask : bool
         With ``"lazy"``: instead of forcing one arm, let the learner choose among the arms whose
         pulls can no longer be postponed.
     allow_unsafe : bool
-        Accept shares of 1/m and more with ``"largest"``, which then breaks its promise.
+        Accept shares of 1/m and more with ``"largest"``, which then loses its guarantee.
     contexts : int
-        Number of contexts that the learner tells apart (``ask(context=2)``); the shares
-        are kept over all of them together.
+        Number of contexts that the learner distinguishes (``ask(context=2)``); the shares are kept
+        over all contexts together.
     price : float, optional
-        Add Q_i / price to the learner's index of arm i: a bonus that grows while the arm waits
-        (Q_i grows by the arm's share each round and falls by 1 with each of its pulls). The
-        learner then serves waiting arms when that costs least. Hardly any pull has to be
-        forced if the tolerance is a little above `price` times the range of the indices.
+        Add Q_i / price to the learner's index of arm i: a bonus that grows while the arm waits.
+        (Q_i grows by the arm's share each round and falls by 1 with each of its pulls.) The learner
+        then serves waiting arms when that costs least. Hardly any pull has to be forced if the
+        tolerance is slightly larger than `price` times the range of the indices.
     initial_credits : sequence or mapping, optional
-        How many pulls each arm and each group is owed at the start: exact numbers such as
-        ``"1/3"``, negative for one that is ahead, at most the tolerance. A mapping by label (0
-        for labels left out), or a sequence of all arms and then all groups. `next_epoch` sets it.
+        Number of pulls that each arm and each group is owed at the start: exact numbers such as
+        ``"1/3"``, at most the tolerance, negative if the arm is ahead. A mapping by label (0 for
+        missing labels), or a sequence of all arms and then all groups. `next_epoch` sets it.
     initial_rewards : sequence or mapping, optional
-        What the learner knows before the first round: number and sum of the rewards of every
-        arm, by label or in order (with contexts: by context, then by arm). A learner with a
-        sliding window begins with an empty one all the same. `next_epoch` sets it.
+        What the learner knows before the first round: number and sum of the rewards of every arm,
+        by label or in order (with contexts: by context, then by arm). A sliding window still begins
+        empty. `next_epoch` sets it.
     seed : None, int or numpy.random.Generator
         Source of the learner's randomness.
 
@@ -187,42 +187,42 @@ class FairLearn(AllocationPolicy):
             _check_look_ahead(problem)
 
     def next_epoch(self, problem: Problem, **changes: Any) -> Self:
-        """Return the policy that goes on from here with other shares, arms or groups.
+        """Return a policy that continues from here with other shares, arms or groups.
 
-        A new epoch counts its rounds from 0, and its pulls on from here. Arms and groups that
-        stay, by their labels, keep their credits, but no more than the tolerance; new ones
-        begin with none. The rewards of arms that stay are kept. Pulls in flight are told to the
-        new policy, or failed, as to this one: a result of an arm that stays is learned, one of an
-        arm that is gone is forgotten. If a pull of the last epoch fails, its arm is owed one more
-        pull, as if from the start of this one (again at most the tolerance).
+        A new epoch counts its rounds from 0, but continues to number pulls. Arms and groups whose
+        labels stay keep their credits, up to the tolerance; new ones begin without credit. The
+        rewards of arms that stay are kept. Tell the new policy about pulls in flight, with `tell`
+        or `fail`: it learns results of arms that stay and ignores those of removed arms. If a pull
+        of the previous epoch fails, its arm is owed one more pull, as if from the start of the new
+        epoch (again up to the tolerance).
 
         Parameters
         ----------
         problem : Problem
             Arms and shares from now on.
         **changes
-            Other arguments of the policy, among them ``seed``, ``initial_credits=None`` to begin
-            without credits, ``initial_rewards=None`` to begin without rewards.
+            Other arguments of the policy, such as ``seed``, ``initial_credits=None`` to begin
+            without credits, or ``initial_rewards=None`` to begin without rewards.
 
         Returns
         -------
         AllocationPolicy
-            A policy of the same class, for a new study: credits and rewards are among its
-            arguments. Pulls in flight belong to the study that issued them.
+            A policy of the same class, for a new study; its arguments contain the credits and
+            rewards. Pulls in flight belong to the study that issued them.
 
         Raises
         ------
         InvalidArgument
-            If the problem is not accepted.
+            If the policy does not accept the problem.
         NotSupported
             If a round of several plays is not complete.
 
         Notes
         -----
-        Every epoch keeps its own guarantee, counted from the initial credits. Take E epochs with
-        the same tolerance, in which no pull fails. An arm present in all of them has had at least
-        ``floor(owed) - tolerance - (E - 1)`` pulls, where ``owed`` adds its share times the
-        rounds of each epoch (proof in docs/explanation/fair-shares.md).
+        Every epoch keeps its own guarantee, counted from the initial credits. Over E epochs with
+        the same tolerance and without failed pulls, an arm present in all of them has had at least
+        ``floor(owed) - tolerance - (E - 1)`` pulls, where ``owed`` sums its share times the rounds
+        of each epoch (proof in docs/explanation/fair-shares.md).
 
         Examples
         --------
@@ -253,7 +253,7 @@ class FairLearn(AllocationPolicy):
         return int(np.random.SeedSequence([self.seed, self.asked]).generate_state(1, np.uint64)[0])
 
     def _as_here(self, pull: Pull) -> Pull | None:
-        """Return a pull, of an earlier epoch too, as one of this problem; None if it is gone."""
+        """Return a pull, also of an earlier epoch, as one of this problem, or None."""
         first = self._state.first
         if not (first and UNSOLICITED < getattr(pull, "number", UNSOLICITED) < first):
             return pull
@@ -263,19 +263,19 @@ class FairLearn(AllocationPolicy):
         return self._pull(pull.number, place, pull.tag)
 
     def tell(self, pull: Pull, outcome: Outcome) -> None:
-        """Take the reward of a pull, of an earlier epoch too."""
+        """Tell the reward of a pull, of this or an earlier epoch."""
         here = self._as_here(pull)
         if here is not None:
             super().tell(here, outcome)
 
     def fail(self, pull: Pull, reason: str = "lost") -> None:
-        """Say that a pull will have no reward, one of an earlier epoch too."""
+        """Report that a pull, of this or an earlier epoch, will have no reward."""
         here = self._as_here(pull)
         if here is not None:
             super().fail(here, reason)
 
     def on_failure(self, pull: Pull, reason: str) -> None:
-        """Take the pull back; one of an earlier epoch is owed from the beginning of this one."""
+        """Take the pull back; one of an earlier epoch is owed from the start of this epoch."""
         if pull.number >= self._state.first:
             super().on_failure(pull, reason)
         else:
@@ -283,7 +283,7 @@ class FairLearn(AllocationPolicy):
 
     @property
     def guarantee(self) -> Guarantee:
-        """The shares, at every moment."""
+        """The guarantee: every share at every moment."""
         found = self._basic_guarantee()
         if self._state.control.has_slept[0]:
             return found.weakened(
@@ -342,14 +342,14 @@ class FairLearn(AllocationPolicy):
 
 
 class FairUCB(FairLearn):
-    """Fair-UCB as published: the largest credit is forced, UCB1 has the other rounds.
+    """Fair-UCB as published: force the arm with the largest credit, UCB1 in other rounds.
 
     Parameters
     ----------
     problem : Problem
-        Every share below 1/m, with m arms that have one.
+        Every share must be below 1/m, where m arms have a share.
     initial_credits, initial_rewards : sequence or mapping, optional
-        As in `FairLearn`.
+        See `FairLearn`.
     seed : None, int or numpy.random.Generator
         Ignored; the policy is deterministic.
 

@@ -1,4 +1,4 @@
-"""T-fair-UCB: every quota first, for a horizon that is known."""
+"""T-fair-UCB: fill all quotas first, for a known horizon."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _FARTHEST = 10**15
 
 
 class HorizonFairUCB(AllocationPolicy):
-    """T-fair-UCB: every arm's whole quota first, then UCB1; fair at the end only.
+    """T-fair-UCB: fill every arm's whole quota first, then run UCB1; fair only at the end.
 
-    On the way an arm may be behind by its whole quota.
+    Before the horizon, an arm can be behind by its whole quota.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class HorizonFairUCB(AllocationPolicy):
 
     @property
     def guarantee(self) -> Guarantee:
-        """The shares, at the horizon."""
+        """The guarantee: every share at the horizon."""
         return Guarantee(
             "T-fair-UCB",
             proven=True,

@@ -1,4 +1,4 @@
-"""What an epoch begins with: credits and rewards that were there before its first round."""
+"""Initial values of an epoch: credits and rewards from before its first round."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ Rewards = tuple[tuple[float, float], ...]
 _MOST_REWARDS = 2**40
 
 MOST_CREDIT = 2**63 // (4 * MAX_DENOMINATOR)
-"""Pulls that an arm may be owed, or be ahead, at the start: with more, 64 bits would not do."""
+"""Largest initial credit or debt of an arm, in pulls, that can be counted in 64 bits."""
 
 
 def nodes(problem: Problem) -> Iterator[tuple[str, str]]:
-    """Yield what has a credit: kind and label of every arm, then of every group."""
+    """Yield everything that has a credit: kind and label of every arm, then of every group."""
     yield from (("arm", arm) for arm in problem.arms)
     yield from (("group", group) for group in problem.groups or {})
 
 
 def given_credits(problem: Problem, value: Any) -> Credits | None:
-    """Return the credits of all arms and groups; those that are not named have none.
+    """Return the credits of all arms and groups; 0 for those that are not named.
 
     Raises
     ------
     InvalidArgument
-        If one is no exact number, or more than the tolerance.
+        If a credit is not an exact number, or is more than the tolerance.
     """
     if value is None:
         return None
@@ -99,7 +99,7 @@ def _as_credit(problem: Problem, label: str, value: object) -> Fraction:
 
 
 def parts_of_a_pull(problem: Problem, owed: Credits | None) -> int:
-    """Return the denominator q of all shares, and of the credits unless it would be too large."""
+    """Return the common denominator q of all shares, and of the credits unless it is too large."""
     wanted = problem.denominator
     for credit in owed or ():
         wanted = lcm(wanted, credit.denominator)
@@ -111,12 +111,12 @@ def parts_of_a_pull(problem: Problem, owed: Credits | None) -> int:
 def in_parts(
     problem: Problem, owed: Credits | None, denominator: int, quotas: Sequence[int]
 ) -> list[int]:
-    """Return credits in units of 1/q pulls, rounded down where they are no multiples of it.
+    """Return credits in units of 1/q pulls, rounded down to whole units.
 
-    What is owed in whole pulls does not change by that: with integers p and t,
-    ``floor(c + p t / q)`` is ``floor((floor(c q) + p t) / q)``. With several plays a round an arm
-    starts as one that began a whole number of rounds from now, which its windows need: with
-    less by at most a round's share.
+    Rounding does not change the number of whole pulls owed: with integers p and t,
+    ``floor(c + p t / q)`` equals ``floor((floor(c q) + p t) / q)``. With several plays per round,
+    credits are rounded down further, to a multiple of the arm's share: an arm's windows have to
+    begin at whole rounds.
     """
     if owed is None:
         return [0] * len(quotas)
@@ -128,12 +128,12 @@ def in_parts(
 
 
 def given_rewards(problem: Problem, contexts: int, value: Any) -> Rewards | None:
-    """Return number and sum of the rewards of every cell; arms that are not named have none.
+    """Return number and sum of the rewards of every cell; 0 for arms that are not named.
 
     Raises
     ------
     InvalidArgument
-        If one is not two numbers, or not possible with rewards in the range.
+        If an entry is not a pair of numbers, or is impossible with rewards in the range.
     """
     if value is None:
         return None

@@ -1,4 +1,4 @@
-"""LFG and its Thompson variant: queues that keep the shares in the long run."""
+"""LFG and its Thompson variant: policies with queues that keep the shares in the long run."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ __all__ = ["LearningWithFairness", "ThompsonWithFairness"]
 
 
 class LearningWithFairness(AllocationPolicy):
-    """LFG: the arm of the largest queue plus eta times optimistic mean.
+    """LFG: pull the arm with the largest sum of its queue and eta times its optimistic mean.
 
-    Every arm's queue grows by its share each round and falls by 1 when it is pulled. Shares are
-    kept in the long run only: about eta times its gap an arm stays behind.
+    Every arm's queue grows by its share each round and falls by 1 when the arm is pulled. Shares
+    are kept only in the long run: an arm stays behind by about eta times its gap.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ class LearningWithFairness(AllocationPolicy):
     Notes
     -----
     Source: Li, Liu, Ji, "Combinatorial Sleeping Bandits with Fairness Constraints" (2019), with
-    one arm a round.
+    one arm per round.
 
     Examples
     --------
@@ -53,7 +53,7 @@ class LearningWithFairness(AllocationPolicy):
 
     @property
     def guarantee(self) -> Guarantee:
-        """The shares, in the long run."""
+        """The guarantee: every share in the long run."""
         return Guarantee(
             type(self).__name__,
             proven=False,
@@ -65,7 +65,7 @@ class LearningWithFairness(AllocationPolicy):
 
 
 class ThompsonWithFairness(LearningWithFairness):
-    """TSCSF-B: as `LearningWithFairness`, with a beta draw in place of the optimistic mean.
+    """TSCSF-B: like `LearningWithFairness`, with a beta draw instead of the optimistic mean.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ class ThompsonWithFairness(LearningWithFairness):
     Notes
     -----
     Source: Huang et al., "Thompson sampling for combinatorial semi-bandits with sleeping arms
-    and long-term fairness constraints" (2020), with one arm a round.
+    and long-term fairness constraints" (2020), with one arm per round.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What a policy of the family says of itself: violations, means and shares."""
+"""What a policy of the family reports: violations, means and shares."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NAMED_GAPS = 100
 
 
 def violations(state: AllocationState, issued: int) -> dict[str, float]:
-    """Return how well the shares were kept, by the metrics that `AllocationPolicy.metrics` names.
+    """Return how well the shares were kept, as documented in `AllocationPolicy.metrics`.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def _gaps(state: AllocationState, issued: int) -> list[int]:
 
 
 def leader(state: AllocationState) -> str | None:
-    """Return the arm of the best mean so far; None before any reward."""
+    """Return the arm with the best mean so far; None before the first reward."""
     counts, sums = state.totals()
     known = counts > 0
     if not known.any():
@@ -62,7 +62,7 @@ def leader(state: AllocationState) -> str | None:
 
 
 def shares(state: AllocationState) -> tuple[Estimate, ...]:
-    """Return every arm's share of the rounds, against its quota."""
+    """Return every arm's share of the rounds, compared with its quota."""
     rounds = max(1, state.rounds)
     rows = zip(state.problem.action_labels, state.pulls.tolist(), state.problem.shares, strict=True)
     return tuple(
@@ -72,7 +72,7 @@ def shares(state: AllocationState) -> tuple[Estimate, ...]:
 
 
 def groups(state: AllocationState) -> dict[str, Any]:
-    """Return the share of every group, against what its members are owed together."""
+    """Return the share of every group, compared with what its members are owed together."""
     wanted = state.problem.groups
     if not wanted:
         return {}

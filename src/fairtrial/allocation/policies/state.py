@@ -1,4 +1,4 @@
-"""The state of a policy: quotas and statistics in arrays that the kernels work on."""
+"""The state of a policy: quotas and statistics, in the arrays that kernels work on."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _INT64 = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a rule asks of the kernels."""
+    """Options of a policy for the kernels."""
 
     scheduler: str = "none"
     carry: int | None = None
@@ -42,7 +42,7 @@ class Options:
 
     @property
     def code(self) -> int:
-        """The scheduler's number."""
+        """The number of the scheduler."""
         codes = {
             "none": model.NONE,
             "due": model.DUE,
@@ -62,22 +62,22 @@ class AllocationState:
     problem : Problem
         Arms and shares.
     options : Options
-        What the rule asks of the kernels.
+        Options of the policy for the kernels.
     learner : Learner
-        Who picks in the free rounds.
+        Chooses the arm in free rounds.
     key : ndarray of int, shape (2,)
-        Of the policy's random numbers.
+        Key of the policy's random numbers.
 
     Attributes
     ----------
     words : ndarray
         The buffer of the tables that the kernels work on.
     control, nodes, cells : Control, Node, Cell
-        Those tables; in the place of each number, its column.
+        These tables, with a column in place of each number.
     allowed : ndarray of int
         Which arms may be pulled in this round.
     first : int
-        Number of the first pull of this epoch: those before were issued in earlier ones.
+        Number of the first pull of this epoch; smaller numbers belong to earlier epochs.
     """
 
     saved = ("words", "first")
@@ -125,12 +125,12 @@ class AllocationState:
 
     @property
     def parts(self) -> int:
-        """The parts of a pull in which credits are counted: the denominator of them all."""
+        """The common denominator of all credits: they are counted in this fraction of a pull."""
         return int(self.control.unit[0])
 
     @property
     def rounds(self) -> int:
-        """Rounds done."""
+        """Number of completed rounds."""
         return int(self.control.rounds[0])
 
     @property
@@ -140,7 +140,7 @@ class AllocationState:
         return pulls
 
     def credits(self, nodes: slice) -> tuple[Fraction, ...]:
-        """Return what arms and, after them, groups are owed now."""
+        """Return the pulls that arms and, after them, groups are owed now."""
         unit, rounds = self.parts, self.rounds
         own = self.nodes
         columns = (own.quota, own.initial, own.asleep, own.pulls)
@@ -158,7 +158,7 @@ class AllocationState:
         return np.stack([numbers, sums], axis=1)
 
     def add_rewards(self, difference: Floats) -> None:
-        """Change what is known by rewards from elsewhere, of the shape that `rewards` returns."""
+        """Add rewards from elsewhere to the statistics, in the shape that `rewards` returns."""
         numbers, sums = (difference[:, part].ravel() for part in (0, 1))
         successes = (sums - self.low * numbers) / self.width
         cells = self.cells
@@ -170,7 +170,7 @@ class AllocationState:
         prepare(self.words)
 
     def totals(self) -> tuple[Floats, Floats]:
-        """Return rewards received and their sums by arm, over all contexts."""
+        """Return numbers of rewards and their sums by arm, over all contexts."""
         shape = (self.options.contexts, len(self.problem.arms))
         counts: Floats = self.cells.told.reshape(shape).sum(axis=0)
         sums = self.cells.total.reshape(shape).sum(axis=0)
@@ -178,7 +178,7 @@ class AllocationState:
 
 
 def _set_nodes(nodes: Any, problem: Problem, given: Options, places: Mapping[str, int]) -> None:
-    """Set quotas and initial credits by node, nothing pulled yet."""
+    """Set quotas and initial credits by node, before any pull."""
     arms, unit = len(problem.arms), parts_of_a_pull(problem, given.credits)
     nodes.group[:] = model.NOWHERE
     nodes.quota[:arms] = [int(share * unit) for share in problem.shares]
@@ -194,7 +194,7 @@ def _set_nodes(nodes: Any, problem: Problem, given: Options, places: Mapping[str
         start += len(inside)
     quotas = nodes.quota.tolist()
     nodes.initial[:] = in_parts(problem, given.credits, unit, quotas)
-    # A surplus beyond the carry is forgotten at the start as it is later.
+    # A surplus beyond the carry is forgotten at the start, as in later rounds.
     nodes.offset[:] = np.minimum(-nodes.initial, _carry(given, unit) * unit)
     nodes.queue[:] = np.maximum(0, nodes.initial)
 
@@ -202,9 +202,9 @@ def _set_nodes(nodes: Any, problem: Problem, given: Options, places: Mapping[str
 def _control_of(
     problem: Problem, given: Options, learner: Learner, key: Integers, nodes: Any
 ) -> dict[str, float]:
-    """Return what the kernels are told in single numbers, at the start."""
+    """Return the initial values of the kernels' control numbers."""
     unit = parts_of_a_pull(problem, given.credits)
-    # A tolerance beyond every round that can be counted never binds, as any such one.
+    # A tolerance beyond the last countable round never binds, so any such value works.
     unfairness_tolerance = min(problem.unfairness_tolerance, _INT64 // (2 * unit))
     surplus = max(0, -int(nodes.initial.min())) // unit + 1
     code, queued = learner.code, given.code == model.QUEUED
@@ -238,13 +238,13 @@ def _control_of(
 
 
 def _carry(given: Options, unit: int) -> int:
-    """Return the carry; one beyond every round that can be counted never binds, as any such one."""
+    """Return the carry, capped: one beyond the last countable round never binds."""
     most = _INT64 // (2 * unit)
     return most if given.carry is None else min(given.carry, most)
 
 
 def earlier_rounds(given: Options) -> int:
-    """Return how many rounds the learner has seen before the first."""
+    """Return how many rounds the learner has seen before the first round."""
     return int(sum(number for number, _ in given.rewards or ()))
 
 
@@ -255,7 +255,7 @@ def _is_idle_if_none_ready(problem: Problem, given: Options) -> bool:
 
 
 def _set_cells(cells: Any, problem: Problem, given: Options) -> None:
-    """Set the statistics of every cell, from the rewards of before."""
+    """Set the statistics of every cell from the initial rewards."""
     if given.rewards is not None:
         low, high = problem.reward_range
         numbers, totals = np.array(given.rewards).T

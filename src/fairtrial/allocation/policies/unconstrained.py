@@ -1,4 +1,4 @@
-"""A learner alone: what the others are compared with."""
+"""A learner without quotas, as a baseline."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ __all__ = ["UnconstrainedLearner"]
 
 
 class UnconstrainedLearner(AllocationPolicy):
-    """A learner alone, which knows of no quotas: what the others are compared with.
+    """A learner that ignores the quotas, as a baseline for the other policies.
 
     Parameters
     ----------
     problem : Problem
-        Its shares are measured against, not kept.
+        Its shares are only used to measure violations.
     learner : Learner or function, optional
         `Thompson` by default.
     seed : None, int or numpy.random.Generator
