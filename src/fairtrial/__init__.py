@@ -8,6 +8,9 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from fairtrial.core.loading import uninterrupted
+from fairtrial.version import __version__ as __version__
+
 if TYPE_CHECKING:
     from fairtrial import (
         allocation,
@@ -38,8 +41,6 @@ if TYPE_CHECKING:
     from fairtrial.report import write_report
     from fairtrial.simulation import Simulation, simulate
     from fairtrial.study import Study, analyse, run_study
-
-__version__ = "0.1.0"
 
 __all__ = [
     "Effect",
@@ -109,8 +110,6 @@ def __getattr__(name: str) -> Any:
 
 
 def _imported(name: str) -> Any:
-    from fairtrial.core.loading import uninterrupted
-
     with uninterrupted():
         return importlib.import_module(f"fairtrial.{name}")
 

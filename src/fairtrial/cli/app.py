@@ -11,7 +11,6 @@ from typing import Any, NoReturn
 
 import click
 
-from fairtrial import __version__
 from fairtrial.cli.commands.analyse import analyse
 from fairtrial.cli.commands.compile import compile_families
 from fairtrial.cli.commands.demo import demo
@@ -37,6 +36,7 @@ from fairtrial.errors import (
     StudyNotFound,
     UnknownPull,
 )
+from fairtrial.version import __version__
 
 __all__ = ["app", "main"]
 

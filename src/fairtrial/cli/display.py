@@ -18,7 +18,8 @@ from rich.text import Text
 
 from fairtrial.cli.output import say, shown_number
 from fairtrial.core import Estimate, Progress, Recommendation
-from fairtrial.core.wording import plural, printable
+from fairtrial.core.printing import printable
+from fairtrial.core.wording import plural
 from fairtrial.presentation.alternatives import candidates_sentence, evidence_so_far, summary, tally
 from fairtrial.presentation.cuts import cut_by
 from fairtrial.presentation.limits import standing

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-import fairtrial
 from fairtrial.cli.config import Configuration
 from fairtrial.cli.output import say
 from fairtrial.cli.planning import HORIZON_OF_TIES
@@ -27,6 +26,7 @@ from fairtrial.simulation import (
     simulate,
 )
 from fairtrial.simulation.operating import ROWS_ARE_MOVED
+from fairtrial.version import __version__
 
 __all__ = ["REPLICATIONS", "Evaluation", "evaluate", "policy_of", "usual_horizon"]
 
@@ -60,7 +60,7 @@ class Evaluation:
         """Return all of it as JSON's own types."""
         configuration = self.configuration
         return {
-            "version": fairtrial.__version__,
+            "version": __version__,
             "study": configuration.study.name,
             "problem": configuration.problem.to_dict(),
             **self.found.to_dict(),

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
+from fairtrial.core.printing import printable
 from fairtrial.errors import MistakesFound
 
 __all__ = ["answer", "emit", "emit_long", "error_document", "json_option", "say", "shown_number"]
@@ -32,9 +33,6 @@ def json_option(command: Command) -> Command:
 
 def say(text: str, err: bool = False) -> None:
     """Print lines for people, on standard output or standard error; no label moves the cursor."""
-    # Not at the top: help is to cost no more than click.
-    from fairtrial.core.wording import printable
-
     click.echo(printable(text), err=err)
 
 

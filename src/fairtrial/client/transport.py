@@ -21,6 +21,7 @@ from fairtrial.client.address import ServiceAddress
 from fairtrial.client.problems import error_of
 from fairtrial.core.files import replacing
 from fairtrial.errors import ConnectionLost, StorageError, StorageUnreachable
+from fairtrial.version import __version__
 
 __all__ = ["Transport"]
 
@@ -64,8 +65,6 @@ class Transport:
         patience: float,
         verify: bool | ssl.SSLContext,
     ) -> None:
-        from fairtrial import __version__
-
         self.url = address.url
         self._patience = patience
         self._timeout = timeout

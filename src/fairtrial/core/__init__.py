@@ -1,12 +1,17 @@
 """The contract: problem, pull, policy, environment, recommendation; seeds and validation."""
 
-from fairtrial.core.environment import Environment, Reading, TopTruth, Trajectory, Truth
-from fairtrial.core.parameters import Parametrized
-from fairtrial.core.policy import Policy
-from fairtrial.core.problem import Problem
-from fairtrial.core.pull import UNSOLICITED, Pull
-from fairtrial.core.recommendation import Effect, Estimate, Guarantee, Progress, Recommendation
-from fairtrial.core.run import Run, run_policy
+from typing import TYPE_CHECKING
+
+from fairtrial.core.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from fairtrial.core.environment import Environment, Reading, TopTruth, Trajectory, Truth
+    from fairtrial.core.parameters import Parametrized
+    from fairtrial.core.policy import Policy
+    from fairtrial.core.problem import Problem
+    from fairtrial.core.pull import UNSOLICITED, Pull
+    from fairtrial.core.recommendation import Effect, Estimate, Guarantee, Progress, Recommendation
+    from fairtrial.core.run import Run, run_policy
 
 __all__ = [
     "UNSOLICITED",
@@ -27,3 +32,8 @@ __all__ = [
     "Truth",
     "run_policy",
 ]
+
+# These import NumPy.
+__getattr__, __dir__ = lazy_names(
+    __name__, ["environment", "parameters", "policy", "problem", "pull", "recommendation", "run"]
+)

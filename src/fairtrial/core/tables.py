@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from fairtrial.core.files import replacing
+from fairtrial.core.printing import printable
 from fairtrial.core.problem import Problem
 from fairtrial.core.sheets import Sheet, number_of, read_sheet
-from fairtrial.core.wording import printable
 from fairtrial.errors import InvalidArgument, InvalidOutcome, MissingExtra
 
 __all__ = [

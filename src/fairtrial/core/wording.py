@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from reprlib import Repr
@@ -18,7 +17,6 @@ __all__ = [
     "listed",
     "or_within",
     "plural",
-    "printable",
     "rewards_in_words",
     "said_of_rows",
     "who_leads",
@@ -178,26 +176,3 @@ def abridged(value: object) -> str:
         return text if len(text) <= _LONGEST else _ABRIDGED.repr(value)
     except (ValueError, RecursionError):  # an integer of thousands of digits, endless nesting
         return f"an object of type {type(value).__name__} that is too long to be shown"
-
-
-# Characters that move the cursor, set colours or titles or ring the bell; that change the
-# direction of writing; and halves of surrogate pairs, which no stream can encode.
-_UNPRINTABLE = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
-)
-
-
-def printable(text: str) -> str:
-    r"""Return a text with its control characters spelled out: labels may contain any text.
-
-    Examples
-    --------
-    >>> print(printable("new\x1b[2J"))
-    new\x1b[2J
-    """
-    return _UNPRINTABLE.sub(_spelled, text)
-
-
-def _spelled(match: re.Match[str]) -> str:
-    code = ord(match[0])
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"

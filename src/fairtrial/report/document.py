@@ -6,10 +6,10 @@ from importlib.resources import files
 from os import PathLike
 from pathlib import Path
 
-import fairtrial
 from fairtrial.core.files import replacing
 from fairtrial.errors import InvalidArgument, StorageError
 from fairtrial.report.html import Markup, bdi, element
+from fairtrial.version import __version__
 
 __all__ = ["document", "write_document"]
 
@@ -27,7 +27,7 @@ def document(title: str, *sections: Markup | None) -> str:
         element("style", Markup(style)),
     )
     main = element("main", element("h1", bdi(title)), *sections)
-    footer = element("footer", f"Written by fairtrial {fairtrial.__version__}.")
+    footer = element("footer", f"Written by fairtrial {__version__}.")
     body = element("html", head, element("body", main, footer), lang="en")
     return f"<!doctype html>\n{body}\n"
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-import fairtrial
 from fairtrial.core.recommendation import Progress
 from fairtrial.core.validation import check_instance
 from fairtrial.presentation.charts import evidence_chart
@@ -34,6 +33,7 @@ from fairtrial.report.html import (
 from fairtrial.report.question import question
 from fairtrial.report.scenarios import scenarios
 from fairtrial.simulation import ExampleRun, OperatingCharacteristics
+from fairtrial.version import __version__
 
 __all__ = ["write_characteristics"]
 
@@ -213,7 +213,7 @@ def _configuration(
     policy = found.policy
     arguments = ", ".join(f"{name}={value!r}" for name, value in policy.get_params().items())
     rows = [
-        ("fairtrial", fairtrial.__version__),
+        ("fairtrial", __version__),
         ("seed", str(found.seed)),
         ("runs", count(found.replications)),
         ("policy", bdi(shorten(f"{type(policy).__name__}({arguments})", 2000))),

@@ -28,6 +28,7 @@ from fairtrial.server.writer import StudyWriter
 from fairtrial.study import Store, Study
 from fairtrial.study.location import Durability, Storage, open_store, parse_storage
 from fairtrial.study.opening import Classes
+from fairtrial.version import __version__
 
 __all__ = ["create_app"]
 
@@ -86,7 +87,7 @@ def create_app(
     app = FastAPI(
         title="fairtrial",
         summary="Sequential experiments that find the best option",
-        version=_version(),
+        version=__version__,
         lifespan=lifespan,
         openapi_url="/v1/openapi.json",
         docs_url=None,
@@ -164,9 +165,3 @@ class _Stores:
         store = open_store(self._storage, create=False, server_timeout=self._server_timeout)
         self.all.append(store)
         return store
-
-
-def _version() -> str:
-    from fairtrial import __version__
-
-    return __version__

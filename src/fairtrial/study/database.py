@@ -21,6 +21,7 @@ from fairtrial.study.statements import Change
 from fairtrial.study.tables import TableStore
 from fairtrial.study.turns import Turns
 from fairtrial.study.witness import Head, Witness
+from fairtrial.version import __version__
 
 __all__ = ["Database"]
 
@@ -149,8 +150,6 @@ class Database(TableStore):
         self, connection: sqlite3.Connection, noted: Mapping[int, Head] | None
     ) -> sqlite3.Connection:
         """Set up a connection. All steps read the file, which others may lock for a while."""
-        from fairtrial import __version__
-
         connection.execute(f"PRAGMA synchronous = {_SYNCHRONOUS[self._durability]}")
         connection.execute(f"PRAGMA fullfsync = {int(self._durability == 'full')}")
         connection.execute("PRAGMA cache_size = -16000")

@@ -14,6 +14,8 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from fairtrial.version import __version__
+
 __all__ = ["boot", "environment"]
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -45,8 +47,6 @@ def _boot_id() -> str:
 @cache
 def environment() -> Mapping[str, str]:
     """Return what can affect the last bits of a decision: software versions and the processor."""
-    from fairtrial import __version__
-
     return {
         "fairtrial": __version__,
         "python": platform.python_version(),

@@ -26,6 +26,7 @@ from fairtrial.study.log_file import LogFile
 from fairtrial.study.session import Session
 from fairtrial.study.specification import Specification
 from fairtrial.study.store import NewStudy, Store, StudyRow
+from fairtrial.version import __version__
 
 __all__ = ["Classes", "create_study", "find_or_insert", "import_study", "open_study"]
 
@@ -188,8 +189,6 @@ def _built(spec: Specification, name: str, own: Classes, secret: str | None) -> 
 def _new_study(
     name: str, spec: Specification, policy: Policy, secret: str | None, now: int
 ) -> NewStudy:
-    from fairtrial import __version__
-
     return NewStudy(
         name=name,
         spec_json=spec.to_json(),

@@ -28,6 +28,7 @@ from fairtrial.study.server_address import ServerAddress
 from fairtrial.study.statements import Change, columns
 from fairtrial.study.store import StudyRow
 from fairtrial.study.tables import TableStore
+from fairtrial.version import __version__
 
 __all__ = ["PostgreSQLStore"]
 
@@ -225,8 +226,6 @@ class PostgreSQLStore(TableStore):
             connection.execute(_in_psycopg(_ENTER), (name,))
 
     def _prepare(self, create: bool) -> None:
-        from fairtrial import __version__
-
         try:
             postgresql_schema.prepare(self._rows, self._where, __version__, create=create)
         except psycopg.Error as error:

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from fairtrial.core import Problem
+from fairtrial.core.printing import printable
 from fairtrial.core.problem import Outcome
 from fairtrial.core.sheets import number_of, number_or_text, read_sheet
 from fairtrial.core.tables import label_of, without_formula, write_table
-from fairtrial.core.wording import printable
 from fairtrial.errors import FairtrialError, InvalidArgument, InvalidTable
 from fairtrial.study.arguments import MOST_AT_ONCE, as_result
 from fairtrial.study.log import Result

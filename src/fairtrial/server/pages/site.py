@@ -13,9 +13,9 @@ from fastapi import Request, Response
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-import fairtrial
 from fairtrial.presentation.words import clean, count
 from fairtrial.server.security.access import Viewer
+from fairtrial.version import __version__
 
 __all__ = ["THEMES", "address", "asset", "fragment", "markup", "page", "static_address"]
 
@@ -83,7 +83,7 @@ def _environment() -> Environment:
         "address": address,
         "static": static_address,
         "themes": THEMES,
-        "version": fairtrial.__version__,
+        "version": __version__,
     }
     return environment
 
