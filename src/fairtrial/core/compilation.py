@@ -38,9 +38,9 @@ def kernel(function: Any = None, /, *, nogil: bool = True, **options: Any) -> An
     Parameters
     ----------
     function : callable, optional
-            The function to compile. Without it, return a decorator.
+        The function to compile. Without it, return a decorator.
     nogil : bool
-            Whether other threads can run during a call.
+        Whether other threads can run during a call.
     **options
         Further options of `numba.njit`.
 

@@ -17,9 +17,9 @@ def use_once(policy: Policy, outcome: Callable[[Pull], Any]) -> None:
     Parameters
     ----------
     policy : Policy
-            A policy that accepts corrections.
+        A policy that accepts corrections.
     outcome : callable
-            ``(pull)``: returns an outcome.
+        ``(pull)``: returns an outcome.
     """
     first, second = policy.ask(), policy.ask()
     told = outcome(first)

@@ -18,7 +18,7 @@ class DisturbedEnvironment(Environment):
     Parameters
     ----------
     environment : Environment
-            The environment that answers the pulls.
+        The environment that answers the pulls.
     """
 
     keeps_assumptions = False

@@ -23,7 +23,7 @@ def documented_by(*sources: Callable[..., Any]) -> Callable[[_Documented], _Docu
     Parameters
     ----------
     *sources
-            Classes or functions whose docstrings describe parameters with the same names.
+        Classes or functions whose docstrings describe parameters with the same names.
 
     Returns
     -------

@@ -31,11 +31,11 @@ class Source(NamedTuple):
     kind : int
         `GAUSSIAN`, `BERNOULLI`, `BETA` or `REPLAY`.
     first : ndarray
-            Means (`GAUSSIAN`); probabilities of a 1 (`BERNOULLI`); first parameters (`BETA`); or
-            the rewards of all rows, action after action (`REPLAY`).
+        Means (`GAUSSIAN`); probabilities of a 1 (`BERNOULLI`); first parameters (`BETA`); or the
+        rewards of all rows, action after action (`REPLAY`).
     second : ndarray of shape (n,)
-            Standard deviation of the normal noise that is added; the second parameters of `BETA`;
-            not used by `BERNOULLI`.
+        Standard deviation of the normal noise that is added; the second parameters of `BETA`; not
+        used by `BERNOULLI`.
     starts : ndarray of int
         In a replay, action k owns rows ``starts[k] .. starts[k + 1] - 1``.
 
@@ -86,10 +86,10 @@ class VectorSource(NamedTuple):
     kind : int
         `GAUSSIAN`, `REPLAY` or `POINTS`.
     first : ndarray of shape (n, M) or (rows, M)
-            Means; or all rows or points, action after action, with NaN for a missing value.
+        Means; or all rows or points, action after action, with NaN for a missing value.
     second : ndarray of shape (n, M, M)
-            For normal noise a root of its covariance; for points the cumulative probabilities,
-            shape (rows, 1, 1); not used in a replay.
+        For normal noise a root of its covariance; for points the cumulative probabilities, shape
+        (rows, 1, 1); not used in a replay.
     starts : ndarray of int
         Action k owns the rows ``starts[k] .. starts[k + 1] - 1``.
 

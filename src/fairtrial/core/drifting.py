@@ -32,14 +32,14 @@ class DriftingEnvironment(DisturbedEnvironment):
     Parameters
     ----------
     environment : GaussianEnvironment, BernoulliEnvironment, ReplayEnvironment or LossyEnvironment
-            The environment that answers the pulls, from the family `subpopulations` or `linear`.
+        The environment that answers the pulls, from the family `subpopulations` or `linear`.
     drift : float
-            The most by which the means move from one pull to the next; not 0.
+        The most by which the means move from one pull to the next; not 0.
 
     Raises
     ------
     InvalidArgument
-            If the environment has another type, or `drift` is 0.
+        If the environment has another type, or `drift` is 0.
 
     Notes
     -----

@@ -29,12 +29,12 @@ class Truth:
     acceptable : tuple
         Every answer that counts as right; `best` is one of them.
     means : ndarray
-            The mean outcome of every action; the family documents the shape.
+        The mean outcome of every action; the family documents the shape.
     details : mapping of str to object
-            Facts that a family adds.
+        Facts that a family adds.
     tied : bool
-            Whether several different answers are exactly equally good, and no tolerance makes all
-            of them right: a run that names one of them has found a difference that does not exist.
+        Whether several different answers are exactly equally good, and no tolerance makes all of
+        them right: a run that names one of them has found a difference that does not exist.
     """
 
     best: Any
@@ -64,9 +64,9 @@ class TopTruth(Truth):
     Parameters
     ----------
     good : tuple of str
-            Labels that a right answer may hold: as good as the k-th best, within the tolerance.
+        Labels that a right answer may hold: as good as the k-th best, within the tolerance.
     same : sequence of sequence of str
-            Groups of labels that name the same thing, if any: an answer may hold one of each group.
+        Groups of labels that name the same thing, if any: an answer may hold one of each group.
 
     Examples
     --------
@@ -116,7 +116,7 @@ class Trajectory:
     delay : float
         Time from the start to the outcome, or to the loss.
     readings : tuple of Reading
-            Partial readings before that, in order of time.
+        Partial readings before that, in order of time.
     """
 
     outcome: Outcome | None

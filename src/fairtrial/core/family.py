@@ -79,70 +79,69 @@ class Family:
     Parameters
     ----------
     compile_kernels : callable
-            ``()``: compiles everything that policies of the family run, and keeps it on disk.
+        ``()``: compiles everything that policies of the family run, and keeps it on disk.
     environment : callable
-            ``(problem, given, mistakes)``, where `given` has the values of `environment_keys`:
-            returns the simulated environment that a file describes, or None after adding to the
-            mistakes.
+        ``(problem, given, mistakes)``, where `given` has the values of `environment_keys`: returns
+        the simulated environment that a file describes, or None after adding to the mistakes.
     environment_keys : mapping of str to type
         The keys that describe a simulated environment in a file, and the types of their values.
     means_key : str
-            The one of these keys that states how good the arms are.
+        The one of these keys that states how good the arms are.
     replay : type of Environment or None
-            The environment that draws rows of a table, chosen by the labels of an action.
+        The environment that draws rows of a table, chosen by the labels of an action.
     replay_keys : frozenset of str
-            The arguments of that environment besides the columns.
+        The arguments of that environment besides the columns.
     path_arguments, row_arguments : tuple of str
-            Arguments of the problem that may name a file; and those that may name a table of rows.
+        Arguments of the problem that may name a file; and those that may name a table of rows.
     feature_arguments : mapping of str to str
-            Arguments that may name a table of numbers, with the argument that labels its rows.
+        Arguments that may name a table of numbers, with the argument that labels its rows.
     stand_ins : mapping of str to callable
-            A harmless value to replace an argument that was refused, so that the other arguments
-            can still be checked; a function of the number of entries of the refused value.
+        A harmless value to replace an argument that was refused, so that the other arguments can
+        still be checked; a function of the number of entries of the refused value.
     learners : tuple of str
-            Names of the learners that can be given to policies.
+        Names of the learners that can be given to policies.
     doubts : callable
-            ``(environment)``: warnings, in sentences.
+        ``(environment)``: warnings, in sentences.
     doubts_of_table : callable
-            ``(problem)``: warnings if the features come from a table, in sentences.
+        ``(problem)``: warnings if the features come from a table, in sentences.
     complexity : callable or None
-            ``(environment)``: the lower bound that no rule beats.
+        ``(environment)``: the lower bound that no rule beats.
     has_bound : callable
-            ``(environment)``: whether that bound is known, and holds for every rule.
+        ``(environment)``: whether that bound is known, and holds for every rule.
     stds : callable or None
-            ``(environment)``: the standard deviation of a result by action. Such environments have
-            `reward_span` and `evidence_price`. None in a family whose bound does not assume normal
-            rewards.
+        ``(environment)``: the standard deviation of a result by action. Such environments have
+        `reward_span` and `evidence_price`. None in a family whose bound does not assume normal
+        rewards.
     certifying_budgets : callable or None
-            ``(environment, delta)``: for each arm the number of rows at which its verdict is
-            expected to be certain, or None if no number is enough; None in a family without fixed
-            budgets. Rules without a `delta` are planned with these numbers instead of the bound.
+        ``(environment, delta)``: for each arm the number of rows at which its verdict is expected
+        to be certain, or None if no number is enough; None in a family without fixed budgets.
+        Rules without a `delta` are planned with these numbers instead of the bound.
     analysis : callable or None
-            ``(problem, actions, delta)``: the policy that analyses a finished experiment in which
-            units received these actions, in this order; None in a family without such a policy.
+        ``(problem, actions, delta)``: the policy that analyses a finished experiment in which units
+        received these actions, in this order; None in a family without such a policy.
     at_effect : callable or None
-            ``(environment, effect, control)``: the environment in which all differences from the
-            control (a label, or None for the worst arm) are multiplied by `effect`; None in a
-            family without scenarios.
+        ``(environment, effect, control)``: the environment in which all differences from the
+        control (a label, or None for the worst arm) are multiplied by `effect`; None in a family
+        without scenarios.
     with_means : callable or None
-            ``(environment, means)``: the environment of a table with its rows shifted to other
-            means; None in a family without this.
+        ``(environment, means)``: the environment of a table with its rows shifted to other means;
+        None in a family without this.
     with_arrivals : callable or None
-            ``(environment, arrivals)``: the environment in which groups arrive by themselves, in
-            these proportions; None in a family without groups.
+        ``(environment, arrivals)``: the environment in which groups arrive by themselves, in these
+        proportions; None in a family without groups.
     with_losses : callable or None
-            ``(environment, rate, depends_on_outcome)``: the environment in which that share of the
-            results is lost; None in a family that simulates no losses.
+        ``(environment, rate, depends_on_outcome)``: the environment in which that share of the
+        results is lost; None in a family that simulates no losses.
     with_drift : callable or None
-            ``(environment, drift)``: the environment whose means move by `drift` from pull to pull;
-            None in a family that simulates no drift.
+        ``(environment, drift)``: the environment whose means move by `drift` from pull to pull;
+        None in a family that simulates no drift.
     harms : callable
-            ``(environment)``: the scenarios in which its answer would do harm.
+        ``(environment)``: the scenarios in which its answer would do harm.
     values : callable
-            ``(environment)``: the true value of everything that an answer may name, by label.
+        ``(environment)``: the true value of everything that an answer may name, by label.
     fixed_design : callable
-            ``(environment)``: the usual experiment of fixed size, to compare with; None if there is
-            none.
+        ``(environment)``: the usual experiment of fixed size, to compare with; None if there is
+        none.
     """
 
     compile_kernels: Callable[[], None]

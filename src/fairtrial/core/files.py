@@ -27,7 +27,7 @@ def replacing(path: Path) -> Iterator[Path]:
     Raises
     ------
     StorageError
-            If the file cannot be written.
+        If the file cannot be written.
     """
     part: Path | None = None
     try:

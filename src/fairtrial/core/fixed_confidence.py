@@ -62,7 +62,7 @@ class FixedConfidencePolicy(Policy):
     problem : Problem
         What is known and wanted.
     delta : float
-            Accepted probability of a wrong answer.
+        Accepted probability of a wrong answer.
     max_pulls : int, optional
         Stop undecided after this many results.
     seed : None, int or numpy.random.Generator

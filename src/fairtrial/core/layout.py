@@ -61,10 +61,10 @@ class Layout(Generic[State]):
     Parameters
     ----------
     declaration : type
-            A `NamedTuple`. Each field is one of: an array, ``Annotated[NDArray[np.float64], "arms
-            groups"]`` (or ``np.int64``), whose shape consists of names of dimensions and numbers; a
-            scalar (`float`, `int` or `bool`), which is read when the buffers are opened and which
-            kernels do not write; another such declaration.
+        A `NamedTuple`. Each field is one of: an array, ``Annotated[NDArray[np.float64], "arms
+        groups"]`` (or ``np.int64``), whose shape consists of names of dimensions and numbers; a
+        scalar (`float`, `int` or `bool`), which is read when the buffers are opened and which
+        kernels do not write; another such declaration.
     compiler : callable
         The decorator that compiles the function `open`.
 
@@ -75,12 +75,12 @@ class Layout(Generic[State]):
         declaration has no integer arrays. Kernels call it by a global name of their module:
         ``open_state = STATE.open``.
     view : callable
-            The same function in plain Python.
+        The same function in plain Python.
     arrays : tuple of Array
         What is in the buffers, in order.
     dimensions : tuple of str
-            Names of all dimensions. Their values are the first entries of a buffer, so that they
-            need not be passed along.
+        Names of all dimensions. Their values are the first entries of a buffer, so that they need
+        not be passed along.
 
     Examples
     --------
@@ -144,8 +144,7 @@ class Layout(Generic[State]):
         Parameters
         ----------
         state : NamedTuple
-                Arrays may have any type and memory order; the dimensions are taken from their
-                shapes.
+            Arrays may have any type and memory order; the dimensions are taken from their shapes.
 
         Raises
         ------

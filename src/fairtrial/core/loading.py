@@ -62,7 +62,7 @@ def load(action: Callable[[], _Loaded]) -> _Loaded:
     Raises
     ------
     NotLoaded
-            If loading is not allowed now; `NotLoaded.load` does it later.
+        If loading is not allowed now; `NotLoaded.load` does it later.
     """
     if not _THREAD.may_load:
         raise NotLoaded(lambda: load(action))

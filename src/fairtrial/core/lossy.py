@@ -20,17 +20,17 @@ class LossyEnvironment(DisturbedEnvironment):
     Parameters
     ----------
     environment : GaussianEnvironment, BernoulliEnvironment or ReplayEnvironment
-            The environment that answers the pulls, from the family `subpopulations` or `linear`.
+        The environment that answers the pulls, from the family `subpopulations` or `linear`.
     rate : float
         The share of the results that get lost, in [0, 1).
     depends_on_outcome : bool
-            If True, only results that are better than the mean of their arm and group get lost
-            (with measures: results whose objective is better). If False, any result can get lost.
+        If True, only results that are better than the mean of their arm and group get lost (with
+        measures: results whose objective is better). If False, any result can get lost.
 
     Raises
     ------
     InvalidArgument
-            If the share of results that are better than the mean is smaller than `rate`.
+        If the share of results that are better than the mean is smaller than `rate`.
 
     Notes
     -----

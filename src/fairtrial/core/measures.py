@@ -39,7 +39,7 @@ class Measures:
     names : tuple of str
         The names of the M measures.
     ranges : tuple of (float, float), optional
-            The range that contains the values of each measure, if that is what is known.
+        The range that contains the values of each measure, if that is what is known.
 
     Examples
     --------
@@ -58,8 +58,8 @@ class Measures:
         Raises
         ------
         InvalidArgument
-                If there is no measure, a name is empty, not text or given twice, or a range is not
-                valid.
+            If there is no measure, a name is empty, not text or given twice, or a range is not
+            valid.
         """
         accepted = "must be a mapping of names to ranges, or a list of names with their noise given"
         is_list = isinstance(measures, Sequence) and not isinstance(measures, str | bytes)
@@ -87,7 +87,7 @@ class Measures:
         Raises
         ------
         InvalidArgument
-                If no measure has that name.
+            If no measure has that name.
         """
         if name not in self.names:
             raise InvalidArgument(argument, f"must name a measure of {list(self.names)}", name)
@@ -101,9 +101,9 @@ class Measures:
         Raises
         ------
         InvalidOutcome
-                If a measure is unknown, a value is not acceptable, or a measure is missing.
+            If a measure is unknown, a value is not acceptable, or a measure is missing.
         ConflictingOutcome
-                If a value differs from the one that was reported before.
+            If a value differs from the one that was reported before.
         """
         given = self._given(outcome)
         found = np.full(len(self.names), math.nan) if reported is None else reported.copy()
@@ -122,7 +122,7 @@ class Measures:
         Raises
         ------
         InvalidOutcome
-                If a measure is unknown, a value is not acceptable, or the reading is empty.
+            If a measure is unknown, a value is not acceptable, or the reading is empty.
         """
         given = self._given(reading, "reading")
         found = np.full(len(self.names), math.nan)
@@ -142,7 +142,7 @@ class Measures:
         Raises
         ------
         ConflictingOutcome
-                If its value of a measure differs from the one that was reported before.
+            If its value of a measure differs from the one that was reported before.
         """
         if reported is None:
             return reading

@@ -46,9 +46,9 @@ class Mistakes:
     Parameters
     ----------
     section : str
-            Path of the section in the file.
+        Path of the section in the file.
     lines : list of str
-            The list that mistakes are added to.
+        The list that mistakes are added to.
 
     Examples
     --------

@@ -28,11 +28,11 @@ def moved_rows(
     Parameters
     ----------
     name : str
-            Name of the mean, for the error message.
+        Name of the mean, for the error message.
     rows : ndarray
         Recorded rewards.
     mean : float
-            The wanted mean.
+        The wanted mean.
     reward_range : (float, float) or None
         The range that every reward must lie in, if there is one.
 

@@ -58,7 +58,7 @@ def build(cls: type[_Built], arguments: Mapping[str, Any], **given: Any) -> _Bui
     arguments : mapping of str to object
         The constructor's arguments by name.
     **given
-            Arguments that the caller adds; they must not be in `arguments`.
+        Arguments that the caller adds; they must not be in `arguments`.
 
     Raises
     ------
@@ -106,7 +106,7 @@ def plain(value: Any, what: str = "value") -> Any:
     Raises
     ------
     NotSupported
-            If the value cannot be written as JSON (a function, for example).
+        If the value cannot be written as JSON (a function, for example).
 
     Examples
     --------

@@ -225,22 +225,23 @@ class Policy(Resumable, ABC):
 
         Parameters
         ----------
+        n : int, optional
             Number of pulls. Without it, return one pull, not a list.
-            Number wanted. Without it one pull is returned, not a list.
+        **context
             What the environment announces, if the family has such a thing: ``group=`` if groups
             arrive by themselves.
 
         Returns
         -------
         Pull or list of Pull
-                The list is shorter than `n`, or empty, if no more pulls can be issued now.
+            The list is shorter than `n`, or empty, if no more pulls can be issued now.
 
         Raises
         ------
         ExperimentFinished
-                If one pull was requested and the policy has stopped.
-            NothingToAsk
-                If one pull was requested and none can be issued before the next result.
+            If one pull was requested and the policy has stopped.
+        NothingToAsk
+            If one pull was requested and none can be issued before the next result.
         """
         if n is not None:
             pulls = []
@@ -310,15 +311,15 @@ class Policy(Resumable, ABC):
         Parameters
         ----------
         pull : Pull
-                A pull in flight, a lost pull, or ``problem.pull(arm=...)`` for data that the policy
-                did not request.
-            outcome : float or mapping
-                The result, in the form that the problem requires.
+            A pull in flight, a lost pull, or ``problem.pull(arm=...)`` for data that the policy did
+            not request.
+        outcome : float or mapping
+            The result, in the form that the problem requires.
 
         Raises
         ------
         InvalidOutcome
-                If the problem refuses the outcome; nothing has then changed.
+            If the problem refuses the outcome; nothing has then changed.
         AlreadyTold
             If the pull was told before.
         UnknownPull
@@ -354,7 +355,7 @@ class Policy(Resumable, ABC):
         Returns
         -------
         ndarray of shape (M,) or None
-                With measures: NaN for values not known yet; None if none is known.
+            With measures: NaN for values not known yet; None if none is known.
         """
         found = self._values_so_far.get(pull.number)
         return None if found is None else found.copy()
@@ -367,20 +368,20 @@ class Policy(Resumable, ABC):
         Parameters
         ----------
         pull : Pull
-                A pull in flight or a lost pull.
+            A pull in flight or a lost pull.
         value : float, or mapping of str to float
-                The reading; with measures, the values known so far.
-            **details
-                Further facts that the family needs: a place, a time, a standard error.
+            The reading; with measures, the values known so far.
+        **details
+            Further facts that the family needs: a place, a time, a standard error.
 
         Raises
         ------
         NotSupported
             If the policy takes no readings.
         InvalidOutcome
-                If the problem refuses the value; nothing has then changed.
+            If the problem refuses the value; nothing has then changed.
         AlreadyTold
-                If the pull was told before, and the family does not use late readings.
+            If the pull was told before, and the family does not use late readings.
         UnknownPull
             If the pull was never issued.
         """
@@ -413,9 +414,9 @@ class Policy(Resumable, ABC):
         Raises
         ------
         AlreadyTold
-                If the pull was told, or failed, before.
-            InvalidArgument
-                If the reason is not text.
+            If the pull was told, or failed, before.
+        InvalidArgument
+            If the reason is not text.
         UnknownPull
             If the pull was never issued.
         """
@@ -435,7 +436,7 @@ class Policy(Resumable, ABC):
         NotSupported
             If the policy cannot correct an outcome.
         InvalidOutcome
-                If the problem refuses one of the two; nothing has then changed.
+            If the problem refuses one of the two; nothing has then changed.
         UnknownPull
             If the pull was never told.
         """

@@ -126,7 +126,7 @@ class Problem(Parametrized, ABC):
         Raises
         ------
         InvalidArgument
-                If no action has them.
+            If no action has them.
         """
         try:
             return self._actions_by_label[frozenset(labels.items())]
@@ -195,8 +195,8 @@ class Problem(Parametrized, ABC):
         Raises
         ------
         InvalidArgument
-                If the data belong to another family or a newer schema, or if an argument is unknown
-                or missing.
+            If the data belong to another family or a newer schema, or if an argument is unknown or
+            missing.
         """
         arguments = dict(data)
         family = arguments.pop("family", cls.family)

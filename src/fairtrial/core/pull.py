@@ -17,18 +17,17 @@ class Pull:
     Parameters
     ----------
     number : int
-            Its position among all pulls that the policy has issued, from 0;
-            `UNSOLICITED` for data that were not requested.
+        Its position among all pulls that the policy has issued, from 0;
+        `UNSOLICITED` for data that were not requested.
     action : int
         What to try: an integer in ``range(problem.n_actions)``.
     labels : mapping of str to object
-            The action in the problem's own terms; each label is also an attribute.
+        The action in the problem's own terms; each label is also an attribute.
     tag : int
-            The policy's own note on the pull (a block, a slot); 0 if it needs none.
+        The policy's own note on the pull (a block, a slot); 0 if it needs none.
     propensity : float or None
-            The probability of this arm, given everything known at the time and the group, if the
-            policy drew it at random. None if nothing was drawn, and for a pull that a policy lists
-            again.
+        The probability of this arm, given everything known at the time and the group, if the policy
+        drew it at random. None if nothing was drawn, and for a pull that a policy lists again.
 
     Examples
     --------

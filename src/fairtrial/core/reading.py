@@ -44,7 +44,7 @@ def read_bytes(file: Path) -> bytes:
     Raises
     ------
     InvalidArgument
-            If it unpacks to far more than is usual for a file of its size.
+        If it unpacks to far more than is usual for a file of its size.
     """
     if not file.name.lower().endswith(".gz"):
         return file.read_bytes()
@@ -60,9 +60,9 @@ def require_small_archive(file: Path, stream: BinaryIO) -> None:
     Raises
     ------
     InvalidArgument
-            If it may; the error says how much it may unpack to.
-        BadZipFile
-            If it is not a zip archive.
+        If it may; the error says how much it may unpack to.
+    BadZipFile
+        If it is not a zip archive.
     """
     with ZipFile(stream) as archive:
         size = sum(part.file_size for part in archive.infolist())

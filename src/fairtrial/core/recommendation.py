@@ -28,18 +28,18 @@ class Guarantee:
     Parameters
     ----------
     name : str
-            The bound or rule that gives the promise.
+        The bound or rule that gives the promise.
     proven : bool
-            False for a rule without a proof, however well it works in practice.
+        False for a rule without a proof, however well it works in practice.
     statement : str
         What is promised, in one sentence.
     assumptions : tuple of str
-            What must be true for the promise to hold.
+        What must be true for the promise to hold.
     source : str
-            Paper and theorem, or the page of the documentation with the proof.
+        Paper and theorem, or the page of the documentation with the proof.
     calibrated : bool
-            For a rule without a proof: whether its source reports measured error rates that were
-            within the promise.
+        For a rule without a proof: whether its source reports measured error rates that were within
+        the promise.
 
     Examples
     --------
@@ -102,16 +102,16 @@ class Recommendation:
     ----------
     arm : object
         The answer's label (a tuple of labels for a top-k problem); None when there is
-            no acceptable arm, or no answer yet: `status` tells which.
+        no acceptable arm, or no answer yet: `status` tells which.
     status : {"running", "decided", "undecided"}
         Whether the policy has stopped, and if so with an answer.
     leader : object
-            The label of the best so far; None for "no acceptable arm".
+        The label of the best so far; None for "no acceptable arm".
     confidence : float or None
-            1 minus an upper bound on the probability that a study like this one ever gives a wrong
-            answer; known from the start and the same at all times. It is a property of the rule,
-            not the probability that this answer is right. None if no such probability is promised.
-            If `guarantee` is not proven, it is the value that the rule aims at.
+        1 minus an upper bound on the probability that a study like this one ever gives a wrong
+        answer; known from the start and the same at all times. It is a property of the rule, not
+        the probability that this answer is right. None if no such probability is promised. If
+        `guarantee` is not proven, it is the value that the rule aims at.
     guarantee : Guarantee or None
         What is promised, under which assumptions, and whether it is proven.
     reason : str
@@ -119,11 +119,10 @@ class Recommendation:
     evidence : mapping of str to object
         The numbers behind the reason.
     candidates : tuple of object, or None
-            The answers that are not ruled out: labels of arms (in a top-k problem, the arms that
-            may be among the k best), and None for "no acceptable arm" if that is a possible answer.
-            They are a confidence set that is valid at all times: the probability that the right
-            answer is ever missing from it is at most 1 - `confidence`. None if the policy has no
-            such set.
+        The answers that are not ruled out: labels of arms (in a top-k problem, the arms that may be
+        among the k best), and None for "no acceptable arm" if that is a possible answer. They are a
+        confidence set that is valid at all times: the probability that the right answer is ever
+        missing from it is at most 1 - `confidence`. None if the policy has no such set.
 
     Examples
     --------
@@ -181,11 +180,11 @@ class Estimate:
     Parameters
     ----------
     labels : mapping of str to object
-            Which mean it is: ``{"arm": "zdv", "group": "naive"}``.
+        Which mean it is: ``{"arm": "zdv", "group": "naive"}``.
     pulls : int
-            Number of results behind it.
+        Number of results behind it.
     mean, lower, upper : float or None
-            Estimate and the ends of an interval; `Progress.intervals` states its kind.
+        Estimate and the ends of an interval; `Progress.intervals` states its kind.
     lower_limit : float or None
         What the quantity must not fall below: a floor, or a guaranteed share.
     upper_limit : float or None
@@ -224,10 +223,10 @@ class Effect:
     group : str or None
         The group in which they are compared; None for their overall means.
     difference, lower, upper : float or None
-            Estimate and the ends of an interval; `Progress.intervals` states its kind. None if
-            nothing is known yet.
+        Estimate and the ends of an interval; `Progress.intervals` states its kind. None if nothing
+        is known yet.
     lower_limit, upper_limit : float or None
-            Limits of the true difference, if the arm has any.
+        Limits of the true difference, if the arm has any.
 
     Examples
     --------
@@ -265,39 +264,39 @@ class Progress:
     Parameters
     ----------
     recommendation : Recommendation
-            The current answer.
+        The current answer.
     asked, told, outstanding : int
-            Pulls issued, results received, pulls in flight.
+        Pulls issued, results received, pulls in flight.
     evidence, threshold : float or None
-            Evidence for the leader, and the value that stops the policy, in the same units.
+        Evidence for the leader, and the value that stops the policy, in the same units.
     remaining : float or None
         A rough forecast of the pulls still needed.
     actions : tuple of Estimate
         One per action.
     arms : tuple of Estimate
-            One per arm: its overall quality, if the family has such a thing.
+        One per arm: its overall quality, if the family has such a thing.
     details : mapping of str to object
-            Facts that a family adds. If a rule tests the possible answers one by one, ``answers``
-            lists them: mappings with ``answer`` (a label), ``rejected`` and, if available,
-            ``accepted``, ``log_wealth`` (the logarithm of the e-value against the answer) and
-            ``worse_than`` (labels of arms that were declared better). If arms have limits on
-            something other than a mean, ``limits`` lists them: mappings with ``arm``, ``kind`` and
-            ``of`` (the limited quantity, in words), ``value``, ``bound`` (its size must stay below
-            it), ``log_wealth`` (the logarithm of the e-value against "the limit is missed", None if
-            nothing was bet) and ``certain`` (whether it cannot be missed).
+        Facts that a family adds. If a rule tests the possible answers one by one, ``answers`` lists
+        them: mappings with ``answer`` (a label), ``rejected`` and, if available, ``accepted``,
+        ``log_wealth`` (the logarithm of the e-value against the answer) and ``worse_than`` (labels
+        of arms that were declared better). If arms have limits on something other than a mean,
+        ``limits`` lists them: mappings with ``arm``, ``kind`` and ``of`` (the limited quantity, in
+        words), ``value``, ``bound`` (its size must stay below it), ``log_wealth`` (the logarithm of
+        the e-value against "the limit is missed", None if nothing was bet) and ``certain`` (whether
+        it cannot be missed).
     intervals : str
-            The kind of the intervals: "anytime" if they hold at all times at once, "approximate",
-            or "none".
+        The kind of the intervals: "anytime" if they hold at all times at once, "approximate",
+        or "none".
     evidence_scale : {"statistic", "log_e_value"}
-            What evidence and threshold are: a statistic of the rule, or logarithms of e-values,
-            which are shown to readers as e-values.
+        What evidence and threshold are: a statistic of the rule, or logarithms of e-values, which
+        are shown to readers as e-values.
     quantity : str
         What is estimated for each of `arms`: its mean, or its share of the pulls.
     find_effects : callable
-            Returns `effects`; called only when they are needed.
+        Returns `effects`; called only when they are needed.
     limited : tuple of Estimate
-            Further means for which an answer has limits; their labels name the ``arm`` and the
-            ``prediction``.
+        Further means for which an answer has limits; their labels name the ``arm`` and the
+        ``prediction``.
     """
 
     recommendation: Recommendation

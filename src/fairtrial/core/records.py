@@ -80,21 +80,21 @@ class Records(Generic[State]):
     Parameters
     ----------
     declaration : type
-            A `NamedTuple`. A field ``Annotated[Any, Arm, "arms"]`` is a table. `Arm` declares its
-            rows: another `NamedTuple` of `int` and `float` columns or of nested ones. Its length is
-            the value of the dimension. ``Annotated[Any, Arm]`` is a single record; ``Annotated[Any,
-            bool, "arms arms"]`` and ``Annotated[Any, float, "arms"]`` are arrays of numbers. Fields
-            of other types are not part of the buffer; they come last, and are passed to `open` and
-            `columns` unchanged.
+        A `NamedTuple`. A field ``Annotated[Any, Arm, "arms"]`` is a table. `Arm` declares its rows:
+        another `NamedTuple` of `int` and `float` columns or of nested ones. Its length is the value
+        of the dimension. ``Annotated[Any, Arm]`` is a single record; ``Annotated[Any, bool, "arms
+        arms"]`` and ``Annotated[Any, float, "arms"]`` are arrays of numbers. Fields of other types
+        are not part of the buffer; they come last, and are passed to `open` and `columns`
+        unchanged.
     compiler : callable
         The decorator that compiles the function `open`.
 
     Attributes
     ----------
     open : callable
-            The kernel that returns the tables in a buffer: ``state.arms[arm].estimate`` is a
-            number, and so is ``state.control[0].rows`` of a single record. Kernels call it by a
-            global name of their module: ``open_state = STATE.open``.
+        The kernel that returns the tables in a buffer: ``state.arms[arm].estimate`` is a number,
+        and so is ``state.control[0].rows`` of a single record. Kernels call it by a global name
+        of their module: ``open_state = STATE.open``.
     dimensions : tuple of str
         Names of all dimensions. Their values are the first entries of the buffer.
 

@@ -73,7 +73,7 @@ class Resumable(Parametrized):
         Raises
         ------
         NotSupported
-                If one of `state_fields` holds something other than numbers, booleans or text.
+            If one of `state_fields` holds something other than numbers, booleans or text.
         """
         state: State = {
             "made_from": np.array(self._made_from),
@@ -113,7 +113,7 @@ class Resumable(Parametrized):
         Raises
         ------
         InvalidArgument
-                If the state is another policy's, or a part is missing; nothing has then changed.
+            If the state is another policy's, or a part is missing; nothing has then changed.
         """
         self._check_state(state)
         self.asked = int(state["asked"])

@@ -30,7 +30,7 @@ class Run:
     Parameters
     ----------
     answer : object
-            The recommended label, or None: "no arm" if decided, otherwise "no answer".
+        The recommended label, or None: "no arm" if decided, otherwise "no answer".
     status : {"running", "decided", "undecided"}
         `running` if the horizon ended a policy that had not stopped.
     stopping_time : int
@@ -40,16 +40,16 @@ class Run:
     elapsed : float
         Simulated time until the end; equal to `stopping_time` where nothing takes time.
     metrics : mapping of str to float
-            Metrics that a family adds.
+        Metrics that a family adds.
     cancelled : int
-            Pulls that were cancelled before their outcome came.
+        Pulls that were cancelled before their outcome came.
     estimate : float
-            The estimated mean of the answer, if it is one label and was requested; otherwise NaN.
+        The estimated mean of the answer, if it is one label and was requested; otherwise NaN.
     interval : tuple of float
-            The ends of its interval; NaN if there is none.
+        The ends of its interval; NaN if there is none.
     difference : float
-            The estimated difference between the answer and the problem's control; NaN if there is
-            no control or the control is the answer.
+        The estimated difference between the answer and the problem's control; NaN if there is no
+        control or the control is the answer.
     """
 
     answer: Any
@@ -77,24 +77,24 @@ def run_policy(
     Parameters
     ----------
     policy : Policy
-            A fresh policy; the run changes it.
+        A fresh policy; the run changes it.
     environment : Environment
-            The environment that answers the pulls.
+        The environment that answers the pulls.
     generator : numpy.random.Generator
-            The random numbers of the environment.
+        The random numbers of the environment.
     horizon : int, optional
         Most pulls to issue; needed if the policy never stops by itself.
     parallel : int
-            Most pulls in flight at once. Each takes its delay; readings arrive during that time,
-            and a pull that the policy no longer needs is cancelled at once.
+        Most pulls in flight at once. Each takes its delay; readings arrive during that time,
+        and a pull that the policy no longer needs is cancelled at once.
     watch : callable, optional
         Called with the policy after every result.
 
     Raises
     ------
     InvalidArgument
-            If an argument has a wrong type, the policy is not fresh, `horizon` or `parallel` is
-            not a positive integer, or there is no horizon for a policy that never stops by itself.
+        If an argument has a wrong type, the policy is not fresh, `horizon` or `parallel` is
+        not a positive integer, or there is no horizon for a policy that never stops by itself.
     """
     check_instance("policy", policy, Policy)
     check_instance("environment", environment, Environment)

@@ -20,9 +20,9 @@ class Scenario:
     Parameters
     ----------
     name : str
-            Its name in tables and figures.
+        Its name in tables and figures.
     environment : Environment
-            The environment that is true in this scenario.
+        The environment that is true in this scenario.
     why : str
         Why a reader should want to see it, in a sentence.
 

@@ -23,8 +23,8 @@ def as_seed(seed: Seed) -> int:
     Parameters
     ----------
     seed : None, int or numpy.random.Generator
-            ``None`` draws fresh entropy; a generator gives its next 63 bits; a
-            non-negative integer is returned unchanged.
+        ``None`` draws fresh entropy; a generator gives its next 63 bits; a
+        non-negative integer is returned unchanged.
 
     Returns
     -------

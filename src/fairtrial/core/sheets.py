@@ -40,17 +40,17 @@ class Sheet:
     Parameters
     ----------
     file : Path
-            The file that was read.
+        The file that was read.
     header : list of str
-            Names of the columns, all different.
+        Names of the columns, all different.
     rows : list of list
-            The cells: text, or numbers if the format has numbers.
+        The cells: text, or numbers if the format has numbers.
     lines : list of int
-            The line of the file, or row of the sheet, where people find each row.
+        The line of the file, or row of the sheet, where people find each row.
     decimal : {".", ",", "either"}
-            The decimal separator of numbers that are written as text.
-        counted : {"line", "row"}
-            What the numbers in `lines` count.
+        The decimal separator of numbers that are written as text.
+    counted : {"line", "row"}
+        What the numbers in `lines` count.
     """
 
     file: Path
@@ -90,18 +90,18 @@ def read_sheet(path: str | Path) -> Sheet:
     Parameters
     ----------
     path : str or Path
-            A file that ends in one of `ENDINGS`. The columns of a .csv file are separated by
-            commas, semicolons or tabs: the separator that gives its header the most columns. With
-            semicolons, ``0,5`` is one half; with tabs too, unless all such numbers could be
-            thousands. Spreadsheets write numbers like this in countries with a decimal comma. From
-            a workbook (.xlsx) the first sheet is read.
+        A file that ends in one of `ENDINGS`. The columns of a .csv file are separated by commas,
+        semicolons or tabs: the separator that gives its header the most columns. With semicolons,
+        ``0,5`` is one half; with tabs too, unless all such numbers could be thousands. Spreadsheets
+        write numbers like this in countries with a decimal comma. From a workbook (.xlsx) the first
+        sheet is read.
 
     Raises
     ------
     InvalidArgument
-            If the file cannot be read, is not a table, or has no rows.
-        MissingExtra
-            If the package that reads such files is not installed.
+        If the file cannot be read, is not a table, or has no rows.
+    MissingExtra
+        If the package that reads such files is not installed.
 
     Examples
     --------
@@ -140,7 +140,7 @@ def number_of(cell: Any) -> float:
     Raises
     ------
     ValueError, TypeError
-            If it holds no number. Python reads "1_000" as a number, but no table means it as one.
+        If it holds no number. Python reads "1_000" as a number, but no table means it as one.
     """
     if isinstance(cell, str):
         if "_" in cell:

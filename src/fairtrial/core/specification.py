@@ -23,9 +23,9 @@ def problem_from_dict(data: Mapping[str, Any], problems: Sequence[type[Problem]]
     Parameters
     ----------
     data : mapping
-            With the key ``family``.
+        With the key ``family``.
     problems : sequence of type
-            The caller's own problem classes, found by their `family`.
+        The caller's own problem classes, found by their `family`.
     """
     family = data.get("family")
     for own in problems:

@@ -50,7 +50,7 @@ class StationaryEnvironment(Environment):
         Parameters
         ----------
         sign : float
-                1 if large results are better, -1 if small ones are.
+            1 if large results are better, -1 if small ones are.
         """
         source, means = self.source, self.action_values
         if source.kind == BERNOULLI:

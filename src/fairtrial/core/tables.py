@@ -42,22 +42,22 @@ def read_table(
     Parameters
     ----------
     path : str or Path
-            A file that `read_sheet` can read.
+        A file that `read_sheet` can read.
     columns : sequence of str, optional
-            The wanted columns; by default all.
+        The wanted columns; by default all.
     text : collection of str
-            Columns that are labels: kept as text even if every value is a number.
+        Columns that are labels: kept as text even if every value is a number.
 
     Returns
     -------
     dict of str to list
-            Every column in the order of the rows: floats if the whole column is numeric,
-            otherwise text.
+        Every column in the order of the rows: floats if the whole column is numeric,
+        otherwise text.
 
     Raises
     ------
     InvalidArgument
-            If the file cannot be read, is not a table, has no rows, or lacks a column.
+        If the file cannot be read, is not a table, has no rows, or lacks a column.
     MissingExtra
         If a Parquet file is given and pandas is not installed.
 
@@ -86,7 +86,7 @@ def column_of(table: Any, name: str) -> list[Any]:
     Raises
     ------
     InvalidArgument
-            If there is no such column (the message names the existing ones), or there are several.
+        If there is no such column (the message names the existing ones), or there are several.
 
     Examples
     --------
@@ -116,27 +116,27 @@ def rewards_by_labels(
     Parameters
     ----------
     problem : Problem
-            The problem that checks the rewards.
+        The problem that checks the rewards.
     table : pandas.DataFrame or mapping of str to sequence
         One row per reward.
     columns, reward : sequence of str, str
-            The columns with the labels, and the column with the rewards.
+        The columns with the labels, and the column with the rewards.
     known : iterable of tuple of str
-            The labels that a row may have.
-        accepted : str
-            What the error says about a row with other labels.
+        The labels that a row may have.
+    accepted : str
+        What the error says about a row with other labels.
 
     Returns
     -------
     dict of tuple of str to list of float
-            An entry for each of `known`, in the same order.
+        An entry for each of `known`, in the same order.
 
     Raises
     ------
     InvalidArgument
         If a column is missing, columns differ in length, or labels are unknown.
     InvalidOutcome
-            If the problem refuses a reward; the error names the row.
+        If the problem refuses a reward; the error names the row.
     """
     labels, rewards = [column_of(table, name) for name in columns], column_of(table, reward)
     if any(len(column) != len(rewards) for column in labels):
@@ -160,7 +160,7 @@ def columns_of_measures(problem: Problem, given: str | Mapping[str, str]) -> dic
     Raises
     ------
     InvalidArgument
-            If a column is given for something that is not a measure, or for several measures.
+        If a column is given for something that is not a measure, or for several measures.
 
     """
     if not isinstance(given, Mapping):
@@ -185,20 +185,20 @@ def outcomes_by_labels(
     Parameters
     ----------
     problem : Problem
-            The problem that checks the outcomes.
+        The problem that checks the outcomes.
     table : pandas.DataFrame or mapping of str to sequence
         One row per outcome.
     columns : sequence of str
         The columns with the labels.
     measures : mapping of str to str
-            The column of every measure; a blank cell is a missing value.
+        The column of every measure; a blank cell is a missing value.
     known, accepted
         As in `rewards_by_labels`.
 
     Returns
     -------
     dict of tuple of str to list of ndarray
-            An entry for each of `known`, in the same order: arrays of shape (M,), NaN if missing.
+        An entry for each of `known`, in the same order: arrays of shape (M,), NaN if missing.
     """
     labels = [column_of(table, name) for name in columns]
     values = [column_of(table, name) for name in measures.values()]
@@ -285,7 +285,7 @@ def write_table(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]
     Parameters
     ----------
     path : Path
-            A file that ends in .csv or .xlsx; an existing file is replaced.
+        A file that ends in .csv or .xlsx; an existing file is replaced.
     header, rows : sequence of str, iterable of sequence
         The names of the columns, and the cells of each row.
 
@@ -296,7 +296,7 @@ def write_table(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]
     MissingExtra
         If a workbook is wanted and openpyxl is not installed.
     StorageError
-            If the file cannot be written.
+        If the file cannot be written.
     """
     require_written(path)
     cells = (map(without_formula, row) for row in chain([header], rows))
@@ -326,7 +326,7 @@ def require_written(path: Path) -> None:
     Raises
     ------
     InvalidArgument
-            If not; the message lists the endings that can.
+        If not; the message lists the endings that can.
     MissingExtra
         If the package that writes them is not installed.
     """
