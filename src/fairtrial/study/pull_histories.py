@@ -1,4 +1,4 @@
-"""The pulls of a study's log, by number, and what became of each."""
+"""The pulls of a study's log, by number, and how each one ended."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["PullHistories"]
 
 
 class PullHistories:
-    """The pulls of a log, by number, and what became of each.
+    """The pulls of a log, by number, and how each one ended.
 
     Parameters
     ----------
@@ -25,22 +25,22 @@ class PullHistories:
     Attributes
     ----------
     actions, propensities : list
-        As they were issued.
+        One per pull, as they were issued.
     values : list of float or None
-        The outcome on record, where it is a number.
+        The outcome on record, if it is a number.
     measured : list of mapping or None
-        The outcome on record by measure, where there are several; None is a value that never will
-        be known.
+        The outcome on record by measure, if there are several; a measure that will never be known
+        is None.
     ends : list of str
-        ``"told"``, ``"lost"``, ``"cancelled"``; or ``"open"``.
+        ``"told"``, ``"lost"``, ``"cancelled"`` or ``"open"``.
     first_ends : list of str
-        The same, at the first event that ended the pull.
+        The same, as of the first event that ended the pull.
     results_before : list of int
-        How many results had come when the pull's own did.
+        Number of results that arrived before the pull's own.
     batches : list of int
-        Pulls that were asked for without a result in between have the same number.
+        Pulls that were issued without a result in between have the same number.
     arrived : Counter
-        How often each ``(keyword, value)`` stood in the context of an ask.
+        How often each ``(keyword, value)`` occurred in the context of an ask.
     """
 
     def __init__(self, steps: Iterable[Step], has_measures: bool = False) -> None:
@@ -61,9 +61,9 @@ class PullHistories:
             self._take(*step)
 
     def weighted_means(self, n_actions: int) -> list[float | None]:
-        """Return the mean of every action, each result weighted by the inverse of its propensity.
+        """Return the mean of every action, with each result weighted by its inverse propensity.
 
-        Results of pulls that were not drawn at random are left out; None where there is no other.
+        Only results of pulls that were drawn at random count; None if an action has none.
         """
         sums, weights = [0.0] * n_actions, [0.0] * n_actions
         for action, propensity, value in zip(

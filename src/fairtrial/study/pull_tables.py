@@ -1,4 +1,4 @@
-"""Pulls in a table: as they are handed out, and as they come back with their results."""
+"""Tables of pulls: written without results, and read back with them."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ _ID, _NUMBER, _VALUE = "pull_id", "number", "value"
 _AS_A_NUMBER = re.compile(r"[+-]?\d+([.,]\d+)?(e[+-]?\d+)?", re.IGNORECASE)
 _DIGITS_OF_ID = 32
 _MISSING = "missing"
-"""What a table says of a measure that will never be known; a blank one is not known yet."""
+"""Marks a measure that will never be known; a blank measure is not known yet."""
 
 
 class PullColumns:
-    """The columns of a table of pulls; they have the names of those in an exported log.
+    """The columns of a table of pulls; they have the same names as in an exported log.
 
     Parameters
     ----------
     problem : Problem
-        Whose pulls they are.
+        The problem of the pulls.
     """
 
     def __init__(self, problem: Problem) -> None:
@@ -45,28 +45,28 @@ class PullColumns:
             name if name not in taken else f"label_{name}": name
             for name in problem.action_labels[0]
         }
-        """The label that each column holds."""
+        """The label in each column."""
         self.fields = {f"outcome_{name}": name for name in problem.outcome_fields}
-        """The field of an outcome that each column holds; empty if outcomes are numbers."""
+        """The outcome's field in each column; empty if outcomes are numbers."""
 
     @property
     def results(self) -> list[str]:
-        """The columns that are to be filled in."""
+        """The columns to fill in."""
         return list(self.fields) or [_VALUE]
 
     @cached_property
     def conditions(self) -> list[str]:
-        """What pulls are made of, where no other column is called so."""
+        """The ingredients of the pulls' arms, unless another column has the same name."""
         others = {_ID, _NUMBER, *self.labels, *self.results}
         return [name for name in self._problem.conditions(0) if name not in others]
 
     @property
     def header(self) -> list[str]:
-        """All columns."""
+        """The names of all columns."""
         return [_ID, _NUMBER, *self.labels, *self.conditions, *self.results]
 
     def row(self, pull: StudyPull) -> list[Any]:
-        """Return the cells of a pull; those of its results are blank."""
+        """Return the cells of a pull, with blank results."""
         labels = (pull.labels[name] for name in self.labels.values())
         known = self._problem.conditions(pull.action)
         own = (_as_written(known[name]) for name in self.conditions)
@@ -79,7 +79,7 @@ def write_pulls(problem: Problem, pulls: Sequence[StudyPull], path: Path) -> Non
     Raises
     ------
     InvalidArgument
-        If such files are not written.
+        If the file's ending is not supported.
     StorageError
         If the file cannot be written.
     """
@@ -89,18 +89,18 @@ def write_pulls(problem: Problem, pulls: Sequence[StudyPull], path: Path) -> Non
 
 @dataclass(frozen=True)
 class ResultRow:
-    """A row with a result.
+    """A row of a table that has a result.
 
     Parameters
     ----------
     place : int
-        Its place among the rows of the table.
+        Its index among the rows of the table.
     pull_id : str
-        Which pull it is of.
+        The id of its pull.
     labels : mapping of str to str
-        What the table says of the pull: its labels, and what it is made of.
+        What the table states about the pull: its labels and the ingredients of its arm.
     result : Result
-        The outcome, checked.
+        The checked outcome.
     """
 
     place: int
@@ -109,7 +109,7 @@ class ResultRow:
     result: Result
 
     def check_labels(self, problem: Problem, action: int) -> None:
-        """Raise if the table says of the pull what it is not: results were moved to other rows."""
+        """Raise if the labels are not the pull's: results were moved to other rows."""
         known = {**problem.conditions(action), **problem.labels(action)}
         for name, given in self.labels.items():
             if not _is_same(given, str(known[name])):
@@ -121,21 +121,21 @@ class ResultRow:
 
 
 class ResultTable:
-    """A table of results, and all that is wrong with it.
+    """A table of results, with all its mistakes.
 
     Parameters
     ----------
     problem : Problem
-        What checks the outcomes.
+        The problem that checks the outcomes.
     path : Path
-        The file.
+        The file of the table.
 
     Attributes
     ----------
     rows : list of ResultRow
-        The good rows that have a result.
+        The valid rows that have a result.
     mistakes : list of (int, str)
-        The places of the others, and what is wrong with them.
+        The indices of invalid rows, and what is wrong with them.
     """
 
     def __init__(self, problem: Problem, path: Path) -> None:
@@ -150,7 +150,7 @@ class ResultTable:
             raise InvalidArgument("path", accepted, str(path))
 
     def refuse(self, mistakes: Sequence[tuple[int, str]]) -> None:
-        """Raise if there are mistakes, each the place of a row and what is wrong with it."""
+        """Raise if there are mistakes; each is the index of a row and what is wrong with it."""
         if mistakes:
             lines = [f"{self._sheet.where(place)}: {text}" for place, text in sorted(mistakes)]
             raise InvalidTable(lines, self._sheet.file.name)
@@ -170,7 +170,7 @@ class ResultTable:
         for place, cells in enumerate(self._cells):
             given = {name: cell for name, cell in cells.items() if not _is_empty(cell)}
             if given.keys().isdisjoint(self._columns.results):
-                # The pull is still open; or the row is a remark, below the table.
+                # The pull is still open, or the row is a remark below the table.
                 continue
             try:
                 pull_id = _pull_id(given.get(_ID))
@@ -184,7 +184,7 @@ class ResultTable:
 
     @property
     def _cells(self) -> Iterator[dict[str, Any]]:
-        """Yield the cells of each row by column."""
+        """Yield the cells of each row, by column."""
         sheet, results = self._sheet, set(self._columns.results)
         columns = [
             sheet.column(name, each=True) if name in results else sheet.cells(name)
@@ -213,7 +213,7 @@ class ResultTable:
 
 
 def _as_written(value: Any) -> Any:
-    """Return a number as people write it: 120 for 120.0."""
+    """Return a number as people write it: 120 instead of 120.0."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -246,14 +246,14 @@ def _number(name: str, cell: Any) -> float:
 
 
 def _value(cell: Any) -> Any:
-    """Return the value of a measure: None if the table says that it will never be known."""
+    """Return the value of a measure; None if the table says that it will never be known."""
     if isinstance(cell, str) and cell.strip().lower() == _MISSING:
         return None
     return number_or_text(cell)
 
 
 def _is_same(given: str, known: str) -> bool:
-    """Return whether a table's label is a pull's; a spreadsheet writes 0.5 or 0,5 for 0.50."""
+    """Return whether two labels are the same; a spreadsheet may turn 0.50 into 0.5 or 0,5."""
     if given in (known, without_formula(known), printable(without_formula(known))):
         return True
     try:

@@ -1,4 +1,4 @@
-"""Open pulls that were written not long ago: whoever is told their results need not read them."""
+"""Keep recently written open pulls in memory, so that they need not be read for their results."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from fairtrial.study.store import StudyRow
 __all__ = ["RecentPulls"]
 
 _MOST = 20_000
-"""Pulls of all studies together, some ten megabytes."""
+"""Number of pulls kept for all studies together, about ten megabytes."""
 
 
 class RecentPulls:
-    """Open pulls of studies whose log nobody else has written since.
+    """Open pulls of studies whose logs no other process has written since.
 
-    The hash of a log's last event says whether that is so.
+    The hash of a log's last event shows whether this is so.
     """
 
     def __init__(self) -> None:
@@ -26,14 +26,14 @@ class RecentPulls:
         self._number = 0
 
     def find(self, study: StudyRow, pull_id: str) -> PullRow | None:
-        """Return an open pull of a study with this head; None if it has to be read."""
+        """Return an open pull of a study with this head; None if it must be read from the store."""
         if self._heads.get(study.id) != study.head_hash:
             self._forget(study.id)
             return None
         return self._pulls[study.id].get(pull_id)
 
     def keep(self, before: StudyRow, after: StudyRow, pulls: Iterable[PullRow]) -> None:
-        """Take note of pulls that a committed transaction has changed, and of the head since."""
+        """Remember the pulls that a committed transaction changed, and the new head."""
         if self._heads.get(before.id) != before.head_hash:
             self._forget(before.id)
         known = self._pulls.setdefault(after.id, {})

@@ -1,4 +1,4 @@
-"""What a study of a storage writes: every operation is one transaction."""
+"""Write the events of a study that is kept in a store: every operation is one transaction."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ class Recording(Viewing):
     def pass_time(self) -> None:
         """Check the clock: expire leases, and stop the study if `max_time` is over.
 
-        Every write does this; call it yourself only while you wait for results. `max_time` is in
-        seconds since the first event.
+        Every write does this too, so call it only while you wait for results. `max_time` is
+        counted in seconds from the first event.
         """
         self._session.pass_time()
 
     def snapshot(self) -> None:
-        """Keep the policy's state, so that the next opening need not replay the log.
+        """Save the policy's state, so that opening the study does not replay the whole log.
 
-        This happens by itself every thousand events and on `close`.
+        This happens automatically every thousand events and on `close`.
 
         Raises
         ------
         NotSupported
-            If the policy's `state_fields` forget a part of its state.
+            If the policy's `state_fields` do not cover all of its state.
         """
         self._session.snapshot()
 
@@ -152,7 +152,7 @@ def _issue(writer: Writer, asked: Asked) -> list[PullRow]:
 
 
 def _part_of(request_id: str | None, pull: Pull | str, place: int) -> str | None:
-    """Return the key of one of many outcomes that are told by one request."""
+    """Return the key of one of several outcomes that are told in one request."""
     if request_id is None or not is_unsolicited(pull):
         return None
     return f"{request_id}:{place}"

@@ -1,4 +1,4 @@
-"""The policy as the log has made it, or a little ahead of the log while a write decides."""
+"""A policy in the state that the log leads to, or slightly ahead during a write."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ __all__ = ["Replica"]
 
 
 class Replica:
-    """A policy that goes through a log, or a little ahead of it while a write decides.
+    """A policy that follows a log, or is slightly ahead of it during a write.
 
-    A live study and a replay make the same calls, through the same method.
+    Live studies and replays make the same calls through the same method.
 
     Parameters
     ----------
     policy : Policy
-        Fresh, or restored to its state after event `seq`.
+        A fresh policy, or one restored to its state after event `seq`.
     seq : int
-        The last event that it knows.
+        The last event that the policy has seen.
     stop_reason : str, optional
-        Why somebody has stopped the study.
+        Why a user has stopped the study.
     """
 
     def __init__(self, policy: Policy, seq: int = 0, stop_reason: str | None = None) -> None:
@@ -35,29 +35,29 @@ class Replica:
         self.stop_reason = stop_reason
         self.ahead = False
         self.last: tuple[str, str | None] | None = None
-        """Kind and body of the last event, if it was not before a snapshot."""
+        """Kind and body of the last event, unless it came before a snapshot."""
 
     # ------------------------------------------------------------------- what it says
 
     @property
     def stopped(self) -> bool:
-        """Whether the policy has stopped by itself, or somebody has stopped the study."""
+        """Whether the policy has stopped by itself, or a user has stopped the study."""
         return self.stop_reason is not None or self.policy.stopped
 
     @property
     def status(self) -> str:
-        """The study's status, at little cost while it runs."""
+        """The study's status; cheap while it runs."""
         return self.recommend().status if self.stopped else "running"
 
     def recommend(self) -> Recommendation:
-        """Return the answer now.
+        """Return the present answer.
 
-        A study that was stopped has one only if results that were under way have decided it.
+        A study that a user stopped has one only if late results have decided it.
         """
         return self._as_stopped(self.policy.recommend())
 
     def progress(self) -> Progress:
-        """Return all that a plot or a page shows."""
+        """Return the data for plots and pages."""
         progress = self.policy.progress()
         if self.stop_reason is None:
             return progress
@@ -73,13 +73,13 @@ class Replica:
         return replace(answer, arm=arm, status=status, reason=reason)
 
     def to_cancel(self) -> list[Pull]:
-        """Return the pulls in flight whose results no longer matter: all, once stopped."""
+        """Return the open pulls whose results are no longer needed: all of them, once stopped."""
         return self.policy.outstanding() if self.stopped else self.policy.to_cancel()
 
     # ----------------------------------------------------------------------- live
 
     def ask(self, context: Mapping[str, Any]) -> Pull | None:
-        """Let the policy decide; None if it has nothing to give now."""
+        """Let the policy choose a pull; None if it has none to give now."""
         if self.stop_reason is not None:
             return None
         self.ahead = True
@@ -87,12 +87,12 @@ class Replica:
         return issued[0] if issued else None
 
     def perform(self, step: Step) -> None:
-        """Let the policy take an event that is about to be written."""
+        """Pass the policy an event that is about to be written."""
         self.ahead = True
         self._run((step,))
 
     def settle(self, seq: int, last: Record | None) -> None:
-        """Take note that all it knows is written now."""
+        """Note that all events that the policy has seen are written now."""
         self.seq, self.ahead = seq, False
         if last is not None:
             self.last = last.kind, last.body
@@ -100,20 +100,20 @@ class Replica:
     # --------------------------------------------------------------------- replay
 
     def replay(self, steps: Iterable[Step]) -> None:
-        """Go through events of the log; every recorded decision must come out again.
+        """Replay events of the log; every recorded decision must be reproduced.
 
         Raises
         ------
         CorruptLog
-            At the first event that does not follow from those before; the replica is of no
-            use then.
+            At the first event that does not follow from the earlier ones; the replica is then
+            unusable.
         """
         try:
             self._run(steps)
         except _Difference as difference:
             raise CorruptLog(f"event {self.seq + 1}: {difference}") from None
         except StorageError:
-            # It comes from reading the log, and says nothing about the events.
+            # The log could not be read, which says nothing about its events.
             raise
         except Exception as error:
             policy = type(self.policy)
@@ -198,7 +198,7 @@ _NOTHING: Mapping[str, Any] = {}
 
 
 class _Difference(Exception):
-    """What the log says is not what the policy does."""
+    """The log and the policy's decision differ."""
 
 
 def _other_propensity(pull: Pull, recorded: float | None) -> str:

@@ -1,4 +1,4 @@
-"""What a pull's work has in its hands: a way to report, and the end that it comes to."""
+"""How the function that carries out a pull reports, and how its work ends."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ __all__ = ["Ended", "Report", "StopPull", "carry_out", "known_measures"]
 
 
 class StopPull(FairtrialError):
-    """The pull no longer matters: its arm is decided, it was called back, or nobody listens.
+    """The pull is no longer needed: its arm is decided, it was cancelled, or the driver is gone.
 
-    Raised by a `Report`. Let it pass, or clean up and return: an outcome that is returned all
-    the same still counts.
+    Raised by a `Report`. Let it pass, or clean up and return: an outcome that the function returns
+    anyway still counts.
     """
 
 
 class Report:
-    """By which the work on a pull reports: ``report(0.7, stage=3, elapsed=1.5, std=0.2)``.
+    """Reports readings of a pull: ``report(0.7, stage=3, elapsed=1.5, std=0.2)``.
 
-    What is said of a reading is optional. The call returns when the reading is in the study's
-    log, and raises `StopPull` when the pull no longer matters. A report can be packed and sent
+    All details of a reading are optional. The call returns once the reading is in the study's
+    log, and raises `StopPull` when the pull is no longer needed. A report can be pickled and sent
     to another process or machine.
 
     Parameters
     ----------
     pull : Pull
-        The pull that is carried out.
+        The pull to carry out.
     channel : Channel
-        The way to the driver.
+        The connection to the driver.
     attempt : str, optional
-        Which attempt at the pull it is, once there is one.
+        The id of this attempt at the pull, if it has begun.
 
     Attributes
     ----------
     pull : Pull
-        Its `number` and `labels`; the number can seed the pull's own random numbers.
+        The pull, with its `number` and `labels`; its random numbers can be seeded by the number.
     """
 
     def __init__(self, pull: Pull, channel: Channel, attempt: str | None = None) -> None:
@@ -60,25 +60,26 @@ class Report:
         elapsed: float | None = None,
         std: float | None = None,
     ) -> None:
-        """Record a reading: it is safe when this returns, or raises `StopPull`.
+        """Record a reading: it is durable once this returns or raises `StopPull`.
 
         Parameters
         ----------
         value : float or mapping of str to float
-            The reading; of several measures those that are known by now: ``report({"cured": 1})``.
+            The reading; with several measures, those known so far: ``report({"cured": 1})``.
         stage : int, optional
-            Which of the pull's readings it is; without it and `elapsed` the next one.
+            Number of the reading within the pull; the default, if `elapsed` is not given either,
+            is the next number.
         elapsed : float, optional
-            Time since the start of the pull, in any unit.
+            Time since the pull started, in any unit.
         std : float, optional
-            Standard deviation of this reading about the outcome.
+            Standard deviation of this reading around the outcome.
 
         Raises
         ------
         StopPull
-            If the pull no longer matters.
+            If the pull is no longer needed.
         FairtrialError
-            If the reading is refused, or the policy takes none.
+            If the reading is refused, or the policy does not use readings.
         """
         given = {"stage": stage, "elapsed": elapsed, "std": std}
         details = {name: _plain(part) for name, part in given.items() if part is not None}
@@ -86,7 +87,7 @@ class Report:
             raise StopPull(f"{self.pull!r} no longer matters")
 
     def should_stop(self) -> bool:
-        """Return whether the pull no longer matters."""
+        """Return whether the pull is no longer needed."""
         return not self._ask("look")
 
     def _ask(self, kind: str, **content: Any) -> bool:
@@ -98,7 +99,7 @@ class Report:
         return go_on
 
     def begun(self) -> Report | None:
-        """Return a report for a new attempt at the pull; None if it is not wanted any more."""
+        """Return a report for a new attempt at the pull; None if it is no longer needed."""
         report = Report(self.pull, self._channel, secrets.token_hex(8))
         return report if report._ask("begin") else None
 
@@ -111,7 +112,7 @@ class Report:
 
 
 def _plain(number: Any) -> Any:
-    """Return a number of any library as Python's own; what is none is left for the study."""
+    """Return any library's number as a Python number; leave other values to the study's checks."""
     if isinstance(number, Mapping):
         return {name: _plain(value) for name, value in number.items()}
     if isinstance(number, Integral):
@@ -123,10 +124,9 @@ def _plain(number: Any) -> Any:
 class Ended(NamedTuple):
     """How the work on a pull ended.
 
-    `done` with the outcome; `stopped` at the driver's word; by an exception that says
-    `timeout`, `fatal` (no pull can do any better) or any other `error`; or `unreachable`: the
-    worker found no way to the driver. `about` is the exception in a line, `trace` where it
-    came from.
+    `done`: with the outcome. `stopped`: at the driver's request. `timeout`, `fatal` (no pull can
+    succeed) and `error`: with an exception. `unreachable`: the worker could not connect to the
+    driver. `about` is the exception in one line, `trace` its traceback.
     """
 
     kind: Literal["done", "stopped", "timeout", "fatal", "error", "unreachable"]
@@ -136,9 +136,9 @@ class Ended(NamedTuple):
 
 
 def carry_out(function: Callable[..., Any], report: Report) -> Ended:
-    """Carry out a pull, wherever the executor does it.
+    """Carry out a pull; called in the executor's workers.
 
-    Exceptions come back as text: a function's own need not survive the way home.
+    Exceptions are returned as text, because not every exception can be pickled.
     """
     try:
         begun = report.begun()
@@ -161,12 +161,12 @@ def carry_out(function: Callable[..., Any], report: Report) -> Ended:
 
 
 def known_measures(outcome: Any, *, has_readings: bool) -> Any:
-    """Return the measures that a function has returned: none, if it has reported some before.
+    """Return the measures that a function returned; None becomes {} if it reported some before.
 
     Raises
     ------
     InvalidOutcome
-        If it has neither reported nor returned any.
+        If the function has neither reported nor returned any.
     """
     known = {} if outcome is None and has_readings else outcome
     if isinstance(known, Mapping) and not known and not has_readings:

@@ -1,4 +1,4 @@
-"""Which drivers run a study now: so that pulls left open by a dead one are taken up again."""
+"""Find out which drivers run a study, so that pulls left open by a dead one are carried out."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fairtrial.study.location import parse_storage
 
 try:
     import fcntl
-except ImportError:  # no such locks on this system: whoever runs takes all open pulls
+except ImportError:  # this system has no such locks: every runner takes all open pulls
     fcntl = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
@@ -26,25 +26,25 @@ if TYPE_CHECKING:
 
 __all__ = ["Runner", "SharedStore", "driver_name", "joined"]
 
-# Bytes of the lock file: one is held while joining and leaving, one while running.
+# Bytes of the lock file: one is locked while joining or leaving, the other while running.
 _GATE, _RUNNING = 0, 1
 _MARK = "driver "
 
-# A process is present once, however many of its runners there are: it counts them, by its
-# number too, for a fork inherits the counter and no lock.
+# A process counts once, however many runners it has. The key includes the process number, because
+# a forked process inherits the counter but not the locks.
 _HERE: Counter[tuple[object, ...]] = Counter()
 _PRESENT: dict[tuple[object, ...], _Connection | _LockFile] = {}
 _DOOR = threading.Lock()
 
 
 def driver_name() -> str:
-    """Return what this process writes down as the worker of its pulls."""
+    """Return the name that this process records as the worker of its pulls."""
     return f"{_MARK}{os.getpid()} on {socket.gethostname()[:100]}"
 
 
 @contextmanager
 def joined(study: Study) -> Iterator[Runner]:
-    """Count as a runner of the study as long as the context lasts."""
+    """Register as a runner of the study as long as the context lasts."""
     runner = Runner(study)
     try:
         yield runner
@@ -53,11 +53,11 @@ def joined(study: Study) -> Iterator[Runner]:
 
 
 class Runner:
-    """One of those who run a study: on this machine, or by one server.
+    """One of the runners of a study: on this machine, or through one server.
 
-    Open pulls are taken up again only if nobody else runs the study: they may be another
-    runner's. Those that somebody asked for under a name of their own are left to them. The
-    system, or the server, drops the locks of a process that dies, however it dies.
+    Open pulls are carried out again only if there is no other runner, because they might be
+    another runner's. Pulls that were requested under a worker's own name are left to that worker.
+    When a process dies, the operating system or the server releases its locks.
 
     Parameters
     ----------
@@ -74,13 +74,13 @@ class Runner:
             _HERE[self._key] += 1
 
     def left_open(self) -> list[StudyPull]:
-        """Return the pulls in flight, if there is no other runner whose they could be."""
+        """Return the open pulls if there is no other runner that could be working on them."""
         with _DOOR, _others_kept_out(self._key) as no_others:
             is_alone = _HERE[self._key] == 1 and no_others
             return _anonymous(self._study) if is_alone else []
 
     def leave(self) -> None:
-        """Run it no longer."""
+        """Unregister this runner."""
         with _DOOR:
             _HERE[self._key] -= 1
             if not _HERE[self._key]:
@@ -97,7 +97,7 @@ def _key(study: Study) -> tuple[object, ...]:
 
 
 def _file(study: Study) -> Path | None:
-    """Return the file that holds the study, if it is one that other processes can open."""
+    """Return the file of the study, if other processes can open it."""
     with suppress(ValueError):
         place = parse_storage(study._store.url)  # noqa: SLF001
         return place if isinstance(place, Path) else None
@@ -105,7 +105,7 @@ def _file(study: Study) -> Path | None:
 
 
 def _anonymous(study: Study) -> list[StudyPull]:
-    """Return the pulls in flight that nobody has put a name of their own to."""
+    """Return the open pulls that were not requested under a worker's own name."""
     rows = study._store.open_pulls(study._session.id)  # noqa: SLF001
     return study._bound(  # noqa: SLF001
         [row for row in rows if row.worker is None or row.worker.startswith(_MARK)]
@@ -117,20 +117,20 @@ def _anonymous(study: Study) -> list[StudyPull]:
 
 @runtime_checkable
 class SharedStore(Protocol):
-    """A store that knows which of the processes that use it run a study."""
+    """A store that knows which processes run a study."""
 
     def enter(self, name: str) -> None:
-        """Count as one who runs the study of that name, as long as this process is connected."""
+        """Register this process as one that runs the study, as long as it is connected."""
 
     def alone(self, name: str) -> AbstractContextManager[bool]:
-        """Give whether no other process runs it; none joins while the context lasts."""
+        """Yield whether no other process runs it; while the context lasts, none can join."""
 
     def leave(self, name: str) -> None:
-        """Run it no longer."""
+        """Unregister this process as one that runs the study."""
 
 
 def _enter(key: tuple[object, ...], study: Study) -> None:
-    """Let other processes know that this one runs the study, if they can open it."""
+    """Let other processes that can open the study know that this one runs it."""
     store, file = study._store, _file(study)  # noqa: SLF001
     present: _Connection | _LockFile
     if isinstance(store, SharedStore):
@@ -145,7 +145,7 @@ def _enter(key: tuple[object, ...], study: Study) -> None:
 
 @contextmanager
 def _others_kept_out(key: tuple[object, ...]) -> Iterator[bool]:
-    """Give whether no other process runs the study; none joins or leaves meanwhile."""
+    """Yield whether no other process runs the study; meanwhile none can join or leave."""
     present = _PRESENT.get(key)
     if present is None:
         yield True
@@ -155,7 +155,7 @@ def _others_kept_out(key: tuple[object, ...]) -> Iterator[bool]:
 
 
 class _Connection:
-    """Presence by a connection to the server that keeps the study."""
+    """Registration through the connection to the study's server."""
 
     def __init__(self, store: SharedStore, name: str) -> None:
         self._store = store
@@ -172,7 +172,7 @@ class _Connection:
 
 
 class _LockFile:
-    """Presence by the locks of a file beside the one that holds the study."""
+    """Registration through locks on a file beside the study's file."""
 
     def __init__(self, file: Path, name: str) -> None:
         digest = hashlib.sha256(name.encode()).hexdigest()[:8]
@@ -194,7 +194,7 @@ class _LockFile:
             fcntl.lockf(self._stream, fcntl.LOCK_UN, 1, _GATE)
 
     def leave(self) -> None:
-        """Drop the locks; the last to leave removes the file."""
+        """Release the locks; the last process to leave removes the file."""
         with self._stream as stream:
             fcntl.lockf(stream, fcntl.LOCK_EX, 1, _GATE)
             if _lock_alone(stream):
@@ -202,7 +202,7 @@ class _LockFile:
 
 
 def _opened_at_the_gate(path: Path) -> IO[bytes]:
-    """Open the lock file and hold its gate: nobody else joins or leaves meanwhile."""
+    """Open the lock file and lock its gate, so that no other process joins or leaves meanwhile."""
     while True:
         try:
             stream = path.open("a+b")
@@ -212,7 +212,7 @@ def _opened_at_the_gate(path: Path) -> IO[bytes]:
             raise StorageError(
                 f"{path}, with the locks of the study's runners, cannot be opened: {reason}"
             ) from error
-        # The last runner removes the file: ours may be the one that is no longer there.
+        # The last runner removes the file, so ours may have been deleted after it was opened.
         with suppress(FileNotFoundError):
             if os.path.samestat(path.stat(), os.fstat(stream.fileno())):
                 return stream
@@ -220,7 +220,7 @@ def _opened_at_the_gate(path: Path) -> IO[bytes]:
 
 
 def _lock_alone(stream: IO[bytes]) -> bool:
-    """Try to be the only runner, and return whether that is so."""
+    """Try to become the only runner; return whether this succeeded."""
     try:
         fcntl.lockf(stream, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _RUNNING)
     except (BlockingIOError, PermissionError):

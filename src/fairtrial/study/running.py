@@ -1,4 +1,4 @@
-"""Carry out a study's pulls in an executor: the function, and what it accepts."""
+"""Carry out a study's pulls in an executor: the function `run_study` and its checks."""
 
 from __future__ import annotations
 
@@ -32,79 +32,79 @@ def run_study(
     watch: Callable[[Study], None] | None = None,
     host: str = "127.0.0.1",
 ) -> Recommendation:
-    """Carry out a study's pulls in an executor until it has its answer.
+    """Carry out a study's pulls in an executor until the study has its answer.
 
-    The function gets the arm, and a `Report` by which it can give readings before its result.
-    Every reading and every result is in the study's log before the next thing happens. A pull
-    that no longer matters is called back: ``report`` then raises `StopPull` in the function,
-    and a result that it returns all the same still counts.
+    The function gets the arm and a `Report`, with which it can report readings before its result.
+    Every reading and every result is in the study's log before anything else happens. A pull that
+    is no longer needed is cancelled: ``report`` then raises `StopPull` in the function, and a
+    result that the function returns anyway still counts.
 
-    After Ctrl-C, an error or a sudden death the same call goes on. Pulls left open by a driver
-    that is gone are carried out again; such of which there are readings count as lost, because
-    the readings tell of a result that nobody will see. (If some measures were reported, it stays
-    open: somebody may tell the others.) Pulls that were asked for under another
-    worker's name, or while another driver runs the study, are left alone. Several drivers, in
-    one or several processes, may run one study.
+    After Ctrl-C, an error or a crash, the same call continues. Pulls left open by a dead driver
+    are carried out again. If such a pull has readings it counts as lost instead, because they
+    belong to a result that was never returned; if the readings are measures, the pull stays open,
+    and the other measures can be told later. Pulls that were requested under another worker's
+    name, or while another driver runs the study, are left alone. Several drivers, in one or
+    several processes, can run one study.
 
     Parameters
     ----------
     study : Study
-        The study; not needed in the workers.
+        The study. The workers do not need it.
     function : callable
-        ``function(arm, report)`` returns the outcome; a group and whatever else the problem's
-        pulls are labelled by come as keywords: ``function(arm, report, group="x")``. It is
-        called in the executor's threads or processes. ``report(value, stage=, elapsed=, std=)``
-        records a reading where the family takes such, ``report.should_stop()`` asks without
-        one, ``report.pull`` has the pull's number and labels. Of several measures it may report
-        some, ``report({"cured": 1})``, and return the others by name; None is a value that never
-        will be known. What it leaves out may be told later, by `Study.tell_known`: the pull stays
-        open, and is not carried out again.
+        ``function(arm, report)`` returns the outcome. It gets the group and other labels of the
+        pull as keyword arguments: ``function(arm, report, group="x")``. It is called in the
+        executor's threads or processes. ``report(value, stage=, elapsed=, std=)`` records a
+        reading if the family uses readings, ``report.should_stop()`` returns whether the pull is
+        no longer needed, and ``report.pull`` has the pull's number and labels. With several
+        measures, the function can report some, ``report({"cured": 1})``, and return the others by
+        name; None is a value that will never be known. Measures that it leaves out can be told
+        later, by `Study.tell_known`: the pull stays open and is not carried out again.
     executor : concurrent.futures.Executor or callable
-        Where the function is called: threads, processes, ``client.get_executor()`` of Dask. It
-        stays open. Or what makes one, ``lambda: ProcessPoolExecutor(4)``: it is shut down at the
-        end, and made again when it breaks because a worker was killed.
+        Where the function is called: threads, processes or ``client.get_executor()`` of Dask; it
+        is not shut down. Or a callable that makes an executor, ``lambda: ProcessPoolExecutor(4)``:
+        it is shut down at the end, and replaced if it breaks because a worker was killed.
     parallel : int
-        Most pulls in flight at once. A policy may allow fewer.
+        Largest number of pulls in flight. A policy may allow fewer.
     deadline : float, optional
-        Seconds from its start after which a pull is given up as ``"timeout"`` and its place
-        filled. A result that comes later still counts, as long as the driver runs. Once every
-        worker has been held for a whole deadline by such pulls, the executor is recreated, or if
-        it is yours, the session ends.
+        Seconds after which a running pull is given up as ``"timeout"`` and another one takes its
+        place. A result that arrives later still counts while the driver runs. If such pulls keep
+        all workers busy for a whole deadline, the executor is recreated or, if you passed an
+        executor, the call ends with an error.
     pulls : int, optional
-        Most pulls of this session; needed if the policy never stops by itself.
+        Largest number of pulls in this call; needed if the policy never stops by itself.
     max_failures : int
-        How many failures in a row, without a result between them, are put up with.
+        Largest number of failures in a row, without a result between them, before giving up.
     watch : callable, optional
-        Called with the study after every reading and result.
+        Called with the study after each reading and result.
     host : str
-        The address by which workers on other machines reach this one. The readings of other
-        processes come by a socket; both ends prove that they know a key that travels with the
-        work, and nothing that comes by the socket is unpickled. Readings can be read on the way
-        between machines, but not altered; use a tunnel where they are confidential.
+        The address at which workers on other machines reach this one. Other processes send their
+        readings through a socket. Both ends prove that they know a key that travels with the work,
+        and nothing from the socket is unpickled. Readings are protected against changes but not
+        encrypted: between machines, use a tunnel if they are confidential.
 
     Returns
     -------
     Recommendation
-        The answer; `running` if the session's pulls were used up before.
+        The answer; its status is `running` if the limit `pulls` was reached first.
 
     Raises
     ------
     InvalidArgument
-        If an argument is not acceptable.
+        If an argument is invalid.
     ExperimentFinished
-        If the study has stopped before.
+        If the study had stopped before the call.
     NothingToAsk
-        If the policy gives no pull, and none is in flight whose result could change that.
+        If the policy gives no pull, and no open pull could change that.
     SourceError
-        If more than `max_failures` pulls failed in a row, the executor broke or hangs and cannot
-        be recreated, workers do not reach this process, or the function raised it, to say that no
-        pull can do any better. What is in flight is waited for; all that came in is kept.
+        If more than `max_failures` pulls failed in a row, if the executor broke or hangs and cannot
+        be recreated, if workers cannot reach this process, or if the function raised it to say
+        that no pull can succeed. Pulls in flight are awaited first, and all results are kept.
 
     Notes
     -----
-    A pull fails as ``"error"`` if the function raises or returns no outcome, as ``"timeout"``
-    after its deadline or if the function raises `TimeoutError`, as ``"lost"`` if its worker
-    dies. What that does to the guarantee is the policy's to say.
+    A pull fails as ``"error"`` if the function raises or returns no valid outcome, as ``"timeout"``
+    after its deadline or if the function raises `TimeoutError`, and as ``"lost"`` if its worker
+    dies. The policy's guarantee states how failures affect it.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The database's tables, and the numbered steps that lead to them from every older schema."""
+"""The database's tables, and the numbered steps that upgrade every older schema."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ _FIRST = (
         BEGIN SELECT RAISE(ABORT, 'the event log is append-only'); END""",
     """CREATE TRIGGER event_is_never_removed BEFORE DELETE ON event
         BEGIN SELECT RAISE(ABORT, 'the event log is append-only'); END""",
-    # INSERT OR REPLACE removes a row without asking the trigger on DELETE.
+    # INSERT OR REPLACE removes a row without firing the trigger on DELETE.
     """CREATE TRIGGER event_is_never_replaced BEFORE INSERT ON event
         WHEN EXISTS (SELECT 1 FROM event WHERE study_id = NEW.study_id AND seq = NEW.seq)
         BEGIN SELECT RAISE(ABORT, 'the event log is append-only'); END""",
@@ -112,7 +112,7 @@ _SECOND = (
 )
 
 _THIRD = (
-    # The text that the coins of a randomised study come from; none if its policy tosses none.
+    # The secret behind the random numbers of a randomised study; null if its policy draws none.
     "ALTER TABLE study ADD COLUMN secret TEXT",
     "ALTER TABLE pull ADD COLUMN propensity REAL",
     "DROP TRIGGER study_is_never_changed",
@@ -123,7 +123,7 @@ _THIRD = (
 )
 
 _FOURTH = (
-    # What processes that decide by themselves have learned: see `shared_statistics`.
+    # Statistics of processes that decide by themselves: see `shared_statistics`.
     """CREATE TABLE statistic (
         study_id INTEGER NOT NULL REFERENCES study (id),
         process TEXT NOT NULL,
@@ -131,7 +131,7 @@ _FOURTH = (
         at INTEGER NOT NULL,
         PRIMARY KEY (study_id, process)
     ) WITHOUT ROWID""",
-    # Who may use the service: of a secret text only its hash is kept.
+    # Who may use the service; only the hash of each secret is kept.
     """CREATE TABLE token (
         id INTEGER PRIMARY KEY,
         name TEXT NOT NULL UNIQUE,
@@ -149,7 +149,7 @@ _FOURTH = (
         created_at INTEGER NOT NULL,
         expires_at INTEGER NOT NULL
     ) WITHOUT ROWID""",
-    # What a request with an idempotency key was answered when it came first.
+    # The answers to the first requests with an idempotency key.
     """CREATE TABLE idempotency (
         actor TEXT NOT NULL,
         key TEXT NOT NULL,
@@ -160,7 +160,7 @@ _FOURTH = (
         PRIMARY KEY (actor, key)
     ) WITHOUT ROWID""",
     "CREATE INDEX idempotency_age ON idempotency (at)",
-    # What somebody outside was told of a study by a webhook.
+    # The notices about a study that webhooks have sent.
     """CREATE TABLE notice (
         study_id INTEGER NOT NULL REFERENCES study (id),
         notice TEXT NOT NULL,
@@ -170,25 +170,25 @@ _FOURTH = (
 )
 
 STEPS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND, _THIRD, _FOURTH)
-"""Step n leads from schema n to schema n + 1. A step that was released is never edited."""
+"""Step n upgrades schema n to schema n + 1. A released step is never edited."""
 
 
 def prepare(connection: sqlite3.Connection, path: Path | None, version: str) -> None:
-    """Bring a database to the newest schema, from nothing or from an older one.
+    """Upgrade a database to the newest schema, creating its tables if necessary.
 
     Parameters
     ----------
     connection : sqlite3.Connection
-        In autocommit mode.
+        A connection in autocommit mode.
     path : Path or None
-        Its file, for messages and for the copy that is made before a change.
+        The database's file, for messages and for the backup that is made before a change.
     version : str
-        Our own, written into a new database.
+        This package's version, recorded in a new database.
 
     Raises
     ------
     StorageError
-        If the database is another program's, or of a newer schema.
+        If the database belongs to another program or has a newer schema.
     """
     if _schema_at_once(connection, path) == len(STEPS):
         return
@@ -204,7 +204,7 @@ def prepare(connection: sqlite3.Connection, path: Path | None, version: str) -> 
 
 
 def _schema_at_once(connection: sqlite3.Connection, path: Path | None) -> int:
-    """Return the schema as it was at one moment: another process may be making it."""
+    """Return the schema, read in one transaction because another process may be upgrading it."""
     connection.execute("BEGIN")
     try:
         return _schema_of(connection, path)
@@ -213,7 +213,7 @@ def _schema_at_once(connection: sqlite3.Connection, path: Path | None) -> int:
 
 
 def _schema_of(connection: sqlite3.Connection, path: Path | None) -> int:
-    """Return the database's schema; 0 if it is empty."""
+    """Return the database's schema number; 0 if it is empty."""
     schema = int(connection.execute("PRAGMA user_version").fetchone()[0])
     owner = int(connection.execute("PRAGMA application_id").fetchone()[0])
     tables = int(connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
@@ -234,7 +234,7 @@ def _require_write_ahead_log(connection: sqlite3.Connection, path: Path) -> None
 
 
 def _advance(connection: sqlite3.Connection, path: Path | None, version: str) -> None:
-    # Another process may have done it while this one waited for the lock.
+    # Another process may have upgraded it while this one waited for the lock.
     schema = _schema_of(connection, path)
     if path is not None and 0 < schema < len(STEPS):
         _copy_aside(path, schema)
@@ -249,7 +249,7 @@ def _advance(connection: sqlite3.Connection, path: Path | None, version: str) ->
 
 
 def missing_triggers(connection: sqlite3.Connection) -> list[str]:
-    """Return the triggers that keep the log from being changed, and are gone or altered."""
+    """Return the triggers that protect the log but are missing or altered."""
     wanted: dict[str, str] = {}
     for statement in (part for step in STEPS for part in step):
         words = statement.split()
@@ -261,12 +261,12 @@ def missing_triggers(connection: sqlite3.Connection) -> list[str]:
 
 
 def _copy_aside(path: Path, schema: int) -> None:
-    """Keep a copy beside the file, under a name that is not taken."""
+    """Save a copy beside the file, under an unused name."""
     base = path.with_name(f"{path.name}.schema-{schema}.bak")
     copy, number = base, 1
     while copy.exists():
         number += 1
         copy = base.with_name(f"{base.name}.{number}")
-    # Through a connection of its own: SQLite copies nothing for one that is about to write.
+    # Use a separate connection: SQLite cannot back up a connection that is about to write.
     with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(copy)) as target:
         source.backup(target)

@@ -1,4 +1,4 @@
-"""The address of a PostgreSQL database, which shows everything but its password."""
+"""The address of a PostgreSQL database, shown without its password."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class ServerAddress:
     Parameters
     ----------
     address : str
-        A connection URI as libpq, PostgreSQL's own client library, defines it. Whatever is left
-        out comes from the environment (``PGPASSWORD``, ``PGHOST``) or from ``~/.pgpass``.
+        A connection URI, as defined by libpq, PostgreSQL's own client library. Missing parts come
+        from the environment (``PGPASSWORD``, ``PGHOST``) or from ``~/.pgpass``.
 
     Raises
     ------
     InvalidArgument
-        If it is none. The message does not repeat it: it may hold a password.
+        If it is not such a URI. The message does not repeat it, as it may contain a password.
 
     Examples
     --------
@@ -60,11 +60,11 @@ class ServerAddress:
 
     @staticmethod
     def begins(address: str) -> bool:
-        """Return whether a text begins as such an address does."""
+        """Return whether a text begins like an address of PostgreSQL."""
         return address.startswith(_SCHEMES)
 
     def parameters(self) -> dict[str, str]:
-        """Return what libpq reads in the address, the password among it.
+        """Return libpq's parameters in the address, including the password.
 
         Raises
         ------
@@ -77,13 +77,13 @@ class ServerAddress:
         try:
             return {name: str(value) for name, value in conninfo_to_dict(self._address).items()}
         except ProgrammingError:
-            # Libpq's message repeats parts of the address, and so does what led to it.
+            # Libpq's message, and the exception's context, would repeat parts of the address.
             accepted = "must have a host, port and options that PostgreSQL knows"
             raise InvalidArgument("storage", accepted, self.shown) from None
 
 
 def without_passwords(address: str) -> str:
-    """Return an address of any kind without what may be a password.
+    """Return an address of any kind with possible passwords hidden.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""A study in use: the log in its store, and the policy kept at the head of the log."""
+"""A study in use: the log in its store, and the policy at the head of the log."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ __all__ = ["Behind", "Committer", "Session", "transact"]
 _Answer = TypeVar("_Answer")
 
 _MOST_LOST = 3
-"""Connections lost in one write, after which it is given up."""
+"""Number of connections lost in one write after which the write is given up."""
 
 
 class _TimePassed:
-    """What the clock had brought about had to be written first."""
+    """What the clock had caused was written first; the operation still has to be carried out."""
 
 
 class _Write(NamedTuple, Generic[_Answer]):
-    """What an operation came to: its answer, the study after it, and its last event."""
+    """The result of an operation: its answer, the study after it, and its last event."""
 
     answer: _Answer
     head: StudyRow
@@ -43,12 +43,12 @@ class _Write(NamedTuple, Generic[_Answer]):
 
 
 class Behind(BaseException):
-    """The policy is far from the head of the log; no `Exception`, so that nobody catches it.
+    """The policy is far from the head of the log; not an `Exception`, so that no caller catches it.
 
     Parameters
     ----------
     catch_up : callable
-        Brings it there, outside of any transaction.
+        Advances the policy to the head, outside of any transaction.
     """
 
     def __init__(self, catch_up: Callable[[], object]) -> None:
@@ -57,63 +57,63 @@ class Behind(BaseException):
 
 
 class Committer(Protocol):
-    """Who commits, when a write of a session is one of several in a transaction.
+    """Commits transactions that contain writes of several sessions.
 
-    `has_written` tells whether something was written, or begun to be, that is more than what the
-    clock has brought about.
+    `has_written` says whether an action has written something, or begun to, other than what the
+    clock caused.
     """
 
     has_written: bool
 
     def joins(self, session: Session) -> bool:
-        """Take note that the session takes part; return whether it did not before."""
+        """Note that the session takes part; return whether it did not before."""
 
 
 def transact(store: Store, operation: Callable[[], _Answer]) -> _Answer:
-    """Carry out an operation in a transaction, once more after a mishap that kept nothing.
+    """Carry out an operation in a transaction; retry if nothing was kept for a passing reason.
 
     Raises
     ------
     ConnectionLost
-        If the connection is lost again and again.
+        If the connection is lost repeatedly.
     """
     lost = 0
     while True:
         try:
             return store.transact(operation)
         except ConnectionLost:
-            # Nothing was kept, and the store connects again.
+            # Nothing was kept, and the store reconnects.
             lost += 1
             if lost == _MOST_LOST:
                 raise
         except Behind as far:
-            # Outside the transaction: nobody else is kept waiting while a long log is replayed.
+            # Outside the transaction, so that other writers do not wait for a long replay.
             far.catch_up()
         except NotLoaded as needed:
-            # Outside the transaction: nobody else is kept waiting for a compiler.
+            # Outside the transaction, so that other writers do not wait for the compiler.
             needed.load()
 
 
 class Session:
-    """Reads and writes one study, for one thread at a time.
+    """Reads and writes one study; one thread at a time.
 
     Parameters
     ----------
     store : Store
-        Where the study is.
+        The store of the study.
     row : StudyRow
         The study.
     build : callable
         Returns a fresh policy.
     owns_store : bool
-        Whether the store is closed with the session.
+        Whether closing the session closes the store.
     notes : HeadNotes, optional
-        Where the head of the log is noted after every write.
+        A separate file that records the head of the log after every write.
 
     Attributes
     ----------
     committer : Committer or None
-        Who begins and commits the transactions that this session writes in; None if it does so.
+        Begins and commits the transactions of this session's writes; None if the session does so.
     """
 
     def __init__(
@@ -142,12 +142,12 @@ class Session:
         self._has_written = False
         self._is_closed = False
         self.committer: Committer | None = None
-        # The study as a transaction of several writes has left it so far.
+        # The study as left so far by a transaction with several writes.
         self._joined: StudyRow | None = None
         self._is_written = False
 
     def close(self) -> None:
-        """Keep a snapshot, so that the next opening is quick, and release the store."""
+        """Save a snapshot, so that the next opening is quick, and release the store."""
         with self._lock:
             if self._is_closed:
                 return
@@ -163,7 +163,7 @@ class Session:
     # ----------------------------------------------------------------------- reading
 
     def row(self) -> StudyRow:
-        """Return the study as it is stored now; within a transaction as that has left it so far."""
+        """Return the study as stored or, within a transaction, as changed so far."""
         self._require_open()
         return self._joined or self.store.read_study(self.id)
 
@@ -173,19 +173,19 @@ class Session:
 
     @contextmanager
     def replica_at_head(self) -> Iterator[tuple[StudyRow, Replica]]:
-        """Give the study and its replica after the last event; no thread moves it meanwhile."""
+        """Yield the study and its replica at the last event; no other thread moves it meanwhile."""
         with self._lock:
             row = self.row()
             yield row, self._cache.at_head(row)
 
     @contextmanager
     def at_head(self) -> Iterator[tuple[StudyRow, Policy]]:
-        """Give the study and the policy after its last event; no thread moves it meanwhile."""
+        """Yield the study and its policy at the last event; no other thread moves it meanwhile."""
         with self.replica_at_head() as (row, replica):
             yield row, replica.policy
 
     def state_at_head(self) -> tuple[StudyRow, State | None]:
-        """Return the study and its policy's state; None if it cannot be derived, or saved."""
+        """Return the study and its policy's state; None if it cannot be derived or saved."""
         with self._lock:
             row = self.row()
             with suppress(CorruptLog, NotSupported, StorageError):
@@ -195,11 +195,11 @@ class Session:
     # ----------------------------------------------------------------------- writing
 
     def write(self, operation: Callable[[Writer], _Answer]) -> _Answer:
-        """Carry out an operation in a transaction: all of it is kept, or nothing."""
+        """Carry out an operation in a transaction: keep all of it, or nothing."""
 
         def now(writer: Writer) -> _Answer | _TimePassed:
-            # What the clock has brought about are facts, even if the operation should fail:
-            # they are a write of their own.
+            # What the clock has caused is a fact even if the operation fails, so it is written in
+            # a transaction of its own.
             return _TimePassed() if writer.pass_time() else operation(writer)
 
         with self._lock:
@@ -213,8 +213,8 @@ class Session:
             return answer
 
     def pass_time(self) -> None:
-        """Write down what the clock alone has brought about."""
-        # Looked at first, so that whoever waits for results keeps nobody from writing.
+        """Write the events that the clock alone has caused."""
+        # Read first, so that waiting for results does not block writers.
         with self.replica_at_head() as (_, replica):
             where = self.store, self.id, replica.policy, self.store.now()
             is_over = not replica.stopped and time_over(*where) is not None
@@ -222,7 +222,7 @@ class Session:
                 self._transact(Writer.pass_time)
 
     def _transact(self, operation: Callable[[Writer], _Answer]) -> _Answer:
-        # Before the transaction: it takes some milliseconds, once.
+        # Computed before the transaction, because the first time takes some milliseconds.
         software = self._software
 
         def write() -> _Write[_Answer]:
@@ -238,19 +238,19 @@ class Session:
 
     def _carry_out(self, operation: Callable[[Writer], _Answer], software: str) -> _Write[_Answer]:
         """Carry out an operation within a transaction."""
-        # Nobody else changes it within the transaction.
+        # Within the transaction, no one else changes the study.
         study = self._joined or self.store.read_study(self.id)
         if not self._cache.is_near(study):
             raise Behind(self.catch_up)
         writer = Writer(self.store, study, self._cache.at_head(study), software)
         answer = operation(writer)
         if self.committer is not None and writer.has_news:
-            # Also if it fails half-way.
+            # This also counts if the flush fails half-way.
             self.committer.has_written = True
         return _Write(answer, writer.flush(), writer.last)
 
     def catch_up(self) -> None:
-        """Bring the policy to the head of the log; that may take a while."""
+        """Advance the policy to the head of the log, which can take long."""
         with self.at_head():
             pass
 
@@ -272,39 +272,39 @@ class Session:
 
     @property
     def is_ahead(self) -> bool:
-        """Whether the policy knows more than the log: an operation failed after it had moved."""
+        """Whether the policy is ahead of the log because an operation failed after moving it."""
         return self._cache.is_ahead
 
     def undo(self) -> None:
-        """Take note that nothing of the transaction was kept."""
+        """Note that the transaction was rolled back."""
         self._joined, self._is_written = None, False
         self._cache.forget()
 
     def commit(self) -> None:
-        """Take note that the transaction is kept."""
+        """Note that the transaction was committed."""
         self._has_written = True
         if self._notes is not None and self._is_written and self._joined is not None:
             self._notes.note(self._joined)
         self._joined, self._is_written = None, False
 
     def save_if_due(self) -> None:
-        """Keep a snapshot every thousand events, after a commit."""
+        """Save a snapshot every thousand events, after a commit."""
         with self._lock:
             self._cache.save_if_due()
 
     @cached_property
     def _software(self) -> str:
-        """What the policy runs on and with, as JSON."""
+        """The software and hardware that the policy runs on, as JSON."""
         version = str(type(self.build()).version)
         return canonical({**environment(), "policy": version})
 
     def snapshot(self) -> None:
-        """Keep a snapshot of the policy after the last event.
+        """Save a snapshot of the policy after the last event.
 
         Raises
         ------
         NotSupported
-            If the policy's state cannot be saved whole.
+            If the policy's state cannot be saved completely.
         """
         with self.at_head():
             self._cache.save()
