@@ -16,6 +16,7 @@ from tests.testing.families import POLICIES
 CHOSEN = [
     "subpopulations-intervals-BlockBetting",
     "linear-best_two-LinGapE",
+    "linear-limited-BlockBetting",
     "delayed-early_readings-InformationRacing",
     "allocation-share_groups-FairLearn",
     "causal-observed_interventions-BlockBetting",

@@ -168,6 +168,7 @@ def progress_of(document: _Document) -> Progress:
         evidence_scale=document["evidence_scale"],
         quantity=document["quantity"],
         find_effects=lambda: effects,
+        limited=_estimates(document["limited"]),
     )
 
 
