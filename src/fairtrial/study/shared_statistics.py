@@ -1,4 +1,4 @@
-"""What processes that decide by themselves tell each other, kept beside a study."""
+"""Statistics that independently deciding processes share, kept beside a study."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ __all__ = ["SharedStatistics"]
 
 
 class SharedStatistics:
-    """The place where the processes of one study leave what they have learned.
+    """The statistics that the processes of one study share.
 
-    It is no part of the study's log: what is published replaces what the same process published
-    before, and may be lost without harm.
+    They are not part of the study's log: each process's new statistics replace its last ones, and
+    losing them does no harm.
 
     Parameters
     ----------
     study : Study
-        All processes open the same one.
+        The study; all processes open the same one.
 
     Examples
     --------
@@ -44,7 +44,7 @@ class SharedStatistics:
         self._id = study._session.id  # noqa: SLF001
 
     def publish(self, process: str, body: str) -> None:
-        """Put what a process has to say in place of what it said before.
+        """Replace the statistics of a process.
 
         Raises
         ------
@@ -54,7 +54,7 @@ class SharedStatistics:
         self._store.publish_statistic(self._id, process, body)
 
     def published(self) -> Mapping[str, str]:
-        """Return what every process has published, by its name.
+        """Return the latest statistics of every process, by its name.
 
         Raises
         ------

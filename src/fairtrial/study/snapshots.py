@@ -1,4 +1,4 @@
-"""Snapshots: a policy's arrays as bytes, sealed to the event after which they were taken."""
+"""Snapshots: a policy's arrays as bytes, tied by a hash to the event they were taken after."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def take(policy: Policy, seq: int, head_hash: str) -> Snapshot:
         If the policy's state is not made of arrays.
     """
     stream = io.BytesIO()
-    # The prefix keeps a field called "file" from being taken for an argument.
+    # The prefix prevents a clash with np.savez's own argument "file".
     arrays: dict[str, Any] = {_PREFIX + name: array for name, array in policy.get_state().items()}
     np.savez(stream, **arrays)
     state = stream.getvalue()
@@ -38,10 +38,10 @@ def take(policy: Policy, seq: int, head_hash: str) -> Snapshot:
 
 
 def restore(snapshot: Snapshot, fresh: Policy, head_hash: str) -> bool:
-    """Put a fresh policy into the snapshot's state; return False if it cannot be trusted.
+    """Set a fresh policy to the snapshot's state; return False if the snapshot is not trusted.
 
-    It is trusted if it is unchanged, of this policy at this version, and taken after the
-    event with this hash.
+    It is trusted if it is unchanged, was made by the same version of the same policy, and was
+    taken after the event with this hash.
     """
     name, version = type(fresh).__name__, type(fresh).version
     if snapshot.sha256 != _seal(head_hash, name, version, snapshot.state):
@@ -50,7 +50,7 @@ def restore(snapshot: Snapshot, fresh: Policy, head_hash: str) -> bool:
         with np.load(io.BytesIO(snapshot.state), allow_pickle=False) as arrays:
             fresh.set_state({name.removeprefix(_PREFIX): arrays[name] for name in arrays})
     except (FairtrialError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
-        # What an older policy of the same version number left, the log can tell as well.
+        # An older policy with the same version number may have saved it; the log is still valid.
         return False
     return True
 
@@ -63,9 +63,9 @@ def _seal(head_hash: str, name: str, version: int, state: bytes) -> str:
 
 
 def undeclared(policy: Policy) -> list[str]:
-    """Return the attributes that `state_fields` forgets: they differ after a restore.
+    """Return the attributes missing from `state_fields`: they differ after a restore.
 
-    A policy that saves or restores in a way of its own is trusted.
+    Policies with their own `get_state` or `set_state` are trusted.
     """
     own = type(policy)
     if own.get_state is not Policy.get_state or own.set_state is not Policy.set_state:
@@ -81,7 +81,7 @@ def undeclared(policy: Policy) -> list[str]:
 
 
 def _kept(thing: object) -> dict[str, Any]:
-    """Return the attributes of an object but for those that are computed when first needed."""
+    """Return an object's attributes, except those that are computed when first needed."""
     own = type(thing)
     return {
         name: value
@@ -91,7 +91,7 @@ def _kept(thing: object) -> dict[str, Any]:
 
 
 def _differ(left: Any, right: Any, depth: int) -> bool:
-    """Return whether two values are certainly not the same."""
+    """Return whether two values certainly differ."""
     if left is right or depth == 0:
         return False
     if isinstance(left, np.ndarray | np.generic | int | float | complex | str | bytes):

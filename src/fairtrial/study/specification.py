@@ -1,4 +1,4 @@
-"""What a study was made from, and never changes: problem, policy with parameters, seed."""
+"""The specification that a study is made from and that never changes: problem, policy, seed."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class Specification:
     Parameters
     ----------
     problem, policy : mapping
-        What `Problem.to_dict` and `Policy.to_dict` wrote.
+        Output of `Problem.to_dict` and `Policy.to_dict`.
     seed : int
-        The policy's.
+        The policy's seed.
     """
 
     problem: Mapping[str, Any]
@@ -40,30 +40,30 @@ class Specification:
 
     @classmethod
     def of(cls, problem: Problem, policy: Policy, seed: int) -> Self:
-        """Return the specification of a study to be made.
+        """Return the specification of a new study.
 
         Raises
         ------
         NotSupported
-            If a parameter cannot be written down.
+            If a parameter cannot be converted to data.
         """
         spec = cls(problem.to_dict(), policy.to_dict(), seed)
         return cls.from_json(spec.to_json())
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Return the specification that `to_json` wrote."""
+        """Return the specification from the output of `to_json`."""
         data = json.loads(text)
         return cls(data["problem"], data["policy"], data["seed"])
 
     def to_json(self) -> str:
-        """Return the specification as JSON; the order of a mapping may be that of the actions."""
+        """Return the specification as JSON, in which keys keep the order of the actions."""
         parts = {"policy": self.policy, "problem": self.problem, "seed": self.seed}
         return json.dumps(parts, separators=(",", ":"))
 
     @property
     def sha256(self) -> str:
-        """SHA-256 of the canonical JSON: the hash that the log's first event follows."""
+        """SHA-256 of this JSON; the first event of the log follows a hash that includes it."""
         return hashlib.sha256(self.to_json().encode()).hexdigest()
 
     def build(
@@ -72,19 +72,19 @@ class Specification:
         policies: Sequence[type[Parametrized]] = (),
         problems: Sequence[type[Problem]] = (),
     ) -> Policy:
-        """Return a fresh policy, with its problem.
+        """Return a fresh policy for the specification's problem.
 
         Parameters
         ----------
         name : str
-            The study's, for messages.
+            Name of the study, for messages.
         policies, problems : sequence of type
-            The caller's own classes; those of a policy's parts are among `policies`.
+            The caller's own classes; `policies` includes those of the policies' parts.
 
         Raises
         ------
         InvalidArgument
-            If a class of the caller's own is needed and was not given.
+            If one of the caller's own classes is needed and was not passed.
         """
         problem = self._problem(name, problems)
         self._require_policy(name, problem, policies)
@@ -122,7 +122,7 @@ class Specification:
     def _require_part(
         self, name: str, error: InvalidArgument, policies: Sequence[type[Parametrized]]
     ) -> None:
-        """Raise an error that says how to give the class of a part, if it is that which lacks."""
+        """Raise an error that says how to pass the class of a part, if that class is missing."""
         place, _, what = error.name.partition(".")
         if what == "name":
             wanted = error.given
@@ -134,12 +134,12 @@ class Specification:
             ) from None
 
     def require_faithful(self, policy: Policy) -> None:
-        """Raise if a policy built from this does not have the parameters written here.
+        """Raise if a policy built from this specification has other parameters.
 
         Raises
         ------
         NotSupported
-            If one changed on the way through JSON.
+            If a parameter changed during the conversion to JSON and back.
         """
         rebuilt = Specification.of(policy.problem, policy, policy.seed)
         changed = self.difference(rebuilt)
@@ -147,14 +147,14 @@ class Specification:
             raise NotSupported(f"{self.policy['name']} is not the same when read back: {changed}")
 
     def difference(self, other: Specification) -> str:
-        """Return where two specifications differ, in words; empty if nowhere."""
+        """Return in words where two specifications differ; empty if they are equal."""
         mine, theirs = _flat(json.loads(self.to_json())), _flat(json.loads(other.to_json()))
         keys = sorted(key for key in {**mine, **theirs} if _differ(mine, theirs, key))
         return "; ".join(f"{key} is {_shown(mine, key)} and {_shown(theirs, key)}" for key in keys)
 
 
 def own_classes(policy: Policy) -> tuple[type[Parametrized], ...]:
-    """Return the class of a policy, and those of the parts that it was made with."""
+    """Return the class of a policy and the classes of its parts."""
     parts = policy.get_params().values()
     return type(policy), *(type(part) for part in parts if isinstance(part, Parametrized))
 
@@ -175,5 +175,5 @@ def _shown(parts: Mapping[str, Any], key: str) -> str:
 def _differ(left: Mapping[str, Any], right: Mapping[str, Any], key: str) -> bool:
     if key not in left or key not in right:
         return True
-    # 0 and 0.0 are the same number, however they were written; NaN is itself.
+    # 0 and 0.0 are the same number, and NaN counts as equal to NaN.
     return bool(left[key] != right[key]) and repr(left[key]) != repr(right[key])

@@ -16,9 +16,9 @@ from fairtrial.study.store import StudyRow
 __all__ = ["SQLiteStore"]
 
 _MOVE_EVERY = 400
-"""Events after which the write-ahead log, of some four megabytes then, is moved to the file."""
+"""Number of events after which the write-ahead log (about 4 MB by then) is moved to the file."""
 
-# A look takes some ten microseconds: nothing but the number of the last write is read.
+# A check takes about ten microseconds: it only reads the number of the last write.
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.002, 0.05
 
 
@@ -28,9 +28,9 @@ class SQLiteStore(Database):
     Parameters
     ----------
     path, durability, create, busy_timeout, accept_loss
-        As in `Database`.
+        As for `Database`.
     clock : callable
-        Seconds since 1970.
+        Returns seconds since 1970.
     """
 
     def __init__(
@@ -54,12 +54,12 @@ class SQLiteStore(Database):
 
     @property
     def url(self) -> str:
-        """The address that opens it again."""
+        """The address of the store."""
         return "memory://" if self._path is None else f"sqlite:///{self._path}"
 
     @property
     def software(self) -> str:
-        """What keeps the studies, with its version."""
+        """The software that keeps the studies, with its version."""
         return f"SQLite {self._one('SELECT sqlite_version()')[0]}"
 
     def now(self) -> int:
@@ -67,13 +67,13 @@ class SQLiteStore(Database):
         return microseconds(self._clock())
 
     def read_study(self, study_id: int) -> StudyRow:
-        """Return the study as it is now; a transaction has locked the whole file."""
+        """Return the current row of a study; a transaction has locked the whole file."""
         study = super().read_study(study_id)
         self._require_one_machine(study)
         return study
 
     def _require_one_machine(self, study: StudyRow) -> None:
-        """Raise if another machine writes the same file: locks hold within one machine only."""
+        """Raise if another machine writes the same file, because locks work within one machine."""
         if study.id not in self._last or study.machine is None:
             return
         if study.machine.split()[0] != self._machine.split()[0]:
@@ -93,26 +93,26 @@ class SQLiteStore(Database):
         duplicates: int = 0,
         environment: str | None = None,
     ) -> StudyRow:
-        """Add events and their projection, within a transaction; return the study after them."""
+        """Add events and their pulls' rows, within a transaction; return the study after them."""
         moved = super().append(study, records, pulls, status, duplicates, environment)
         self._is_long |= moved.head_seq // _MOVE_EVERY != study.head_seq // _MOVE_EVERY
         return moved
 
     def changes(self) -> object:
-        """Return what will be another value once anybody has written to the storage."""
-        # SQLite's number counts what other connections have written.
+        """Return a value that differs after any write to the storage."""
+        # SQLite's number only counts writes of other connections.
         [(version,)] = self._all("PRAGMA data_version")
         return version, self._commits
 
     def await_change(self, seen: object, seconds: float) -> None:
-        """Wait until `changes` is no longer `seen`, or for so many seconds."""
+        """Wait until `changes` no longer equals `seen`, for at most that many seconds."""
         deadline, pause = time.monotonic() + seconds, _SHORTEST_PAUSE
         while self.changes() == seen and (left := deadline - time.monotonic()) > 0:
             time.sleep(min(pause, left))
             pause = min(1.2 * pause, _LONGEST_PAUSE)
 
     def damage(self) -> str | None:
-        """Return what is wrong with the file: damaged pages, or guards that were removed."""
+        """Return what is wrong with the file (damage, or missing triggers), or None."""
         try:
             [(found,)] = self._all("PRAGMA quick_check(1)")
         except StorageError as error:

@@ -1,4 +1,4 @@
-"""Statements of SQL, and the rows that they are about."""
+"""SQL statements, and the rows that they concern."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from typing import Any
 __all__ = ["Change", "Statements", "columns", "places"]
 
 Change = tuple[str, Sequence[Sequence[Any]]]
-"""A statement, and the values of all rows that it is carried out for."""
+"""A statement, and the values of all rows for which it is executed."""
 
 
 def columns(row_type: Any) -> str:
-    """Return the names of the columns that a row is made of."""
+    """Return the names of a row's columns, separated by commas."""
     return ", ".join(row_type._fields)
 
 
 def places(row_type: Any) -> str:
-    """Return a mark for each value of a row."""
+    """Return a placeholder for each value of a row, separated by commas."""
     return ", ".join("?" for _ in row_type._fields)
 
 
 class Statements(ABC):
-    """What carries out statements; those that change something within a transaction."""
+    """Base of classes that execute statements; those that change data need a transaction."""
 
     @abstractmethod
     def _all(self, statement: str, parameters: Sequence[Any] = ()) -> list[Any]:
-        """Return all rows that a statement gives."""
+        """Return all rows that a statement yields."""
 
     @abstractmethod
     def _change(self, *changes: Change) -> int:

@@ -1,4 +1,4 @@
-"""What a study needs of a place to keep it. One test-suite runs against every store."""
+"""The interface between studies and the stores that keep them; all stores share one test suite."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _Answer = TypeVar("_Answer")
 
 
 class NewStudy(NamedTuple):
-    """A study to be written down; all of it is immutable."""
+    """A study to be stored; all of its fields are immutable."""
 
     name: str
     spec_json: str
@@ -38,17 +38,17 @@ class NewStudy(NamedTuple):
 
     @property
     def origin(self) -> str:
-        """What the first event of the log follows."""
+        """The value that the first event of the log follows."""
         return origin(
             self.chain, self.spec_sha256, self.policy_version, self.created_with, self.created_at
         )
 
 
 class StudyRow(NamedTuple):
-    """A study as it is stored: what is immutable, and the head of its log.
+    """A study as it is stored: its immutable fields and the head of its log.
 
-    `secret` is the text that the coins of a randomised study come from. `machine` wrote last;
-    `environment` is the software that it did so with, as JSON.
+    `secret` is the source of the random numbers of a randomised study. `machine` wrote last, and
+    `environment` is the software that it used, as JSON.
     """
 
     id: int
@@ -70,7 +70,7 @@ class StudyRow(NamedTuple):
 
     @property
     def origin(self) -> str:
-        """What the first event of the log follows."""
+        """The value that the first event of the log follows."""
         return origin(
             self.chain, self.spec_sha256, self.policy_version, self.created_with, self.created_at
         )
@@ -83,11 +83,11 @@ class StudyRow(NamedTuple):
         environment: str | None,
         machine: str | None = None,
     ) -> StudyRow:
-        """Return the study after a write: `duplicates` more, and the environment if it changed."""
+        """Return the study after a write; `duplicates` are added, the environment if it changed."""
         seq, digest = self.head_seq, self.head_hash
         if records:
             seq, digest = records[-1].seq, records[-1].hash
-        # In the order of the fields: several times faster than `_replace`, and done in every write.
+        # Positional arguments are several times faster than `_replace`; this runs in every write.
         changed = status, seq, digest, self.duplicates + duplicates
         made_with = environment or self.environment
         return StudyRow._make((*self[:_FIRST_TO_CHANGE], *changed, machine, made_with))
@@ -97,7 +97,7 @@ _FIRST_TO_CHANGE = StudyRow._fields.index("status")
 
 
 class Snapshot(NamedTuple):
-    """A policy's arrays after an event: a cache that may be thrown away."""
+    """A policy's arrays after an event; a cache that can be discarded."""
 
     seq: int
     policy: str
@@ -107,7 +107,7 @@ class Snapshot(NamedTuple):
 
 
 class TokenRow(NamedTuple):
-    """Who may use the service; `scopes` and `studies` are JSON. A new one has the id 0."""
+    """A token of the service; `scopes` and `studies` are JSON. A new token has the id 0."""
 
     id: int
     name: str
@@ -121,7 +121,7 @@ class TokenRow(NamedTuple):
 
 
 class SessionRow(NamedTuple):
-    """A browser in which somebody has logged in with a token."""
+    """A browser session in which a user has logged in with a token."""
 
     secret_sha256: str
     token_id: int
@@ -130,7 +130,7 @@ class SessionRow(NamedTuple):
 
 
 class AnswerRow(NamedTuple):
-    """What a request with an idempotency key was answered when it came first."""
+    """The answer to the first request with an idempotency key."""
 
     actor: str
     key: str
@@ -149,15 +149,15 @@ class StudySummary:
     name : str
         The study's name.
     status : {"running", "decided", "undecided"}
-        After its last event.
+        The status after the last event.
     events : int
-        Length of its log.
+        The length of the study's log.
     family, policy : str
-        Of its problem, and the name of its policy.
+        The family of the problem, and the name of the policy.
     seed : int
-        The policy's.
+        The policy's seed.
     created_at : datetime
-        When it was made (UTC).
+        When the study was created (UTC).
     """
 
     name: str
@@ -171,37 +171,37 @@ class StudySummary:
 
 @runtime_checkable
 class Store(Protocol):
-    """Keeps studies: append-only logs with a head, a projection of pulls, and snapshots.
+    """Keeps studies: append-only logs, each with a head, the state of its pulls, and snapshots.
 
-    Errors are those of `fairtrial.errors`: `StorageBusy` if another process holds the
-    store for too long, else `StorageError`. One store may be used by several threads.
+    Errors are those of `fairtrial.errors`: `StorageBusy` if another process locks the store for
+    too long, otherwise `StorageError`. Several threads can use one store.
     """
 
     @property
     def url(self) -> str:
-        """The address that opens it again; a password is left out."""
+        """The address of the store, without any password."""
 
     @property
     def software(self) -> str:
-        """What keeps the studies, with its version."""
+        """The software that keeps the studies, with its version."""
 
     def now(self) -> int:
-        """Return the store's clock: microseconds since 1970 (UTC); it may run backwards."""
+        """Return the store's clock: microseconds since 1970 (UTC); it can run backwards."""
 
     def close(self) -> None:
-        """Release it."""
+        """Release the store."""
 
     def transact(self, operation: Callable[[], _Answer]) -> _Answer:
-        """Carry out an operation while this process alone writes; all or nothing is kept."""
+        """Carry out an operation while only this process writes; keep all of it or nothing."""
 
     def insert_study(self, new: NewStudy) -> StudyRow:
-        """Write a study down, within a transaction; its log is empty."""
+        """Record a study with an empty log, within a transaction."""
 
     def find_study(self, name: str) -> StudyRow | None:
-        """Return the study of that name."""
+        """Return the study of that name, or None."""
 
     def read_study(self, study_id: int) -> StudyRow:
-        """Return the study as it is now; within a transaction nobody else changes it."""
+        """Return the current row of a study; within a transaction no one else changes it."""
 
     def studies(self) -> list[StudyRow]:
         """Return all studies, the oldest first."""
@@ -215,50 +215,50 @@ class Store(Protocol):
         duplicates: int = 0,
         environment: str | None = None,
     ) -> StudyRow:
-        """Add events and their projection, within a transaction; return the study after them.
+        """Add events and their pulls' rows, within a transaction; return the study after them.
 
-        The head must still be that of `study`: else nothing is kept, and `StorageError`. An
+        If the head is no longer that of `study`, nothing is kept and `StorageError` is raised. An
         `environment` replaces the one on record.
         """
 
     def records(self, study_id: int, after: int = 0, until: int | None = None) -> Iterator[Record]:
-        """Yield events ``after < seq <= until`` in order, without holding anybody up."""
+        """Yield the events ``after < seq <= until`` in order, without blocking other callers."""
 
     def steps(self, study_id: int, after: int = 0, until: int | None = None) -> Iterator[Step]:
-        """Yield the same events, of each only what a replay needs."""
+        """Yield the same events, reduced to what a replay needs."""
 
     def request(self, study_id: int, request_id: str) -> Record | None:
-        """Return the event that carries the request's key."""
+        """Return the event with this request key, or None."""
 
     def pull(self, study_id: int, pull_id: str) -> PullRow | None:
-        """Return one pull."""
+        """Return one pull, or None."""
 
     def pulls(self, study_id: int) -> Iterator[PullRow]:
         """Yield every pull, in the order in which they entered the log."""
 
     def open_pulls(self, study_id: int, due_by: int | None = None) -> list[PullRow]:
-        """Return the open pulls by number; with `due_by` those whose lease ends by then."""
+        """Return the open pulls by number; with `due_by`, those whose lease ends by then."""
 
     def first(self, study_id: int, kind: str) -> Record | None:
-        """Return the first event of a kind that is rare: neither ask nor report nor tell."""
+        """Return the first event of a rare kind: any but ask, report and tell."""
 
     def counts(self, study_id: int) -> Mapping[str, int]:
-        """Return the numbers of events by kind, of all kinds but ask, report and tell."""
+        """Return the numbers of events by kind, for all kinds except ask, report and tell."""
 
     def save_snapshot(self, study_id: int, snapshot: Snapshot) -> None:
-        """Keep a snapshot, in a transaction of its own; drop all but the newest two."""
+        """Save a snapshot in a transaction of its own, and delete all but the newest two."""
 
     def snapshots(self, study_id: int) -> Iterator[Snapshot]:
-        """Yield the snapshots, the newest first, without those that cannot be read."""
+        """Yield the readable snapshots, the newest first."""
 
     def publish_statistic(self, study_id: int, process: str, body: str) -> None:
-        """Put what a process has to say in place of what it said before, in a transaction."""
+        """Replace the statistics of a process, in a transaction of its own."""
 
     def statistics(self, study_id: int) -> Mapping[str, str]:
-        """Return what every process has published, by its name."""
+        """Return the latest statistics of every process, by its name."""
 
     def insert_token(self, new: TokenRow) -> TokenRow:
-        """Write a token down, within a transaction; its name and secret must be new."""
+        """Record a token, within a transaction; its name and secret must be new."""
 
     def tokens(self) -> list[TokenRow]:
         """Return all tokens, the oldest first."""
@@ -267,13 +267,13 @@ class Store(Protocol):
         """Return the token whose secret has this hash."""
 
     def revoke_token(self, token_id: int, at: int) -> None:
-        """Let a token be valid no longer, within a transaction."""
+        """Revoke a token, within a transaction."""
 
     def touch_token(self, token_id: int, at: int) -> None:
-        """Note when a token was used, within a transaction."""
+        """Record when a token was used, within a transaction."""
 
     def insert_session(self, new: SessionRow) -> None:
-        """Write a browser's session down, within a transaction."""
+        """Record a browser's session, within a transaction."""
 
     def session(self, secret_sha256: str) -> tuple[SessionRow, TokenRow] | None:
         """Return the session whose secret has this hash, and its token."""
@@ -282,28 +282,28 @@ class Store(Protocol):
         """End a session, within a transaction."""
 
     def answer(self, actor: str, key: str) -> AnswerRow | None:
-        """Return what a request with this key was answered when it came first."""
+        """Return the answer to the first request with this key, or None."""
 
     def save_answer(self, answer: AnswerRow) -> None:
         """Keep an answer for requests with the same key, within a transaction."""
 
     def drop_answers(self, before: int, sessions_before: int) -> None:
-        """Forget old answers, and sessions that ended by then, within a transaction."""
+        """Delete old answers, and sessions that have ended by then, within a transaction."""
 
     def save_notice(self, study_id: int, notice: str, at: int) -> None:
-        """Keep that somebody outside was told something of a study, within a transaction."""
+        """Record that a notice about a study was sent, within a transaction."""
 
     def notices(self, study_id: int) -> set[str]:
-        """Return what somebody outside was told of a study."""
+        """Return the notices about a study that were sent."""
 
     def changes(self) -> object:
-        """Return what will be another value once anybody has written to the storage."""
+        """Return a value that differs after any write to the storage."""
 
     def await_change(self, seen: object, seconds: float) -> None:
-        """Wait until `changes` is no longer `seen`, or for so many seconds; or less."""
+        """Wait until `changes` no longer equals `seen`, for at most that many seconds."""
 
     def wait(self, study_id: int, after: int, seconds: float) -> bool:
         """Wait until a study has more events than `after`; return whether they came in time."""
 
     def damage(self) -> str | None:
-        """Return what is wrong with the place itself, whatever the logs say; None if nothing."""
+        """Return what is wrong with the storage itself, apart from the logs; or None."""

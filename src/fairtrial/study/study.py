@@ -1,4 +1,4 @@
-"""The study: a policy whose every step is written down before it counts."""
+"""The study: a policy whose every step is recorded before it counts."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ __all__ = ["Study"]
 
 
 class Study(Recording):
-    """A durable experiment; made by `Study.create`, `Study.open` or `Study.import_log`.
+    """A durable experiment; use `Study.create`, `Study.open` or `Study.import_log` to get one.
 
-    Every ask, reading, outcome and loss is an event in an append-only log, written before
-    the call returns. The policy's state is what a replay of the log gives, so a study goes
-    on after any interruption as if there had been none. One study may be used by several
-    threads, by several handles and by several processes at once.
+    Every pull, reading, outcome and loss is an event in an append-only log, written before the
+    call returns. Replaying the log always gives the policy's state, so a study continues after
+    any interruption as if nothing had happened. Several threads, handles and processes can use
+    one study at the same time.
 
     Attributes
     ----------
     name : str
         The study's name in its storage.
     problem : Problem
-        What is known and wanted.
+        The problem.
     seed : int
-        The policy's.
+        The policy's seed.
 
     Examples
     --------
@@ -66,49 +66,49 @@ class Study(Recording):
         secret: str | None = None,
         witness: str | os.PathLike[str] | None = None,
     ) -> Self:
-        """Make a new study.
+        """Create a study.
 
         Parameters
         ----------
         problem : Problem
-            What is known and wanted.
+            The problem.
         policy : Policy
-            A template: its class and parameters are recorded, a fresh copy is used.
+            A template: its class and parameters are recorded, and the study uses a fresh copy.
         storage : str, path or Store
             ``"sqlite:///trial.db"`` (four slashes begin an absolute path), a path,
             ``"postgresql://user@host/database"`` (extra ``postgres``), or ``"memory://"``.
         name : str
-            The study's name, one of its kind in the storage.
+            The study's name, unique in the storage.
         seed : None, int or numpy.random.Generator
-            The policy's; without one it is drawn. It is recorded.
+            The policy's seed; by default a random one. It is recorded.
         durability : {"full", "process"}
-            What an acknowledged event survives: a loss of power, as far as the disk honours
-            flushes; or only the end of the process, which waits for no disk.
-            A store that is open already keeps its own.
+            What an acknowledged event survives: a power failure, as far as the disk honours
+            flushes; or only the end of the process, which is faster. A store that is already open
+            keeps its own setting.
         exist_ok : bool
-            Whether an existing study of the same specification is opened instead (of any
-            seed, if none is given).
+            Whether to open an existing study with the same specification instead (with any seed,
+            if none is given).
         policies : sequence of type
-            Further classes of your own that the policy needs; its own and those of its parts (a
-            learner, say) are known. Classes of a policy's parts are accepted.
+            Further classes of your own that the policy needs. Its own class, and those of its parts
+            (such as a learner), are known already.
         secret : str, optional
-            What the random order of pulls is drawn from, if the policy `randomizes`. Without it a
-            secret is drawn, so that nobody who knows the seed can tell the next pull. The first
-            event holds its hash. Give one only to repeat a simulated study exactly.
+            The source of the random order of pulls, if the policy `randomizes`. The default is a
+            random secret, so that knowing the seed is not enough to predict the next pull. The
+            first event records its hash. Pass one only to repeat a simulated study exactly.
         witness : str or path, optional
-            A file elsewhere, where whoever can write the storage cannot: the number and hash of
-            the log's last event are noted there after every write. Give it again to `open`, and to
+            A file where people with write access to the storage cannot write. It records number
+            and hash of the log's last event after every write. Pass it again to `open` and
             `verify`.
 
         Raises
         ------
         StudyExists
-            If there is a study of that name, with another specification or without
-            `exist_ok`; the message says how they differ.
+            If the name is taken by a study with another specification or, without `exist_ok`, by
+            any study; the message says how they differ.
         InvalidArgument
-            If an argument is not accepted, or the policy is for another problem.
+            If an argument is invalid, or the policy is for another problem.
         NotSupported
-            If the policy cannot be written down as data.
+            If the policy cannot be converted to data.
         StorageError
             If the storage cannot be used.
         """
@@ -138,24 +138,24 @@ class Study(Recording):
         durability: Durability = "full",
         witness: str | os.PathLike[str] | None = None,
     ) -> Self:
-        """Open a study that exists.
+        """Open an existing study.
 
         Parameters
         ----------
         storage, name, durability, witness
-            As in `create`. The log must hold the last head that the witness noted.
+            As for `create`. The log must contain the last head that the witness recorded.
         policies, problems : sequence of type
-            Classes of your own that the study was made with; classes of a policy's parts (a
-            learner, say) are accepted among `policies`.
+            Classes of your own that the study uses; `policies` can include classes of a policy's
+            parts (such as a learner).
 
         Raises
         ------
         StudyNotFound
-            If the storage has no study of that name, or there is no storage.
+            If the storage does not exist or has no study of that name.
         CorruptLog
-            If the log does not hold what the witness noted.
+            If the log does not contain the last head that the witness recorded.
         InvalidArgument
-            If a class of your own is needed and was not given.
+            If a class of your own is needed and was not passed.
         StorageError
             If the storage cannot be used.
         """
@@ -174,24 +174,24 @@ class Study(Recording):
         problems: Sequence[type[Problem]] = (),
         durability: Durability = "full",
     ) -> Self:
-        """Make a study from a log that `export` wrote as JSON lines; its head hash is the same.
+        """Create a study from a log that `export` wrote as JSON lines; it keeps the head hash.
 
         Parameters
         ----------
         path : str or path
             The file.
         name : str, optional
-            The new study's name; without it the one that the file gives.
+            The new study's name; by default the name in the file.
         storage, policies, problems, durability
-            As in `open`.
+            As for `open`.
 
         Raises
         ------
         CorruptLog
-            If the file is no whole log, or an event does not follow from those before.
+            If the file is not a complete log, or an event does not follow from the earlier ones.
             Nothing is kept then.
         StudyExists
-            If the storage has a study of that name.
+            If the storage already has a study of that name.
         StorageError
             If the file or the storage cannot be used.
         """

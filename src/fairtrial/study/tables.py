@@ -1,4 +1,4 @@
-"""Studies in the tables of a database: all that does not depend on which database it is."""
+"""Studies in the tables of a database: everything that all databases share."""
 
 # ruff: noqa: S608 - only the names of our own columns are written into statements
 
@@ -26,7 +26,7 @@ _Answer = TypeVar("_Answer")
 
 _SNAPSHOTS_KEPT = 2
 _PAGE = 5_000
-"""Events fetched at a time: long reads never hold a lock that would let a log grow."""
+"""Number of events fetched at a time, so that long reads hold no lock that lets a log grow."""
 
 
 _SELECT_STUDY = f"SELECT {columns(StudyRow)} FROM study"
@@ -47,11 +47,11 @@ _PUBLISH = (
 
 
 class TableStore(AccessTables, Waiting):
-    """A `Store` in the tables of `schema`; a subclass says how the database is reached.
+    """A `Store` in the tables of `schema`; subclasses connect to a particular database.
 
-    Statements are written in the SQL that SQLite and PostgreSQL share, with question marks for
-    values. What a transaction adds to logs is gathered, and written before it is read again or
-    committed.
+    Statements use the SQL that SQLite and PostgreSQL share, with question marks for values. What a
+    transaction adds to logs is collected, and written before it is next read or when the
+    transaction is committed.
     """
 
     def __init__(self) -> None:
@@ -60,26 +60,26 @@ class TableStore(AccessTables, Waiting):
         self._machine = boot()
         self._commits = 0
         self._moved: dict[int, StudyRow] = {}
-        """Studies as the transaction leaves them."""
+        """Studies as the transaction has changed them so far."""
         self._unwritten = Unwritten()
         self._recent = RecentPulls()
         self._locked: dict[int, StudyRow] = {}
-        """Studies as the transaction has found them."""
+        """Studies as they were when the transaction locked them."""
         self._changed: dict[int, dict[str, PullRow]] | None = {}
-        """Pulls that the transaction changes, by study; None if there are very many."""
+        """Pulls that the transaction has changed, by study; None if there are too many."""
         self._last: dict[int, int] = {}
         """The last event of each study that this store has written."""
 
     @property
     @abstractmethod
     def _where(self) -> str:
-        """The place in words, for messages."""
+        """The name of the store in messages."""
 
     # --------------------------------------------------------------- the database
 
     @abstractmethod
     def now(self) -> int:
-        """Return the store's clock: microseconds since 1970 (UTC); it may run backwards."""
+        """Return the store's clock: microseconds since 1970 (UTC); it can run backwards."""
 
     @property
     @abstractmethod
@@ -92,11 +92,11 @@ class TableStore(AccessTables, Waiting):
 
     @abstractmethod
     def _commit(self) -> None:
-        """Commit it; when this returns, it is kept."""
+        """Commit the transaction; once this returns, it is durable."""
 
     @abstractmethod
     def _end(self) -> None:
-        """Undo what is not committed; a second time does nothing."""
+        """Undo what is not committed; calling it twice has no effect."""
 
     def _require_own_process(self) -> None:
         if os.getpid() != self._process:
@@ -108,7 +108,7 @@ class TableStore(AccessTables, Waiting):
     # --------------------------------------------------------------- transactions
 
     def transact(self, operation: Callable[[], _Answer]) -> _Answer:
-        """Carry out an operation while this process alone writes; all or nothing is kept."""
+        """Carry out an operation while only this process writes; keep all of it or nothing."""
         with self._lock:
             self._require_own_process()
             if self._is_writing:
@@ -124,7 +124,7 @@ class TableStore(AccessTables, Waiting):
                     self._last[study_id] = study.head_seq
                 self._remember(moved)
             finally:
-                # An interrupt that comes just here cuts one of the two short, but not both.
+                # An interrupt at this point can cut one of the two short, but not both.
                 try:
                     self._forget_transaction()
                     self._end()
@@ -134,7 +134,7 @@ class TableStore(AccessTables, Waiting):
             return answer
 
     def _write_down(self) -> None:
-        """Put into the tables what was gathered."""
+        """Write the collected changes to the tables."""
         if not self._unwritten:
             return
         studies = self._unwritten.studies
@@ -151,7 +151,7 @@ class TableStore(AccessTables, Waiting):
         )
 
     def _remember(self, moved: Mapping[int, StudyRow]) -> None:
-        """Take note of the pulls that a transaction has changed."""
+        """Remember the pulls that a transaction has changed."""
         for study_id, study in moved.items():
             before = self._locked.get(study_id)
             if before is not None and self._changed is not None:
@@ -159,7 +159,7 @@ class TableStore(AccessTables, Waiting):
                 self._recent.keep(before, study, pulls)
 
     def _forget_transaction(self) -> None:
-        # Each in one step: whatever an interrupt leaves undone is not half done.
+        # Each assignment is a single step, so an interrupt leaves none of them half done.
         self._unwritten = Unwritten()
         self._changed = {}
         self._locked = {}
@@ -167,9 +167,9 @@ class TableStore(AccessTables, Waiting):
     def _read(
         self, study_id: int | None, statement: str, parameters: Sequence[Any] = ()
     ) -> list[Any]:
-        """Return all rows that a statement about one study, or about all, gives.
+        """Return all rows of a statement about one study, or about all of them.
 
-        What a transaction has gathered of them is written before.
+        Changes that the transaction has collected for them are written first.
         """
         with self._lock:
             if self._unwritten and (study_id is None or self._unwritten.touches(study_id)):
@@ -184,7 +184,7 @@ class TableStore(AccessTables, Waiting):
     # -------------------------------------------------------------------- studies
 
     def insert_study(self, new: NewStudy) -> StudyRow:
-        """Write a study down, within a transaction; its log is empty."""
+        """Record a study with an empty log, within a transaction."""
         self._change((_INSERT_STUDY, [(*new, new.origin)]))
         study = self.find_study(new.name)
         assert study is not None
@@ -192,12 +192,12 @@ class TableStore(AccessTables, Waiting):
         return study
 
     def find_study(self, name: str) -> StudyRow | None:
-        """Return the study of that name."""
+        """Return the study of that name, or None."""
         row = self._read_one(None, f"{_SELECT_STUDY} WHERE name = ?", (name,))
         return None if row is None else StudyRow(*row)
 
     def read_study(self, study_id: int) -> StudyRow:
-        """Return the study as it is now; within a transaction nobody else changes it."""
+        """Return the current row of a study; within a transaction no one else changes it."""
         row = self._study_row(study_id)
         if row is None:
             raise CorruptLog(f"{self._where}: the study that was opened is no longer there")
@@ -213,7 +213,7 @@ class TableStore(AccessTables, Waiting):
         return study
 
     def _study_row(self, study_id: int) -> Any:
-        """Return the row of a study; within a transaction it is locked then."""
+        """Return the row of a study; within a transaction, lock it."""
         return self._read_one(study_id, f"{_SELECT_STUDY} WHERE id = ?", (study_id,))
 
     def studies(self) -> list[StudyRow]:
@@ -231,7 +231,7 @@ class TableStore(AccessTables, Waiting):
         duplicates: int = 0,
         environment: str | None = None,
     ) -> StudyRow:
-        """Add events and their projection, within a transaction; return the study after them."""
+        """Add events and their pulls' rows, within a transaction; return the study after them."""
         if not self._unwritten.follows(study):
             raise self._moved_by_others([study])
         moved = study.after(records, status, duplicates, environment, self._machine)
@@ -245,12 +245,12 @@ class TableStore(AccessTables, Waiting):
         return moved
 
     def records(self, study_id: int, after: int = 0, until: int | None = None) -> Iterator[Record]:
-        """Yield events ``after < seq <= until`` in order, without holding anybody up."""
+        """Yield the events ``after < seq <= until`` in order, without blocking other callers."""
         return map(Record._make, self._pages(Record, study_id, after, until))
 
     def steps(self, study_id: int, after: int = 0, until: int | None = None) -> Iterator[Step]:
-        """Yield the same events, of each only what a replay needs."""
-        # Plain tuples in the order of `Step`'s fields: a long log has millions.
+        """Yield the same events, reduced to what a replay needs."""
+        # Plain tuples in the order of `Step`'s fields are faster: a long log has millions.
         return self._pages(Step, study_id, after, until)
 
     def _pages(self, kind: Any, study_id: int, after: int, until: int | None) -> Iterator[Any]:
@@ -267,7 +267,7 @@ class TableStore(AccessTables, Waiting):
             after = page[-1][0]
 
     def request(self, study_id: int, request_id: str) -> Record | None:
-        """Return the event that carries the request's key."""
+        """Return the event with this request key, or None."""
         statement = f"SELECT {columns(Record)} FROM event WHERE study_id = ? AND request_id = ?"
         with self._lock:
             added = self._unwritten.request(study_id, request_id)
@@ -275,7 +275,7 @@ class TableStore(AccessTables, Waiting):
         return None if row is None else Record(*row)
 
     def first(self, study_id: int, kind: str) -> Record | None:
-        """Return the first event of a kind that is rare: neither ask nor report nor tell."""
+        """Return the first event of a rare kind: any but ask, report and tell."""
         row = self._read_one(
             study_id,
             f"SELECT {columns(Record)} FROM event WHERE study_id = ? AND kind = ? "
@@ -285,7 +285,7 @@ class TableStore(AccessTables, Waiting):
         return None if row is None else Record(*row)
 
     def counts(self, study_id: int) -> Mapping[str, int]:
-        """Return the numbers of events by kind, of all kinds but ask, report and tell."""
+        """Return the numbers of events by kind, for all kinds except ask, report and tell."""
         return dict(
             self._read(
                 study_id,
@@ -298,7 +298,7 @@ class TableStore(AccessTables, Waiting):
     # ---------------------------------------------------------------------- pulls
 
     def pull(self, study_id: int, pull_id: str) -> PullRow | None:
-        """Return one pull."""
+        """Return one pull, or None."""
         with self._lock:
             known = self._known_pull(study_id, pull_id)
             row = known or self._read_one(
@@ -307,7 +307,7 @@ class TableStore(AccessTables, Waiting):
         return None if row is None else PullRow(*row)
 
     def _known_pull(self, study_id: int, pull_id: str) -> PullRow | None:
-        """Return a pull that this transaction has changed, or one before it; None: to be read."""
+        """Return a pull that this or an earlier transaction changed; None if it must be read."""
         study = self._locked.get(study_id)
         if study is None or self._changed is None:
             return None
@@ -320,7 +320,7 @@ class TableStore(AccessTables, Waiting):
         return map(PullRow._make, rows)
 
     def open_pulls(self, study_id: int, due_by: int | None = None) -> list[PullRow]:
-        """Return the open pulls by number; with `due_by` those whose lease ends by then."""
+        """Return the open pulls by number; with `due_by`, those whose lease ends by then."""
         statement, parameters = f"{_SELECT_PULL} AND state = 'open'", [study_id]
         if due_by is not None:
             statement += " AND lease_until IS NOT NULL AND lease_until <= ?"
@@ -331,7 +331,7 @@ class TableStore(AccessTables, Waiting):
     # ------------------------------------------------------------------ snapshots
 
     def save_snapshot(self, study_id: int, snapshot: Snapshot) -> None:
-        """Keep a snapshot, in a transaction of its own; drop all but the newest two."""
+        """Save a snapshot in a transaction of its own, and delete all but the newest two."""
 
         def save() -> None:
             self._change(
@@ -342,7 +342,7 @@ class TableStore(AccessTables, Waiting):
         self.transact(save)
 
     def snapshots(self, study_id: int) -> Iterator[Snapshot]:
-        """Yield the snapshots, the newest first, without those that cannot be read."""
+        """Yield the readable snapshots, the newest first."""
         statement = (
             f"SELECT {columns(Snapshot)} FROM snapshot WHERE study_id = ? AND seq < ? "
             "ORDER BY seq DESC LIMIT 1"
@@ -362,7 +362,7 @@ class TableStore(AccessTables, Waiting):
             yield Snapshot(*row)
 
     def _readable_before(self, study_id: int, before: int) -> int:
-        """Return the number of a snapshot whose state is damaged; 0 if no number can be read."""
+        """Return the number of a snapshot whose state is damaged; 0 if it cannot be read."""
         statement = "SELECT max(seq) FROM snapshot WHERE study_id = ? AND seq < ?"
         try:
             return int(self._one(statement, (study_id, before))[0] or 0)
@@ -374,7 +374,7 @@ class TableStore(AccessTables, Waiting):
     # -------------------------------------------------------------------- answers
 
     def answer(self, actor: str, key: str) -> AnswerRow | None:
-        """Return what a request with this key was answered when it came first."""
+        """Return the answer to the first request with this key, or None."""
         with self._lock:
             return self._unwritten.answer(actor, key) or super().answer(actor, key)
 
@@ -385,12 +385,12 @@ class TableStore(AccessTables, Waiting):
     # ----------------------------------------------------------------- statistics
 
     def publish_statistic(self, study_id: int, process: str, body: str) -> None:
-        """Put what a process has to say in place of what it said before, in a transaction."""
+        """Replace the statistics of a process, in a transaction of its own."""
         row = (study_id, process, body, self.now())
         self.transact(lambda: self._change((_PUBLISH, [row])))
 
     def statistics(self, study_id: int) -> Mapping[str, str]:
-        """Return what every process has published, by its name."""
+        """Return the latest statistics of every process, by its name."""
         return dict(
             self._all("SELECT process, body FROM statistic WHERE study_id = ?", (study_id,))
         )
@@ -398,4 +398,4 @@ class TableStore(AccessTables, Waiting):
     @staticmethod
     @abstractmethod
     def _is_damage(error: BaseException | None) -> bool:
-        """Return whether an error of the database says that what it has stored is damaged."""
+        """Return whether an error of the database means that stored data are damaged."""

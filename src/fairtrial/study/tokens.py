@@ -1,4 +1,4 @@
-"""Tokens of the service: who may do what with which studies, until when."""
+"""Tokens of the service: who may do what, with which studies, and until when."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from fairtrial.study.store import TokenRow
 __all__ = ["SCOPES", "Scope", "Token", "Tokens", "digest_of"]
 
 Scope = Literal["read", "run", "admin"]
-"""`run` asks and tells and sees no results of others; `read` sees all and writes nothing; `admin`
-may do both, creates studies and stops them."""
+"""`run` asks and tells but sees no results of others; `read` sees everything and writes nothing;
+`admin` can do both, and can create and stop studies."""
 
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 
@@ -34,20 +34,20 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """What is known of a token, but not its secret text.
+    """A token's properties, without its secret text.
 
     Parameters
     ----------
     name : str
-        Who uses it; this is the `actor` of the events that come with it.
+        Who uses it; recorded as the `actor` of events that are written with it.
     scopes : tuple of str
-        Of ``"read"``, ``"run"`` and ``"admin"``.
+        A selection of ``"read"``, ``"run"`` and ``"admin"``.
     studies : tuple of str, or None
-        Names of studies, or beginnings of names with a star: ``"heart-*"``; None for all.
+        Names of studies, or beginnings of names with a star: ``"heart-*"``; None for all studies.
     created_at : datetime
-        When it was made (UTC).
+        When the token was created (UTC).
     expires_at, revoked_at, last_used_at : datetime or None
-        `last_used_at` is exact to the hour.
+        The corresponding times, or None; `last_used_at` is accurate to the hour.
 
     Examples
     --------
@@ -83,19 +83,19 @@ class Token:
         )
 
     def allows(self, scope: Scope) -> bool:
-        """Return whether it has the scope; admin has all."""
+        """Return whether the token has the scope; admin includes all scopes."""
         return scope in self.scopes or "admin" in self.scopes
 
     def covers(self, study: str) -> bool:
-        """Return whether a study of that name is one of its own."""
+        """Return whether the token covers a study of that name."""
         return self.studies is None or any(_fits(pattern, study) for pattern in self.studies)
 
     def is_valid(self, now: datetime) -> bool:
-        """Return whether it is neither revoked nor expired."""
+        """Return whether the token is neither revoked nor expired."""
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
 
     def is_use_news(self, now: datetime) -> bool:
-        """Return whether a use at this time is worth noting."""
+        """Return whether a use at this time is worth recording."""
         return self.last_used_at is None or now - self.last_used_at >= _USES_NOTED_EVERY
 
 
@@ -105,7 +105,7 @@ class Tokens:
     Parameters
     ----------
     storage : str, path or Store
-        As in `Study.create`.
+        As for `Study.create`.
 
     Examples
     --------
@@ -140,33 +140,33 @@ class Tokens:
         studies: Sequence[str] | None = None,
         expires_at: datetime | None = None,
     ) -> tuple[Token, str]:
-        """Make a token.
+        """Create a token.
 
         Parameters
         ----------
         name : str
-            Who will use it: never used before, not even by a token that was revoked, because
-            the log of a study names people by it.
+            Who will use it. It must be new, even compared with revoked tokens, because the logs of
+            studies identify people by it.
         scopes : sequence of {"read", "run", "admin"}
-            What it allows, at least one.
+            What it allows; at least one.
         studies : sequence of str, optional
-            Names of studies, or beginnings of names with a star; without it all.
+            Names of studies, or beginnings of names with a star; by default all studies.
         expires_at : datetime, optional
-            With a time zone, and in the future.
+            A future time, with a time zone.
 
         Returns
         -------
         token : Token
-            What is kept.
+            The token's recorded properties.
         secret : str
-            The token's text. It is kept nowhere: show it once.
+            The token's text. It is not stored: show it once.
 
         Raises
         ------
         InvalidArgument
-            If an argument is not accepted.
+            If an argument is invalid.
         StudyExists
-            If there is, or was, a token of that name.
+            If a present or earlier token has the same name.
         """
         check_name(name)
         allowed, covered = _checked_scopes(scopes), _checked_studies(studies)
@@ -186,11 +186,11 @@ class Tokens:
         return Token.of(self._store.transact(insert)), secret
 
     def all(self) -> list[Token]:
-        """Return all tokens, the oldest first, also those that are no longer valid."""
+        """Return all tokens, the oldest first, including those that are no longer valid."""
         return [Token.of(row) for row in self._store.tokens()]
 
     def revoke(self, name: str) -> Token:
-        """Let a token be valid no longer; one that was revoked before stays so.
+        """Revoke a token; revoking it again changes nothing.
 
         Raises
         ------
@@ -213,7 +213,7 @@ class Tokens:
         return row
 
     def find(self, secret: str) -> Token | None:
-        """Return the valid token of a secret text; None if there is none."""
+        """Return the valid token with a secret text; None if there is none."""
         if not isinstance(secret, str) or not _SECRET.fullmatch(secret):
             return None
         digest = digest_of(secret)
@@ -224,14 +224,14 @@ class Tokens:
         return token if token.is_valid(as_time(self._store.now())) else None
 
     def touch(self, token: Token) -> None:
-        """Note that a token is used now; at most once an hour this is written."""
+        """Record that a token is being used; written at most once an hour."""
         now = self._store.now()
         if token.is_use_news(as_time(now)):
             self._store.transact(lambda: self._store.touch_token(token.id, now))
 
 
 def digest_of(secret: str) -> str:
-    """Return what is kept of a secret text of 256 random bits: its SHA-256."""
+    """Return the SHA-256 of a secret text of 256 random bits, which is stored in its place."""
     return hashlib.sha256(secret.encode()).hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""How far an experiment had come at earlier moments."""
+"""The progress of an experiment at earlier times."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ __all__ = ["trace"]
 
 
 def trace(steps: Iterable[Step], policy: Policy, tells: int, points: int) -> list[Progress]:
-    """Return the progress after numbers of outcomes that are evenly spaced.
+    """Return the progress at evenly spaced numbers of outcomes.
 
     Parameters
     ----------
     steps : iterable of Step
-        The log.
+        The whole log.
     policy : Policy
-        Fresh.
+        A fresh policy.
     tells : int
-        Outcomes in the log.
+        Number of outcomes in the log.
     points : int
-        Most moments wanted; the first is the start, the last the end of the log.
+        Largest number of times; the first is the start of the log, the last its end.
     """
     replica = Replica(policy)
     stops = {int(stop) for stop in np.linspace(0, tells, points).round()} - {tells}
@@ -37,7 +37,7 @@ def trace(steps: Iterable[Step], policy: Policy, tells: int, points: int) -> lis
 
 
 def _parts(steps: Iterable[Step], stops: set[int]) -> Iterator[list[Step]]:
-    """Yield the log in parts: each ends with one of the wanted outcomes, the last with the log."""
+    """Yield the log in parts: each ends with a requested outcome, the last with the log."""
     part: list[Step] = []
     told = 0
     if 0 in stops:

@@ -1,4 +1,4 @@
-"""Turns at writing a file: first come, first served, and everybody knows whose turn it is."""
+"""Turns at writing a file: first come, first served, and the present holder is known."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from fairtrial.errors import StorageBusy, StorageError
 __all__ = ["Turns"]
 
 _LINE = 128
-"""Bytes of the line that says whose turn it is."""
+"""Length in bytes of the line that says whose turn it is."""
 _CHECK_EVERY = 64
-"""Turns after which it is looked whether the file is still there, besides after waiting."""
+"""Number of turns after which to check that the file still exists, in addition to after waits."""
 
 
 class Turns:
-    """A lock that the processes of one machine take in the order in which they asked for it.
+    """A lock that the processes of one machine get in the order in which they asked for it.
 
-    SQLite's own lock has no queue, and a lock of a file hands nothing over: who has just let go
-    may have it again before the next one has woken up, and others wait for seconds. So on
-    Linux whoever comes draws a ticket and waits for the one before: each keeps the byte of
-    its ticket locked until its turn has come. Elsewhere a process tries again after short
-    random times. A process that ends, in whatever way, gives ticket and turn back.
+    SQLite's own lock has no queue, and file locks are not handed over: a process that has just
+    released one may get it again before the next process wakes up, so others can wait for seconds.
+    On Linux, each process therefore draws a ticket, and waits for the ticket before it: it keeps
+    the byte of its ticket locked until its turn has come. On other systems, a process tries again
+    after short random times. When a process ends for any reason, its ticket and turn are released.
 
     Parameters
     ----------
     database : Path
-        What is written. The file that is locked lies beside it, and is never removed.
+        The file to be written. The lock file beside it is never removed.
     timeout : float
-        Seconds to wait for a turn before `StorageBusy`.
+        Seconds to wait for a turn before raising `StorageBusy`.
     """
 
     def __init__(self, database: Path, timeout: float) -> None:
@@ -60,12 +60,12 @@ class Turns:
             ) from error
 
     def take(self) -> None:
-        """Wait for the turn.
+        """Wait for this process's turn.
 
         Raises
         ------
         StorageBusy
-            If another process keeps it for longer than the timeout; it is named.
+            If another process keeps the turn longer than the timeout; the message names it.
         """
         deadline = time.monotonic() + self._timeout
         self._stop_waiting()
@@ -76,25 +76,25 @@ class Turns:
                 break
             if self._is_current():
                 break
-            # Somebody removed the file: who comes later locks another one.
+            # The lock file was removed, so later processes would lock another one.
             self._open_again()
         self._taken += 1
         _write_at(self._descriptor, self._holder)
 
     def give_back(self) -> None:
-        """Let the next one have the turn; nothing happens if it was not taken."""
+        """Release the turn for the next process; does nothing if it was not taken."""
         self._stop_waiting()
         _unlock(self._descriptor)
 
     def close(self) -> None:
-        """Give the turn back for good."""
+        """Release the turn for good."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)
 
     @property
     def holder(self) -> str:
-        """Whose turn it is or was last, in words."""
+        """The present or last holder of the turn, in words."""
         try:
             process, host = self._path.read_text(encoding="utf-8", errors="replace").split()[:2]
         except (OSError, ValueError):
@@ -109,8 +109,8 @@ class Turns:
             return False
 
     def _wait(self, deadline: float) -> None:
-        # An interrupt may come at any moment, also just after the turn has come. Until this is
-        # no longer set, whoever gives the turn back leaves the queue.
+        # An interrupt can come at any moment, even just after the turn has come. While this is
+        # set, releasing the turn also leaves the queue.
         self._is_waiting = True
         self._open_again()
         if not _came_in_time(self._descriptor, deadline):
@@ -138,15 +138,15 @@ class Turns:
 class _Place(threading.Thread):
     """A place in the operating system's queue, which can be left at any time.
 
-    Waiting in the queue cannot be cut short, so a thread does it, with a descriptor of its own for
-    the same open file. The turn is given back once both descriptors are closed or one unlocks:
-    a caller that closes its own leaves the thread behind, which passes the turn on when it comes.
+    Waiting in the queue cannot be interrupted, so a thread does it, with its own descriptor of the
+    same open file. The turn is released once both descriptors are closed or either one unlocks it:
+    a caller that closes its descriptor abandons the thread, which passes the turn on when it comes.
     """
 
     def __init__(self, descriptor: int) -> None:
         super().__init__(name="fairtrial-turn", daemon=True)
         self._descriptor = os.dup(descriptor)
-        # No `Event`: one that is interrupted while it waits can stay locked for ever.
+        # Not an `Event`, because one that is interrupted while waiting can stay locked for ever.
         self._has_come = threading.Lock()
         self._has_come.acquire()
         _all.add(self)
@@ -167,7 +167,7 @@ class _Place(threading.Thread):
 
 
 def _came_in_time(descriptor: int, deadline: float) -> bool:
-    """Wait until the descriptor is locked; return whether that came in time."""
+    """Wait until the descriptor is locked; return whether this happened in time."""
     if not _HAS_QUEUE:
         return _try_again_and_again(descriptor, deadline)
     place = _Place(descriptor)
@@ -225,18 +225,18 @@ else:
 
 if sys.platform == "linux":
     _HAS_QUEUE = True
-    # Bytes far behind the end of the file: one to draw a ticket, then one for each ticket.
+    # Bytes far beyond the end of the file: one for drawing tickets, then one for each ticket.
     _DRAW = 1 << 40
     _TICKETS = 1 << 41
 
     def _is_waited_for(descriptor: int) -> bool:
-        """Return whether anybody holds a ticket."""
+        """Return whether any process holds a ticket."""
         asked = _range(fcntl.F_WRLCK, _TICKETS, 0)
         found = fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, asked)
         return int(struct.unpack_from("h", found)[0]) != fcntl.F_UNLCK
 
     def _queue(descriptor: int) -> None:
-        """Wait for the turn behind all who wait."""
+        """Wait for the turn, behind all processes that wait already."""
 
         def lock(kind: int, byte: int) -> None:
             fcntl.fcntl(descriptor, fcntl.F_OFD_SETLKW, _range(kind, byte, 1))
@@ -267,7 +267,7 @@ _all: weakref.WeakSet[Turns | _Place] = weakref.WeakSet()
 
 
 def _let_go_after_fork() -> None:
-    # A child shares the lock with its parent, and would keep it if the parent is killed.
+    # A child process shares the lock with its parent, and would keep it if the parent is killed.
     for one in list(_all):
         one.close()
 

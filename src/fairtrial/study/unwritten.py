@@ -1,4 +1,4 @@
-"""What a transaction is about to write, gathered: many writes are then a few statements."""
+"""Collect what a transaction is about to write, so that many writes need few statements."""
 
 # ruff: noqa: S608 - only the names of our own columns are written into statements
 
@@ -16,7 +16,7 @@ __all__ = ["Unwritten", "replacing"]
 
 
 def replacing(table: str, row_type: Any, key: str) -> str:
-    """Return the statement that puts a row of a study in the place of the one with the same key."""
+    """Return the statement that inserts a study's row or replaces the one with the same key."""
     changes = ", ".join(f"{name} = excluded.{name}" for name in row_type._fields if name != key)
     return (
         f"INSERT INTO {table} (study_id, {columns(row_type)}) VALUES (?, {places(row_type)}) "
@@ -37,7 +37,7 @@ _MOST_EVENTS = 5_000
 
 @dataclass(slots=True)
 class _Head:
-    """The head of a study as the tables have it, and as it will be."""
+    """The head of a study as it is in the tables, and as it will be."""
 
     seq: int
     hash: str
@@ -54,7 +54,7 @@ class _Head:
 
 
 class Unwritten:
-    """Events, pulls, heads and answers that are not in the tables yet."""
+    """Events, pulls, heads and answers that are not yet in the tables."""
 
     def __init__(self) -> None:
         self._events: list[tuple[Any, ...]] = []
@@ -69,22 +69,22 @@ class Unwritten:
 
     @property
     def is_long(self) -> bool:
-        """Whether it should be written now, before it takes much memory."""
+        """Whether to write now, before this takes much memory."""
         return len(self._events) >= _MOST_EVENTS
 
     @property
     def studies(self) -> list[StudyRow]:
-        """Studies as they will be."""
+        """The studies as they will be after the write."""
         return [head.after for head in self._heads.values()]
 
     def touches(self, study_id: int) -> bool:
-        """Return whether there is anything of that study."""
+        """Return whether there are changes to that study."""
         return study_id in self._heads
 
     # ----------------------------------------------------------------------- adding
 
     def follows(self, study: StudyRow) -> bool:
-        """Return whether a study has the head that the writes before this one have left it."""
+        """Return whether a study has the head that the earlier unwritten changes lead to."""
         head = self._heads.get(study.id)
         if head is None:
             return True
@@ -98,7 +98,7 @@ class Unwritten:
         after: StudyRow,
         environment: str | None,
     ) -> None:
-        """Add events and pulls of a study, which is another one after them."""
+        """Add events and pulls of a study; `after` is the study after them."""
         head = self._heads.get(study.id)
         if head is None:
             head = self._heads[study.id] = _Head(study.head_seq, study.head_hash, study)
@@ -120,15 +120,15 @@ class Unwritten:
     # ---------------------------------------------------------------------- reading
 
     def request(self, study_id: int, request_id: str) -> Record | None:
-        """Return the event that was added with a request's key."""
+        """Return the added event with this request key, or None."""
         return self._requests.get((study_id, request_id))
 
     def answer(self, actor: str, key: str) -> AnswerRow | None:
-        """Return an answer that was added."""
+        """Return an added answer, or None."""
         return self._answer_of.get((actor, key))
 
     def changes(self) -> list[Change]:
-        """Return what is to be changed; the last of it changes a row for each of `studies`."""
+        """Return the changes to make; the last of them changes one row for each of `studies`."""
         return [
             (_INSERT_EVENT, self._events),
             (_REPLACE_PULL, [(study_id, *pull) for (study_id, _), pull in self._pulls.items()]),
