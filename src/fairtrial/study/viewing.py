@@ -1,4 +1,4 @@
-"""What can be read of a study: its answer, its pulls in flight, its health, its log."""
+"""Read a study: its answer, its open pulls, its health and its log."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ __all__ = ["Viewing"]
 
 
 class Viewing(Handle):
-    """The part of a study that writes nothing."""
+    """The part of a study that only reads."""
 
     # ----------------------------------------------------------------------- answers
 
     @property
     def policy(self) -> Policy:
-        """The policy after the last event: to be read, not to be asked or told."""
+        """The policy after the last event; read it, but do not call `ask` or `tell` on it."""
         with self._session.at_head() as (_, policy):
             return policy
 
     def recommend(self) -> Recommendation:
-        """Return the answer now."""
+        """Return the present answer."""
         with self._session.replica_at_head() as (_, replica):
             return replica.recommend()
 
     def progress(self) -> Progress:
-        """Return all that a plot or a page shows."""
+        """Return the data for plots and pages."""
         with self._session.replica_at_head() as (_, replica):
             return replica.progress()
 
@@ -55,18 +55,18 @@ class Viewing(Handle):
 
     @property
     def stopped(self) -> bool:
-        """Whether the study has stopped: its policy by itself, or somebody by `stop`."""
+        """Whether the study has stopped: its policy by itself, or a user by `stop`."""
         with self._session.replica_at_head() as (_, replica):
             return replica.stopped
 
     def outstanding(self) -> list[StudyPull]:
-        """Return the pulls in flight, in the order in which they were issued."""
+        """Return the open pulls, in the order in which they were issued."""
         return self._bound(self._store.open_pulls(self._session.id))
 
     def trace(self, points: int = 200) -> list[Progress]:
-        """Return how far the study had come at up to `points` earlier moments, and now.
+        """Return the study's progress at up to `points` earlier times, and now.
 
-        The moments are evenly spaced in outcomes; the log is replayed for them.
+        The times are evenly spaced in outcomes; the log is replayed for them.
         """
         wanted = check_integer("points", points, low=2)
         with self._session.at_head() as (row, policy):
@@ -75,20 +75,20 @@ class Viewing(Handle):
         return trace(steps, self._session.build(), tells, wanted)
 
     def weighted_means(self) -> list[float | None]:
-        """Return the mean of every action, each result weighted by the inverse of its propensity.
+        """Return the mean of every action, with each result weighted by its inverse propensity.
 
-        They stand beside the plain means of `progress`, which are too large for the arm that wins:
-        a study stops when an arm looks good. This holds of weighted means almost as much.
+        Reported next to the plain means of `progress`, which are biased upwards for the winning
+        arm because a study stops when an arm looks good. Weighted means are hardly less biased.
 
         Returns
         -------
         list of float or None
-            By action. None without a result of a pull that was drawn at random, and where outcomes
-            have named fields.
+            By action. None if an action has no result of a pull that was drawn at random, or if
+            outcomes have named fields.
 
         Notes
         -----
-        The whole log is read: some seconds for a million events.
+        This reads the whole log: some seconds for a million events.
 
         Source: Hajek (1971), Comment on "An essay on the logical foundations of survey sampling".
 
@@ -108,27 +108,27 @@ class Viewing(Handle):
         return histories.weighted_means(self.problem.n_actions)
 
     def health(self, *, blinded: bool = False) -> dict[str, Any]:
-        """Return what may be wrong with a study that runs.
+        """Return signs of problems with a running study.
 
-        The whole log is read: some seconds for a million events.
+        This reads the whole log: some seconds for a million events.
 
         Parameters
         ----------
         blinded : bool
-            Whether it is for those who recruit or treat: no warning then names an arm, or says
-            how far the evidence is.
+            Whether the readers recruit or treat participants; if so, no warning names an arm or
+            reveals the evidence so far.
 
         Returns
         -------
         dict
-            Numbers of pulls: `open`, of those `overdue` (their lease has run out since the
-            last event), `expired`, `reissued`, `cancelled`, `lost`. Of outcomes: `late`
-            (after the lease, or given up), `amended`, `duplicates` (told again),
-            `unsolicited`. And `expiry`, what the policy does about a lease that ran out:
-            if outcomes get lost because of what they are, the answer may be biased. And
-            `warnings`: what the results contradict, or keeps them from deciding, a sentence each.
-            They include drift, pulls of some arms that are passed over, and groups that arrive in
-            other proportions than stated.
+            Numbers of pulls: `open`, `overdue` (those open pulls whose lease has expired since the
+            last event), `expired`, `reissued`, `cancelled`, `lost`. Numbers of outcomes: `late`
+            (after the lease, or after the pull was given up), `amended`, `duplicates` (told again),
+            `unsolicited`. `expiry`: what the policy does about expired leases; if outcomes get
+            lost because of their values, the answer may be biased. `warnings`: sentences about
+            assumptions that the results contradict, or about what prevents a decision. They
+            include drift, pulls of some arms that are passed over, and groups that arrive in other
+            proportions than stated.
         """
         counts = self._store.counts(self._session.id)
         return {
@@ -149,23 +149,23 @@ class Viewing(Handle):
     def _warnings(self, blinded: bool) -> list[str]:
         with self._session.at_head() as (row, policy):
             found = [BLINDED if blinded else warning for warning in policy.warnings()]
-        # After that, so that nobody is kept from writing while a long log is read.
+        # After the lock is released, so that others can write while a long log is read.
         told = doubts(self._store.steps(row.id, until=row.head_seq), policy)
         sentences = [BLINDED if blinded and one.is_about_arms else one.sentence for one in told]
         return list(dict.fromkeys(found + sentences))
 
     @property
     def secret(self) -> str | None:
-        """What the random order of pulls is drawn from; None if the policy draws nothing.
+        """The source of the random order of pulls; None if the policy draws no random numbers.
 
-        Keep it from everybody who recruits or treats: it tells all pulls in advance.
+        Keep it from everyone who recruits or treats: it reveals all pulls in advance.
         """
         return self._session.row().secret
 
     # --------------------------------------------------------------- pulls in flight
 
     def should_stop(self, pull: Pull | str) -> bool:
-        """Return whether a pull's outcome no longer matters to the policy, or was given up."""
+        """Return whether the policy no longer needs a pull's outcome, or the pull has ended."""
         pull_id = self._pull_id(pull)
         with self._session.replica_at_head() as (_, replica):
             row = self._store.pull(self._session.id, pull_id)
@@ -175,9 +175,9 @@ class Viewing(Handle):
         return row.state != "open" or row.number in to_cancel
 
     def to_cancel(self) -> list[StudyPull]:
-        """Return the pulls in flight whose outcome no longer matters to the policy.
+        """Return the open pulls whose outcomes the policy no longer needs.
 
-        They are to be called back with `cancel`; an outcome that comes all the same counts.
+        Cancel them with `cancel`; an outcome that comes anyway still counts.
         """
         with self._session.replica_at_head() as (row, replica):
             numbers = {pull.number for pull in replica.to_cancel()}
@@ -188,7 +188,7 @@ class Viewing(Handle):
 
     @property
     def head_hash(self) -> str:
-        """The hash of the last event: two logs with the same are the same."""
+        """The hash of the last event; logs with equal hashes are equal."""
         return self._session.row().head_hash
 
     @property
@@ -197,7 +197,7 @@ class Viewing(Handle):
         return self._session.row().head_seq
 
     def events(self, after: int = 0) -> Iterator[Event]:
-        """Yield the events of the log that come after number `after`."""
+        """Yield the events of the log after number `after`."""
         records = self._store.records(self._session.id, check_integer("after", after, low=0))
         return map(Event.of, records)
 
@@ -211,8 +211,8 @@ class Viewing(Handle):
         Parameters
         ----------
         path : str or path
-            Ends in ``.jsonl`` (all there is, for `import_log`), ``.csv`` or ``.parquet``
-            (extra ``data``). An existing file is replaced.
+            Must end in ``.jsonl`` (complete, for `import_log`), ``.csv`` or ``.parquet`` (extra
+            ``data``). An existing file is replaced.
         """
         target = as_path(path)
         export(self._store, self._session.row(), self.problem, target)
@@ -223,16 +223,16 @@ class Viewing(Handle):
         expected: str | Sequence[str] = (),
         witness: str | os.PathLike[str] | None = None,
     ) -> Verification:
-        """Audit the log: its chain of hashes, and every decision derived once more.
+        """Audit the log: check its chain of hashes, and derive every decision again.
 
         Parameters
         ----------
         expected : str or sequence of str
-            Hashes that `head_hash` once gave and that were noted elsewhere. Whoever can write
-            the file can write a whole new log; the log must then lack one of these.
+            Earlier values of `head_hash` that were noted elsewhere. Anyone who can write the file
+            can replace the whole log, but the new log cannot contain these hashes.
         witness : str or path, optional
-            The file that was given as `witness` when the study was in use: the log must hold
-            every event that was noted there.
+            The file that was passed as `witness` while the study was in use; the log must contain
+            every event recorded there.
 
         Returns
         -------
@@ -246,10 +246,10 @@ class Viewing(Handle):
         return verify(self._store, row, self._session.build(), live, hashes)
 
     def verify_last(self, events: int) -> Verification:
-        """Check only the hashes of the last events: quick, however long the log is.
+        """Check only the hashes of the last events: fast, however long the log is.
 
-        An event before these that was altered is not found, nor a decision that does not follow:
-        `verify` finds both, and takes some 13 s for a million events.
+        This finds neither changes to earlier events nor decisions that do not follow from the log.
+        `verify` finds both, and takes about 13 s for a million events.
 
         Parameters
         ----------
@@ -259,7 +259,7 @@ class Viewing(Handle):
         Returns
         -------
         Verification
-            `skipped` says how many events before these were not looked at.
+            `skipped` is the number of earlier events that were not checked.
         """
         wanted = check_integer("events", events, low=1)
         return verify_last(self._store, self._session.row(), wanted)

@@ -1,4 +1,4 @@
-"""Waiting for events that anybody may write, on any machine."""
+"""Wait for events that any process, on any machine, may write."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ class Waiting(ABC):
 
     @abstractmethod
     def read_study(self, study_id: int) -> StudyRow:
-        """Return the study as it is now."""
+        """Return the current row of a study."""
 
     @abstractmethod
     def changes(self) -> object:
-        """Return what will be another value once anybody has written to the storage."""
+        """Return a value that differs after any write to the storage."""
 
     @abstractmethod
     def await_change(self, seen: object, seconds: float) -> None:
-        """Wait until `changes` is no longer `seen`, or for so many seconds; or less."""
+        """Wait until `changes` no longer equals `seen`, for at most that many seconds."""
 
     def wait(self, study_id: int, after: int, seconds: float) -> bool:
         """Wait until a study has more events than `after`; return whether they came in time."""
         deadline = time.monotonic() + seconds
         while True:
-            # Before the look: what is written after it is then a change.
+            # Read this first, so that any write after the check counts as a change.
             seen = self.changes()
             if self.read_study(study_id).head_seq > after:
                 return True

@@ -1,13 +1,13 @@
-"""How a worker and its driver talk over a socket: both prove who they are, every message is sealed.
+"""The protocol between a worker and its driver: both authenticate, and every message is sealed.
 
 Neither side parses anything before the other has proved that it knows the key, and neither ever
-unpickles what it receives. The key itself is never sent over the socket. Messages can be read on
-the way, but not forged, altered, repeated or left out without being noticed.
+unpickles what it receives. The key itself is never sent over the socket. An eavesdropper can read
+messages, but cannot forge, alter, repeat or drop them without being noticed.
 
-The driver sends a nonce; the worker answers with its own and with HMAC-SHA256 of both under the
-key; the driver answers with another HMAC of both. From then on a message is its length (4 bytes),
-an HMAC-SHA256 of its number and content under a key for this connection and direction, and the
-content: JSON of limited length and depth.
+The driver sends a nonce. The worker answers with its own nonce and the HMAC-SHA256 of both under
+the key. The driver answers with another HMAC of both. After that, each message consists of its
+length (4 bytes), an HMAC-SHA256 of its number and content under a key for this connection and
+direction, and the content: JSON of limited length and depth.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from fairtrial.errors import FairtrialError, InvalidArgument
 __all__ = ["LONGEST_MESSAGE", "Imposter", "Wire", "error_as_data", "error_from_data", "packed"]
 
 LONGEST_MESSAGE = 65_536
-"""Bytes of JSON in one message."""
+"""Largest size of a message: bytes of JSON."""
 
 _DEPTH = 8
 _MESSAGE_SECONDS = 10.0
@@ -40,11 +40,11 @@ _HEADER = struct.Struct(">I32s")
 
 
 class Imposter(ConnectionError):
-    """The other side does not know the key."""
+    """The peer does not know the key."""
 
 
 class Wire:
-    """A connection both of whose ends have proved that they know the key.
+    """A connection whose two ends have both proved that they know the key.
 
     Parameters
     ----------
@@ -63,14 +63,14 @@ class Wire:
 
     @classmethod
     def of_worker(cls, connection: socket.socket, key: bytes, seconds: float) -> Self:
-        """Prove to the driver that we know the key, and let it prove the same.
+        """Prove to the driver that this worker knows the key, and let the driver prove the same.
 
         Raises
         ------
         Imposter
-            If the other side does not know the key.
+            If the driver does not know the key.
         OSError
-            If the connection ends before, or `seconds` are over.
+            If the connection ends early, or `seconds` have passed.
         """
         deadline = time.monotonic() + seconds
         greeting = _read(connection, len(_GREETING) + _BYTES, deadline)
@@ -87,12 +87,12 @@ class Wire:
 
     @classmethod
     def of_driver(cls, connection: socket.socket, key: bytes, seconds: float) -> Self:
-        """Let a worker prove that it knows the key, and only then prove the same to it.
+        """Let a worker prove that it knows the key, and only then prove the same to the worker.
 
         Raises
         ------
         Imposter, OSError
-            As `of_worker`.
+            As for `of_worker`.
         """
         deadline = time.monotonic() + seconds
         connection.settimeout(seconds)
@@ -107,20 +107,20 @@ class Wire:
         return cls(connection, _code(key, b"to worker", nonces), _code(key, b"to driver", nonces))
 
     def send(self, content: bytes) -> None:
-        """Send what `packed` gave."""
+        """Send a message in the form that `packed` returns."""
         code = _code(self._sending, self._sent.to_bytes(8), content)
         self._connection.sendall(_HEADER.pack(len(content), code) + content)
         self._sent += 1
 
     def receive(self) -> dict[str, Any] | None:
-        """Wait for the next message; None if the other side has closed the connection.
+        """Wait for the next message; None if the peer has closed the connection.
 
         Raises
         ------
         OSError
-            If the connection broke, or what came is not a message of the other side.
+            If the connection broke, or the data received are not a message of the peer.
         """
-        # Nobody knows when the next message begins; once it has begun it must come to its end.
+        # A message can begin at any time, but once it has begun it must arrive completely in time.
         self._connection.settimeout(None)
         first = self._connection.recv(1)
         if not first:
@@ -139,19 +139,19 @@ class Wire:
         return _parsed(content)
 
     def close(self) -> None:
-        """End the connection, also for processes that inherited it."""
+        """End the connection, even for processes that inherited it."""
         with suppress(OSError):
             self._connection.shutdown(socket.SHUT_RDWR)
         self._connection.close()
 
 
 def packed(message: Mapping[str, Any]) -> bytes:
-    """Return a message as it is sent.
+    """Return a message as bytes.
 
     Raises
     ------
     ValueError
-        If it cannot be: it is too long, too deep, or holds what JSON has no word for.
+        If it is too long, too deeply nested, or not JSON.
     """
     try:
         text = json.dumps(message)
@@ -180,7 +180,7 @@ def _code(key: bytes, *parts: bytes) -> bytes:
 
 
 def _read(connection: socket.socket, length: int, deadline: float) -> bytes:
-    """Return exactly that many bytes; a time-out for each would let somebody drip for ever."""
+    """Return exactly `length` bytes; one deadline for all keeps slow senders from blocking us."""
     parts = bytearray()
     while len(parts) < length:
         left = deadline - time.monotonic()
@@ -196,7 +196,7 @@ def _read(connection: socket.socket, length: int, deadline: float) -> bytes:
 
 # ----------------------------------------------------------------------------- errors
 
-# Those two are made from other arguments than a message; no reading is refused by them.
+# The constructors of these two take other arguments; they never refuse a reading.
 _CLASSES: dict[str, type[FairtrialError]] = {
     name: getattr(errors, name)
     for name in errors.__all__
@@ -205,7 +205,7 @@ _CLASSES: dict[str, type[FairtrialError]] = {
 
 
 def error_as_data(error: Exception) -> dict[str, Any]:
-    """Return an exception as data: the name of its nearest class in `fairtrial.errors`, and words.
+    """Return an exception as data: its nearest class in `fairtrial.errors`, and its message.
 
     Examples
     --------
@@ -217,7 +217,7 @@ def error_as_data(error: Exception) -> dict[str, Any]:
     cls = next(cls for cls in type(error).__mro__ if _CLASSES.get(cls.__name__) is cls)
     message = str(error)
     if isinstance(error, InvalidArgument):
-        # What was given stays with whoever gave it; its words are in the message.
+        # The rejected value stays with the sender; the message describes it.
         return _described(cls.__name__, error.name, message.removeprefix(f"{error.name} "))
     return _described(cls.__name__, message)
 
@@ -227,7 +227,7 @@ def _described(name: str, *arguments: str) -> dict[str, Any]:
 
 
 def error_from_data(data: object) -> FairtrialError:
-    """Return the exception that `error_as_data` described.
+    """Return the exception that `error_as_data` has described.
 
     Examples
     --------

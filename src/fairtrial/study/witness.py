@@ -1,8 +1,8 @@
-"""The witness of a database: a small file beside it that says how far each log had come.
+"""The witness of a database: a small file beside it that records the head of each log.
 
-SQLite ends the recovery of its write-ahead log at the first frame that is damaged, and says
-nothing: a flipped bit, a cut or a lost file shortens every log to a state that was once right.
-The witness is what tells that from the truth.
+SQLite silently ends the recovery of its write-ahead log at the first damaged frame: a flipped bit,
+or a cut or lost file, returns every log to a shorter state that was once right. The witness
+reveals such a loss.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ class Head(NamedTuple):
 
 
 class Witness:
-    """The file; each study has a line at a place of its own.
+    """The witness file, with one line at a fixed position for each study.
 
-    A line is written right after a commit and not flushed: it outlives the end of the process.
-    After a loss of power it may be older than the log, which is harmless.
+    A line is written right after a commit but not flushed, so it survives the end of the process.
+    After a power failure it may be older than the log, which is harmless.
 
     Parameters
     ----------
     database : Path
-        Beside which the file lies.
+        The database file; the witness lies beside it.
     """
 
     def __init__(self, database: Path) -> None:
@@ -46,7 +46,7 @@ class Witness:
         self._descriptor: int | None = None
 
     def read(self) -> dict[int, Head] | None:
-        """Return the heads by study; None if there is no witness, or it cannot be relied on."""
+        """Return the heads by study; None if there is no witness, or it is unreliable."""
         try:
             content = self.path.read_bytes()
         except OSError:
@@ -54,12 +54,12 @@ class Witness:
         slots = [content[start : start + _SLOT] for start in range(_SLOT, len(content), _SLOT)]
         heads = [_parsed(slot) for slot in slots if slot.strip(b" \n\0")]
         if not heads or None in heads:
-            # Torn by a loss of power, or damaged.
+            # Damaged, or incomplete after a power failure.
             return None
         return {study_id: head for found in heads if found for study_id, head in found.items()}
 
     def note(self, heads: Mapping[int, Head]) -> None:
-        """Write heads down; whoever may write the database has the turn.
+        """Record heads; the caller must have its turn at writing the database.
 
         Raises
         ------
@@ -84,7 +84,7 @@ class Witness:
             os.write(self._descriptor, line)
 
     def flush(self) -> None:
-        """Wait until the disk has what was written."""
+        """Wait until the disk has stored what was written."""
         if self._descriptor is not None:
             os.fsync(self._descriptor)
 
@@ -101,7 +101,7 @@ class Witness:
 
 
 def _parsed(slot: bytes) -> dict[int, Head] | None:
-    """Return what a line says; None if it is damaged."""
+    """Return the head in a line; None if the line is damaged."""
     text, _, checksum = slot.decode("utf-8", errors="replace").strip(" \n\0").rpartition(" ")
     parts = text.split(" ")
     if len(parts) != 3 or checksum != f"{zlib.crc32(text.encode()):08x}":

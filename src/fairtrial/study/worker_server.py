@@ -1,4 +1,4 @@
-"""Where a driver takes what its workers say, from threads, other processes and machines."""
+"""The server in a driver that receives messages of workers: threads, processes, other machines."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ _DETAILS = frozenset({"stage", "elapsed", "std"})
 
 
 class Unreachable(FairtrialError):
-    """There is no way from a worker to the driver."""
+    """A worker cannot connect to the driver."""
 
 
 class Channel(Protocol):
-    """A way to the driver; packed for another process, it is one that leads back."""
+    """A connection to the driver; pickled for another process, it connects from there."""
 
     def ask(self, message: Mapping[str, Any]) -> bool | None:
-        """Return the answer to a message: whether to go on; None if nobody is there."""
+        """Return the answer to a message: whether to continue; None if the driver is gone."""
         ...
 
     def close(self) -> None:
-        """Release it."""
+        """Close the connection."""
         ...
 
 
 class Request:
-    """A message that waits for its answer: whether to go on, or an exception."""
+    """A message that waits for its answer: whether to continue, or an exception."""
 
     def __init__(self, message: Mapping[str, Any]) -> None:
         self.message = message
@@ -52,15 +52,15 @@ class Request:
         self._error: Exception | None = None
 
     def answer(self, go_on: bool, error: Exception | None = None) -> None:
-        """Say whether to go on, or what is to be raised; only the first answer counts."""
+        """Answer whether to continue, or which error to raise; only the first answer counts."""
         with self._lock:
             if not self._answered.is_set():
                 self._go_on, self._error = go_on, error
-        # Even a second time: an interruption may have come before those who wait were woken.
+        # Set it even the second time: the first call may have been interrupted before this line.
         self._answered.set()
 
     def wait(self) -> bool:
-        """Return the answer, or raise it, once it is there."""
+        """Wait for the answer; return it, or raise its error."""
         self._answered.wait()
         if self._error is not None:
             raise self._error
@@ -68,16 +68,16 @@ class Request:
 
 
 class WorkerServer:
-    """What comes from workers, in the order in which it comes, for one driver.
+    """Receives the messages of all workers, in the order of arrival, for one driver.
 
-    Threads of this process put their messages into its queue. When a channel is packed for another
-    process for the first time, a socket is opened for such. Whoever speaks through it has to
-    prove to know a key that comes with the channel, and so does the server; see `wire`.
+    Threads of this process put their messages directly into its queue. When a channel is first
+    pickled for another process, the server opens a socket. Both ends of a connection must prove
+    that they know a key that travels with the channel; see `wire`.
 
     Parameters
     ----------
     host : str
-        The address by which workers reach this machine.
+        The address at which workers reach this machine.
     """
 
     def __init__(self, host: str) -> None:
@@ -94,7 +94,7 @@ class WorkerServer:
         return _DirectChannel(self)
 
     def put(self, item: Any) -> None:
-        """Add a message; once the server is closed, requests are answered with "stop"."""
+        """Add a message; once the server is closed, answer requests with "stop"."""
         with self._lock:
             if not self._is_closed:
                 self._inbox.put(item)
@@ -103,9 +103,9 @@ class WorkerServer:
             item.answer(go_on=False)
 
     def ask(self, message: Mapping[str, Any]) -> bool:
-        """Send a message and return the answer to it, or raise it."""
+        """Send a message; return its answer, or raise its error."""
         request = Request(message)
-        # An interruption may take a request from the inbox and lose it: closing answers it.
+        # An interrupt can lose a request that was just taken from the inbox; closing answers it.
         self._unanswered.add(request)
         try:
             self.put(request)
@@ -114,18 +114,18 @@ class WorkerServer:
             self._unanswered.discard(request)
 
     def take(self, timeout: float) -> Any:
-        """Return what comes next, or None if nothing does within `timeout` seconds."""
+        """Return the next message, or None after `timeout` seconds."""
         try:
             return self._inbox.get(timeout=timeout)
         except queue.Empty:
             return None
 
     def waiting(self) -> int:
-        """Return how many messages wait to be taken."""
+        """Return the number of messages in the queue."""
         return self._inbox.qsize()
 
     def close(self) -> None:
-        """Take nothing any more, and stop all who ask."""
+        """Stop accepting messages, and tell all waiting workers to stop."""
         with self._lock:
             self._is_closed = True
             listener, self._listener = self._listener, None
@@ -135,7 +135,7 @@ class WorkerServer:
             listener.close()
 
     def address(self) -> tuple[str, int]:
-        """Return where other processes find the server; it listens there from now on."""
+        """Return the address for other processes; from the first call on, the server listens."""
         with self._lock:
             if self._is_closed:
                 return self.host, 0
@@ -145,7 +145,7 @@ class WorkerServer:
 
 
 class _DirectChannel:
-    """The channel to the server from a thread of its own process."""
+    """The channel to the server for threads of its own process."""
 
     def __init__(self, server: WorkerServer) -> None:
         self._server = server
@@ -154,7 +154,7 @@ class _DirectChannel:
         return self._server.ask(message)
 
     def close(self) -> None:
-        """There is nothing to let go of."""
+        """Do nothing: there is no connection to close."""
 
     def __reduce__(self) -> tuple[type[_SocketChannel], tuple[tuple[str, int], bytes]]:
         return _SocketChannel, (self._server.address(), self._server.key)
@@ -164,7 +164,7 @@ class _DirectChannel:
 
 
 class _SocketChannel:
-    """The channel to the server from another process; connected when it is first used."""
+    """The channel to the server for other processes; it connects when first used."""
 
     def __init__(self, address: tuple[str, int], key: bytes) -> None:
         self._address = address
@@ -173,7 +173,7 @@ class _SocketChannel:
         self._wire: Wire | None = None
 
     def ask(self, message: Mapping[str, Any]) -> bool | None:
-        """Send a message to the server in the other process and return the answer to it."""
+        """Send a message to the server in the other process, and return its answer."""
         content = _content(message)
         with self._lock:
             if self._wire is None:
@@ -189,7 +189,7 @@ class _SocketChannel:
         return None if answer is None else answer.get("go_on") is True
 
     def _connected(self) -> Wire:
-        """Return a connection to the driver; where strangers crowd its port, after a while."""
+        """Return a connection to the driver; retry while strangers crowd its port."""
         deadline = time.monotonic() + _CONNECT_SECONDS
         while True:
             try:
@@ -231,7 +231,7 @@ def _content(message: Mapping[str, Any]) -> bytes:
     try:
         return packed(message)
     except ValueError as error:
-        # All else in a message is ours, and short.
+        # Everything else in a message comes from this package and is short.
         raise InvalidOutcome("reading", f"must be a number ({error})") from None
 
 
@@ -241,14 +241,13 @@ def _content(message: Mapping[str, Any]) -> bytes:
 class _Listener:
     """Answers other processes, each connection in a thread of its own.
 
-    Of connections that have not proved yet that they know the key there are only a few: a new
-    one takes the place of the oldest, so that strangers who come in numbers or say nothing keep
-    no worker out.
+    Only a few connections can be open that have not yet proved that they know the key. A new one
+    replaces the oldest, so that many or silent strangers cannot keep workers out.
 
     Parameters
     ----------
     server : WorkerServer
-        Takes what workers say.
+        The server that receives the messages.
     """
 
     def __init__(self, server: WorkerServer) -> None:
@@ -262,9 +261,9 @@ class _Listener:
         threading.Thread(target=self._listen, name="fairtrial-worker-server", daemon=True).start()
 
     def close(self) -> None:
-        """Accept no more workers."""
+        """Stop accepting connections."""
         self._is_closed = True
-        # Workers that were forked hold the socket too: closing it here closes it for nobody.
+        # Forked workers hold the socket too, so closing it here would not stop it.
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
 
@@ -276,7 +275,7 @@ class _Listener:
                 except TimeoutError:
                     continue
                 except OSError:
-                    # Closed; or too many files are open, of which some may be closed soon.
+                    # The socket is closed, or too many files are open and some may close soon.
                     time.sleep(_RETRY_SECONDS)
                     continue
                 self._welcome(connection)
@@ -295,7 +294,7 @@ class _Listener:
             oldest = next(iter(self._strangers))
             if len(self._strangers) > _MOST_STRANGERS:
                 del self._strangers[oldest]
-                # Its own thread closes it.
+                # Its own thread closes it afterwards.
                 with suppress(OSError):
                     oldest.shutdown(socket.SHUT_RDWR)
 
@@ -304,7 +303,7 @@ class _Listener:
             self._strangers.pop(connection, None)
 
     def _serve(self, connection: socket.socket) -> None:
-        """Answer one connection until it ends."""
+        """Serve one connection until it ends."""
         wire = None
         try:
             with suppress(OSError):
@@ -326,7 +325,7 @@ class _Listener:
 
 
 def _understood(message: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a message of which the driver can make sense, or raise."""
+    """Return a message if it is valid; raise otherwise."""
     kind = message.get("kind")
     whose = [message.get("pull"), message.get("attempt")]
     fits = (

@@ -1,4 +1,4 @@
-"""One write: the policy decides or takes note, and events say what happened."""
+"""Carry out one write: the policy decides or learns, and events record what happened."""
 
 from __future__ import annotations
 
@@ -37,26 +37,26 @@ __all__ = ["Writer"]
 
 _ISSUES = ("ask", "reissue")
 _About = tuple[str | None, int | None, int | None, int | None]
-"""Which pull an event is about: its id, number, action and tag."""
+"""The pull of an event: its id, number, action and tag."""
 _NO_PULL: _About = (None, None, None, None)
 
 
 class Writer:
     """Collects the events of one write, within a transaction of the store.
 
-    Nothing is written before `flush`. The replica moves at once; if the transaction fails
-    it is left ahead of the log, which its cache notices.
+    Nothing is written before `flush`. The replica moves at once; if the transaction fails, the
+    replica is left ahead of the log, and its cache detects this.
 
     Parameters
     ----------
     store : Store
-        In a transaction.
+        The store, in a transaction.
     study : StudyRow
         The study, locked.
     replica : Replica
-        At the study's head.
+        The replica, at the study's head.
     environment : str
-        The software in use, as JSON. It is written down with the first event that it brings about.
+        The software in use, as JSON; recorded with the first event that it writes.
     """
 
     def __init__(self, store: Store, study: StudyRow, replica: Replica, environment: str) -> None:
@@ -73,7 +73,7 @@ class Writer:
 
     @property
     def last(self) -> Record | None:
-        """The last event of this write."""
+        """The last event of this write, or None."""
         return self._records[-1] if self._records else None
 
     @property
@@ -82,7 +82,7 @@ class Writer:
         return bool(self._records or self._duplicates)
 
     def flush(self) -> StudyRow:
-        """Write everything; return the study after it."""
+        """Write everything; return the study afterwards."""
         if not self.has_news:
             return self._study
         return self._store.append(
@@ -97,9 +97,9 @@ class Writer:
     # ------------------------------------------------------------------- the clock
 
     def pass_time(self) -> bool:
-        """Give up the pulls whose lease has run out, and tell the policy when its time is over.
+        """Expire leases that have run out, and tell the policy when `max_time` is over.
 
-        Returns whether there was anything to write down.
+        Return whether there was anything to record.
         """
         where = self._store, self._study.id, self._replica.policy, self._now
         for row in leases_over(*where):
@@ -110,7 +110,7 @@ class Writer:
         return bool(self._records)
 
     def extend(self, pull_id: str, lease: float) -> Record:
-        """Let the lease of an open pull run from now."""
+        """Renew the lease of an open pull, starting now."""
         row = self._open_pull(pull_id)
         return self._take("extend", row, lease_until=self._until(lease))
 
@@ -127,7 +127,7 @@ class Writer:
         lease: float | None = None,
         request_id: str | None = None,
     ) -> list[PullRow]:
-        """Issue up to `n` pulls: first those that wait to be handed out again, then new ones."""
+        """Issue up to `n` pulls: first those that must be handed out again, then new ones."""
         earlier = self._earlier(request_id, _ISSUES)
         if earlier is not None:
             return self._issued_then(earlier)
@@ -135,7 +135,7 @@ class Writer:
         again = self._waiting_again(n, context)
         fresh, exhausted = self._decide(n - len(again), context, body)
         items: list[PullRow | Pull] = [*again, *fresh]
-        # A request's key and the number of its pulls stand on the first of them.
+        # The first pull records the request's key and number of pulls.
         first = body
         if request_id is not None and len(items) > 1:
             first = to_json(context=context or None, count=len(items))
@@ -149,18 +149,18 @@ class Writer:
         return rows
 
     def _waiting_again(self, n: int, context: Mapping[str, Any]) -> list[PullRow]:
-        """Return pulls whose lease ran out and that answer the same context as this ask."""
+        """Return pulls with expired leases whose context equals that of this request."""
         if self._replica.policy.expiry != "reissue" or self._replica.stop_reason is not None:
             return []
         due = self._store.open_pulls(self._study.id, due_by=self._now)
         wanted = to_json(**context)
-        # The store does not know yet what this write has touched: a pull that was just told.
+        # The store does not know yet which pulls this write has changed.
         return [row for row in due if row.context == wanted and row.pull_id not in self._pulls][:n]
 
     def _decide(
         self, n: int, context: Mapping[str, Any], body: str | None
     ) -> tuple[list[Pull], bool]:
-        """Return up to `n` new pulls, and whether the policy had fewer although it runs."""
+        """Return up to `n` new pulls, and whether a running policy had fewer."""
         pulls: list[Pull] = []
         if self._replica.last == ("wait", body):
             return pulls, False
@@ -197,7 +197,7 @@ class Writer:
         return self._pulls[pull_id]
 
     def _issued_then(self, first: Record) -> list[PullRow]:
-        """Return the pulls that a request got when it came first."""
+        """Return the pulls that the same request got the first time."""
         count = json.loads(first.body or "{}").get("count", 1)
         records = self._store.records(self._study.id, first.seq - 1, first.seq - 1 + count)
         return [self.pull(str(record.pull_id)) for record in records]
@@ -211,7 +211,7 @@ class Writer:
         actor: str | None = None,
         request_id: str | None = None,
     ) -> Record:
-        """Take the outcome of a pull, or give the first answer again."""
+        """Record the outcome of a pull; return the first event if it was told before."""
         earlier = self._earlier(request_id, TELLS)
         if earlier is not None and earlier.pull_id != pull_id:
             raise _used_before(request_id)
@@ -232,9 +232,9 @@ class Writer:
     def tell_or_report(
         self, pull_id: str, result: Result, actor: str | None = None
     ) -> list[Record]:
-        """Take a row of a table: an outcome, or those measures of it that are known.
+        """Record a row of a table: an outcome, or its known measures.
 
-        Nothing is written if they are all known already.
+        Write nothing if all of them were recorded before.
         """
         row, measures = self.pull(pull_id), self._replica.policy.problem.measures
         given, known = result.fields or {}, self._reported(row)
@@ -261,7 +261,7 @@ class Writer:
         return {name: value for name, value in named.items() if value is not None}
 
     def _completed(self, row: PullRow | None, result: Result) -> Result:
-        """Return an outcome whole: of measures, with the values that were reported before."""
+        """Return the complete outcome, including measures that were reported before."""
         measured = self._replica.policy.problem.measured
         if measured is None:
             return result
@@ -276,7 +276,7 @@ class Writer:
         actor: str | None = None,
         request_id: str | None = None,
     ) -> Record:
-        """Take an unsolicited result."""
+        """Record an unsolicited result."""
         earlier = self._earlier(request_id, TELLS)
         if earlier is not None:
             if (earlier.kind, earlier.action) != ("unsolicited", action):
@@ -294,7 +294,7 @@ class Writer:
         )
 
     def _told_before(self, seq: int, result: Result, value_seq: int | None = None) -> Record:
-        """Return the first event of an outcome that is told again, as it was or as corrected."""
+        """Return the first event of an outcome that is told again; it may have been corrected."""
         first = self._record(seq)
         current = first if value_seq is None else self._record(value_seq)
         told = outcome_of(first.value, first.body)
@@ -309,7 +309,7 @@ class Writer:
         return first
 
     def amend(self, pull_id: str, result: Result, reason: str, actor: str | None = None) -> Record:
-        """Correct an outcome; one that is on record already stays as it is."""
+        """Correct an outcome; do nothing if it is already on record."""
         row = self.pull(pull_id)
         if row.value_seq is None:
             raise UnknownPull(
@@ -339,7 +339,7 @@ class Writer:
         actor: str | None = None,
         request_id: str | None = None,
     ) -> Record:
-        """Take a partial reading."""
+        """Record a partial reading."""
         earlier = self._earlier(request_id, ("report",))
         if earlier is not None:
             found = earlier.pull_id, outcome_of(earlier.value, earlier.body)
@@ -362,7 +362,7 @@ class Writer:
         )
 
     def give_up(self, kind: str, pull_id: str, reason: str, actor: str | None = None) -> Record:
-        """Say that a pull will have no outcome; one that was given up before stays so."""
+        """Record that a pull will have no outcome; do nothing if it was given up before."""
         row = self.pull(pull_id)
         if row.told_seq is not None:
             raise AlreadyTold(f"pull {pull_id} was told before: there is nothing to give up")
@@ -371,7 +371,7 @@ class Writer:
         return self._take(kind, row, actor=actor, body=to_json(reason=reason))
 
     def stop(self, reason: str, actor: str | None = None) -> Record:
-        """Stop the study; one that was stopped before stays so, for the first reason."""
+        """Stop the study; if it was stopped before, the first reason remains."""
         earlier = self._store.first(self._study.id, "stop")
         if earlier is not None:
             return earlier
@@ -384,7 +384,7 @@ class Writer:
     # -------------------------------------------------------------------- the log
 
     def _take(self, kind: str, row: PullRow, **columns: Any) -> Record:
-        """Let the policy take an event of a known pull, and write it down."""
+        """Pass the policy an event of a known pull, and record it."""
         about = row.pull_id, row.number, row.action, row.tag
         return self._add(kind, about, row, perform=True, **columns)
 
@@ -406,7 +406,7 @@ class Writer:
             body = _with(body, environment=json.loads(self._environment))
         if self._seq == 0 and self._study.secret is not None:
             body = _with(body, secret_sha256=commitment(self._study.secret))
-        # In the order of `Record`; making it at once is several times faster than `_replace`.
+        # In the order of `Record`; creating it at once is several times faster than `_replace`.
         fields = (
             *(self._seq + 1, kind, *about, value, stage, lease_until),
             *(self._now, actor, request_id, body),
@@ -425,7 +425,7 @@ class Writer:
         return self._pulls.get(pull_id) or self._store.pull(self._study.id, pull_id)
 
     def pull(self, pull_id: str) -> PullRow:
-        """Return what the log says of a pull so far."""
+        """Return the state of a pull according to the log so far."""
         row = self._find(pull_id)
         if row is None:
             raise UnknownPull(f"pull {pull_id} was never issued by study {self._study.name!r}")
@@ -444,7 +444,7 @@ class Writer:
         return next(iter(self._store.records(self._study.id, seq - 1, seq)))
 
     def _earlier(self, request_id: str | None, kinds: tuple[str, ...]) -> Record | None:
-        """Return the event that the same request wrote when it came first."""
+        """Return the event that the same request wrote the first time."""
         found = None if request_id is None else self._store.request(self._study.id, request_id)
         if found is not None and found.kind not in kinds:
             raise _used_before(request_id)
@@ -456,7 +456,7 @@ def _with(body: str | None, **more: Any) -> str | None:
     return to_json(**parts, **more)
 
 
-@lru_cache(maxsize=1024)  # few are different
+@lru_cache(maxsize=1024)  # there are few different values
 def _with_propensity(body: str | None, propensity: float) -> str | None:
     return _with(body, propensity=propensity)
 
