@@ -40,5 +40,5 @@ __all__ = [
     "complexity",
 ]
 
-# These import compiled code.
+# These modules import compiled code.
 __getattr__, __dir__ = lazy_names(__name__, ["environments", "policies", "planning"])

@@ -1,4 +1,4 @@
-"""Compile every kernel of this family, by using each path once."""
+"""Compile every kernel of this family by using each path once."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def compile_kernels() -> None:
 
 
 def _compile_measures() -> None:
-    """Use and simulate a policy where one pull measures several things."""
+    """Use and simulate a policy whose pulls give several measures."""
     problem = Problem(2, 1, measures={"y": (0, 1), "z": (0, 1)}, objective="y", ceilings={"z": 0.5})
     environment = BernoulliEnvironment(problem, [[[0.6, 0.2]], [[0.4, 0.2]]], correlation=0.0)
     use_once(BlockBetting(problem, seed=0), lambda _: {"y": 1.0, "z": 0.0})

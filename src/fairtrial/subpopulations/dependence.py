@@ -1,4 +1,4 @@
-"""How measures of one pull depend on each other: tables of joint probabilities, and covariances."""
+"""How measures of one pull depend on each other: joint probabilities and covariances."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _CLOSE = 1e-13
 
 
 def corners(size: int) -> Floats:
-    """Return all rows of `size` numbers 0 or 1, shape (2**size, size).
+    """Return all rows of `size` numbers that are 0 or 1, shape (2**size, size).
 
     Examples
     --------
@@ -43,7 +43,7 @@ def corners(size: int) -> Floats:
 
 
 def independent(chances: Floats) -> Floats:
-    """Return the probability of every corner where the measures are independent.
+    """Return the probability of every corner if the measures are independent.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def correlated(chances: Floats, correlation: ArrayLike) -> Floats:
     Raises
     ------
     InvalidArgument
-        If no two measures of these means have it; the limits are named.
+        If no two measures with these means have it; the error names the limits.
 
     Examples
     --------
@@ -99,12 +99,12 @@ def correlated(chances: Floats, correlation: ArrayLike) -> Floats:
 
 
 def joint_of(given: ArrayLike, cells: tuple[int, ...], size: int) -> Floats:
-    """Return stated probabilities of the corners by cell, shape (K, L, 2**M).
+    """Return given probabilities of the corners, by cell, shape (K, L, 2**M).
 
     Parameters
     ----------
     given : array-like of shape (2,) * M or (K, L) + (2,) * M
-        The probability of each combination: ``given[..., 1, 0]`` is that of a 1 of the first
+        The probability of each combination: ``given[..., 1, 0]`` belongs to a 1 of the first
         measure and a 0 of the second.
     cells : tuple of int
         K and L.
@@ -132,7 +132,7 @@ def marginals(joint: Floats, size: int) -> Floats:
 
 
 def moved_joint(joint: Floats, chances: Floats) -> Floats:
-    """Return joint probabilities with other means, and the odds ratios of the given ones.
+    """Return joint probabilities with other means, and the same odds ratios as the given ones.
 
     Source: iterative proportional fitting (Deming and Stephan, 1940).
 
@@ -181,9 +181,9 @@ def covariance_of_points(points: Floats, chances: Floats) -> Floats:
 
 
 def covariance_of_rows(rows: Floats) -> Floats:
-    """Return the covariance of rows of values, shape (M, M); NaN is a value that is missing.
+    """Return the covariance of rows of values, shape (M, M); NaN is a missing value.
 
-    Each entry is computed from the rows that have both values; two measures that are never seen
+    Each entry is computed from the rows that have both values; two measures that never occur
     together count as independent.
     """
     there = ~np.isnan(rows)

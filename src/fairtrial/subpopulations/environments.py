@@ -1,4 +1,4 @@
-"""Environments: Gaussian, Bernoulli, or replayed from the rows of a table; each knows its truth."""
+"""Environments: Gaussian, Bernoulli, or replayed from table rows; each knows its truth."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ __all__ = ["BernoulliEnvironment", "GaussianEnvironment", "ReplayEnvironment", "
 Floats = NDArray[np.float64]
 
 _ROUNDING = 1e-12
-"""Qualities that differ by less than this, relative to the largest mean, are taken for equal."""
+"""Qualities that differ by less than this, relative to the largest mean, count as equal."""
 
 
 def arrival_shares(problem: Problem, arrivals: Any) -> Floats:
-    """Return the probability that each group comes next, given in any non-negative numbers.
+    """Return the probability that each group comes next, from any non-negative numbers.
 
     Raises
     ------
     InvalidArgument
-        If they are negative or all zero, or not one for each group.
+        If there is a negative one, all are zero, or there is not one for each group.
     """
     given, groups = arrivals, problem.groups
     if isinstance(arrivals, Mapping):
@@ -63,9 +63,9 @@ def arrival_shares(problem: Problem, arrivals: Any) -> Floats:
 
 
 class CellEnvironment(StationaryEnvironment):
-    """An environment in which every cell has its own distribution, whatever happened before.
+    """An environment whose cells each have one fixed distribution, independent of the past.
 
-    With `arrivals` groups come by themselves, and a policy chooses the arm alone; without, it also
+    With `arrivals`, groups arrive by themselves and a policy chooses only the arm; without, it also
     chooses the group.
     """
 
@@ -73,13 +73,13 @@ class CellEnvironment(StationaryEnvironment):
     arrivals: Any = None
 
     def _let_arrive(self, arrivals: Any) -> None:
-        """Let groups come by themselves, unless `arrivals` is None."""
+        """Let groups arrive by themselves, unless `arrivals` is None."""
         self.arrivals = arrivals
         if arrivals is not None:
             self._arriving = arrival_shares(self.problem, arrivals)
 
     def context(self, generator: np.random.Generator) -> dict[str, Any]:
-        """Return the group that has come, if groups come by themselves."""
+        """Return the group that has arrived, if groups arrive by themselves."""
         if self.arrivals is None:
             return {}
         groups = self.problem.groups
@@ -93,7 +93,7 @@ class CellEnvironment(StationaryEnvironment):
     @property
     @abstractmethod
     def source(self) -> Any:
-        """The environment as the kernels see it."""
+        """The environment in the form that kernels read."""
 
     @property
     @abstractmethod
@@ -107,7 +107,7 @@ class CellEnvironment(StationaryEnvironment):
 
     @property
     def cell_covariances(self) -> Floats:
-        """With measures, the covariance of those of one pull by cell, shape (K, L, M, M)."""
+        """With measures: their covariance within a pull, by cell, shape (K, L, M, M)."""
         return np.square(self.cell_stds)[..., np.newaxis, np.newaxis]
 
     @property
@@ -117,12 +117,12 @@ class CellEnvironment(StationaryEnvironment):
 
     @property
     def objective_means(self) -> Floats:
-        """Mean by cell of what is to be best, shape (K, L)."""
+        """Mean of the objective by cell, shape (K, L)."""
         weights = self.problem.objective_weights
         return self.cell_means if weights is None else np.asarray(self.cell_means @ weights)
 
     def value_of(self, outcome: Any) -> float:
-        """Return of an outcome what is to be best; NaN if a measure of it is missing."""
+        """Return the objective's value in an outcome; NaN if a measure in it is missing."""
         weights = self.problem.objective_weights
         if weights is None:
             return float(outcome)
@@ -132,7 +132,7 @@ class CellEnvironment(StationaryEnvironment):
 
     @property
     def action_values(self) -> Floats:
-        """Mean by action of what is to be best."""
+        """Mean of the objective, by action."""
         return self.objective_means.ravel()
 
     def stds_of_measures(self, action: int) -> Floats:
@@ -159,7 +159,7 @@ class CellEnvironment(StationaryEnvironment):
 
     @property
     def reward_span(self) -> tuple[float, float]:
-        """The smallest and the largest value of what is to be best; may be infinite."""
+        """The smallest and largest value of the objective; may be infinite."""
         weights, source = self.problem.objective_weights, self.source
         if weights is None or isinstance(source, Source):
             return super().reward_span
@@ -169,17 +169,17 @@ class CellEnvironment(StationaryEnvironment):
         return float(values.min()), float(values.max())
 
     def evidence_price(self, weights: Floats) -> EvidencePrice:
-        """Return what a unit of evidence takes; infinite where no number of results will do.
+        """Return the price of a unit of evidence; infinite if no number of results is enough.
 
-        Differences that count are those of the answer's quality to that of other feasible arms, of
-        its means to their limits, and for every other arm the one that is farthest beyond its
-        limit. The optimal shares `weights` make no difference in this family.
+        The differences that count: between the answer's quality and that of other feasible arms,
+        between the answer's means and their limits, and for every other arm the largest distance
+        beyond one of its limits. The optimal shares `weights` are not used in this family.
         """
         problem = self.problem
         variances = self.cell_stds**2
         quality = problem.sign * self.objective_means @ problem.shares
         best = None if self.truth.best is None else problem.arms.index(self.truth.best)
-        # Gap, variance, and how many means are compared.
+        # Gap, variance, and number of means that are compared.
         found: list[tuple[float, float, float]] = []
         for k in range(len(problem.arms)):
             limits = self._distances_of(k)
@@ -198,9 +198,9 @@ class CellEnvironment(StationaryEnvironment):
         return EvidencePrice(float(prices.max()), float(reaches.max()))
 
     def _distances_of(self, k: int) -> list[tuple[float, float, float]]:
-        """Return of every limit of arm k: the distance within it, a variance, and means compared.
+        """Return for each limit of arm k its distance, a variance, and the number of means.
 
-        Without limits there is one that is infinitely far away.
+        Without limits the list has one limit at an infinite distance.
         """
         if self.problem.measured is not None:
             return self._distances_of_measures(k)
@@ -265,14 +265,15 @@ class GaussianEnvironment(CellEnvironment):
     problem : Problem
         The problem; it must give `noise_std` unless `std` is given here.
     means : array-like of shape (K, L), mapping by arm, or pandas.DataFrame
-        The true means, as `Problem.check_means` takes them.
+        The true means, in a form that `Problem.check_means` accepts.
     std : float or array-like of shape (K, L), optional
         True standard deviations; the problem's by default.
     arrivals : array-like of shape (L,) or mapping by group, optional
-        In which proportions groups come by themselves. By default the policy chooses the group.
+        The proportions in which groups arrive by themselves. By default the policy chooses the
+        group.
     cov : array-like of shape (M, M) or (K, L, M, M), optional
-        With measures the covariance of those of one pull; by default the problem's, and if only
-        their standard deviations are known there, that of independent measures.
+        With measures: their covariance within a pull. By default the problem's; if the problem has
+        only standard deviations, the measures are independent.
 
     Examples
     --------
@@ -318,7 +319,7 @@ class GaussianEnvironment(CellEnvironment):
             raise InvalidArgument("std", "must not be negative", std)
 
     def _given_covariances(self) -> Floats:
-        """Return the covariance of the measures by cell; independent ones unless it is stated."""
+        """Return the covariance of the measures by cell; independent unless it is stated."""
         problem = self.problem
         if self.std is not None:
             raise InvalidArgument("std", "must be left out with measures: give cov", self.std)
@@ -343,12 +344,12 @@ class GaussianEnvironment(CellEnvironment):
 
     @property
     def cell_covariances(self) -> Floats:
-        """With measures, the covariance of those of one pull by cell, shape (K, L, M, M)."""
+        """With measures: their covariance within a pull, by cell, shape (K, L, M, M)."""
         return super().cell_covariances if self.problem.measured is None else self._covariances
 
     @cached_property
     def source(self) -> Any:
-        """The environment as the kernels see it."""
+        """The environment in the form that kernels read."""
         if self.problem.measured is not None:
             size = len(self.problem.measures)
             means = self.means.reshape(-1, size)
@@ -359,7 +360,7 @@ class GaussianEnvironment(CellEnvironment):
 class BernoulliEnvironment(CellEnvironment):
     """Rewards 1 or 0: clicks, cures, events.
 
-    With measures the value of each is at the lower or the upper end of its range: 0 or 1, if that
+    With measures, each value is at the lower or the upper end of its range: 0 or 1, if that
     is the range.
 
     Parameters
@@ -367,16 +368,17 @@ class BernoulliEnvironment(CellEnvironment):
     problem : Problem
         The problem; a `reward_range`, if it gives one, must contain 0 and 1.
     means : array-like of shape (K, L), mapping by arm, or pandas.DataFrame
-        The true probabilities of a 1, as `Problem.check_means` takes them. With measures the true
-        means, or None if `joint` is given.
+        The true probabilities of a 1, in a form that `Problem.check_means` accepts. With measures
+        the true means, or None if `joint` is given.
     arrivals : array-like of shape (L,) or mapping by group, optional
-        In which proportions groups come by themselves. By default the policy chooses the group.
+        The proportions in which groups arrive by themselves. By default the policy chooses the
+        group.
     correlation : float or array-like of shape (K, L), optional
         The correlation of two measures of one pull; they are independent by default.
     joint : array-like of shape (2,) * M or (K, L) + (2,) * M, optional
-        The probability of every combination of ends: ``joint[..., 1, 0]`` is that of the upper end
-        of the first measure and the lower end of the second. With `means` as well, it is changed so
-        that it has those means and keeps its odds ratios.
+        The probability of every combination of ends: ``joint[..., 1, 0]`` belongs to the upper end
+        of the first measure and the lower end of the second. If `means` is given as well, `joint`
+        is changed so that it has those means and keeps its odds ratios.
 
     Examples
     --------
@@ -500,17 +502,18 @@ class ReplayEnvironment(CellEnvironment):
     arm, group : str
         Names of the columns with the labels.
     reward : str, or mapping of str to str
-        Name of the column with the rewards. With measures the column of each; by default it has the
-        measure's name. A blank cell is a value that is missing.
+        Name of the column with the rewards. With measures the column of each, by default the one
+        with the measure's name. A blank cell is a missing value.
     arrivals : array-like of shape (L,) or mapping by group, optional
-        In which proportions groups come by themselves. By default the policy chooses the group.
+        The proportions in which groups arrive by themselves. By default the policy chooses the
+        group.
 
     Raises
     ------
     InvalidArgument
         If a column is missing, a label is unknown, or a cell has no row.
     InvalidOutcome
-        If a reward is refused by the problem; the row is named.
+        If the problem refuses a reward; the error names the row.
 
     Examples
     --------
@@ -577,13 +580,13 @@ class ReplayEnvironment(CellEnvironment):
         return self.clone(table=table)
 
     def with_rows_of(self, arm: int) -> ReplayEnvironment:
-        """Return the environment in which every arm has the rows of that one."""
+        """Return the environment in which every arm has the rows of this one."""
         arms, groups = self.problem.shape
         return self.with_rows(self.rows[arm * groups : (arm + 1) * groups] * arms)
 
     @property
     def about(self) -> str:
-        """That recorded rows are sampled repeatedly, in a sentence."""
+        """A sentence that tells readers that recorded rows are sampled repeatedly."""
         return said_of_rows(plural(sum(map(len, self.rows)), "row"))
 
     @cached_property
@@ -601,7 +604,7 @@ class ReplayEnvironment(CellEnvironment):
 
     @cached_property
     def cell_covariances(self) -> Floats:
-        """With measures, the covariance of those of one pull by cell, shape (K, L, M, M)."""
+        """With measures: their covariance within a pull, by cell, shape (K, L, M, M)."""
         if self.problem.measured is None:
             return super().cell_covariances
         size = len(self.problem.measures)
@@ -610,7 +613,7 @@ class ReplayEnvironment(CellEnvironment):
 
     @cached_property
     def source(self) -> Any:
-        """The environment as the kernels see it."""
+        """The environment in the form that kernels read."""
         if self.problem.measured is not None:
             return VectorSource.replay(self.rows)
         return Source.replay(self.rows)

@@ -1,4 +1,4 @@
-"""What this family answers to the command and a service."""
+"""What this family provides to the command and a service."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _environment(
 def _measured_environment(
     problem: Problem, given: Mapping[str, Any], mistakes: Mistakes
 ) -> Environment | None:
-    """Return an environment of normal measures, or of such at the ends of their ranges."""
+    """Return an environment of normal measures, or of measures at the ends of their ranges."""
     bounded = problem.measure_ranges is not None
     taken, other = ("correlation", "cov") if bounded else ("cov", "correlation")
     noise = "bernoulli" if bounded else "gaussian"
@@ -72,7 +72,7 @@ def _measured_environment(
 
 
 def _analysis(problem: Problem, actions: Sequence[int], delta: float) -> BlockBetting:
-    """Return block betting over units that were assigned by others."""
+    """Return block betting for units whose arms were assigned by others."""
     return BlockBetting(problem, delta, assigned=list(actions))
 
 

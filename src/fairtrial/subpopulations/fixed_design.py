@@ -16,12 +16,12 @@ Floats = NDArray[np.float64]
 
 
 def fixed_design(environment: CellEnvironment) -> FixedDesign | None:
-    """Return the experiment with equal numbers in all cells; None where no answer is right.
+    """Return the experiment with equal numbers in all cells; None if no answer is right.
 
-    Where groups arrive by themselves, each arm gets an equal part of every group.
+    If groups arrive by themselves, each arm gets an equal part of every group.
 
-    An arm can be shown to be worse overall than another, and to be within or beyond each of its
-    limits, those against the control among them.
+    The tests can show that an arm is worse overall than another, and that it is within or beyond
+    each of its limits, including limits against the control.
     """
     problem, truth = environment.problem, environment.truth
     if truth.tied:
@@ -29,7 +29,7 @@ def fixed_design(environment: CellEnvironment) -> FixedDesign | None:
     within, beyond = _limit_signals(environment)
     limits = np.isfinite(within).reshape(within.shape[0], -1).sum(axis=1)
     tests = len(problem.arms) - 1 + int(limits.max())
-    # An arm is most easily excluded by the limit that it is farthest beyond.
+    # An arm is most easily excluded by the limit that it exceeds most clearly.
     excluded = beyond.reshape(len(beyond), -1).max(axis=1)
     if truth.best is None:
         return FixedDesign(excluded, tests, problem.n_actions)
@@ -42,7 +42,8 @@ def fixed_design(environment: CellEnvironment) -> FixedDesign | None:
 def _limit_signals(environment: CellEnvironment) -> tuple[Floats, Floats]:
     """Return by arm, end and group how clearly a mean is within its limit, and beyond it.
 
-    Infinite where there is no limit: nothing has to be shown there, and nothing can be.
+    Infinite if there is no limit: then the mean need not be shown to be within, and cannot be
+    beyond.
     """
     problem = environment.problem
     if problem.measured is not None:
@@ -56,13 +57,13 @@ def _limit_signals(environment: CellEnvironment) -> tuple[Floats, Floats]:
         distances += list(problem.above_control(means) - problem.differences())
         squares += _variances_of_differences(problem, variances)
     apart, errors = np.stack(distances, axis=1), np.sqrt(np.stack(squares, axis=1))
-    # A limit that is not there stays infinitely far away in a group that never comes, too.
+    # A limit that does not exist stays infinitely far away, even in a group that never arrives.
     errors = np.where(np.isinf(apart), 1.0, errors)
     return (apart + problem.floor_tolerance) / errors, (problem.floor_tolerance - apart) / errors
 
 
 def _signals_of_rows(environment: CellEnvironment) -> tuple[Floats, Floats]:
-    """Return by arm and limit of a measure how clearly it is kept, and broken."""
+    """Return by arm and limit of a measure how clearly the limit is kept, and broken."""
     problem = environment.problem
     parts, weighty = _shares_of_cells(environment), problem.shares > 0.0
     found = [np.full(len(problem.arms), np.inf)]
@@ -92,10 +93,10 @@ def _variances_of_differences(problem: Problem, variances: Floats) -> list[Float
 
 
 def _overall_signals(environment: CellEnvironment, best: int) -> Floats:
-    """Return by arm how clearly its quality is below that of the best one."""
+    """Return by arm how clearly its quality is below that of the best arm."""
     problem, shares = environment.problem, environment.problem.shares
     quality = problem.sign * problem.quality(environment.cell_means)
-    # A group without weight need not come; one with weight that never comes leaves all open.
+    # A group without weight need not arrive; one with weight that never arrives leaves all open.
     weighty, parts = shares > 0.0, _shares_of_cells(environment)
     squares = positive_spread(environment.cell_stds)[:, weighty] ** 2 * shares[weighty] ** 2
     with np.errstate(divide="ignore"):
@@ -105,7 +106,7 @@ def _overall_signals(environment: CellEnvironment, best: int) -> Floats:
 
 
 def _shares_of_cells(environment: CellEnvironment) -> Floats:
-    """Return by group which part of all pulls each of its cells gets."""
+    """Return by group the share of all pulls that each of its cells gets."""
     problem = environment.problem
     arms, groups = problem.shape
     if environment.arrivals is None:

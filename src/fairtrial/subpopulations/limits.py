@@ -24,7 +24,7 @@ _ROUNDING = 1e-12
 
 
 class Scope(Enum):
-    """Where a limit holds, if that is not a group."""
+    """Where a limit holds, if not in a group."""
 
     OVERALL = "overall"
 
@@ -33,7 +33,7 @@ class Scope(Enum):
 
 
 OVERALL = Scope.OVERALL
-"""In the key of a limit: the limit is one of the weighted mean of all groups."""
+"""In the key of a limit: the limit applies to the weighted mean of all groups."""
 
 Place = str | Scope | None
 """A group, `OVERALL`, or None for "every group"."""
@@ -41,7 +41,7 @@ Place = str | Scope | None
 
 @dataclass(frozen=True, eq=False)
 class LimitRow:
-    """One limit: of one measure, in one group or overall, for all arms.
+    """One limit of one measure, in one group or overall, for all arms.
 
     Parameters
     ----------
@@ -50,10 +50,10 @@ class LimitRow:
     group : int or None
         Position of the group; None for the weighted mean of all groups.
     is_floor : bool
-        Whether the mean must be at least the bound, or at most.
+        True if the mean must be at least the bound, False if at most.
     bounds : ndarray of shape (K,)
-        The bound of every arm, in the units of the measure; minus infinity (of a floor) or infinity
-        (of a ceiling) where an arm has none.
+        The bound of every arm, in the units of the measure; for an arm without one, minus infinity
+        (floor) or infinity (ceiling).
     """
 
     measure: int
@@ -62,32 +62,32 @@ class LimitRow:
     bounds: Floats
 
     def distances(self, means: Floats, shares: Floats) -> Floats:
-        """Return by arm how far its mean is within this limit; negative if it is broken.
+        """Return by arm how far its mean is within this limit; negative if the limit is broken.
 
         Parameters
         ----------
         means : ndarray of shape (K, L, M)
             Means by arm, group and measure.
         shares : ndarray of shape (L,)
-            The weights of the groups, of sum one.
+            The weights of the groups; they sum to one.
         """
         own = self.own_means(means, shares)
         found = own - self.bounds if self.is_floor else self.bounds - own
         if self.group is not None:
             return found
-        # A weighted mean is rounded: what differs from the bound by that only is on it.
+        # A weighted mean has rounding errors: a mean within them of the bound counts as on it.
         rounding = _ROUNDING * np.maximum(np.abs(own), np.abs(self.bounds))
         return np.where(np.abs(found) <= np.where(np.isfinite(rounding), rounding, 0.0), 0.0, found)
 
     def own_means(self, means: Floats, shares: Floats) -> Floats:
-        """Return by arm the mean that this limit is one of, shape (K,)."""
+        """Return by arm the mean that this limit applies to, shape (K,)."""
         by_group = means[:, :, self.measure]
         return np.asarray(by_group @ shares if self.group is None else by_group[:, self.group])
 
 
 @dataclass(frozen=True)
 class Limits:
-    """The floors, or the ceilings, as they were given: the bound by measure and place.
+    """The floors, or the ceilings, as given: the bound by measure and place.
 
     Attributes
     ----------
@@ -104,7 +104,7 @@ class Limits:
     def given(
         cls, name: str, given: Any, measures: Measures, arms: Sequence[str], groups: Sequence[str]
     ) -> Limits:
-        """Return checked limits, from a mapping by key or from a list of entries.
+        """Return checked limits, from a mapping by key or a list of entries.
 
         Raises
         ------
@@ -130,7 +130,7 @@ class Limits:
         return -math.inf if self.is_floor else math.inf
 
     def as_data(self) -> list[dict[str, Any]]:
-        """Return the limits in JSON's own types: a list that `given` takes again."""
+        """Return the limits in JSON's own types: a list that `given` accepts."""
         return [
             {
                 "measure": measure,
@@ -142,7 +142,7 @@ class Limits:
         ]
 
     def of_cells(self, measure: str, arms: Sequence[str], groups: Sequence[str]) -> Floats:
-        """Return the bounds by arm and group, shape (K, L); a group's own ones come first."""
+        """Return the bounds by arm and group, shape (K, L); a group's own takes precedence."""
         columns = []
         for group in groups:
             own = (measure, group) if (measure, group) in self.entries else (measure, None)
@@ -165,14 +165,14 @@ def limit_rows(
     arms: Sequence[str],
     groups: Sequence[str],
 ) -> tuple[LimitRow, ...]:
-    """Return every limit that an arm has: by measure, floors first, groups in order; then overall.
+    """Return all limits that any arm has: by measure, floors first, groups in order; then overall.
 
     Parameters
     ----------
     floors, ceilings : Limits
-        The limits that were given.
+        The limits as given.
     measures, arms, groups
-        What they may refer to.
+        The names that they may refer to.
     """
     found = []
     for place, measure in enumerate(measures.names):
@@ -198,16 +198,16 @@ def require_possible(
     groups: Sequence[str],
     shares: Floats,
 ) -> None:
-    """Refuse limits that no means of the measures can keep together.
+    """Refuse limits that no means of the measures can satisfy together.
 
-    Each limit is one of a single measure. So an arm's limits can be kept if, measure by measure,
-    the means that are left in the groups are intervals, and their weighted means reach between the
-    overall limits.
+    Each limit concerns a single measure. So an arm can satisfy its limits if, measure by measure,
+    the means that remain possible in each group form an interval, and their weighted means reach
+    the interval between the overall limits.
 
     Raises
     ------
     InvalidArgument
-        With the arm, the measure and the limits.
+        The message names the arm, the measure and the limits.
     """
     for place, measure in enumerate(measures.names):
         own = [row for row in rows if row.measure == place]
@@ -291,7 +291,7 @@ def _named(row: LimitRow, measure: str, arm: str, groups: Sequence[str]) -> str:
 
 
 def _keyed(name: str, given: Any) -> Iterator[tuple[str, Any, Any]]:
-    """Yield of each limit how it is called in an error, its key, and its bound."""
+    """Yield for each limit its name in errors, its key, and its bound."""
     if isinstance(given, Mapping):
         for key, bound in given.items():
             parts = key if isinstance(key, tuple) else (key,)
@@ -306,7 +306,7 @@ def _keyed(name: str, given: Any) -> Iterator[tuple[str, Any, Any]]:
 
 
 def _entry(argument: str, entry: Any) -> tuple[Any, Any]:
-    """Return key and bound of a limit that is written as a mapping of its own."""
+    """Return key and bound of a limit that is written as a mapping."""
     known = {"measure", "group", "overall", "bound"}
     if not isinstance(entry, Mapping) or not {"measure", "bound"} <= set(entry) <= known:
         accepted = "must have measure and bound, and may have group, or overall = true"
@@ -351,7 +351,7 @@ def _checked_bound(argument: str, bound: Any, arms: Sequence[str]) -> Any:
 
 
 def _checked_number(argument: str, bound: Any) -> float | None:
-    """Return a bound; None where there is none, which infinity on the free side says as well."""
+    """Return a bound, or None if there is none: infinity on the free side means the same."""
     free = -math.inf if argument.startswith("floors") else math.inf
     is_number = isinstance(bound, int | float | np.integer | np.floating)
     if bound is None or (is_number and not isinstance(bound, bool) and bound == free):

@@ -1,4 +1,4 @@
-"""Of several measures: which one is to be best, and how their values spread."""
+"""Several measures: the objective, and how their values spread."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = [
 Floats = NDArray[np.float64]
 
 _LEAST_EIGENVALUE = -1e-10
-"""Least eigenvalue of a covariance, relative to its largest one, that is rounding."""
+"""An eigenvalue of a covariance below this, relative to the largest one, is rounding error."""
 
 _SMALLEST, _LARGEST = 1e-140, 1e140
 
@@ -38,7 +38,7 @@ def objective_of(measures: Measures, objective: Any) -> tuple[Any, Floats]:
     Raises
     ------
     InvalidArgument
-        If it names a measure that is not there, or all weights are zero.
+        If it names an unknown measure, or all weights are zero.
     """
     names = measures.names
     if objective is None:
@@ -66,16 +66,16 @@ def objective_of(measures: Measures, objective: Any) -> tuple[Any, Floats]:
 
 @dataclass(frozen=True)
 class Noise:
-    """How the values of a pull spread where they are not bounded.
+    """The noise of the values of a pull, if they are not bounded.
 
     Attributes
     ----------
     std : ndarray of shape (K, L, M), optional
-        The scale of each measure; how they depend on each other is not known.
+        The scale of each measure, if their dependence is not known.
     covariance : ndarray of shape (K, L, M, M), optional
-        Their covariance.
+        Their covariance, if it is known.
     noise_std, noise_cov
-        What was given, in its clean form.
+        The argument as given, in its clean form.
     """
 
     std: Floats | None = None
@@ -91,12 +91,12 @@ class Noise:
         noise_cov: ArrayLike | None,
         cells: Callable[[str, Any], Floats],
     ) -> Noise:
-        """Return the noise, of which exactly one kind must be given: ranges are one of them.
+        """Return the noise; exactly one kind must be given, and ranges count as one of them.
 
         Parameters
         ----------
         measures : Measures
-            The measures, with their ranges if these are known.
+            The measures, with their ranges if they are known.
         noise_std : mapping of str to number or array, or None
             The scale of each measure.
         noise_cov : array-like of shape (M, M) or (K, L, M, M), or None
@@ -136,14 +136,14 @@ def _in_reach(name: str, stds: Floats) -> Floats:
 
 
 def _simplest(stds: Floats) -> Any:
-    """Return one number if all cells have the same, else a list by arm and group."""
+    """Return one number if all cells have the same, otherwise a list by arm and group."""
     return float(stds[0, 0]) if (stds == stds[0, 0]).all() else stds.tolist()
 
 
 def checked_covariance(
     given: ArrayLike, cells: tuple[int, ...], size: int, name: str = "noise_cov"
 ) -> Floats:
-    """Return a covariance of M measures, shape (M, M) or (K, L, M, M); a singular one will do.
+    """Return a covariance of M measures, shape (M, M) or (K, L, M, M); it may be singular.
 
     Raises
     ------
@@ -185,7 +185,7 @@ def _frozen(array: Floats) -> Floats:
 
 
 def objective_in_words(objective: str | Mapping[str, float]) -> str:
-    """Return the objective as people write it.
+    """Return the objective in the form in which people write it.
 
     Examples
     --------
@@ -222,7 +222,7 @@ def limits_in_words(limits: Limits) -> list[str]:
 
 
 def measures_in_words(measures: Measures, noise: Noise) -> str:
-    """Return what is known of each measure."""
+    """Return what is known about each measure."""
     if measures.ranges is not None:
         known = [
             rewards_in_words(own, None, name)

@@ -1,4 +1,4 @@
-"""How hard a question on several measures is: the parts of `complexity` that know measures."""
+"""How hard a question about several measures is: the parts of `complexity` for measures."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ _ROUNDING = 1e-10
 class MeasuredInstance(NamedTuple):
     """Problem, means and covariances in units of the largest standard deviation of each measure.
 
-    `totals`: what the shares of the cost sum to, all together (one entry) or in every group.
+    `totals`: the sums that the shares of the cost have, over all cells (one entry) or in each
+    group.
     """
 
     model: Model
@@ -41,11 +42,11 @@ class MeasuredInstance(NamedTuple):
 
     @property
     def leader(self) -> int:
-        """The answer as the kernels have it: K stands for "none"."""
+        """The answer in the form that kernels use: K means "none"."""
         return len(self.means) if self.best < 0 else self.best
 
     def start(self, steps: int) -> Floats:
-        """Return good shares, found in so many steps."""
+        """Return good shares, found in that many steps."""
         return np.asarray(fluid_start(*self[:3], self.leader, self.totals, steps))
 
     def cuts(self, shares: Floats, factor: float) -> tuple[float, Floats]:
@@ -55,12 +56,12 @@ class MeasuredInstance(NamedTuple):
 
     @property
     def least(self) -> float:
-        """The part of even shares to be mixed in: without a share rows have no derivative."""
+        """The part of even shares to mix in: rows without a share have no derivative."""
         return _LEAST_PART
 
 
 def measured_instance(environment: CellEnvironment, totals: Floats) -> MeasuredInstance:
-    """Return what a plan is made for, from an environment with several measures."""
+    """Return the instance to plan for, from an environment with several measures."""
     problem, means = environment.problem, environment.cell_means
     stds = np.sqrt(np.diagonal(environment.cell_covariances, axis1=2, axis2=3))
     unit = stds.max(axis=(0, 1))
@@ -68,7 +69,7 @@ def measured_instance(environment: CellEnvironment, totals: Floats) -> MeasuredI
     objective = float(np.abs(np.asarray(problem.objective_weights) * unit).max())
     units = Units(np.zeros_like(unit), unit, objective)
     covariances = environment.cell_covariances / np.outer(unit, unit)
-    # A measure that does not vary counts as one that hardly does.
+    # A measure that does not vary is treated as one that hardly varies.
     lacking = np.maximum(_LEAST_STD**2 - (stds / unit) ** 2, 0.0)
     covariances = covariances + lacking[..., np.newaxis] * np.eye(len(unit))
     named = environment.truth.best
@@ -78,7 +79,7 @@ def measured_instance(environment: CellEnvironment, totals: Floats) -> MeasuredI
 
 
 def assumptions_of_measures(environment: CellEnvironment) -> str:
-    """Return what the bound takes the measures of a pull to be, in words."""
+    """Return in words what the bound assumes about the measures of a pull."""
     off_diagonal = environment.cell_covariances * (1.0 - np.eye(len(environment.problem.measures)))
     is_independent = (np.abs(off_diagonal) <= _ROUNDING * environment.cell_covariances.max()).all()
     depend = "no correlation" if is_independent else "this covariance"
@@ -91,7 +92,7 @@ def assumptions_of_measures(environment: CellEnvironment) -> str:
 
 
 def why_undecidable(environment: CellEnvironment) -> str:
-    """Return why no number of pulls suffices: the answer on a limit, or a tie; else nothing."""
+    """Return why no number of pulls suffices (the answer is on a limit, or a tie), or nothing."""
     problem, truth = environment.problem, environment.truth
     if truth.best is None:
         return ""

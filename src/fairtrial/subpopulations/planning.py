@@ -1,4 +1,4 @@
-"""How many pulls the answer needs at least: the complexity T*, certified, and its shares."""
+"""How many pulls an answer needs at least: the complexity T*, with certified bounds, and shares."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = ["Complexity", "complexity"]
 Floats = NDArray[np.float64]
 
 _ROUNDING = 1e-10
-"""Differences below this, relative to the largest mean or floor, are taken for none."""
+"""Differences below this, relative to the largest mean or floor, count as zero."""
 
 _FLUID_STEPS = 20_000
 _NEAR = 1.1
@@ -40,25 +40,25 @@ _LEAST_PART = 1e-9
 def complexity(
     environment: CellEnvironment, tol: float | None = None, arrivals: Any = None
 ) -> Complexity:
-    """Return the complexity T* of finding the right answer, certified, and its optimal shares.
+    """Return certified bounds on the complexity T* of the right answer, and its optimal shares.
 
-    No rule that is wrong with probability at most delta can do with fewer than
-    ``T* kl(delta, 1 - delta)`` pulls on average, whatever it knows of the means.
+    A rule that is wrong with probability at most delta needs at least
+    ``T* kl(delta, 1 - delta)`` pulls on average, even if it knows the means.
 
     Parameters
     ----------
     environment : GaussianEnvironment, BernoulliEnvironment or ReplayEnvironment
-        The problem, with the means and standard deviations that are assumed to be the true ones.
-        With `costs`, T* counts cost. With a tolerance it is the complexity of the answer that the
+        The problem, with the means and standard deviations that are assumed to be true. With
+        `costs`, T* counts cost. With a tolerance it is the complexity of the answer that the
         policies give. A standard deviation of zero counts as 1e-7 of the largest.
     tol : float, optional
-        Relative distance of the certified bounds to be reached, in [1e-9, 1]. By default 1e-6
-        for up to 50 cells, 1e-3 for up to 500, and 1e-2 for more, which takes seconds at most.
-        Very large or very ill-scaled problems may fall short of it: the bounds returned tell.
+        Relative distance of the certified bounds to reach, in [1e-9, 1]. By default 1e-6 for up
+        to 50 cells, 1e-3 for up to 500, and 1e-2 for more, which takes seconds at most. Very
+        large or very ill-scaled problems may not reach it: see the bounds returned.
     arrivals : array-like of shape (L,) or mapping by group, optional
-        Probabilities that a group turns up, if groups come by themselves and only the arm
-        is chosen; any non-negative numbers. The costs must then be equal. By default those of
-        the environment, if it has them.
+        Probabilities of the groups, if they arrive by themselves and only the arm is chosen; any
+        non-negative numbers. The costs must then be equal. By default those of the environment,
+        if it has any.
 
     Raises
     ------
@@ -67,12 +67,12 @@ def complexity(
 
     Notes
     -----
-    T* is that of Gaussian rewards. For others it is a yardstick: close to what the best rules
-    need, and not a bound.
+    T* is computed for Gaussian rewards. For other rewards it is a yardstick, close to what the best
+    rules need, but not a bound.
 
     Source: Wu, Zheng, Zhu, "Best Arm Identification with Fairness Constraints on
     Subpopulations", eq. (5) to (8). Solved by cutting planes: each linear programme gives
-    multipliers, from which the upper bound on 2 / T* is computed again, so that it holds
+    multipliers, and the upper bound on 2 / T* is computed from them again, so that it holds
     whatever the solver's tolerance.
 
     Examples
@@ -129,7 +129,7 @@ def _default_tolerance(cells: int) -> float:
 class _Instance(NamedTuple):
     """Problem and means in units of the largest standard deviation; shares are of the cost.
 
-    `totals`: what the shares sum to, all together (one entry) or in every group.
+    `totals`: the sums that the shares have, over all cells (one entry) or in each group.
     """
 
     model: Any
@@ -138,7 +138,7 @@ class _Instance(NamedTuple):
     totals: Floats
 
     def start(self, steps: int) -> Floats:
-        """Return good shares, found in so many steps."""
+        """Return good shares, found in that many steps."""
         return np.asarray(fluid_start(*self, steps))
 
     def cuts(self, shares: Floats, factor: float) -> tuple[float, Floats]:
@@ -148,9 +148,9 @@ class _Instance(NamedTuple):
 
     @property
     def least(self) -> float:
-        """The part of even shares to be mixed in.
+        """The part of even shares to mix in.
 
-        Where a cell has no share, the rows of a rival that touch it have no derivative.
+        If a cell has no share, the rows of a rival that contain it have no derivative.
         """
         return 0.0 if self.model.control == NO_CONTROL else _LEAST_PART
 
@@ -188,7 +188,7 @@ def _check_arrivals(problem: Problem, arrivals: Any) -> Floats:
 
 
 def _on_limits(means: Floats, limits: Floats) -> Floats:
-    """Put means on their limits that differ from them by rounding only."""
+    """Move means that differ from their limits only by rounding onto these limits."""
     rounding = _rounding(means, limits)
     for end in limits:
         means = np.where(np.abs(means - end) <= rounding, end, means)
@@ -284,7 +284,7 @@ def _group_that_never_comes(problem: Problem, instance: _Instance | MeasuredInst
 
 
 def _closed_form_of_none(instance: _Instance) -> tuple[float, float, Floats]:
-    """No arm is feasible: for each only the limit matters that it fails most clearly."""
+    """No arm is feasible: for each, only the limit that it breaks most clearly matters."""
     model, means = instance.model, instance.means
     floors, ceilings = model.rival_limits
     outside = np.maximum(np.maximum(floors - means, means - ceilings), 0.0)
@@ -300,7 +300,7 @@ def _closed_form_of_none(instance: _Instance) -> tuple[float, float, Floats]:
 def _cutting_planes(
     instance: _Instance | MeasuredInstance, tol: float
 ) -> tuple[float, float, Floats]:
-    """Return certified bounds on T*, and the shares whose T is the upper one."""
+    """Return certified bounds on T*, and the shares that attain the upper one."""
     start = instance.start(_FLUID_STEPS)
     return best_shares(
         lambda shares: instance.cuts(shares, _NEAR), start, instance.totals, tol, instance.least

@@ -1,4 +1,4 @@
-"""What is known and wanted: arms, groups, weights, limits, and what one pull measures."""
+"""What is known and wanted: arms, groups, weights, limits, and the measures of a pull."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ ESTIMATED = "estimated"
 AUTO = "auto"
 
 _SMALLEST, _LARGEST = 1e-140, 1e140
-"""Scales whose squares, and what is made of them, a float can hold."""
+"""Limits for scales: a float can hold their squares and what is computed from them."""
 
 _ROUNDING = 1e-12
 
@@ -52,70 +52,71 @@ _UNITS = "give rewards in other units"
 class Problem(BaseProblem):
     """The best arm overall among those that fail no group.
 
-    An arm's quality is the weighted mean of its group means. An arm is feasible if every
-    group mean is at least its floor, and at most its ceiling, where it has one, and if it is not
-    too far below the control, where limits refer to one. The answer is the feasible arm of the
-    largest quality, or "no arm".
+    An arm's quality is the weighted mean of its group means. An arm is feasible if every group mean
+    is at least its floor and at most its ceiling, if it has them, and if it is not too far below
+    the control, if there are limits against one. The answer is the feasible arm with the largest
+    quality, or "no arm".
 
     Parameters
     ----------
     arms : sequence of str, pandas.Series of them, or int
         Labels of the K arms, or their number.
     groups : sequence of str, mapping of str to float, pandas.Series, or int
-        Labels of the L groups; a mapping gives their weights as well, and so does a Series of
-        numbers whose index has the labels (``table["group"].value_counts(normalize=True)``).
+        Labels of the L groups. A mapping gives their weights as well, and so does a Series of
+        numbers with the labels as index (``table["group"].value_counts(normalize=True)``).
     group_weights : array-like of shape (L,), or mapping by label, optional
         Share of each group in the quality; any non-negative numbers, equal by default.
     floors : float, None, "auto", array-like of shape (L,) or (K, L), or mapping by label
-        What a group mean must reach: one for all, by group, or by arm and group (``{"a":
-        {"young": 0.2, "old": None}, ...}``). ``None`` or ``-inf`` leaves a cell free. With
-        ``direction="minimize"`` it must stay at or below them, and ``inf`` leaves a cell free.
+        What a group mean must reach: one number for all, by group, or by arm and group (``{"a":
+        {"young": 0.2, "old": None}, ...}``). ``None`` or ``-inf`` sets no floor. With
+        ``direction="minimize"`` the mean must not exceed it, and ``inf`` sets no floor.
         ``"auto"`` (default) is 0, or no floor at all if `margin` or `superiority` is given.
     noise_std : float, array-like of shape (K, L), mapping by label, or "estimated"
         Standard deviation of a reward (of its sub-Gaussian bound), if it is known.
-        ``"estimated"`` takes each cell's sample value: no rule is proven for that.
+        ``"estimated"`` uses each cell's sample standard deviation; no rule is proven for this.
     reward_range : (float, float)
-        The range that every reward lies in, if that is what is known.
+        The range that contains every reward, if that is what is known.
     direction : {"maximize", "minimize"}
-        Which rewards are good.
+        Whether large or small rewards are good.
     costs : float, array-like of shape (K, L), or mapping by label, optional
         Cost of a pull, by cell; equal by default.
     tolerance : float
-        Quality that may be given away: an answer within `tolerance` of the best will do.
+        How much worse than the best an answer's quality may be.
     floor_tolerance : float
-        How far beyond a limit the answer's cells may be, and within it its rivals' must be.
+        How far beyond a limit the answer's cells may be; a rival must be this far within its
+        limits to count.
     ceilings : as `floors`
         Limits on the other side, for means that must stay in an interval; none by default.
-        With ``direction="minimize"`` these are what a mean must not fall below.
+        With ``direction="minimize"`` a mean must not fall below them.
     delay_depends_on_outcome : bool
-        Whether a result's value may influence when it is told, or whether at all. Block betting
-        needs no such assumption. The rules that choose one pull at a time then use of each cell
-        what is complete in the order of issue, at a higher price for pairs; a lost pull ends the
-        use of its cell. They need the certified stop.
+        Whether the value of a result may influence when it is told, or whether it is told at all.
+        Block betting needs no assumption about this. The rules that choose one pull at a time then
+        use only the results of a cell that are complete in the order of issue, at a higher price
+        for pairs; a lost pull ends the use of its cell. They need the certified stop.
     control : str, optional
-        The arm that the others are compared with in `Progress.effects`; the leader if none is
-        named. It changes no decision but by `margin` and `superiority`.
+        The arm that the others are compared with in `Progress.effects`; by default the leader.
+        It changes decisions only through `margin` and `superiority`.
     margin : float, None, array-like of shape (L,) or (K, L), or mapping by label, optional
         How much worse than the control's mean an arm's mean in a group may be (a non-inferiority
-        margin); 0 for "not worse at all". Given as `floors` are; ``None`` or ``inf`` leaves a cell
-        free. The control itself has no such limit.
+        margin); 0 for "not worse at all". Same forms as `floors`; ``None`` or ``inf`` sets no
+        limit. The control itself has no such limit.
     superiority : float, optional
-        By how much an arm's quality must exceed the control's. If no arm does, the answer is the
+        How much an arm's quality must exceed the control's. If no arm's does, the answer is the
         control, unless it breaks a limit of its own.
     measures : mapping of str to (float, float), or sequence of str, optional
-        What one pull measures, if that is several things: the range of each measure by its name; or
-        the names alone, with `noise_std` by measure, or `noise_cov`. An outcome is then a mapping
-        of these names to numbers. Nothing is assumed about how the measures of a pull depend on
-        each other, unless `noise_cov` states it.
+        The measures of a pull, if it has several: a mapping of names to ranges; or the names
+        alone, with `noise_std` by measure, or `noise_cov`. An outcome is then a mapping of these
+        names to numbers. Nothing is assumed about how the measures of a pull depend on each other,
+        unless `noise_cov` states it.
 
-        A floor is then always a lower limit and a ceiling an upper one, and there are none by
-        default. Both are mappings: the key is a measure (a limit in every group), ``(measure,
-        group)`` (which replaces it there), or ``(measure, OVERALL)`` (a limit of the weighted mean
-        of all groups, in addition); the value is a number, None for no limit, or a mapping of those
-        by arm. In a file they are lists of ``{measure, group or overall = true, bound}``.
+        With measures, a floor is always a lower limit and a ceiling an upper one, and there are
+        none by default. Both are mappings. The key is a measure (a limit in every group),
+        ``(measure, group)`` (replaces it there), or ``(measure, OVERALL)`` (an additional limit on
+        the weighted mean of all groups). The value is a number, None for no limit, or a mapping of
+        these by arm. In a file they are lists of ``{measure, group or overall = true, bound}``.
     objective : str, or mapping of str to float, optional
         The measure whose mean is the quality, or the weight of each measure in it:
-        ``{"efficacy": 1.0, "toxicity": -0.5}``. `direction` and `tolerance` are about it.
+        ``{"efficacy": 1.0, "toxicity": -0.5}``. `direction` and `tolerance` refer to it.
     noise_cov : array-like of shape (M, M) or (K, L, M, M), optional
         The covariance matrix of the measures of a pull, if it is known.
 
@@ -150,7 +151,7 @@ class Problem(BaseProblem):
     >>> pages.feasible([[0.10, 0.20], [0.30, 0.18]]).tolist()
     [True, False]
 
-    The most effective dose among those that few patients suffer from:
+    The most effective dose among those with few side effects:
 
     >>> doses = Problem(["low", "high"], 1, measures={"cured": (0, 1), "harmed": (0, 1)},
     ...                 objective="cured", ceilings={"harmed": 0.2})
@@ -222,7 +223,7 @@ class Problem(BaseProblem):
         self._freeze()
 
     def _take_one_measure(self, floors: Any, ceilings: Any, noise_std: Any, given: Any) -> None:
-        """Take limits and noise of rewards that are numbers."""
+        """Set limits and noise for rewards that are numbers."""
         for name in ("objective", "noise_cov"):
             if getattr(self, name) is not None:
                 raise InvalidArgument(name, "needs measures to be given", getattr(self, name))
@@ -238,7 +239,7 @@ class Problem(BaseProblem):
     def _take_measures(
         self, measured: Measures, floors: Any, ceilings: Any, noise_std: Any, reward_range: Any
     ) -> None:
-        """Take limits and noise of outcomes that have several measures."""
+        """Set limits and noise for outcomes with several measures."""
         if isinstance(floors, str) and floors == AUTO:
             floors = None
         self.measured = measured
@@ -261,7 +262,7 @@ class Problem(BaseProblem):
         require_possible(self.limit_rows, measured, self.arms, self.groups, self.shares)
 
     def in_words(self) -> Mapping[str, str]:
-        """Return what is asked, by topic."""
+        """Return the question in words, by topic."""
         found = best_of(self.arms, self.direction)
         if self.measured is not None:
             found += f" of {objective_in_words(self.objective)}"
@@ -282,7 +283,7 @@ class Problem(BaseProblem):
 
     @property
     def _limits_asked(self) -> str:
-        """The end of the question: which limits an answer must keep."""
+        """The end of the question: the limits that an answer must keep."""
         if self.measured is not None:
             return ", among those that keep all limits?"
         limits = [
@@ -301,7 +302,7 @@ class Problem(BaseProblem):
 
     @property
     def _differences_asked(self) -> list[str]:
-        """What an answer must keep against the control."""
+        """The limits against the control that an answer must keep."""
         found = []
         if self.margin is not None:
             where = " in any group" if len(self.groups) > 1 else ""
@@ -317,7 +318,7 @@ class Problem(BaseProblem):
         return found
 
     def get_params(self) -> dict[str, Any]:
-        """Return the constructor's arguments by name, as they were given."""
+        """Return the constructor's arguments by name, as given."""
         given = super().get_params()
         given["measures"] = None if self.measured is None else self.measured.as_given
         return given
@@ -369,7 +370,7 @@ class Problem(BaseProblem):
         return check_array("margin", cells, self.shape, finite=False), superiority
 
     def _check_intervals(self) -> None:
-        """Refuse intervals that are empty when the floor tolerance narrows them at both ends."""
+        """Refuse intervals that become empty when the floor tolerance narrows them at both ends."""
         width = self.sign * (self.ceilings - self.floors)
         narrow = ~(width > 2.0 * self.floor_tolerance)
         if narrow.any():
@@ -382,7 +383,7 @@ class Problem(BaseProblem):
             )
 
     def _check_reach(self) -> None:
-        """Refuse limits that no mean of rewards in a known range can keep."""
+        """Refuse limits that no mean of rewards in the known range can satisfy."""
         if self.reward_range is None:
             return
         low, high = self.reward_range
@@ -449,9 +450,9 @@ class Problem(BaseProblem):
         means : array-like of shape (K, L), mapping by arm, or pandas.DataFrame
             A mapping has for every arm a list by group, or a mapping by group, in any order; a
             DataFrame has the arms as its index and the groups as its columns. With measures it is
-            an array of shape (K, L, M), or a mapping that has all this for every measure.
+            an array of shape (K, L, M), or a mapping of every measure to one of these.
         name : str
-            What to call them in an error.
+            Their name in errors.
 
         Raises
         ------
@@ -499,7 +500,7 @@ class Problem(BaseProblem):
         return [given[label] for label in labels]
 
     def _by_position(self, name: str, value: Any) -> Any:
-        """Return what is given by label as a list by group, or by arm and group."""
+        """Return values that are given by label as a list by group, or by arm and group."""
         value = plain_labels(name, value)
         if not isinstance(value, Mapping):
             return value
@@ -535,7 +536,7 @@ class Problem(BaseProblem):
 
     @property
     def stated_shares(self) -> Mapping[str, Mapping[str, float]]:
-        """The weights of the groups: so they arrive, if patients come by themselves."""
+        """The weights of the groups: people who come by themselves arrive in these shares."""
         return {"group": dict(zip(self.groups, self.shares.tolist(), strict=True))}
 
     @property
@@ -545,13 +546,13 @@ class Problem(BaseProblem):
 
     @property
     def measure_ranges(self) -> Floats | None:
-        """The range of each measure, shape (M, 2), if that is what is known of them."""
+        """The range of each measure, shape (M, 2), if ranges are known."""
         ranges = None if self.measured is None else self.measured.ranges
         return None if ranges is None else np.array(ranges)
 
     @property
     def measure_noise_std(self) -> Floats | None:
-        """The scale of each measure by cell, shape (K, L, M), if that is what is known of them."""
+        """The scale of each measure by cell, shape (K, L, M), if scales are known."""
         return self._noise.std
 
     @property
@@ -563,7 +564,7 @@ class Problem(BaseProblem):
     def scale(self) -> Floats:
         """Sub-Gaussian scale of a reward by cell, shape (K, L); half the range if bounded.
 
-        With measures it is that of the objective, however they depend on each other.
+        With measures it is the scale of the objective, however the measures depend on each other.
         """
         if self.objective_weights is not None:
             return self._scale_of_objective(self.objective_weights)
@@ -586,14 +587,15 @@ class Problem(BaseProblem):
 
     @property
     def refers_to_control(self) -> bool:
-        """Whether an arm is held to a limit against the control."""
+        """Whether an arm has a limit against the control."""
         return self.superiority is not None or self.margin is not None
 
     @cached_property
     def constrained(self) -> NDArray[np.bool_]:
-        """Which cells have a part in a limit: their own, or one against the control; shape (K, L).
+        """The cells that appear in a limit: their own, or one against the control; shape (K, L).
 
-        That the quality must exceed the control's concerns every cell that has a weight anyway.
+        The requirement that the quality exceeds the control's concerns every cell with a weight
+        anyway.
         """
         if self.measured is not None:
             return self._measured_cells
@@ -606,7 +608,7 @@ class Problem(BaseProblem):
 
     @property
     def _measured_cells(self) -> NDArray[np.bool_]:
-        """Which cells have a part in a limit of a measure."""
+        """The cells that appear in a limit of a measure."""
         found = np.zeros(self.shape, dtype=np.bool_)
         for row in self.limit_rows:
             columns = self.shares > 0.0 if row.group is None else row.group
@@ -619,7 +621,7 @@ class Problem(BaseProblem):
         return self.superiority is not None or bool(self.constrained.any())
 
     def limits(self, spare: float = 0.0) -> Floats:
-        """Return floors and ceilings as of rewards to be maximised, `spare` wider apart.
+        """Return floors and ceilings for rewards to be maximised, `spare` wider apart.
 
         The shape is (2, K, L); with a negative number they are narrower. With measures see
         `limit_rows`.
@@ -629,14 +631,14 @@ class Problem(BaseProblem):
         return np.stack([self.sign * self.floors - spare, self.sign * self.ceilings + spare])
 
     def differences(self, spare: float = 0.0) -> Floats:
-        """Return the least differences from the control, as of rewards to be maximised.
+        """Return the least required differences from the control, for rewards to be maximised.
 
-        The shape is (2, K, L): by group, and overall (written for the first group). They are
-        `spare` less than stated; minus infinity where nothing is required.
+        The shape is (2, K, L): by group, and overall (in the first group's place). They are `spare`
+        less than stated, and minus infinity if nothing is required.
         """
         found = np.full((2, *self.shape), -math.inf)
         if self.margin is not None:
-            # Nothing is missed by as much as the rewards' range is wide.
+            # A margin as wide as the rewards' range can never be missed.
             low, high = self.reward_range or (-math.inf, math.inf)
             found[0] = np.where(self.margin < high - low, -self.margin - spare, -math.inf)
         if self.superiority is not None:
@@ -646,7 +648,7 @@ class Problem(BaseProblem):
         return found
 
     def quality(self, means: ArrayLike) -> Floats:
-        """Return the quality of every arm from means as `check_means` takes them."""
+        """Return the quality of every arm, from means in a form that `check_means` accepts."""
         given = self.check_means(means)
         if self.objective_weights is not None:
             given = given @ self.objective_weights
@@ -654,7 +656,7 @@ class Problem(BaseProblem):
         return quality
 
     def feasible(self, means: ArrayLike) -> NDArray[np.bool_]:
-        """Return which arms keep all their limits, from means as `check_means` takes them."""
+        """Return which arms keep all their limits, from means that `check_means` accepts."""
         return self.within(self.check_means(means))
 
     def within(self, means: Floats, spare: float = 0.0) -> NDArray[np.bool_]:
@@ -673,10 +675,10 @@ class Problem(BaseProblem):
         return np.asarray(kept)
 
     def above_control(self, signed_means: Floats, spare: float = 0.0) -> Floats:
-        """Return by how much every arm exceeds the control: by group, and overall.
+        """Return how much every arm exceeds the control: by group, and overall.
 
-        The shape is (2, K, L), as that of `differences`. What differs from a required difference by
-        rounding only is taken for it. Without a control there is an error.
+        The shape is (2, K, L), as in `differences`. A value that differs from a required difference
+        only by rounding is set to it. Raise if there is no control.
         """
         if self.control is None:
             raise InvalidArgument("control", "must name an arm for a comparison with it", None)
@@ -689,7 +691,7 @@ class Problem(BaseProblem):
     def check_outcome(self, outcome: Any, name: str = "reward") -> Any:
         """Return the reward as a float; it must be finite and inside the range, if there is one.
 
-        With measures it is a row of them, as in the base class.
+        With measures, the outcome has a value for each, as in the base class.
         """
         reward = super().check_outcome(outcome, name)
         if self.measured is not None:
@@ -703,7 +705,7 @@ class Problem(BaseProblem):
         return reward
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the problem as JSON's own types; free cells are written as null."""
+        """Return the problem as JSON's own types; null stands for "no limit"."""
         data = super().to_dict()
         if self.measured is not None:
             return data
@@ -717,7 +719,7 @@ class Problem(BaseProblem):
 
 
 def _with_weights(groups: Any) -> Any:
-    """Return a Series of numbers by label as a mapping; anything else as it is."""
+    """Return a Series of numbers by label as a mapping; anything else unchanged."""
     if getattr(getattr(groups, "dtype", None), "kind", "") not in "iuf":
         return groups
     labelled = plain_labels("groups", groups)
@@ -725,7 +727,7 @@ def _with_weights(groups: Any) -> Any:
 
 
 def _none_as(free: float, limits: Any) -> Any:
-    """Replace None by what stands for "free", at any depth of a list."""
+    """Replace None by the value for "no limit", at any depth of a list."""
     if limits is None:
         return free
     if isinstance(limits, list | tuple):
@@ -738,7 +740,7 @@ def _none_if_free(limits: Floats) -> list[list[float | None]]:
 
 
 def _ends_in_words(ends: Floats) -> str:
-    """Return floors, or ceilings: one number if they are all the same."""
+    """Return floors, or ceilings, in words: one number if they are all the same."""
     if (ends == ends[0, 0]).all():
         return f"{ends[0, 0]:,.12g}"
     return "the limit of its cell, where there is one"

@@ -1,4 +1,4 @@
-"""What may be true instead of the means that are assumed."""
+"""What may be true instead of the assumed means."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["at_effect", "harms", "values", "with_arrivals", "with_means"]
 Floats = NDArray[np.float64]
 
 _JUST = 0.1
-"""How far beyond a limit "just" is, as a part of how far the mean was assumed to be within it."""
+"""How far "just beyond" a limit is, relative to the assumed distance within it."""
 
 _LEAST_OF_SPREAD = 0.01
 
@@ -42,9 +42,9 @@ def values(environment: Environment) -> dict[str, float]:
 
 
 def at_effect(environment: CellEnvironment, effect: float, control: str | None) -> CellEnvironment:
-    """Return the environment in which all differences from the control are `effect` times as large.
+    """Return the environment in which all differences from the control are multiplied by `effect`.
 
-    Without a control it is the worst of the acceptable arms; of all, if none is acceptable.
+    Without a control it is the worst of the acceptable arms, or of all arms if none is acceptable.
     """
     means, arm = environment.cell_means, _control(environment, control)
     if effect == 0.0 and isinstance(environment, ReplayEnvironment):
@@ -62,9 +62,9 @@ def _control(environment: CellEnvironment, control: str | None) -> int:
 
 
 def with_means(environment: CellEnvironment, means: Any) -> CellEnvironment:
-    """Return the environment with other means: the rows of a table are moved.
+    """Return the environment with other means; the rows of a table are shifted.
 
-    `means` are as `Problem.check_means` takes them.
+    `means` has a form that `Problem.check_means` accepts.
     """
     problem = environment.problem
     means = problem.check_means(means)
@@ -83,7 +83,7 @@ def with_means(environment: CellEnvironment, means: Any) -> CellEnvironment:
 
 
 def _shifted(environment: ReplayEnvironment, means: Floats) -> list[Floats]:
-    """Return rows of measures with other means: shifted, so that they stay together.
+    """Return rows of measures with other means: shifted as a whole, so that values stay together.
 
     Raises
     ------
@@ -106,7 +106,7 @@ def _shifted(environment: ReplayEnvironment, means: Floats) -> list[Floats]:
 
 
 def with_arrivals(environment: CellEnvironment, arrivals: Any) -> CellEnvironment:
-    """Return the environment in which groups come by themselves, in these proportions."""
+    """Return the environment in which groups arrive by themselves, in these proportions."""
     return environment.clone(arrivals=arrivals)
 
 
@@ -164,7 +164,7 @@ def _spread_of(environment: CellEnvironment, row: LimitRow, arm: int) -> float:
 def _beyond_rows(
     name: str, why: str, environment: CellEnvironment, arms: list[int], factors: list[float]
 ) -> Iterator[Scenario]:
-    """Yield the scenario in which each of these arms is beyond the closest of its limits."""
+    """Yield the scenario in which each of these arms is beyond its closest limit."""
     problem = environment.problem
     for factor in factors:
         means = environment.cell_means.copy()
@@ -184,10 +184,10 @@ def _beyond_rows(
 def _beyond(
     name: str, why: str, environment: CellEnvironment, arms: list[int], factors: list[float]
 ) -> Iterator[Scenario]:
-    """Yield the scenario in which each of these arms is beyond the closest of its limits.
+    """Yield the scenario in which each of these arms is beyond its closest limit.
 
-    How far: the first of the factors, times how far it was assumed to be within, that leaves means
-    which rewards of the range can have. Nothing where an arm has no limit, or no factor does.
+    The distance is the first of the factors, times the assumed distance within the limit, for which
+    all means stay possible in the range. Yield nothing if an arm has no limit, or no factor works.
     """
     for factor in factors:
         moved = [_beyond_its_limit(environment, arm, factor) for arm in arms]
@@ -215,7 +215,7 @@ def _beyond_its_limit(
 
 
 def _closest_limit(environment: CellEnvironment, arm: int) -> tuple[int | None, int, float]:
-    """Return the group, the end, and the distance of an arm's closest limit in a group.
+    """Return the group, the end, and the distance of the closest limit that an arm has in a group.
 
     The group is None if the arm has no limits.
     """
@@ -228,7 +228,7 @@ def _closest_limit(environment: CellEnvironment, arm: int) -> tuple[int | None, 
 
 
 def _ends_of(environment: CellEnvironment, arm: int) -> Floats:
-    """Return by group an arm's floor, its ceiling, and what it must reach beside the control."""
+    """Return by group an arm's floor, its ceiling, and the least mean beside the control."""
     problem = environment.problem
     ends = problem.limits()[:, arm]
     if problem.control is None or not problem.refers_to_control:

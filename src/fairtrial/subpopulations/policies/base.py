@@ -1,4 +1,4 @@
-"""What all policies of the family share: caps, estimates, and what they report."""
+"""What all policies of the family share: caps, estimates, and reports."""
 
 from __future__ import annotations
 
@@ -37,30 +37,30 @@ Floats = NDArray[np.float64]
 
 
 class StatedNoise(NamedTuple):
-    """What a record of results is tested for."""
+    """The stated noise that a record of results is tested against."""
 
     what: str
-    """What is stated of them."""
+    """The statement that is tested, in words."""
 
     spreads: str
-    """What spreads, with its verb."""
+    """The quantity that spreads, with its verb."""
 
     share: float
-    """Of the probability that results ever contradict a noise that was stated correctly."""
+    """This test's share of the probability of a false alarm."""
 
     is_combined: bool = False
-    """Whether several measures of a pull are added up."""
+    """Whether the tested quantity is a sum of several measures of a pull."""
 
 
 class Contradiction(NamedTuple):
-    """What is stated of the noise, and how the results contradict it."""
+    """The statement about the noise, and how the results contradict it."""
 
     stated: str
     finding: str
 
 
 class FloorPolicy(FixedConfidencePolicy):
-    """What all policies of the family share: the problem in arrays, and what they report."""
+    """What all policies of the family share: the problem as arrays, and the reports."""
 
     version = 3
     state_fields = ("_amended", *(f"_race.{field}" for field in Tracker.fields))
@@ -69,7 +69,7 @@ class FloorPolicy(FixedConfidencePolicy):
     _nothing_yet = "not every cell that matters has a result yet"
 
     _takes_measures = False
-    """Whether a pull may give several measures."""
+    """Whether the policy accepts pulls with several measures."""
 
     _race: Tracker
     """The state of the rule, made by its constructor; block betting keeps its own instead."""
@@ -86,7 +86,7 @@ class FloorPolicy(FixedConfidencePolicy):
             accepted = f"must not have measures for {type(self).__name__}: use BlockBetting"
             raise InvalidArgument("problem", accepted, list(problem.measures))
         super().__init__(problem, delta, max_pulls, seed)
-        # Rewards are maximised, and in units that keep their squares well within a float's range.
+        # Rewards are maximised, in units that keep their squares well within a float's range.
         self._inward = problem.sign / unit_of(problem)
 
     # ------------------------------------------------------------------- contract
@@ -96,7 +96,7 @@ class FloorPolicy(FixedConfidencePolicy):
         return self._race.choose(self._column(group), self.asked)
 
     def learn(self, pull: Pull, outcome: float) -> None:
-        """Take one reward and test whether it is enough."""
+        """Take one reward, and test whether the evidence is sufficient."""
         in_flight = pull.number in self._outstanding
         self._race.learn(pull, self._inward * outcome, in_flight, lambda: self._missing(pull))
 
@@ -110,11 +110,11 @@ class FloorPolicy(FixedConfidencePolicy):
         ]
 
     def on_failure(self, pull: Pull, reason: str) -> None:
-        """Free the cell's place: the rule will pull it again if it still wants it."""
+        """Free the cell's place: the rule pulls it again if it still wants it."""
         self._race.lose(pull)
 
     def on_amend(self, pull: Pull, old: float, new: float) -> None:
-        """Correct a reward; the evidence is that of the corrected data."""
+        """Correct a reward; the evidence is then computed from the corrected data."""
         self._amended += self._race.amend(pull, self._inward * old, self._inward * new)
 
     def _can_run(self, environment: CellEnvironment, horizon: int | None, parallel: int) -> bool:
@@ -128,7 +128,7 @@ class FloorPolicy(FixedConfidencePolicy):
         self.told = self.asked = int(counts.sum())
         return counts
 
-    # ---------------------------------------------------- what is known of the race
+    # ---------------------------------------------------- the state of the race
 
     @property
     def _finished(self) -> bool:
@@ -136,19 +136,19 @@ class FloorPolicy(FixedConfidencePolicy):
 
     @property
     def _answer(self) -> int | None:
-        """The index of the answer, or of the leader: K stands for "no arm", None for "no idea"."""
+        """The index of the answer, or of the leader: K means "no arm", None "not known yet"."""
         return self._race.answer
 
     @property
     def _data(self) -> tuple[Floats, Floats]:
-        """Counts and sums by cell, shape (K, L), rewards as maximised."""
+        """Counts and sums by cell, shape (K, L), of rewards to be maximised."""
         return self._race.data
 
     def _evidence(self) -> tuple[float | None, float | None]:
         return self._race.evidence
 
     def _spreads(self) -> list[Floats]:
-        """Return the records of how results spread that are tested, each by itself."""
+        """Return the records of how results spread; each is tested separately."""
         return self._race.spreads
 
     def _scale(self) -> Floats:
@@ -157,14 +157,14 @@ class FloorPolicy(FixedConfidencePolicy):
 
     @property
     def guarantee(self) -> Guarantee:
-        """The threshold's guarantee, weakened where the data no longer fit its assumptions."""
+        """The threshold's guarantee, weakened if the data no longer fit its assumptions."""
         return self._as_results_allow(self._race.guarantee(len(self._lost), self._amended))
 
     def _column(self, group: str | None) -> int:
         """Return the index of the group that arrived, if one did."""
         return ANY_GROUP if group is None else index_of("group", group, self.problem.groups)
 
-    # ------------------------------------------------------------- what is said of it
+    # ------------------------------------------------------------- reports in words
 
     def _label(self, answer: int) -> str | None:
         return None if answer == len(self.problem.arms) else self.problem.arms[answer]
@@ -188,17 +188,17 @@ class FloorPolicy(FixedConfidencePolicy):
 
     @property
     def _intervals(self) -> str:
-        # They hold at all times if the noise is known, and the results do not contradict it.
+        # Intervals hold at all times if the noise is known and the results do not contradict it.
         is_known = not self.problem.estimates_noise and self._contradiction is None
         return "anytime" if is_known else "approximate"
 
-    # ------------------------------------------------------- what the results contradict
+    # ------------------------------------------------------- contradictions in results
 
     @property
     def _contradiction(self) -> Contradiction | None:
-        """What is stated of the noise and contradicted, if anything is.
+        """A statement about the noise that the results contradict, if there is one.
 
-        A measure comes before sums of several: its spread explains theirs.
+        Single measures come before sums of several, because a measure's spread explains theirs.
         """
         found = []
         for record, tested in zip(self._spreads(), self._tested, strict=True):
@@ -212,12 +212,12 @@ class FloorPolicy(FixedConfidencePolicy):
 
     @property
     def _tested(self) -> list[StatedNoise]:
-        """What each of the records of `_spreads` tests."""
+        """The statement that each of the records of `_spreads` tests."""
         records = len(self._spreads())
         return [StatedNoise("noise_std", "they spread", 1.0 / records) for _ in range(records)]
 
     def warnings(self) -> tuple[str, ...]:
-        """Return what the results contradict: the stated noise, where there is one."""
+        """Return what the results contradict: the stated noise, if there is one."""
         contradiction = self._contradiction
         if contradiction is None:
             return ()
@@ -225,7 +225,7 @@ class FloorPolicy(FixedConfidencePolicy):
         return (f"{found}, so answers are wrong more often than promised",)
 
     def _as_results_allow(self, promise: Guarantee) -> Guarantee:
-        """Return a guarantee, no longer proven where the results contradict the stated noise."""
+        """Return a guarantee; not proven any more if the results contradict the stated noise."""
         contradiction = self._contradiction
         if contradiction is None:
             return promise
@@ -238,7 +238,7 @@ class FloorPolicy(FixedConfidencePolicy):
         return self._effects_by(self._difference_from_sums())
 
     def _difference_from_sums(self, missing: Floats | None = None) -> Difference:
-        """Return what finds a difference from all results, whatever chose the pulls."""
+        """Return a function that estimates a difference from all results, however chosen."""
         counts, sums = self._data
         return partial(
             difference_from_sums,
@@ -250,7 +250,7 @@ class FloorPolicy(FixedConfidencePolicy):
         )
 
     def _effects_by(self, difference: Difference) -> Callable[[], tuple[Effect, ...]]:
-        """Return what finds all effects, given what finds a difference."""
+        """Return a function that computes all effects with a function for one difference."""
         problem, reference = self.problem, self._reference
         if reference is None:
             return tuple
@@ -262,7 +262,7 @@ class FloorPolicy(FixedConfidencePolicy):
 
     @property
     def _limits_of_effects(self) -> dict[tuple[str, str | None], Ends]:
-        """By arm and group: what the difference from the control must reach, or not exceed."""
+        """By arm and group: the ends that the difference from the control must stay between."""
         problem = self.problem
         in_groups, overall = problem.differences()
         found: dict[tuple[str, str | None], Ends] = {}
@@ -275,7 +275,7 @@ class FloorPolicy(FixedConfidencePolicy):
                     limit = float(problem.sign * least)
                     found[arm, group] = (limit, None) if problem.sign > 0 else (None, limit)
         if len(problem.groups) == 1:
-            # What holds in the only group holds overall.
+            # If there is only one group, its limits also hold overall.
             for arm in problem.arms:
                 if (arm, problem.groups[0]) in found:
                     found.setdefault((arm, None), found[arm, problem.groups[0]])
@@ -292,7 +292,7 @@ class FloorPolicy(FixedConfidencePolicy):
 
     @property
     def _reference(self) -> int | None:
-        """The arm that the others are compared with: the control, or else what leads."""
+        """The arm that the others are compared with: the control, or else the leader."""
         if self.problem.control is not None:
             return self.problem.arms.index(self.problem.control)
         answer = self._answer

@@ -52,7 +52,7 @@ Floats = NDArray[np.float64]
 _LOSSES_IGNORABLE = "whether a result gets lost does not depend on its value"
 
 _MANY_CELLS = 500
-"""With more, initial pulls and the fewest that a block makes would be most of a study."""
+"""With more cells, initial pulls and the minimal block would be most of a study."""
 
 
 class _Blocks(LiveBlocks):
@@ -65,42 +65,42 @@ class _Blocks(LiveBlocks):
 class BlockBetting(FloorPolicy, BlockPolicy):
     """Block betting: sampling and a proven stop that belong together; the default.
 
-    For every possible answer there is one wealth, which cannot grow on average if the
-    answer is right. An answer is rejected permanently when the wealth against it reaches
-    1/delta; the last one left is given. Blocks of draws are planned from all data before
-    them; the block alone pays or loses, so no union bound over arms or times is needed.
+    Each possible answer has a wealth, which cannot grow on average if the answer is right. An
+    answer is rejected permanently when the wealth against it reaches 1/delta; the last one that
+    remains is given. Blocks of pulls are planned from all earlier data. Only the block wins or
+    loses, so no union bound over arms or times is needed.
 
-    With a `reward_range` nothing else has to be known: no sigma, and cells may differ in
-    variance. With `noise_std` the noise has to be sub-Gaussian at that scale.
+    With a `reward_range` nothing else need be known: no sigma, and cells may differ in
+    variance. With `noise_std` the noise must be sub-Gaussian at that scale.
 
     Parameters
     ----------
     problem : Problem
-        With a noise that is not estimated. With a tolerance every piece of evidence is tested on
-        its own, at delta / K for K arms.
+        Its noise must not be estimated. With a tolerance every piece of evidence is tested on its
+        own, at delta / K for K arms.
     batch : int, optional
-        Draws in a block; by default 3 % of the draws so far, and at least two (of more than 500
-        cells: one) for every cell that still matters.
+        Pulls in a block; by default 3 % of the pulls so far, and at least two (one if there are
+        more than 500 cells) for every cell that still matters.
     initial_pulls : int, optional
-        Initial draws of every cell: 10 with a reward range, 5 with a known noise or with more
+        Initial pulls of every cell: 10 with a reward range, 5 with a known noise or with more
         than 500 cells.
     losses : {"informative", "ignorable"}
-        Whether the value of a result may have a say in whether it gets lost (default). If not, a
-        lost pull is drawn again, which costs that one pull; the guarantee then names the
-        assumption, and is weakened if some arms lose more results than others.
+        Whether the value of a result may influence whether it gets lost (default). If not, a lost
+        pull is repeated, which costs only that pull; the guarantee then names the assumption, and
+        is weakened if some arms lose more results than others.
 
     Notes
     -----
     Source: docs/explanation/block-betting.md and bounded-rewards.md, with the proofs.
-    By default a pull that is lost counts as the worst value for every bet if rewards have a
-    range: the guarantee then holds whatever made it get lost. Plans, bets and the forecast of what
-    is left allow for the share that gets lost; a share that leaves nothing to be decided is told
-    in ``progress().details["losses"]``. With a known noise the block is closed with the draws that
-    came, which assumes that losing does not depend on the value. A result that comes after its
-    pull was given up still counts if its block is open.
-    A correction reaches every bet: those that were paid are paid once more, and an answer that
-    rested on a wrong value is taken back. Losses and corrections of pulls on which nothing is bet
-    (the initial pulls, unsolicited data) leave the guarantee as it is.
+    If rewards have a range, a lost pull by default counts as the worst value for every bet: the
+    guarantee then holds whatever the reason for the loss. Plans, bets and the forecast allow for
+    the share that gets lost; if that share makes a decision impossible,
+    ``progress().details["losses"]`` tells. With a known noise the block is closed with the pulls
+    that came, which assumes that a loss does not depend on the value. A result that comes after its
+    pull was given up still counts if its block is open. A correction reaches every bet: bets that
+    were already paid are paid again, and an answer that was based on a wrong value is taken back.
+    Losses and corrections of pulls without a bet (initial pulls, unsolicited data) do not change
+    the guarantee.
 
     Examples
     --------
@@ -158,7 +158,7 @@ class BlockBetting(FloorPolicy, BlockPolicy):
 
     def _blocks_of_one_measure(self, problem: Problem) -> _Blocks:
         model = model_of(problem, informative_only=True)
-        # Differences from a control stay what they are.
+        # Differences from a control need no shift.
         shift = np.zeros((len(model.limits), 1, 1))
         shift[: CEILING + 1] = self._rules.shift
         model = model._replace(
@@ -175,7 +175,7 @@ class BlockBetting(FloorPolicy, BlockPolicy):
 
     @property
     def _bounded(self) -> bool:
-        """Whether it is ranges that are known, and not the noise."""
+        """Whether ranges are known instead of the noise."""
         return self.problem.reward_range is not None or self.problem.measure_ranges is not None
 
     def _cut(self, assigned: ArrayLike) -> Cuts:
@@ -198,7 +198,7 @@ class BlockBetting(FloorPolicy, BlockPolicy):
 
     @property
     def _threshold(self) -> float:
-        """The logarithm of what an e-value has to reach."""
+        """The logarithm of the e-value that is needed."""
         tests = len(self.problem.arms) if self._has_tolerance else 1
         return math.log(tests) - math.log(self.delta)
 
@@ -206,7 +206,7 @@ class BlockBetting(FloorPolicy, BlockPolicy):
         bounded = self._bounded
         ends = problem.reward_range or (0.0, 0.0)
         low, high = sorted(self._inward * end for end in ends)
-        # Squares of rewards around 1e9 would leave nothing of a variance of one.
+        # In squares of rewards around 1e9, a variance of one would be lost.
         shift = low if far_from_zero(low, high) else 0.0
         return Rules(
             bounded=bounded,
@@ -235,7 +235,7 @@ class BlockBetting(FloorPolicy, BlockPolicy):
 
     @property
     def _dimensions(self) -> dict[str, int]:
-        """Those of the state but for how many blocks can be open at once."""
+        """Dimensions of the state, without the number of blocks that can be open at once."""
         arms, groups = self.problem.shape
         bounded = self.problem.reward_range is not None
         # A bet on each rival, and on each limit of the leader.
@@ -257,7 +257,7 @@ class BlockBetting(FloorPolicy, BlockPolicy):
     # ------------------------------------------------------------------- contract
 
     def choose(self, group: str | None = None) -> Choice:
-        """Return the next pull of an open block, planning a new one when there is none."""
+        """Return the next pull of an open block; plan a new block if there is none."""
         if self._cuts is None:
             return self._blocks.choose(self._column(group), float(self.batch or 0))
         if group is not None:
@@ -265,7 +265,7 @@ class BlockBetting(FloorPolicy, BlockPolicy):
         return self._next_assigned(self._cuts)
 
     def learn(self, pull: Pull, outcome: Any) -> None:
-        """Take one result; after its loss it counts for bets as long as its block is open."""
+        """Take one result; a lost one that comes after all counts while its block is open."""
         was_lost = pull.number in self._lost
         if self._measured is not None:
             self._measured.take(pull, outcome, self.reported(pull), was_lost=was_lost)
@@ -275,7 +275,7 @@ class BlockBetting(FloorPolicy, BlockPolicy):
     def read(self, pull: Pull, value: Any, **details: Any) -> None:
         """Take values of some measures that come before the others; plans use them at once.
 
-        Bets count a pull as soon as every measure that they use is known.
+        Bets count a pull as soon as all measures that they use are known.
         """
         if self._measured is None or details:
             super().read(pull, value, **details)
@@ -284,7 +284,7 @@ class BlockBetting(FloorPolicy, BlockPolicy):
         self._measured.take_early(pull, value, self.reported(pull), was_lost=was_lost)
 
     def on_failure(self, pull: Pull, reason: str) -> None:
-        """Count what is missing as its worst value where there are ranges, else leave it out."""
+        """Count missing values as the worst value if there are ranges; otherwise leave them out."""
         if self._measured is not None:
             self._measured.give_up(pull, self.reported(pull), stopped=self.stopped)
         else:
@@ -354,7 +354,7 @@ class BlockBetting(FloorPolicy, BlockPolicy):
 
     def _effects(self) -> Callable[[], tuple[Effect, ...]]:
         if self._cuts is not None:
-            # All results of an experiment say more than those of the blocks before the stop.
+            # All results of the experiment contain more than the blocks before the stop.
             missing = self._cuts.missing(self._data[0].ravel())
             return self._effects_by(self._difference_from_sums(missing))
         losses_count = self._bounded and self.losses != "ignorable"
@@ -373,18 +373,18 @@ class BlockBetting(FloorPolicy, BlockPolicy):
 
     @property
     def _rejected(self) -> NDArray[np.bool_]:
-        """Which answers are ruled out, "no arm" last."""
+        """Which answers are ruled out; "no arm" is last."""
         return np.asarray(self._blocks.state.rejected, dtype=bool)
 
     def _wealth(self) -> Floats:
-        """Return the log wealth against every answer, "no arm" last."""
+        """Return the log wealth against every answer; "no arm" is last."""
         return np.asarray(self._kernels.wealth_now(*self._blocks.arrays))
 
     def _candidates(self) -> tuple[str | None, ...] | None:
         if self._finished:
             return (self._label(int(self._blocks.state.answer[0])),)
         if self._has_tolerance:
-            # What is ruled out is that a rival is better by more than the tolerance.
+            # With a tolerance the evidence is that a rival is better by more than the tolerance.
             return None
         return tuple(map(self._label, np.flatnonzero(~self._rejected).tolist()))
 
@@ -398,12 +398,12 @@ class BlockBetting(FloorPolicy, BlockPolicy):
             return min(evidence, threshold), threshold
         wealth, rivals = self._wealth(), ~self._rejected
         rivals[leader] = False
-        # Every rival is rejected: what the last of them came to is at least the threshold.
+        # Every rival is rejected: even the smallest of their wealths reached the threshold.
         return float(wealth[rivals].min()) if rivals.any() else threshold, threshold
 
     @property
     def _losses(self) -> tuple[Floats, Floats]:
-        """Pulls of settled blocks that brought a result, and that were lost, by cell."""
+        """Pulls of settled blocks with a result, and lost pulls, by cell."""
         settled, shape = self._blocks.state.blocks, self.problem.shape
         return settled.came.reshape(shape), settled.lost.reshape(shape)
 
@@ -416,7 +416,7 @@ class BlockBetting(FloorPolicy, BlockPolicy):
                 "too_many_to_decide": self._loses_too_many,
             },
             "blocks": self._blocks.planned,
-            # With a tolerance, what is settled is about pairs of arms, and not about an answer.
+            # With a tolerance, evidence is about pairs of arms, not about a single answer.
             **({} if self._has_tolerance else {"answers": self._answers}),
             **self._details_of_measures(),
         }
@@ -445,14 +445,14 @@ class BlockBetting(FloorPolicy, BlockPolicy):
 
     @property
     def _lost_counts_as(self) -> str:
-        """What a bet takes a lost result for."""
+        """The value that bets use for a lost result."""
         if self.losses == "ignorable":
             return "not drawn"
         return "the worst value" if self._bounded else "not drawn"
 
     @property
     def _is_out_of_reach(self) -> bool:
-        """Whether results of the kind that came so far cannot settle the leader's answer."""
+        """Whether results like those so far cannot settle the leader's answer."""
         hopeless = math.isinf(self._blocks.state.forecast[0])
         return hopeless and self._blocks.planned > 1 and not self._finished
 
@@ -468,7 +468,7 @@ class BlockBetting(FloorPolicy, BlockPolicy):
         return bool(lost) and self._is_out_of_reach
 
     def warnings(self) -> tuple[str, ...]:
-        """Return what the results contradict, what keeps evidence back, and what losses do."""
+        """Return what the results contradict, what delays the evidence, and losses."""
         found = (*super().warnings(), *self._standstill)
         if self._loses_unequally:
             found = (*found, UNEQUAL_LOSSES)

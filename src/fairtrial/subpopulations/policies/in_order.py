@@ -1,4 +1,4 @@
-"""Results in the order of issue, cell by cell: what holds whatever decides when they come."""
+"""Results in the order of issue, cell by cell: valid whatever decides when results come."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 __all__ = ["NOTHING_HELD", "hold", "release"]
 
 Held = NDArray[np.float64]
-"""Results told but not yet used: one row each, of number, action and reward."""
+"""Results told but not used yet: one row each with number, action and reward."""
 
 NOTHING_HELD = np.empty((0, 3))
 
@@ -21,10 +21,10 @@ def hold(held: Held, number: int, action: int, reward: float) -> Held:
 
 
 def release(held: Held, action: int, missing: Iterable[int]) -> tuple[Held, Held]:
-    """Return what becomes usable of an action's results, in order of issue, and what is left.
+    """Return an action's results that become usable, in order of issue, and the rest.
 
     A result is usable once every pull of its action that was issued before it is told;
-    `missing` are the numbers of the action's pulls that are not, and perhaps never will be.
+    `missing` are the numbers of the action's pulls without a result, which may never come.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""How much evidence a proven stop asks for, from the number of tests that share delta."""
+"""How much evidence a proven stop requires, from the number of tests that share delta."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def proven_level(
 ) -> tuple[float, Floats]:
     """Return ln(1/delta') and the threshold's constants by number of cells in a pair test.
 
-    The constants have the shape (2 L + 1,). With `in_order` the tests go by what is complete in
-    the order of issue.
+    The constants have the shape (2 L + 1,). With `in_order` the tests use only results that are
+    complete in the order of issue.
 
-    delta' = delta / (K - 1 + m): a wrong answer needs one of K - 1 exclusions, or one of
-    the m floors and ceilings of the right arm, to fail.
+    delta' = delta / (K - 1 + m): for a wrong answer, one of K - 1 exclusions or one of
+    the m floors and ceilings of the right arm must fail.
     """
     arms = len(problem.arms)
     most_limits = int(np.isfinite(problem.limits()).sum(axis=(0, 2)).max())
@@ -47,9 +47,10 @@ def proven_level(
 def price_of_order(cells: int, level: float, kappas: int) -> Floats:
     """Return what a pair test of 1 .. `cells` cells needs beyond `level`, for each prior count.
 
-    How much of a cell is complete is no stopping time, so that each cell's e-value has to be
-    bounded by its supremum. These are independent, and the log of each is at most a standard
-    exponential: their sum exceeds x with probability e^-x (1 + x + ... + x^(C-1) / (C-1)!).
+    The number of complete results of a cell is no stopping time, so each cell's e-value must be
+    bounded by its supremum. The cells are independent, and the log of each supremum is at most a
+    standard exponential: their sum exceeds x with probability e^-x (1 + x + ... + x^(C-1) /
+    (C-1)!).
     """
     needed = level + math.log(kappas)
     return np.asarray(gammainccinv(np.arange(1, cells + 1), math.exp(-needed)) - needed)

@@ -1,4 +1,4 @@
-"""Block betting where one pull gives several measures: units, what is told, what is known."""
+"""Block betting with several measures per pull: units, events of pulls, and statistics."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ __all__ = ["MeasuredBlocks"]
 Floats = NDArray[np.float64]
 
 _CORRELATION = 0.9
-"""Of measures of which only scales are known: what a plan takes it for, in the direction that
-hurts. An item is then settled by one measure of a cell, for which the bets pay nothing extra."""
+"""The correlation that plans assume between measures if only scales are known, in the direction
+that hurts. An item is then settled by one measure of a cell, for which bets pay nothing extra."""
 
 
 class _Kernels(BlockKernels, Protocol):
-    """What is compiled for measures."""
+    """The compiled kernels for measures."""
 
     def read(self, *arguments: Any) -> None:
         """Take values that come before the others of their pull."""
 
 
 class Units(NamedTuple):
-    """The kernels are told measures less `low`, in units of `unit`; the objective in its own.
+    """Units of the kernels: each measure less `low`, in units of `unit`; the objective in its own.
 
     All units are powers of two, so that nothing is rounded.
     """
@@ -55,7 +55,7 @@ class Units(NamedTuple):
     objective: float
 
     def inward(self, values: Floats) -> Floats:
-        """Return the values of a pull as the kernels are told them."""
+        """Return the values of a pull in the units of the kernels."""
         return np.asarray((values - self.low) / self.unit)
 
 
@@ -86,7 +86,7 @@ def _stds(problem: Problem) -> Floats:
 
 
 def model_of_measures(problem: Problem, units: Units) -> Model:
-    """Return the problem as the kernels see it."""
+    """Return the problem in the form that kernels read."""
     arms, groups = problem.shape
     measures, rows = len(problem.measures), problem.limit_rows
     objective = problem.sign * _objective(problem) * units.unit / units.objective
@@ -144,7 +144,7 @@ def _bounds(row: LimitRow, units: Units) -> Floats:
 
 
 def _hurtful_covariances(scales: Floats, objective: Floats, rows: tuple[LimitRow, ...]) -> Floats:
-    """Return covariances with which nothing is gained by adding measures up."""
+    """Return covariances with which adding up measures gains nothing."""
     has_floor = np.zeros(objective.size, dtype=bool)
     has_ceiling = np.zeros(objective.size, dtype=bool)
     for row in rows:
@@ -162,20 +162,20 @@ class MeasuredBlocks(LiveBlocks):
     Parameters
     ----------
     problem : Problem
-        With `measures`.
+        A problem with `measures`.
     rules : Rules
         The constants of the method.
     randomize, key
         As in `LiveBlocks`.
     points : int
-        Of a bet.
+        Number of points of a bet.
     reported : callable
-        Returns what was reported of a pull before its outcome, by its number.
+        Returns the values that were reported for a pull before its outcome, by its number.
 
     Attributes
     ----------
     tested : list of StatedNoise
-        What each of the records `spreads` tests.
+        The statement that each of the records `spreads` tests.
     """
 
     kernels: ClassVar[_Kernels] = blocks
@@ -219,16 +219,16 @@ class MeasuredBlocks(LiveBlocks):
             tested=arms * groups * len(self.tested),
         )
 
-    # ------------------------------------------------------------- what happens to pulls
+    # ------------------------------------------------------------- events of pulls
 
     def take(self, pull: Pull, values: Floats, reported: Floats | None, *, was_lost: bool) -> None:
-        """Take all values of a pull, of which some were reported before."""
+        """Take all values of a pull, including those that were reported before."""
         self.learn(pull, (self._inward(reported), self._inward(values)), was_lost=was_lost)
 
     def take_early(
         self, pull: Pull, values: Floats, reported: Floats | None, *, was_lost: bool
     ) -> None:
-        """Take values of a pull that come before the others, and that were not reported before."""
+        """Take new values of a pull that come before the others."""
         known = self._inward(reported)
         told = known, np.where(np.isnan(known), self._inward(values), known)
         tag = -1 if pull.number == UNSOLICITED or pull.number in self.late else pull.tag
@@ -241,7 +241,7 @@ class MeasuredBlocks(LiveBlocks):
         self._keep_paid(before)
 
     def give_up(self, pull: Pull, reported: Floats | None, *, stopped: bool) -> None:
-        """Take note that a pull will have no values but those that were reported."""
+        """Handle a pull that will have no values except those that were reported."""
         self.lose(pull, self._inward(reported), pull.number, stopped=stopped)
 
     def replace(self, pull: Pull, old: Floats, new: Floats) -> None:
@@ -249,7 +249,7 @@ class MeasuredBlocks(LiveBlocks):
         self.amend(pull, self._inward(old), self._inward(new))
 
     def run(self, environment: Any, batch: float, generator: np.random.Generator, most: int) -> int:
-        """Run to the stop, or to that many pulls; return their number."""
+        """Run until the stop or `most` pulls; return their number."""
         units = self._units
         return int(
             blocks.run(
@@ -268,7 +268,7 @@ class MeasuredBlocks(LiveBlocks):
             self._lose(action, tag, self._inward(self._reported(number)), number)
         self.called_back = []
 
-    # ------------------------------------------------------------------- what is known
+    # ------------------------------------------------------------------- statistics
 
     @property
     def pulls(self) -> Floats:
@@ -277,24 +277,24 @@ class MeasuredBlocks(LiveBlocks):
 
     @property
     def values(self) -> Floats:
-        """How many values there are of every measure of a cell, shape (K, L, M)."""
+        """Number of values of every measure of a cell, shape (K, L, M)."""
         return np.diagonal(self.state.counts, axis1=2, axis2=3)
 
     @property
     def missing(self) -> Floats:
-        """How many values of a cell never will be known, of settled blocks, shape (K, L, M)."""
+        """Number of values in settled blocks that will never be known, by cell, shape (K, L, M)."""
         return np.asarray(self.state.was_absent).reshape(self.values.shape)
 
     @property
     def means(self) -> Floats:
-        """Mean of every measure of a cell, in its own units, shape (K, L, M); NaN without any."""
+        """Mean of every measure of a cell, in its own units, shape (K, L, M); NaN if no values."""
         with np.errstate(invalid="ignore", divide="ignore"):
             inward = self.state.sums / self.values
         return np.asarray(self._units.low + self._units.unit * inward)
 
     @property
     def spreads(self) -> list[Floats]:
-        """The records of how sums of measures spread that are tested, each by itself."""
+        """The records of how sums of measures spread; each is tested separately."""
         return [self.state.settled_noise[at :: len(self.tested)] for at in range(len(self.tested))]
 
     def limit_evidence(self) -> Floats:
@@ -316,9 +316,9 @@ class MeasuredBlocks(LiveBlocks):
     # ------------------------------------------------------------ results of the objective
 
     def objective_results(self, *, losses_count: bool) -> BlockResults | None:
-        """Return the objective's results in paid blocks, as `LiveBlocks.paid_results` does.
+        """Return the objective's results in paid blocks, like `LiveBlocks.paid_results`.
 
-        A pull without a value that the objective needs is one that got lost.
+        A pull without a value that the objective needs counts as lost.
         """
         if not self.paid or len(self.paid) != self._first.item():
             return None
@@ -344,14 +344,14 @@ class MeasuredBlocks(LiveBlocks):
         return counts, np.where(counts > 0.0, means * counts, 0.0)
 
     def as_it_stands(self, promise: Guarantee, *, leaves_out: bool) -> Guarantee:
-        """Return a guarantee with what it assumes of losses, missing values and corrections."""
+        """Return a guarantee with its assumptions on losses, missing values and corrections."""
         stated = super().as_it_stands(promise, leaves_out=False)
         missing = int(self.missing.sum()) if leaves_out else 0
         return stated.weakened_by(missing, "value", "got lost for reasons unrelated to any value")
 
     @property
     def objective_spread(self) -> Spread:
-        """What is known of how results of the objective spread."""
+        """What is known about the spread of the objective's results."""
         scale, ranges = self._problem.scale.ravel(), self._problem.measure_ranges
         if ranges is None:
             return Spread(scale)

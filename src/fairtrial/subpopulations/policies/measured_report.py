@@ -1,4 +1,4 @@
-"""What block betting reports where a pull gives several measures."""
+"""Reports of block betting if a pull gives several measures."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Floats = NDArray[np.float64]
 
 
 def promise_on_measures(problem: Problem, delta: float) -> Guarantee:
-    """Return what block betting promises of several measures, before losses and corrections."""
+    """Return the guarantee of block betting for several measures, before losses and corrections."""
     if problem.measure_ranges is not None:
         noise = "every measure lies in its range"
     elif problem.noise_covariance is not None:
@@ -136,21 +136,21 @@ def _ends(problem: Problem, k: int, group: int, m: int) -> tuple[float | None, f
 def describe_limits(
     blocks: MeasuredBlocks, problem: Problem, answer: int | None, threshold: float
 ) -> list[dict[str, Any]]:
-    """Return every limit of every arm: its bound, what is known of it, and where it stands.
+    """Return every limit of every arm: its bound, its mean, its evidence, and its status.
 
     Parameters
     ----------
     blocks : MeasuredBlocks
-        What is known.
+        The current data.
     problem : Problem
-        Whose limits they are.
+        The problem with the limits.
     answer : int or None
         The arm that was given as the answer; all its limits are kept.
     threshold : float
-        What the logarithm of the evidence for a limit must reach for it to be settled by itself.
+        The log evidence that settles a limit on its own.
     """
     evidence, means = blocks.limit_evidence(), blocks.means
-    # A group without weight may have no values, and has no part in overall limits.
+    # A group without weight may have no values, and does not count in overall limits.
     weighted = np.where(problem.shares[:, np.newaxis] > 0.0, means, 0.0)
     found = []
     for k, r, row in _limits_of_arms(problem):
@@ -180,9 +180,9 @@ def _limits_of_arms(problem: Problem) -> Iterator[tuple[int, int, LimitRow]]:
 
 
 def describe_measures(blocks: MeasuredBlocks, problem: Problem) -> list[dict[str, Any]]:
-    """Return of every measure of a cell how many values there are, how many are missing, the mean.
+    """Return for every measure of a cell the numbers of known and missing values, and the mean.
 
-    Missing are those that never will be known, of the blocks that are settled.
+    Missing values are those in settled blocks that will never be known.
     """
     values, missing, means = blocks.values, blocks.missing, blocks.means
     return [

@@ -1,8 +1,9 @@
-"""In which directions the stated noise of several measures is tested against the results.
+"""Directions in which the stated noise of several measures is tested against the results.
 
-A bet adds measures of a pull up, each with a weight. With a stated covariance S the proof needs
-that the noise of every such sum spreads as the weights and S say. So it is not enough to test each
-measure: sums, differences, and what the other measures leave of one are tested like a measure.
+A bet adds up measures of a pull, each with a weight. If a covariance S is stated, the proof
+requires that the noise of every such sum spreads as the weights and S imply. Testing each measure
+is not enough: sums, differences, and the part of a measure that the others do not explain are
+tested in the same way.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ __all__ = ["Direction", "noise_directions"]
 Floats = NDArray[np.float64]
 
 _LEAST_VARIANCE = 1e-10
-"""Of a sum with weights of length 1, in units of the measures' noise. Less counts as this much: a
-covariance may be singular, and its smallest eigenvalue is not stated more precisely."""
+"""Least scale of a sum with weights of length 1, in units of the measures' noise. A covariance may
+be singular, and its smallest eigenvalue is not stated more precisely than this."""
 
 
 class Direction(NamedTuple):
@@ -32,9 +33,9 @@ class Direction(NamedTuple):
     Attributes
     ----------
     tested : StatedNoise
-        What is stated of it, in words, and its part in the probability of a false alarm.
+        The statement that is tested, in words, and its share of the false alarms.
     weights : ndarray of shape (K, L, M)
-        Of every measure in units of its stated noise; the sum then has a stated variance of 1.
+        Weights of the measures in units of their stated noise; the sum has a stated variance of 1.
     """
 
     tested: StatedNoise
@@ -42,12 +43,12 @@ class Direction(NamedTuple):
 
 
 def noise_directions(problem: Problem) -> list[Direction]:
-    """Return what is tested of the measures' noise: nothing where ranges are known instead.
+    """Return the directions in which the noise is tested: none if ranges are known instead.
 
-    Each measure comes first. With a stated covariance there follow the sum and the difference of
-    each two measures; of three or more also what the others leave of each, and the sum of all; and
-    the objective if several measures are in it. These share one half of the false alarms, the
-    measures the other.
+    Each measure comes first. With a stated covariance, the sum and the difference of each two
+    measures follow; for three or more measures also the part of each that the others do not
+    explain, and the sum of all; and the objective if it has several measures. Half of the false
+    alarms are shared by these, the other half by the single measures.
 
     Examples
     --------
@@ -83,7 +84,7 @@ def noise_directions(problem: Problem) -> list[Direction]:
 
 
 def _combinations(problem: Problem) -> Iterator[tuple[str, str, Floats]]:
-    """Yield what is stated of a sum of measures, what spreads, and its weights, (K, L, M)."""
+    """Yield the statement about a sum of measures, the sum's name, and its weights, (K, L, M)."""
     names, objective = problem.measures, np.asarray(problem.objective_weights)
     stds, correlations = _taken_apart(np.asarray(problem.noise_covariance))
     shape = *problem.shape, len(names)
@@ -112,7 +113,7 @@ def _taken_apart(covariance: Floats) -> tuple[Floats, Floats]:
 
 
 def _left_by_others(correlations: Floats, place: int) -> Floats:
-    """Return the weights of a measure less what the others predict of it."""
+    """Return the weights of a measure minus its prediction from the others."""
     others = np.delete(np.arange(correlations.shape[-1]), place)
     of_others = correlations[..., others[:, np.newaxis], others]
     inverse = np.linalg.pinv(of_others, rcond=_LEAST_VARIANCE, hermitian=True)

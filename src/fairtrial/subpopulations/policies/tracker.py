@@ -56,7 +56,7 @@ __all__ = ["Sampling", "Tracker"]
 Floats = NDArray[np.float64]
 
 _INFORMATIVE_ONLY = frozenset({BALANCED, EXACT, STATIC})
-"""Rules that leave out the cells that no answer depends on."""
+"""Rules that leave out cells that no answer depends on."""
 
 _TESTS = {
     "stylised": STYLISED,
@@ -75,13 +75,13 @@ class Sampling:
     rule : int
         One of the kernels' rules, such as `BALANCED`.
     seed : int
-        Of the random numbers of rules that take any.
+        Seed of the random numbers, for rules that use any.
     initial_pulls : int, optional
-        First pulls of every cell; 5, or 10 if the noise is estimated.
+        Initial pulls of every cell; 5, or 10 if the noise is estimated.
     exploration : float, optional
-        The least pulled cell is pulled while it has fewer than this times sqrt(t / (K L)) pulls.
+        The least pulled cell is pulled while it has fewer pulls than this times sqrt(t / (K L)).
     shares : ndarray of shape (K, L), optional
-        Shares that are tracked, if they do not change.
+        Shares to track, if they do not change.
     """
 
     rule: int
@@ -91,13 +91,13 @@ class Sampling:
     shares: Floats | None = None
 
     def initial_pulls_of(self, problem: Problem) -> int:
-        """Return the first pulls of every cell."""
+        """Return the number of initial pulls of every cell."""
         if self.initial_pulls is not None:
             return self.initial_pulls
         return 10 if problem.estimates_noise else 5
 
     def guard_of(self, problem: Problem) -> float:
-        """Return how far the least pulled cell may be behind."""
+        """Return how far the least pulled cell may fall behind."""
         if self.exploration is not None:
             return self.exploration
         both = problem.tolerance > 0.0 and problem.floor_tolerance > 0.0
@@ -111,14 +111,14 @@ class Sampling:
 
 
 class Results:
-    """What the results of all cells come to, as the kernels keep it.
+    """Statistics of the results of all cells, in the form that the kernels keep.
 
     Parameters
     ----------
     shares : ndarray of shape (K, L)
         The shares that are tracked at first.
     tested : int
-        Cells whose spread is tested: all, or 0.
+        Number of cells whose spread is tested: all, or 0.
     """
 
     fields: ClassVar[tuple[str, ...]] = ("floats", "integers")
@@ -137,7 +137,7 @@ class Results:
         return STATE.view(self.floats, self.integers)
 
     def copy_from(self, other: Results) -> None:
-        """Take over what other results come to, but for how they spread."""
+        """Copy other results, without their records of spread."""
         own, given = self.state, other.state
         for name in State._fields:
             if name != "noise":
@@ -154,7 +154,7 @@ class Tracker:
     problem : Problem
         The problem.
     delta : float
-        Probability of a wrong answer that is accepted.
+        Accepted probability of a wrong answer.
     stopping : str or Threshold
         The threshold, or its name.
     sampling : Sampling
@@ -168,7 +168,7 @@ class Tracker:
         "given",
         "held",
     )
-    """Attributes that have to be saved."""
+    """Attributes that must be saved."""
 
     def __init__(
         self,
@@ -206,7 +206,7 @@ class Tracker:
             estimates_noise=problem.estimates_noise,
         )
         self._constants, _ = CONSTANTS.pack(Constants(model, rules))
-        # Where delays depend on outcomes the evidence rests on the results that are in order.
+        # If delays depend on outcomes, the evidence uses only results that are in order.
         is_stated = problem.reward_range is None and not problem.estimates_noise
         tested = problem.n_actions if is_stated else 0
         if self.waits_for_order:
@@ -220,7 +220,7 @@ class Tracker:
         self.certain = len(problem.arms) == 1 and not problem.constrained.any()
         self.given = 0
 
-    # ---------------------------------------------------------------- what happens
+    # ---------------------------------------------------------------- events
 
     def choose(self, column: int, number: int) -> int:
         """Return the cell that the rule wants next, in the group of that index if one arrived."""
@@ -229,7 +229,7 @@ class Tracker:
     def learn(
         self, pull: Pull, reward: float, in_flight: bool, missing: Callable[[], list[int]]
     ) -> None:
-        """Take one reward and test whether it is enough.
+        """Take one reward, and test whether the evidence is sufficient.
 
         `missing` returns the other pulls of the same cell that have no result.
         """
@@ -242,7 +242,7 @@ class Tracker:
             self._conclude()
 
     def _learn_in_order(self, pull: Pull, reward: float, missing: list[int]) -> None:
-        """Test what is complete in the order of issue; unsolicited data has no place."""
+        """Test the results that are complete in the order of issue; skip unsolicited data."""
         held = hold(self.held, pull.number, pull.action, reward)
         usable, self.held = release(held, pull.action, missing)
         for number, action, value in usable.tolist():
@@ -251,7 +251,7 @@ class Tracker:
                 self._conclude()
 
     def _arrays(self, results: Results) -> tuple[Any, ...]:
-        """Return what all kernels are given."""
+        """Return the arguments that all kernels take."""
         return self._constants, results.floats, results.integers
 
     def _conclude(self) -> None:
@@ -259,11 +259,11 @@ class Tracker:
             self.certain, self.given = True, self._leader
 
     def lose(self, pull: Pull) -> None:
-        """Free the cell's place: the rule will pull it again if it still wants it."""
+        """Free the cell's place: the rule pulls it again if it still wants it."""
         self.results.state.pending.flat[pull.action] -= 1.0
 
     def amend(self, pull: Pull, old: float, new: float) -> bool:
-        """Correct a reward; return whether evidence rested on what it was."""
+        """Correct a reward; return whether the evidence used the old value."""
         change = (pull.action, old, new, pull.number)
         correct_in_tracker(*self._arrays(self.results), *change)
         if not self.waits_for_order:
@@ -280,7 +280,7 @@ class Tracker:
     def run(
         self, source: Source, sign: float, generator: np.random.Generator, horizon: int
     ) -> None:
-        """Go on to the stop or until there are that many results."""
+        """Continue until the stop or until there are that many results."""
         if self.certain:
             return
         simulated = (source, sign, generator, horizon)
@@ -290,11 +290,11 @@ class Tracker:
             self.results.copy_from(self.in_order)
         self.given = self._leader
 
-    # --------------------------------------------------------------- how it stands
+    # --------------------------------------------------------------- current state
 
     @property
     def _tested(self) -> Results:
-        """The results that the evidence rests on."""
+        """The results that the evidence uses."""
         return self.in_order if self.waits_for_order else self.results
 
     @property
@@ -323,7 +323,7 @@ class Tracker:
 
     @property
     def scale(self) -> Floats:
-        """The scale of the noise by cell: the problem's, or what it is estimated to be."""
+        """The scale of the noise by cell: the problem's, or the estimated one."""
         if not self._problem.estimates_noise:
             return self._problem.scale
         state = self._tested.state
@@ -333,7 +333,7 @@ class Tracker:
 
     @property
     def evidence(self) -> tuple[float | None, float]:
-        """Evidence for the leader, and the threshold it is held against."""
+        """Evidence for the leader, and the threshold that it must exceed."""
         found = float(tracker_evidence(*self._arrays(self._tested)))
         needed = self._level
         if not self._threshold.proven:
@@ -343,11 +343,11 @@ class Tracker:
 
     @property
     def spreads(self) -> list[Floats]:
-        """The records of how results spread that are tested, each by itself."""
+        """The records of how results spread; each is tested separately."""
         records = self._tested.state.noise
         if not len(records):
             return []
-        # How much of a cell is complete is no stopping time.
+        # The number of complete results of a cell is no stopping time.
         return list(records[:, np.newaxis]) if self.waits_for_order else [records]
 
     def guarantee(self, lost: int, amended: int) -> Guarantee:

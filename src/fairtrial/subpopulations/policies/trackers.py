@@ -44,7 +44,7 @@ class TrackingPolicy(FloorPolicy):
     problem : Problem
         The problem.
     delta : float
-        Probability of a wrong answer that is accepted.
+        Accepted probability of a wrong answer.
     stopping : str or Threshold
         ``"certified"`` (proven, default), ``"kaufmann-koolen"`` (proven),
         ``"stylised"`` (the paper's, a heuristic), or a threshold object.
@@ -52,12 +52,12 @@ class TrackingPolicy(FloorPolicy):
         Initial pulls of every cell; 5, or 10 if the noise is estimated.
     exploration : float, optional
         Pull the least pulled cell while it has fewer than `exploration` times
-        sqrt(t / (K L)) pulls; by default 1.25 for `BalancedTracking`, for the others 0.5 with
-        tolerances of both kinds, else none.
+        sqrt(t / (K L)) pulls; by default 1.25 for `BalancedTracking`; for the others 0.5 if both
+        kinds of tolerance are given, otherwise none.
     max_pulls : int, optional
         Stop undecided after this many results.
     seed : None, int or numpy.random.Generator
-        Ignored; the rule is deterministic, and its next pull predictable from the results.
+        Ignored; the rule is deterministic, and its next pull can be predicted from the results.
     """
 
     _rule: ClassVar[int]
@@ -85,10 +85,10 @@ class TrackingPolicy(FloorPolicy):
 
 @documented_by(TrackingPolicy)
 class BalancedTracking(TrackingPolicy):
-    """Information-balanced sampling: pull what the weakest evidence rests on.
+    """Information-balanced sampling: pull the cell that the weakest evidence depends on.
 
-    Best of the rules that choose one pull at a time; takes data in any order, in
-    batches, from passive arrivals (``ask(group=...)``), with costs and with tolerances.
+    The best of the rules that choose one pull at a time. It takes data in any order, in
+    batches, and from passive arrivals (``ask(group=...)``), with costs and with tolerances.
 
     Notes
     -----
@@ -125,7 +125,7 @@ class TrackAndStop(TrackingPolicy):
 
 @documented_by(TrackingPolicy)
 class ExactTracking(TrackingPolicy):
-    """Tracking of the optimal shares at the estimated means, or of shares given once.
+    """Track the optimal shares at the estimated means, or shares that are given once.
 
     Parameters
     ----------
@@ -136,12 +136,12 @@ class ExactTracking(TrackingPolicy):
     Raises
     ------
     InvalidArgument
-        If the shares have another shape, or are no shares.
+        If the shares have another shape, are negative, or do not sum to one.
 
     Notes
     -----
     The optimal shares are those of Wu, Zheng and Zhu, eq. (5); every decision takes twenty steps
-    towards them from where the last one left off.
+    towards them from where the last decision ended.
 
     Examples
     --------
@@ -180,9 +180,9 @@ class ExactTracking(TrackingPolicy):
 
 @documented_by(TrackingPolicy)
 class PlainTrackAndStop(TrackingPolicy):
-    """Ordinary Track-and-Stop on the overall means, blind to floors; groups by their weights.
+    """Ordinary Track-and-Stop on the overall means; ignores floors, draws groups by their weights.
 
-    A baseline: it may need many times the pulls.
+    A baseline: it may need many times as many pulls.
 
     Parameters
     ----------
@@ -205,7 +205,7 @@ class PlainTrackAndStop(TrackingPolicy):
 
 @documented_by(TrackingPolicy)
 class UniformSampling(TrackingPolicy):
-    """Every arm equally often, at random, groups by their weights: a baseline.
+    """Pull every arm equally often, at random, groups by their weights: a baseline.
 
     Parameters
     ----------
@@ -223,7 +223,7 @@ class UniformSampling(TrackingPolicy):
 
 @documented_by(TrackingPolicy)
 class RoundRobin(TrackingPolicy):
-    """Every cell in turn: a baseline.
+    """Pull every cell in turn: a baseline.
 
     Examples
     --------

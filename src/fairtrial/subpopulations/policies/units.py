@@ -1,4 +1,4 @@
-"""A problem as the kernels see it, and what every rule of the family assumes."""
+"""A problem in the form that kernels read, and the assumptions that all rules share."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ __all__ = [
 Floats = NDArray[np.float64]
 
 _FAR = 8.0
-"""Widths away from zero at which a range counts as far."""
+"""A range counts as far if its distance from zero is more than this many widths."""
 
 _USUAL = 20
-"""Powers of two that scales of rewards may differ from 1 by without a unit of their own."""
+"""Scales within this many powers of two of 1 need no unit of their own."""
 
 
 def unit_of(problem: Problem) -> float:
-    """Return the unit in which the kernels are told rewards: 1 unless these are tiny or huge.
+    """Return the unit of rewards in the kernels: 1 unless the rewards are tiny or huge.
 
     It is a power of two, so that nothing is rounded: decisions are the same in every unit.
     """
@@ -38,7 +38,7 @@ def unit_of(problem: Problem) -> float:
 
 
 def power_of_two(scale: float) -> float:
-    """Return a power of two that is near a scale, 1 if that is a usual one.
+    """Return a power of two that is near a scale; 1 if the scale is a usual one.
 
     Examples
     --------
@@ -50,7 +50,7 @@ def power_of_two(scale: float) -> float:
 
 
 def far_from_zero(low: float, high: float) -> bool:
-    """Return whether a range is far from zero: squares would leave nothing of its width."""
+    """Return whether a range is so far from zero that its width would be lost in squares."""
     return min(abs(low), abs(high)) > _FAR * (high - low)
 
 
@@ -61,7 +61,7 @@ def needed_cells(problem: Problem) -> NDArray[np.bool_]:
 
 
 def model_of(problem: Problem, informative_only: bool) -> Model:
-    """Return the problem as the kernels see it."""
+    """Return the problem in the form that kernels read."""
     needed = np.ones(problem.shape, dtype=bool)
     if informative_only:
         needed = needed_cells(problem)
@@ -80,13 +80,13 @@ def model_of(problem: Problem, informative_only: bool) -> Model:
 
 
 def limits_of(problem: Problem, spare: float = 0.0) -> Floats:
-    """Return all limits as the kernels see them: those against a control only if there are any."""
+    """Return all limits in the form that kernels read; limits against a control only if any."""
     own = problem.limits(spare)
     return np.concatenate([own, problem.differences(spare)]) if problem.refers_to_control else own
 
 
 def control_of(problem: Problem) -> int:
-    """Return the arm that limits refer to."""
+    """Return the index of the arm that limits refer to."""
     if problem.control is None or not problem.refers_to_control:
         return NO_CONTROL
     return problem.arms.index(problem.control)
