@@ -1,4 +1,4 @@
-"""The best intervention that is counterfactually fair."""
+"""Find the best intervention that is counterfactually fair."""
 
 from typing import TYPE_CHECKING
 

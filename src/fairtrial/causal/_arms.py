@@ -1,4 +1,4 @@
-"""Arms read from one tidy table: a row for every arm and combination of the parents' states."""
+"""Read arms from a tidy table with one row for every arm and combination of parents' states."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ARM, PROBABILITY = "arm", "probability"
 
 
 def is_table(arms: Any) -> bool:
-    """Return whether arms are given as a DataFrame, or as a sequence of rows."""
+    """Return whether arms are given as a DataFrame or as a sequence of rows."""
     if hasattr(arms, "columns") and hasattr(arms, "to_dict"):
         return True
     is_sequence = isinstance(arms, Sequence) and not isinstance(arms, str)
@@ -31,14 +31,15 @@ def is_table(arms: Any) -> bool:
 def arms_from_table(model: CausalModel, intervened: str, table: Any) -> dict[str, Floats]:
     """Return every arm's distribution, shape (states of the first parent, ..., own states).
 
-    The table has the column `arm`, one for every parent, and either one for every state of the
-    intervened node that holds its probability, or the intervened node's own and `probability`.
+    The table has the column `arm` and one column for every parent. In addition, it has either one
+    column for every state of the intervened node, with its probability, or a column for the
+    intervened node and the column `probability`.
 
     Raises
     ------
     InvalidArgument
-        If a column is missing, a state is unknown, a probability is no number, or a
-        combination is given twice or not at all; the row is named.
+        If a column is missing, a state is unknown, a probability is not a number, or a combination
+        is given twice or not at all; the message names the row.
     """
     rows = table.to_dict("records") if hasattr(table, "columns") else list(table)
     parents, states = model.parents(intervened), model.states.get(intervened, ())
@@ -97,7 +98,7 @@ def _probability(row: Mapping[str, Any], column: str, number: int) -> float:
 
 
 def _complete(model: CausalModel, parents: tuple[str, ...], label: str, arm: Floats) -> Floats:
-    """Return the arm with zeros for states that no row of a combination names."""
+    """Return the arm with zeros for states that a combination's rows leave out."""
     missing = np.isnan(arm).all(axis=-1)
     if missing.any():
         place = np.argwhere(missing)[0]

@@ -1,4 +1,4 @@
-"""A causal model in arrays: cells, the arms' weights in them, and how often they come."""
+"""A causal model as arrays: cells, the arms' weights in them, and the cells' probabilities."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _MOST_WEIGHTS = 4_000_000
 
 
 class Rows(NamedTuple):
-    """Rows as the estimators see them; the outcome is scaled to [0, 1], large is good.
+    """Rows as the estimators see them; the outcome is scaled to [0, 1], larger is better.
 
-    `cells` holds positions of cells, shape (n,), where the cells are tabulated, else the
-    values of the cell's nodes, shape (n, nodes).
+    `cells` holds the positions of cells, shape (n,), if the cells are tabulated; otherwise it holds
+    the values of the cell's nodes, shape (n, nodes).
     """
 
     arm: Integers
@@ -40,15 +40,15 @@ class Rows(NamedTuple):
 
 
 class CellModel:
-    """A problem's causal model, cell by cell: a cell holds the states of the nodes that matter.
+    """A problem's causal model by cells: a cell is a combination of states of the relevant nodes.
 
-    For arm k, value u and cell z that is the product
+    For arm k, value u and cell z, the weight is the product
 
     g[k, u, z] = P_k(V given its parents) * product over carriers X of P(X given its parents)
 
     with the sensitive attribute at u. The probability of z under arm k in the group that is
-    observed with value u is g[k, u, z] h[u, z], and h is common to all arms. Had that group
-    had value a, it would be g[k, a, z] h[u, z]. If the attribute is a root, h is the same for
+    observed with value u is g[k, u, z] h[u, z], where h is common to all arms. If that group had
+    value a instead, it would be g[k, a, z] h[u, z]. If the attribute is a root, h is the same for
     all u.
     """
 
@@ -77,7 +77,7 @@ class CellModel:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """States of every node of the cell."""
+        """Number of states of every node of the cell."""
         return tuple(self.model.size(node) for node in self.nodes)
 
     @cached_property
@@ -94,15 +94,15 @@ class CellModel:
 
     @cached_property
     def shares(self) -> Floats | None:
-        """Probability of every value of the sensitive attribute, if the model has it."""
+        """Probability of every value of the sensitive attribute, if the model contains it."""
         return shares_of(self.model, self.problem.attributes)
 
     def group(self, value: Integers) -> Integers:
-        """Return which group's effects rows with these values are informative about, shape (n,)."""
+        """Return the group whose effects rows with these values inform about, shape (n,)."""
         return np.zeros_like(value) if self.n_groups == 1 else value
 
     def codes_of(self, nodes: Sequence[str]) -> Integers:
-        """Return the combination of some nodes' states in every cell, as a number, (cells,)."""
+        """Return a number for the combination of some nodes' states in every cell, (cells,)."""
         places = np.unravel_index(np.arange(self.n_cells), self.shape)
         codes = np.zeros(self.n_cells, dtype=np.int64)
         for node in nodes:
@@ -112,25 +112,25 @@ class CellModel:
 
     @cached_property
     def classes(self) -> Classes:
-        """Cells with the same mean outcome, as far as the graph tells."""
+        """Classes of cells that have the same mean outcome according to the graph."""
         nodes = predictors(self.problem)
         return Classes(math.prod(map(self.model.size, nodes)), self.codes_of(nodes))
 
     @cached_property
     def outside_codes(self) -> Integers:
-        """Which combination of the outside nodes' states every cell has, shape (cells,)."""
+        """Number of the combination of the outside nodes' states in every cell, shape (cells,)."""
         return self.codes_of(self.problem.outside_nodes)
 
     @cached_property
     def joint_codes(self) -> Integers:
-        """Which combination of outside nodes and class every cell has, shape (cells,)."""
+        """Number of the combination of outside nodes and class in every cell, shape (cells,)."""
         both = self.outside_codes * self.classes.number + self.classes.of_cell
         return np.asarray(np.unique(both, return_inverse=True)[1], dtype=np.int64)
 
     # ---------------------------------------------------------------------- weights
 
     def factors(self) -> list[Factor]:
-        """Return the carriers' tables; the intervened node's is the arms' own."""
+        """Return the tables of all carriers except the intervened node, which the arms define."""
         return [
             table_factor(self.model, node)
             for node in self.problem.carriers
@@ -157,7 +157,7 @@ class CellModel:
 
     @cached_property
     def is_possible(self) -> NDArray[np.bool_]:
-        """Which cells can come, shape (K, values, cells)."""
+        """Which cells are possible, shape (K, values, cells)."""
         return self.g > 0.0
 
     @cached_property
@@ -168,7 +168,7 @@ class CellModel:
 
     @cached_property
     def h(self) -> Floats | None:
-        """The common part of the cells' probabilities, shape (values, cells), if it is known."""
+        """The part h of the cells' probabilities, shape (values, cells), if it is known."""
         problem, model = self.problem, self.model
         own = {problem.intervened, *problem.carriers}
         roots = set(problem.attributes) if problem.is_root else set()
@@ -222,7 +222,7 @@ class CellModel:
         }
 
     def encode(self, row: Mapping[str, Any]) -> tuple[int, Any, float]:
-        """Return value, cell and scaled outcome of a clean row."""
+        """Return value, cell and scaled outcome of a validated row."""
         problem, positions = self.problem, self._state_positions
         value = 0
         for node in problem.attributes:
@@ -243,7 +243,7 @@ class CellModel:
         return value, cell, float(problem.scaled(row[problem.outcome_node]))
 
     def gather(self, columns: Mapping[str, NDArray[Any]]) -> tuple[Integers, NDArray[Any]]:
-        """Return values and cells, shape (n,) or (n, nodes), of columns of positions."""
+        """Return the values and the cells, shape (n,) or (n, nodes), for columns of positions."""
         attributes = self.problem.attributes
         value = np.zeros(len(columns[attributes[0]]), dtype=np.int64)
         for node in attributes:
@@ -259,12 +259,12 @@ class CellModel:
         return value, cell
 
     def require_possible(self, rows: Rows) -> None:
-        """Refuse rows that cannot happen under their own arm.
+        """Raise if a row is impossible under its own arm.
 
         Raises
         ------
         InvalidOutcome
-            The first such row is named.
+            If a row is impossible; the message names the first one.
         """
         if self.is_tabulated:
             possible = self.is_possible[rows.arm, rows.value, rows.cells]
@@ -281,7 +281,7 @@ class CellModel:
 
 
 def cell_model_of(problem: Problem) -> CellModel:
-    """Return the problem's model by cells, made when it is first wanted."""
+    """Return the problem's model by cells; it is made at the first call."""
     if CellModel not in problem.cache:
         problem.cache[CellModel] = CellModel(problem)
     found: CellModel = problem.cache[CellModel]
@@ -291,7 +291,7 @@ def cell_model_of(problem: Problem) -> CellModel:
 def log_values(
     model: CausalModel, node: str, source: Any, columns: Mapping[str, NDArray[Any]]
 ) -> Floats:
-    """Return log P(node given its parents) of every row, by a table or a density."""
+    """Return log P(node given its parents) for every row, from a table or a density."""
     parents = model.parents(node)
     if isinstance(source, Density):
         given = {parent: _typed(model, parent, columns[parent]) for parent in parents}

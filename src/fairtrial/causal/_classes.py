@@ -1,4 +1,4 @@
-"""Cells that have the same mean outcome by the graph, and those means as the rows tell them."""
+"""Classes of cells with the same mean outcome by the graph, and estimates of these means."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 STRENGTHS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, math.inf)
-"""How many rows of the overall mean a class's own mean may be mixed with."""
+"""Candidates for the number of rows of the overall mean to mix with a class's own mean."""
 
 
 class Classes(NamedTuple):
-    """Their number, and which of them every cell is in, shape (cells,)."""
+    """The number of classes, and the class of every cell, shape (cells,)."""
 
     number: int
     of_cell: Integers
 
 
 class ClassMeans:
-    """The classes' mean outcomes, mixed with the overall mean.
+    """The classes' mean outcomes, shrunk towards the overall mean.
 
-    How strongly they are mixed is found by leaving one out: with as many rows of the overall
-    mean as predict every row's outcome best from the other rows. Infinitely many make every
-    class's mean the overall one.
+    The strength of the shrinkage is chosen by leave-one-out: the number of rows of the overall mean
+    that predicts every row's outcome best from the other rows. With infinitely many, every class's
+    mean becomes the overall mean.
 
     Parameters
     ----------
     numbers, totals, squares : ndarray of shape (classes,)
-        Number of rows, sum and sum of squares of their outcomes.
+        Number of rows, sum of their outcomes and sum of the squared outcomes.
     """
 
     def __init__(self, numbers: Floats, totals: Floats, squares: Floats) -> None:
@@ -45,7 +45,7 @@ class ClassMeans:
         self._strength = STRENGTHS[int(np.argmin(errors))]
 
     def _error(self, strength: float) -> float:
-        """Return the sum of squared differences between rows and the means of the others."""
+        """Return the sum of squared differences between each row and the mean of the other rows."""
         mean = self._mixed(strength)
         spread = self._squares - 2.0 * mean * self._totals + self._numbers * mean**2
         return float((_stretch(self._numbers, strength) ** 2 * spread).sum())
@@ -58,17 +58,17 @@ class ClassMeans:
 
     @cached_property
     def means(self) -> Floats:
-        """Mean outcome by class, of all rows, shape (classes,)."""
+        """Mean outcome by class, using all rows, shape (classes,)."""
         return self._mixed(self._strength)
 
     @cached_property
     def stretch(self) -> Floats:
-        """How much further a row is from the others' mean than from that of all rows."""
+        """Distance of a row from the other rows' mean over its distance from the full mean."""
         return _stretch(self._numbers, self._strength)
 
     @cached_property
     def share(self) -> Floats:
-        """Which part of its distance from the others' mean a row moves the mean of all rows."""
+        """Shift of the full mean by a row, over the row's distance from the other rows' mean."""
         return np.asarray(1.0 / (self._numbers + self._strength))
 
 

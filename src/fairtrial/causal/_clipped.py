@@ -1,4 +1,4 @@
-"""The estimates of the phased rules: clipped ratios between single arms."""
+"""Estimates of the phased rules: importance sampling with clipped ratios between arms."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ Floats = NDArray[np.float64]
 
 
 class Clipped:
-    """The estimates of the phased rules: ratios of rows of one arm, clipped.
+    """Estimates of the phased rules, from clipped ratios for the rows of each arm.
 
-    Gao and Feng, equations 3 and 4; `clip` is the factor before M and D.
+    Source: Gao and Feng, equations 3 and 4; `clip` is the factor of M and D.
     """
 
     def __init__(self, problem: Problem, records: Records, clip: float) -> None:

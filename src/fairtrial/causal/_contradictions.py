@@ -1,10 +1,10 @@
-"""Whether the rows of a log contradict the model: independences of its graph, and its tables.
+"""Test whether a log contradicts the model: the independences of its graph, and its tables.
 
-Every test compares a count, or a sum of outcomes, with what it is expected to be. Under the model
-it is a sum of independent terms, or dominated by one: a hypergeometric count is a sum of
-independent indicators (Vatutin and Mikhailov 1982), and a sum of draws without replacement is
-less spread than with replacement (Hoeffding 1963, section 6). So Bennett's inequality bounds the
-probability of each deviation, for any number of rows, and all bounds are added up.
+Every test compares a count, or a sum of outcomes, with its expected value. Under the model it is a
+sum of independent terms, or dominated by such a sum: a hypergeometric count is a sum of independent
+indicators (Vatutin and Mikhailov 1982), and a sum of draws without replacement varies less than one
+with replacement (Hoeffding 1963, section 6). So Bennett's inequality bounds the probability of each
+deviation, for any number of rows. The bounds of all tests are added up.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 LEVEL = 0.001
-"""Most probability with which any contradiction is found where the model is right."""
+"""Largest probability of finding any contradiction although the model is right."""
 
 _FEWEST = 10
 _MOST_SUMS = 20_000_000
@@ -50,8 +50,8 @@ class Contradiction(NamedTuple):
     statement : str
         What the rows show, contrary to the model.
     p_value : float
-        Bound of the probability with which such rows, or any other contradiction as strong, come
-        about if the model is right.
+        Bound on the probability of these rows, or of any other contradiction as strong, if the
+        model is right.
 
     Examples
     --------
@@ -68,7 +68,7 @@ class Contradiction(NamedTuple):
 
 
 class _Test(NamedTuple):
-    """Deviations from what the model expects, by stratum: of each, and of all together."""
+    """Deviations from the model's expectations, by stratum: for each, and for all together."""
 
     statement: str
     observed: Floats
@@ -78,9 +78,9 @@ class _Test(NamedTuple):
 
 
 def contradictions(problem: Problem, records: Records) -> tuple[Contradiction, ...]:
-    """Return what the rows contradict of the model, the strongest first.
+    """Return the statements of the model that the rows contradict, the strongest first.
 
-    With probability at least 1 - `LEVEL` there is nothing if the model is right.
+    If the model is right, the result is empty with probability at least 1 - `LEVEL`.
     """
     table = _Table(problem, records)
     logs: dict[str, float] = {}
@@ -98,7 +98,7 @@ def contradictions(problem: Problem, records: Records) -> tuple[Contradiction, .
 
 
 def _log_bounds(test: _Test) -> Floats:
-    """Return logarithms of bounds of the probabilities of all deviations, shape (tests,)."""
+    """Return logarithms of bounds on the probabilities of all deviations, shape (tests,)."""
     large = test.size >= _FEWEST
     deviation = (test.observed - test.expected)[large]
     away = np.abs(np.append(deviation, (test.observed - test.expected).sum()))
@@ -106,7 +106,7 @@ def _log_bounds(test: _Test) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = away / spread
         bennett = spread * ((1.0 + ratio) * np.log1p(ratio) - ratio)
-    # Without any variance every deviation is impossible.
+    # Without variance, every deviation is impossible.
     bennett = np.where(spread > 0.0, bennett, np.inf)
     return np.where(away > _ROUNDING, np.minimum(np.log(2.0) - bennett, 0.0), 0.0)
 
@@ -115,7 +115,7 @@ def _log_bounds(test: _Test) -> Floats:
 
 
 class _Table:
-    """The columns that the rows have: codes of all discrete nodes, and of the arm."""
+    """The columns of the rows: codes of all discrete nodes, and of the arm."""
 
     def __init__(self, problem: Problem, records: Records) -> None:
         cell_model, model = cell_model_of(problem), problem.model
@@ -140,7 +140,7 @@ class _Table:
         self.sizes[node] = size
 
     def strata(self, nodes: Sequence[str]) -> tuple[Integers, int]:
-        """Return which combination of some nodes' states every record has, and their number."""
+        """Return each record's combination of some nodes' states, and how many there are."""
         joint = np.zeros(len(self.number), dtype=np.int64)
         number = 1
         for node in nodes:
@@ -150,7 +150,7 @@ class _Table:
         return joint, number
 
     def sums(self, amounts: Floats, strata: Integers, number: int, *nodes: str) -> Floats:
-        """Return sums by stratum and the states of some nodes, shape (strata, states, ...)."""
+        """Return sums by stratum and states of some nodes, shape (strata, states, ...)."""
         place = strata
         shape = [number]
         for node in nodes:
@@ -166,10 +166,10 @@ class _Table:
 def implied_independences(
     problem: Problem, known: Sequence[str]
 ) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    """Yield pairs of known nodes that are independent given others, and those others.
+    """Yield pairs of known nodes that are independent given other nodes, and these others.
 
-    Which arm a row is of, and which value of the attribute, may have been chosen together.
-    Where the attribute has parents, everything is said given its value.
+    A row's arm and its value of the attribute may have been chosen together. If the attribute has
+    parents, all independences are conditional on its value.
     """
     parents = with_arm(problem)
     attributes = list(problem.attributes)
@@ -208,7 +208,7 @@ def _independences(problem: Problem, table: _Table) -> Iterator[_Test]:
 def _of_states(
     table: _Table, first: str, second: str, strata: Integers, number: int, statement: str
 ) -> Iterator[_Test]:
-    """Yield tests of how often states come together, given how often each of them comes."""
+    """Yield tests of how often two states occur together, given how often each occurs."""
     both = table.sums(table.number, strata, number, first, second)
     rows, columns = both.sum(axis=2), both.sum(axis=1)
     size = rows.sum(axis=1)
@@ -242,7 +242,7 @@ def _of_outcome(
 
 
 def _tables(problem: Problem, table: _Table) -> Iterator[_Test]:
-    """Yield tests of the tables that the weights are made of, unless they were counted."""
+    """Yield tests of the tables that define the weights, except estimated tables."""
     model, cell_model = problem.model, cell_model_of(problem)
     for node in problem.carriers:
         counted = model.fitted and (not model.counts or node in model.counts)
@@ -256,7 +256,7 @@ def _tables(problem: Problem, table: _Table) -> Iterator[_Test]:
 def _of_table(
     table: _Table, node: str, parents: tuple[str, ...], expected: Floats
 ) -> Iterator[_Test]:
-    """Yield tests of how often each state of a node comes, given its parents."""
+    """Yield tests of how often each state of a node occurs, given its parents."""
     strata, number = table.strata(parents)
     counts = table.sums(table.number, strata, number, node)
     size = counts.sum(axis=1)

@@ -1,4 +1,4 @@
-"""Products of tables, summed over what is not asked for."""
+"""Products of tables, summed over some of their nodes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 _MOST_NUMBERS = 10_000_000
-"""Most numbers in a table that is made on the way."""
+"""Largest number of entries in an intermediate table."""
 
 
 class Factor(NamedTuple):
@@ -28,12 +28,12 @@ class Factor(NamedTuple):
 
 
 def table_factor(model: CausalModel, node: str) -> Factor:
-    """Return P(node given its parents), as the model's table has it."""
+    """Return P(node given its parents) from the model's table."""
     return Factor((*model.parents(node), node), model.tables[node])
 
 
 def shares_of(model: CausalModel, attributes: Sequence[str]) -> Floats | None:
-    """Return the probability of every combination of some nodes' states, if the model tells it."""
+    """Return the probability of every combination of some nodes' states, None if unknown."""
     needed = model.ancestors(attributes)
     if any(node not in model.tables for node in needed):
         return None
@@ -45,7 +45,7 @@ def shares_of(model: CausalModel, attributes: Sequence[str]) -> Floats | None:
 
 
 def spread(factor: Factor, names: Sequence[str]) -> Floats:
-    """Return the factor with one axis for each of `names`, of length one where it has none."""
+    """Return the factor with one axis for each of `names`; missing axes have length one."""
     order = sorted(range(len(factor.names)), key=lambda axis: names.index(factor.names[axis]))
     shape = dict(zip(factor.names, factor.array.shape, strict=True))
     return factor.array.transpose(order).reshape([shape.get(name, 1) for name in names])
@@ -54,13 +54,13 @@ def spread(factor: Factor, names: Sequence[str]) -> Floats:
 def sum_product(factors: Sequence[Factor], keep: Sequence[str]) -> Floats:
     """Return the product of all factors, summed over every name that is not kept.
 
-    The axes of the result are those of `keep`, of length one where no factor has the name.
-    Names are summed out one at a time, the one first whose sum is smallest.
+    The axes of the result are those of `keep`, with length one if no factor has the name. Names are
+    summed out one at a time, in each step the one with the smallest intermediate table.
 
     Raises
     ------
     ModelError
-        If a table on the way would be too large.
+        If an intermediate table would be too large.
     """
     pending = list(factors)
     while True:

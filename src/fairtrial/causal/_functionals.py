@@ -1,14 +1,14 @@
-"""Means and gaps as sums over cells, as far as a stated knowledge of the cells allows.
+"""Means and gaps as sums over cells, for a stated knowledge of the cells' distribution.
 
-Given its cell, a row's mean outcome depends neither on the arm nor on the sensitive attribute;
-where the attribute is a parent of the outcome, its value is a part of the cell. So with ``m`` the
-mean by cell and ``H`` the part of the cells' law that no action changes, every mean and every gap
-is a sum of ``F * H * m`` with a known function F of the cell, and a row of an action falls into a
-cell with probability ``G * H``.
+Given its cell, a row's mean outcome depends neither on the arm nor on the sensitive attribute. If
+the attribute is a parent of the outcome, its value is a part of the cell. Let ``m`` be the mean by
+cell, and ``H`` the part of the cells' distribution that no action changes. Then every mean and
+every gap is a sum of ``F * H * m`` with a known function F of the cell, and a row of an action
+falls into a cell with probability ``G * H``.
 
-Where H is known cells with the same mean outcome are joined, and H is a part of F and G. Where
-only the law of the covariates is unknown they are joined within equal covariates. Documentation:
-docs/explanation/fair-interventions.md.
+If H is known, cells with the same mean outcome are joined, and H becomes a part of F and G. If only
+the distribution of the covariates is unknown, cells are joined within equal covariates.
+Documentation: docs/explanation/fair-interventions.md.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ Knowledge = Literal["cells", "covariates", "ratios"]
 
 KNOWLEDGE: tuple[Knowledge, ...] = ("cells", "covariates", "ratios")
 CELLS, COVARIATES, RATIOS = range(3)
-"""What is known of the cells' law: all; all but the law of covariates; what the actions change."""
+"""Known part of the cells' law: all; all except the covariates' law; what actions change."""
 
 _ROUNDING = 1e-12
 
 
 def knowledge_of(problem: Problem, wanted: str) -> Knowledge:
-    """Return what is known of the cells: what is wanted, or with ``"auto"`` the most there is.
+    """Return the knowledge of the cells to use: as wanted, or with ``"auto"`` the most available.
 
     Raises
     ------
     ModelError
-        If the model does not give what is wanted, cells cannot be listed, the sensitive attribute
-        changes the outcome itself, or the model does not tell how frequent its values are.
+        If the model does not contain the wanted knowledge, cells cannot be listed, the sensitive
+        attribute changes the outcome itself, or the model does not say how frequent its values are.
     InvalidArgument
-        If the whole law of the cells is wanted of estimated tables.
+        If ``"cells"`` is wanted although tables were estimated.
     """
     _require_listed(problem)
     if wanted == "auto":
@@ -79,7 +79,7 @@ def knowledge_of(problem: Problem, wanted: str) -> Knowledge:
 
 
 def _lacks_cells(problem: Problem) -> str | None:
-    """Return a node without a table that the law of the cells needs, None if it is known."""
+    """Return a node whose missing table the cells' law needs; None if the law is known."""
     if cell_model_of(problem).h is not None:
         return None
     model = problem.model
@@ -89,17 +89,18 @@ def _lacks_cells(problem: Problem) -> str | None:
 
 
 class Functionals:
-    """The functions of a cell that means, gaps and actions are made of.
+    """The functions of a cell that define means, gaps and actions.
 
-    A *place* is a cell, or several that are joined; where the sensitive attribute has parents, or
-    is a parent of the outcome, its value is a part of it. X places, K distinct arms, L limits.
+    A *place* is a cell, or several joined cells. If the sensitive attribute has parents, or is a
+    parent of the outcome, its value is a part of the place. There are X places, K distinct arms and
+    L limits.
 
     Parameters
     ----------
     problem : Problem
         The problem.
     knowledge : {"cells", "covariates", "ratios"}
-        What is known of the cells' law, as `knowledge_of` found.
+        What is known about the cells' law, as `knowledge_of` returns it.
     """
 
     def __init__(self, problem: Problem, knowledge: Knowledge) -> None:
@@ -117,23 +118,23 @@ class Functionals:
 
     @property
     def _n_values(self) -> int:
-        """How many values are told apart in cells; 1 if the value is no part of them."""
+        """Number of values that cells distinguish; 1 if the value is not part of a cell."""
         return self._model.n_values if self.problem.acts_directly else self._model.n_groups
 
     @cached_property
     def _values_of_cells(self) -> Integers:
-        """The value of the attribute in every fine cell; 0 everywhere if it is no part of them."""
+        """The value of the attribute in every fine cell; 0 if it is not part of a cell."""
         return np.repeat(np.arange(self._n_values), self._model.n_cells)
 
     @cached_property
     def _groups_of_cells(self) -> Integers:
-        """The group observed in every fine cell; 0 everywhere if the attribute is a root."""
+        """The observed group in every fine cell; 0 everywhere if the attribute is a root."""
         values = self._values_of_cells
         return np.zeros_like(values) if self.problem.is_root else values
 
     @cached_property
     def _law(self) -> Floats:
-        """H in every fine cell; 1 where it is not known."""
+        """H in every fine cell; 1 if it is not known."""
         model = self._model
         if self.knowledge != "cells":
             return np.ones(self._n_values * model.n_cells)
@@ -145,7 +146,7 @@ class Functionals:
 
     @cached_property
     def _fine_classes(self) -> Integers:
-        """Which mean outcome every fine cell has, by the graph alone."""
+        """Class of every fine cell: by the graph, cells of a class have the same mean outcome."""
         model, problem = self._model, self.problem
         if self._n_values == 1:
             return _numbered(model.codes_of(predictors(problem)))
@@ -159,7 +160,7 @@ class Functionals:
 
     @cached_property
     def _fine_strata(self) -> Integers:
-        """Which covariates every fine cell has; the group observed is one of them."""
+        """Number of every fine cell's covariates, which include the observed group."""
         outside = self._model.outside_codes
         return _numbered(
             self._groups_of_cells * (outside.max() + 1) + np.tile(outside, self._n_values)
@@ -167,13 +168,13 @@ class Functionals:
 
     @cached_property
     def place_of(self) -> Integers:
-        """The place of every fine cell, shape (values, cells); -1 of one that counts for nothing.
+        """The place of every fine cell, shape (values, cells); -1 if the cell is irrelevant.
 
-        There is one row for all values if the value is no part of a cell.
+        There is one row for all values if the value is not part of a cell.
 
-        A cell into which no row falls has a place if a gap is made of it: that of a group's mean
-        had it another value may need cells that never come with its own. Where cells are joined,
-        others with the same mean outcome may tell of it.
+        A cell into which no row falls still has a place if a gap depends on it: the mean of a group
+        under another value may need cells that never occur with the group's own value. If cells are
+        joined, other cells with the same mean outcome can inform about it.
         """
         codes = np.arange(len(self._groups_of_cells))
         if self.knowledge == "cells":
@@ -191,7 +192,7 @@ class Functionals:
         return int(self.place_of.max()) + 1
 
     def _joined(self, fine: Floats) -> Floats:
-        """Return functions of fine cells, shape (..., cells), as functions of places."""
+        """Convert functions of fine cells, shape (..., cells), to functions of places."""
         places, law = self.place_of.ravel(), self._law
         if self.knowledge == "ratios":
             result = np.zeros((*fine.shape[:-1], self.n_places))
@@ -203,7 +204,7 @@ class Functionals:
         return np.moveaxis(result, 0, -1)
 
     def _first(self, fine: Integers) -> Integers:
-        """Return what all fine cells of a place have in common."""
+        """Return for every place a property that all its fine cells share."""
         places = self.place_of.ravel()
         result = np.zeros(self.n_places, dtype=np.int64)
         result[places[places >= 0]] = fine[places >= 0]
@@ -211,19 +212,19 @@ class Functionals:
 
     @cached_property
     def classes(self) -> Integers:
-        """Which mean outcome every place has, shape (X,)."""
+        """Class of every place, shape (X,): places of a class have the same mean outcome."""
         return _numbered(self._first(self._fine_classes))
 
     @cached_property
     def strata(self) -> Integers:
-        """Which covariates every place has, shape (X,); one stratum where that is not wanted."""
+        """Stratum of covariates of every place, shape (X,); a single stratum if not needed."""
         if self.knowledge != "covariates":
             return np.zeros(self.n_places, dtype=np.int64)
         return _numbered(self._first(self._fine_strata))
 
     @cached_property
     def group_of_stratum(self) -> Integers:
-        """The value observed in every stratum, shape (strata,)."""
+        """The observed value in every stratum, shape (strata,)."""
         found = np.zeros(int(self.strata.max()) + 1, dtype=np.int64)
         if self.knowledge == "covariates":
             found[self.strata] = self._first(self._groups_of_cells)
@@ -231,7 +232,7 @@ class Functionals:
 
     @property
     def group_shares(self) -> Floats:
-        """How frequent the observed values are, shape (groups,)."""
+        """Frequencies of the observed values, shape (groups,)."""
         return np.ones(1) if self.problem.is_root else self._shares
 
     # --------------------------------------------------------------------- functionals
@@ -243,7 +244,7 @@ class Functionals:
 
     @cached_property
     def _own_weights(self) -> Floats:
-        """The arms' weights by value, where the value is that of the cell; (K, values, cells)."""
+        """The arms' weights where the value equals that of the cell, (K, values, cells)."""
         g = self._fine_weights
         if not self.problem.acts_directly:
             return g
@@ -262,11 +263,11 @@ class Functionals:
 
     @cached_property
     def actions(self) -> Floats:
-        """How rows of every action fall into places, shape (actions, X)."""
+        """Distribution of every action's rows over places (without an unknown H), (actions, X)."""
         return self._joined(self._fine_actions)
 
     def _of_effects(self, directions: Floats) -> Floats:
-        """Return linear functions of the effects as functions of fine cells, by arm."""
+        """Convert linear functions of the effects to functions of fine cells, by arm."""
         groups = self._groups_of_cells
         weights = directions[:, :, groups]
         if not self.problem.is_root:
@@ -283,7 +284,7 @@ class Functionals:
         if not self.problem.pairs:
             return np.zeros((self.problem.n_arms, 0, len(self._groups_of_cells)))
         gaps = self._of_effects(contrasts(self.problem, self._shares))
-        # Of roots the gaps of (a, b) and (b, a) are opposite: both signs are there already.
+        # For roots, the gaps of (a, b) and (b, a) are opposite, so both signs are included already.
         return gaps if self.problem.is_root else np.concatenate([gaps, -gaps], axis=1)
 
     @cached_property
@@ -292,7 +293,7 @@ class Functionals:
 
     @cached_property
     def twins(self) -> tuple[tuple[int, ...], ...]:
-        """Arms that no outcome can tell apart, by index, in the order of their first."""
+        """Groups of arms that no outcome can distinguish, by index, ordered by their first arm."""
         rows = np.concatenate([self._all_means[:, None], self._all_gaps], axis=1)
         left, groups = list(range(len(rows))), []
         while left:
@@ -307,20 +308,20 @@ class Functionals:
 
     @cached_property
     def means(self) -> Floats:
-        """Every distinct arm's mean, shape (K, X)."""
+        """The functions whose sums are the distinct arms' means, shape (K, X)."""
         return self._all_means[self._distinct]
 
     @cached_property
     def gaps(self) -> Floats:
-        """What must stay below the bound, shape (K, L, X): the gaps, each with both signs."""
+        """The gaps that must stay below the bound, each with both signs, shape (K, L, X)."""
         return self._all_gaps[self._distinct]
 
     @cached_property
     def breakable(self) -> NDArray[np.bool_]:
-        """Which limits some outcomes could break, shape (K, L)."""
+        """Which limits can be broken by some outcomes, shape (K, L)."""
         if self.knowledge == "ratios":
             return np.asarray((np.abs(self.gaps) > _ROUNDING).any(axis=2))
-        # The largest gap there can be: the outcome 1 wherever a place counts for it.
+        # The largest possible gap: the outcome is 1 in every place that increases the gap.
         counting = np.maximum(self.gaps, 0.0)
         if self.knowledge == "cells":
             return np.asarray(counting.sum(axis=2) >= self.problem.bound)
@@ -335,7 +336,7 @@ class Functionals:
 
     @cached_property
     def basis(self) -> Floats:
-        """Functions whose sum with H is known whatever H is, shape (functions, X)."""
+        """Functions whose sums weighted by H are known for any H, shape (functions, X)."""
         if self.knowledge != "ratios":
             return np.zeros((0, self.n_places))
         g, values = self._fine_weights, self._values_of_cells
@@ -344,7 +345,7 @@ class Functionals:
 
     @cached_property
     def totals(self) -> Floats:
-        """The sums of the basis, shape (functions,)."""
+        """The known sums of the functions in `basis`, shape (functions,)."""
         if self.problem.is_root:
             return np.ones(len(self.basis))
         number = len(self.basis) // len(self.group_shares)
@@ -352,7 +353,7 @@ class Functionals:
 
 
 def _numbered(codes: Integers) -> Integers:
-    """Return codes as consecutive numbers from 0."""
+    """Renumber codes as consecutive integers from 0."""
     return np.asarray(np.unique(codes, return_inverse=True)[1], dtype=np.int64).reshape(codes.shape)
 
 
@@ -373,7 +374,7 @@ def _require_listed(problem: Problem) -> None:
 
 
 def _wrong_with_direct(problem: Problem) -> str:
-    """Return what is wrong with a sensitive attribute that is a parent of the outcome."""
+    """Return why a sensitive attribute that is a parent of the outcome is not supported."""
     outcome, instead = repr(problem.outcome_node), "a fixed budget, and no error probability"
     parents = problem.model.parents(problem.outcome_node)
     direct = listed([repr(node) for node in problem.attributes if node in parents])
@@ -390,7 +391,7 @@ def _wrong_with_direct(problem: Problem) -> str:
 
 
 def _separating_nodes(problem: Problem) -> tuple[str, ...]:
-    """Return observed nodes, with the attributes if need be, that tell all of the outcome."""
+    """Return observed nodes (attributes included if needed) that determine the mean outcome."""
     parents = with_arm(problem)
     seen = (*problem.attributes, *problem.cell_nodes)
     left = list(seen)

@@ -1,8 +1,8 @@
 """Gaps and means as linear functions of the effects of single values.
 
-An effect theta[k, a, o] is the mean outcome of arm k had the sensitive attribute been a. Where
-the attribute is a root that is the same in every observed group, and o takes one position.
-Else it is the mean in the group whose observed value is o.
+An effect theta[k, a, o] is the mean outcome of arm k if the sensitive attribute were a. If the
+attribute is a root, this is the same in every observed group, and o has a single position.
+Otherwise it is the mean in the group whose observed value is o.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ Floats = NDArray[np.float64]
 
 
 def mixing(problem: Problem, shares: Floats) -> Floats:
-    """Return how gaps are made of pairs of values, shape (pairs, value pairs).
+    """Return the weights of pairs of values in every gap, shape (pairs, value pairs).
 
-    With gaps by attribute the others keep their distribution: that of the group observed,
-    or simply their own where the attributes are roots. A group that nobody is in, by the
-    model's own tables, has no gap: it is made of nothing.
+    With gaps by attribute, the other attributes keep their distribution: that of the observed
+    group, or their own if the attributes are roots. A group that is empty according to the model's
+    tables has no gap: its weights are 0.
     """
     combinations = cell_model_of(problem).combinations
     if not problem.by_attribute:
@@ -52,7 +52,7 @@ def mixing(problem: Problem, shares: Floats) -> Floats:
 
 
 def is_empty(problem: Problem, value: int) -> bool:
-    """Return whether nobody is observed with a value, where it matters who is."""
+    """Return whether the observed group of a value is empty, if groups matter."""
     shares = cell_model_of(problem).shares
     return not problem.is_root and shares is not None and bool(shares[value] == 0.0)
 
@@ -62,7 +62,7 @@ def _without(combination: tuple[int, ...], axis: int) -> tuple[int, ...]:
 
 
 def contrasts(problem: Problem, shares: Floats) -> Floats:
-    """Return what every gap takes of the effects, shape (pairs, values, observed)."""
+    """Return the weight of every effect in every gap, shape (pairs, values, observed)."""
     cell_model = cell_model_of(problem)
     single = np.zeros((len(problem.value_pairs), cell_model.n_values, cell_model.n_groups))
     for row, (a, b) in enumerate(problem.value_pairs):
@@ -73,14 +73,14 @@ def contrasts(problem: Problem, shares: Floats) -> Floats:
 
 
 def mean_direction(problem: Problem, shares: Floats) -> Floats:
-    """Return what the mean takes of the effects, shape (1, values, observed)."""
+    """Return the weight of every effect in the mean, shape (1, values, observed)."""
     return (shares[:, None] if problem.is_root else np.diag(shares))[None]
 
 
 def applied(directions: Floats, effects: Floats) -> Floats:
     """Return linear functions of the effects, shape (K, functions).
 
-    Effects that a function does not take may be unknown.
+    Effects with weight 0 in a function may be unknown.
     """
     with np.errstate(invalid="ignore"):
         terms = np.where(directions != 0.0, directions * np.expand_dims(effects, 1), 0.0)
@@ -88,14 +88,14 @@ def applied(directions: Floats, effects: Floats) -> Floats:
 
 
 def own_values(problem: Problem, effects: Floats) -> Floats:
-    """Return the mean by arm in each group as it is, shape (K, values)."""
+    """Return the mean by arm in each group under its own value, shape (K, values)."""
     if problem.is_root:
         return effects[:, :, 0]
     return np.diagonal(effects, axis1=1, axis2=2)
 
 
 def overall_mean(problem: Problem, effects: Floats, shares: Floats) -> Floats:
-    """Return the mean by arm, shape (K,); groups that nobody is in may be unknown."""
+    """Return the mean by arm, shape (K,); empty groups may be unknown."""
     own = own_values(problem, effects)
     if not shares.all():
         own = np.where(shares > 0.0, own, 0.0)
@@ -103,7 +103,7 @@ def overall_mean(problem: Problem, effects: Floats, shares: Floats) -> Floats:
 
 
 def own_effects(problem: Problem, records: Records) -> Floats:
-    """Return every arm's effects from its own rows only; NaN where they do not tell."""
+    """Return every arm's effects from its own rows only; NaN where these are not enough."""
     cell_model = cell_model_of(problem)
     shape = (problem.n_arms, cell_model.n_values, cell_model.n_values)
     counts = np.zeros(shape[:2])
@@ -124,7 +124,7 @@ def own_effects(problem: Problem, records: Records) -> Floats:
 
 
 def _without_overlap(problem: Problem) -> NDArray[np.bool_]:
-    """Return where an arm at a value gives cells that it never gives at another.
+    """Return where an arm at a value produces cells that it never produces at another value.
 
     Shape (K, values, observed).
     """

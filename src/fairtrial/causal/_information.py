@@ -1,10 +1,11 @@
-"""How much rows tell apart: the nearest outcomes with another answer, item by item.
+"""Information of rows against every wrong answer: the nearest outcomes, item by item.
 
 An item is a claim that must be ruled out: "that arm is fair and at least as good", "the answer
-breaks that limit", or, where no arm is fair, "that arm is fair". It is a set of linear conditions
-on the outcome means of the cells. What rows tell against it is the least divergence of outcomes
-with such means from those assumed, and is found by its dual: at most a few multipliers for each
-item. Outcomes keep the values that they are assumed to have; how frequent each is may change.
+breaks that limit", or, if no arm is fair, "that arm is fair". It is a set of linear conditions on
+the outcome means of the cells. The information of rows against it is the least divergence between
+the assumed outcomes and outcomes with such means. It is found by its dual, with at most a few
+multipliers for each item. Outcomes keep their assumed values; only the frequencies of the values
+change.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ class Items(NamedTuple):
     Attributes
     ----------
     rows : ndarray of shape (I, R, X)
-        The conditions; X is the number of cells, or of cells with one mean.
+        The conditions; X is the number of cells, or of classes of cells with equal means.
     limits : ndarray of shape (I, R)
-        What they must not exceed.
+        The upper limits of the conditions.
     """
 
     rows: Floats
@@ -44,14 +45,14 @@ class Items(NamedTuple):
 
 
 class Outcomes(NamedTuple):
-    """What outcomes are assumed to be, cell by cell.
+    """The assumed distribution of outcomes in every cell.
 
     Attributes
     ----------
     values : ndarray of shape (V,)
-        The values that they can have, in rising order.
+        The possible values, in ascending order.
     chances : ndarray of shape (X, V)
-        How probable each is in every cell.
+        The probability of each value in every cell.
     """
 
     values: Floats
@@ -59,16 +60,16 @@ class Outcomes(NamedTuple):
 
     @property
     def means(self) -> Floats:
-        """Their means, shape (X,)."""
+        """The mean outcome of every cell, shape (X,)."""
         return np.asarray(self.chances @ self.values)
 
 
 class _Moved(NamedTuple):
-    """The outcomes that a pull makes best, for each item and cell; shapes (I, X)."""
+    """The outcomes that are optimal for a given force, for each item and cell; shapes (I, X)."""
 
     means: Floats
-    divergences: Floats  # of the assumed outcomes from them
-    curve: Floats  # how fast the means fall with the pull
+    divergences: Floats  # of the assumed outcomes from these outcomes
+    curve: Floats  # how fast the means fall as the force grows
 
 
 def nearest(
@@ -81,18 +82,18 @@ def nearest(
     items : Items
         The claims.
     outcomes : Outcomes
-        What is assumed.
+        The assumed outcomes.
     falls : ndarray of shape (X,)
         The probability that a row falls into each cell.
     start : ndarray of shape (I, R)
-        Multipliers to begin with; they are moved to the best ones.
+        Initial multipliers; overwritten by the optimal ones.
 
     Returns
     -------
     values : ndarray of shape (I,)
-        What a row tells against each claim, in nats: a lower bound that the search has raised.
+        Information of a row against each claim, in nats: a lower bound that the search maximises.
     divergences : ndarray of shape (I, X)
-        That of the assumed outcomes from the nearest ones, by cell.
+        Divergences of the assumed outcomes from the nearest ones, by cell.
     """
     found = _climb(items, outcomes, falls, start)
     moved = _move(outcomes, falls, _pull(items, found))
@@ -139,7 +140,7 @@ def _newton(
     hessian = np.einsum("irx,ix,isx->irs", items.rows, curve, items.rows)
     both = is_free[:, :, None] & is_free[:, None, :]
     hessian = np.where(both, hessian, 0.0)
-    # Means at an end of the range do not move at first, and have no curvature.
+    # Means at an end of the range do not move at first, so they have no curvature.
     scale = (items.rows**2).sum(axis=(1, 2))[:, None] / falls.max()
     diagonal = np.where(is_free, _RIDGE * scale, 1.0)
     hessian = hessian + diagonal[:, :, None] * np.eye(slope.shape[1])
@@ -147,22 +148,22 @@ def _newton(
 
 
 def _pull(items: Items, multipliers: Floats) -> Floats:
-    """Return how hard the conditions pull each mean down, shape (I, X)."""
+    """Return the force with which the conditions pull each mean down, shape (I, X)."""
     return np.asarray(np.einsum("ir,irx->ix", multipliers, items.rows))
 
 
 def _move(outcomes: Outcomes, falls: Floats, pull: Floats) -> _Moved:
     """Return the outcomes q with the least ``falls * divergence(p, q) + pull * mean(q)``.
 
-    Each value that is assumed to come gets ``q = falls p / (level + pull value)``, at the level at
-    which they add up to one. Values that are assumed never to come take what is left if the level
-    would make their own denominator negative.
+    Each value with positive assumed probability gets ``q = falls p / (level + pull value)``, at the
+    level at which the q add up to one. Values with assumed probability 0 get the remaining
+    probability if the level would make their own denominator negative.
     """
     values, comes = outcomes.values, (falls[:, np.newaxis] * outcomes.chances) > 0.0
     weights = falls[:, np.newaxis] * outcomes.chances
     cheapest = np.where(pull >= 0.0, _lowest(values, comes), _highest(values, comes))
     other = np.where(pull >= 0.0, _lowest(values, ~comes), _highest(values, ~comes))
-    # Where no row falls nothing is assumed to come.
+    # Where no row falls, no value has a positive weight.
     cheapest = np.where(np.isfinite(cheapest), cheapest, other)
     above = pull[:, :, np.newaxis] * (values - cheapest[:, :, np.newaxis])
     none = ~np.isfinite(other)
@@ -179,16 +180,16 @@ def _move(outcomes: Outcomes, falls: Floats, pull: Floats) -> _Moved:
     centre = np.where(takes, other, centre)
     means = shares @ values + np.where(takes, rest * np.where(takes, other, 0.0), 0.0)
     curve = (tilted * (values - centre[:, :, np.newaxis]) ** 2).sum(axis=2)
-    # Where no row falls any outcome is as near as any other.
+    # Where no row falls, all outcomes are equally near.
     still = (falls == 0.0) & (pull == 0.0)
     far = np.where((falls == 0.0) & (pull != 0.0), np.inf, np.maximum(logs.sum(axis=2), 0.0))
     return _Moved(np.where(still, outcomes.means, means), far, curve)
 
 
 def _level(weights: Floats, comes: NDArray[np.bool_], above: Floats, least: Floats) -> Floats:
-    """Return the level at which shares add up to one, or the least that is allowed.
+    """Return the level at which shares add up to one, or the smallest allowed level.
 
-    By Newton's steps from below for the inverse of their sum, which is concave in the level.
+    Uses Newton's method from below for the inverse of their sum, which is concave in the level.
     """
     start = np.where(comes, weights - above, -np.inf).max(axis=2)
     if weights.shape[1] == 2:
@@ -208,7 +209,7 @@ def _level(weights: Floats, comes: NDArray[np.bool_], above: Floats, least: Floa
 
 
 def _level_of_two(weights: Floats, above: Floats) -> Floats:
-    """Return the level at which the shares of two values add up to one: the root of a quadratic."""
+    """Return the level for two values: the root of a quadratic at which shares sum to one."""
     distance = above.sum(axis=2)
     cheapest = np.where(above[:, :, 0] == 0.0, weights[:, 0], weights[:, 1])
     half = distance - weights.sum(axis=1)
@@ -219,7 +220,7 @@ def _level_of_two(weights: Floats, above: Floats) -> Floats:
 
 
 def _lowest(values: Floats, chosen: NDArray[np.bool_]) -> Floats:
-    """Return the lowest of the values that are chosen in every cell; infinite if none is."""
+    """Return the lowest chosen value in every cell; infinite if none is chosen."""
     return np.asarray(np.where(chosen, values, np.inf).min(axis=1))
 
 

@@ -1,4 +1,4 @@
-"""How far estimates may be from the truth: approximately, and with a proof."""
+"""Widths of intervals around estimates: normal approximations, and proven ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 LEAST_ROWS = 30
-"""Fewest rows, in all and in effect, with which there is a normal interval."""
+"""Smallest number of rows, and of effective rows, for a normal interval."""
 
 _FEW = 2
 _ROUNDING = 1e-13
@@ -30,12 +30,12 @@ Reach = tuple[Floats, Floats]
 
 
 def effective_rows(weighted: Weighted) -> Floats:
-    """Return how many rows of an arm and value themselves would tell as much as all rows do.
+    """Return the number of an arm's and value's own rows that would be as informative as all rows.
 
-    Shape (K, values, groups). It is one over the mean weight of a row that the arm and value
-    give: of any such row, whether one like it is in the log or not. Where the cells' common
-    part is not known it is made of the rows that are there, and of how far their weights are
-    from adding to one.
+    Shape (K, values, groups). It is the inverse of the mean weight of a row that the arm and value
+    produce, averaged over all possible rows, not only those in the log. If the cells' common part
+    is not known, it is estimated from the rows in the log, and from how far their weights are from
+    adding to one.
     """
     common = weighted.common
     if common is None:
@@ -53,13 +53,13 @@ def effective_rows(weighted: Weighted) -> Floats:
 
 
 def least_effective_rows(weighted: Weighted) -> Floats:
-    """Return the effective rows behind what is least known of each arm, shape (K,)."""
+    """Return the smallest number of effective rows of each arm, shape (K,)."""
     told = [_told(weighted, directions) for directions in weighted.directions]
     return np.asarray(np.column_stack(told).min(axis=1))
 
 
 def _told(weighted: Weighted, directions: Floats) -> Floats:
-    """Return the least effective rows of all that a direction takes, shape (K, directions)."""
+    """Return the fewest effective rows among a direction's effects, shape (K, directions)."""
     taken = (directions != 0.0)[None]
     rows = np.where(taken, effective_rows(weighted)[:, None], np.inf)
     return np.asarray(rows.min(axis=(2, 3)))
@@ -71,7 +71,7 @@ def _inverse(values: Floats) -> Floats:
 
 
 def _by_group(weighted: Weighted, amounts: Floats, terms: Floats) -> Floats:
-    """Return the sums of amounts times terms of shape (n, K, values), by group at the end."""
+    """Return sums of amounts times terms of shape (n, K, values); groups are the last axis."""
     groups = range(weighted.cell_model.n_groups)
     sums = [
         np.einsum("n,nku->ku", np.where(weighted.group == group, amounts, 0.0), terms)
@@ -84,12 +84,12 @@ def _by_group(weighted: Weighted, amounts: Floats, terms: Floats) -> Floats:
 
 
 def normal_reach(weighted: Weighted, delta: float) -> Reach:
-    """Return half-widths by the normal approximation; NaN where rows tell too little for one.
+    """Return half-widths by the normal approximation; NaN where rows are too uninformative.
 
-    A variance is measured on the rows that came. So that rows which might as well have come
-    are not forgotten, it counts in addition as if the heaviest possible row had come as often
-    as the quantile squared. A score interval of a single proportion does the same. Rows that
-    are heavier still, but hardly ever come, count with all that they could add.
+    The variance is measured on the observed rows. To account for possible rows that were not
+    observed, the heaviest possible row is added as if it had occurred as often as the squared
+    quantile. A score interval of a single proportion does the same. Even heavier rows that hardly
+    ever occur count with the most that they could add.
     """
     from scipy.special import ndtri
 
@@ -107,7 +107,7 @@ def normal_reach(weighted: Weighted, delta: float) -> Reach:
 
 
 def _outcome_scale(weighted: Weighted) -> float:
-    """Return how far outcomes may be apart; without a range, as far as those seen may be."""
+    """Return the width of the outcomes' range; without a range, estimate it from the rows."""
     if weighted.problem.outcome_range is not None:
         return 1.0
     records = weighted.records
@@ -120,10 +120,9 @@ def _outcome_scale(weighted: Weighted) -> float:
 
 
 def _heaviest(weighted: Weighted, directions: Floats, quantile: float) -> Reach:
-    """Return the range of all but the rarest rows' weights, and what the rarest could add.
+    """Return the range of all weights except the rarest rows', and what the rarest could add.
 
-    Both have shape (K, directions). Which rows are the rarest is chosen such that both
-    together widen the interval least.
+    Both have shape (K, directions). The cut between them is chosen to widen the interval the least.
     """
     common = weighted.common
     sums = np.ones_like(weighted.weight_sums)
@@ -145,14 +144,14 @@ def _heaviest(weighted: Weighted, directions: Floats, quantile: float) -> Reach:
 
 
 def _missing(weighted: Weighted) -> Floats:
-    """Return what weights lack of one, beyond chance, shape (K, values, groups)."""
+    """Return how far weights fall short of one beyond chance, shape (K, values, groups)."""
     squares = _by_group(weighted, weighted.records.number, weighted.weights**2)
     return np.maximum(np.abs(1.0 - weighted.weight_sums) - 2.0 * np.sqrt(squares), 0.0)
 
 
-@np.errstate(over="ignore")  # where a width is beyond all numbers, another cut is the best
+@np.errstate(over="ignore")  # where a width overflows, another cut is the best
 def _trimmed(terms: Floats, numbers: Floats, quantile: float) -> Reach:
-    """Return range and rest, given each cell's term, (K, D, cells), and expected rows, (cells,)."""
+    """Return range and rest for each cell's term (K, D, cells) and expected rows (cells,)."""
     order = np.argsort(-np.abs(terms), axis=2)
     terms = np.take_along_axis(terms, order, axis=2)
     rest = np.cumsum(np.abs(terms) * numbers[order], axis=2)
@@ -191,27 +190,27 @@ def bernstein_reach(weighted: Weighted, delta: float) -> Reach:
 
 
 def _linear(weighted: Weighted) -> tuple[Floats, Floats]:
-    """Return slope and intercept of a row's term in its outcome, shape (n, K, values)."""
+    """Return slope and intercept of a row's term as a function of its outcome, (n, K, values)."""
     slope = weighted.weights
     if weighted.estimator == "mis":
         return slope, np.zeros_like(slope)
-    # Residuals of fitted cells would be too small: `cell` has the intervals of `sn`, which
-    # are wider than it needs.
+    # Residuals of fitted cells would be too small, so `cell` uses the intervals of `sn`, which are
+    # wider than necessary.
     with np.errstate(invalid="ignore", divide="ignore"):
         slope = slope / _of_rows(weighted, weighted.weight_sums)
     return slope, -slope * _of_rows(weighted, weighted.effects)
 
 
 def _of_rows(weighted: Weighted, table: Floats) -> Floats:
-    """Return each row's group's part of a table of shape (K, values, groups)."""
+    """Return for each row its group's entries of a table of shape (K, values, groups)."""
     return np.moveaxis(table, 2, 0)[weighted.group]
 
 
 def _variances(weighted: Weighted, spans: Reach | None = None) -> Reach:
-    """Return the variances of means, (K, 1), and gaps, added up over strata by arm and value.
+    """Return the variances of means, (K, 1), and gaps, summed over strata by arm and value.
 
-    With `spans` a stratum of one or two rows counts with the largest variance that its
-    span allows; a sample of that size says nothing of it.
+    With `spans`, a stratum of one or two rows counts with the largest variance that its span
+    allows, because so few rows say nothing about the variance.
     """
     linear = _linear(weighted)
     results = []
@@ -243,7 +242,7 @@ def _variance(
     squares = np.zeros_like(sums)
     np.add.at(sums, strata, first)
     np.add.at(squares, strata, second)
-    # Far from zero, squares cancel: what is left may be less than their rounding.
+    # Far from zero, squares cancel: the difference can be smaller than their rounding errors.
     rounded = np.zeros_like(sums)
     parts = slope**2 * records.squares[:, None] + intercept**2 * records.number[:, None]
     np.add.at(rounded, strata, parts)
@@ -251,7 +250,7 @@ def _variance(
     n, sums, squares = size[used][:, None], sums[used], squares[used]
     spread = np.maximum(squares - sums**2 / n, 0.0) + _ROUNDING * rounded[used]
     with np.errstate(invalid="ignore", divide="ignore"):
-        # A single row has no spread: its second moment stands in for the variance.
+        # A single row has no spread, so its second moment replaces the variance.
         variance = np.where(n > 1, n / (n - 1.0) * spread, squares)
     if span is not None:
         variance = np.where(n <= _FEW, n * span**2 / 4.0, variance)
@@ -259,18 +258,18 @@ def _variance(
 
 
 def _along(weighted: Weighted, terms: Floats, direction: Floats) -> Floats:
-    """Return terms of shape (n, K, values) added up along a direction, shape (n, K)."""
+    """Return terms of shape (n, K, values) summed along a direction, shape (n, K)."""
     if weighted.cell_model.n_groups == 1:
         return np.asarray(terms @ direction[:, 0])
     return np.asarray(np.einsum("nku,nu->nk", terms, direction.T[weighted.group]))
 
 
 def _spans(weighted: Weighted, directions: Floats) -> Floats:
-    """Return the range of a row's term over all rows that can occur, shape (K, directions)."""
+    """Return the range of a row's term over all possible rows, shape (K, directions)."""
     if not weighted.cell_model.is_tabulated:
         return _bounded_spans(weighted, directions)
     shape = (weighted.problem.n_arms, len(directions))
-    # An outcome of zero makes a term zero.
+    # The term of an outcome of zero is zero.
     lowest, highest = np.zeros(shape), np.zeros(shape)
     for group, mixture in enumerate(weighted.mixture):
         occurs = (mixture > 0.0) & weighted.possible[group]
@@ -282,13 +281,13 @@ def _spans(weighted: Weighted, directions: Floats) -> Floats:
 
 
 def _bounded_spans(weighted: Weighted, directions: Floats) -> Floats:
-    """Return bounds of the ranges: a weight never exceeds one over its own rows."""
+    """Return bounds on the ranges: a weight is at most the inverse of its own number of rows."""
     with np.errstate(divide="ignore"):
         largest = np.broadcast_to(
             (1.0 / weighted.counts)[:, :, None],
             (*weighted.counts.shape, weighted.cell_model.n_groups),
         ).copy()
     if not weighted.problem.is_root:
-        # Nothing bounds what a group says about another value.
+        # Nothing bounds the weights of a group for another value.
         largest[:, ~np.eye(weighted.cell_model.n_values, dtype=bool)] = np.inf
     return applied(np.abs(directions), largest)

@@ -1,4 +1,4 @@
-"""The rows seen so far, as small as the estimators allow."""
+"""The rows seen so far, in the smallest form that the estimators allow."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-# Ratios of densities beyond exp(690) would overflow when they are added.
+# Sums of density ratios beyond exp(690) would overflow.
 _LARGEST_LOG = 690.0
 
 
 class Records(NamedTuple):
     """Distinct rows with their number, sum and sum of squares of outcomes.
 
-    `ratio`, shape (n, K, values), is the weight of every arm and value in a row's cell,
-    relative to the weight of the arm and value that the row came from.
+    `ratio`, shape (n, K, values), is the weight of every arm and value in a row's cell, relative to
+    the weight of the row's own arm and value.
     """
 
     arm: Integers
@@ -43,7 +43,7 @@ class Records(NamedTuple):
 
 
 class CellLedger:
-    """Rows added up by arm, mode, value and cell: its size does not grow with the rows."""
+    """Sums of rows by arm, mode, value and cell: the size does not grow with the rows."""
 
     fields = ("ledger_places", "ledger_sums")
 
@@ -54,7 +54,7 @@ class CellLedger:
         self._sums = np.zeros((3, int(np.prod(self._shape))))
 
     def add_one(self, arm: int, forced: bool, value: int, cell: Any, outcome: float) -> None:
-        """Take one row."""
+        """Add one row."""
         _, modes, values, cells = self._shape
         place = ((arm * modes + forced) * values + value) * cells + cell
         sums = self._sums
@@ -63,7 +63,7 @@ class CellLedger:
         sums[2, place] += outcome * outcome
 
     def add(self, rows: Rows) -> None:
-        """Take many rows, in their order."""
+        """Add many rows, in their order."""
         place = np.ravel_multi_index(
             (rows.arm, rows.forced.astype(np.int64), rows.value, rows.cells), self._shape
         )
@@ -72,7 +72,7 @@ class CellLedger:
         np.add.at(self._sums[2], place, rows.outcome * rows.outcome)
 
     def clear(self) -> None:
-        """Forget all rows."""
+        """Remove all rows."""
         self._sums[:] = 0.0
 
     def records(self) -> Records:
@@ -90,7 +90,7 @@ class CellLedger:
         return np.ascontiguousarray(self._cell_model.g.transpose(2, 0, 1))
 
     def get_state(self) -> dict[str, NDArray[Any]]:
-        """Return the sums that are not zero, and where they are."""
+        """Return the sums that are not zero, and their positions."""
         place = np.flatnonzero(self._sums[0])
         return {"ledger_places": place, "ledger_sums": self._sums[:, place]}
 
@@ -101,7 +101,7 @@ class CellLedger:
 
 
 class RowLedger:
-    """Rows one by one, for cells that cannot be listed."""
+    """All single rows, for cells that cannot be listed."""
 
     fields = ("ledger_keys", "ledger_cells", "ledger_outcomes")
 
@@ -113,7 +113,7 @@ class RowLedger:
         self._outcomes = np.empty(64)
 
     def add_one(self, arm: int, forced: bool, value: int, cell: Any, outcome: float) -> None:
-        """Take one row."""
+        """Add one row."""
         self._reserve(self._size + 1)
         self._keys[self._size] = arm, forced, value
         self._cells[self._size] = cell
@@ -121,7 +121,7 @@ class RowLedger:
         self._size += 1
 
     def add(self, rows: Rows) -> None:
-        """Take many rows, in their order."""
+        """Add many rows, in their order."""
         end = self._size + len(rows.arm)
         self._reserve(end)
         self._keys[self._size : end] = np.column_stack([rows.arm, rows.forced, rows.value])
@@ -137,7 +137,7 @@ class RowLedger:
             self._outcomes = np.pad(self._outcomes, (0, extra))
 
     def clear(self) -> None:
-        """Forget all rows."""
+        """Remove all rows."""
         self._size = 0
 
     def records(self) -> Records:
@@ -190,7 +190,7 @@ def open_ledger(cell_model: CellModel) -> Ledger:
 
 
 def require_fields(ledger: Ledger, state: Mapping[str, Any], prefix: str = "") -> None:
-    """Refuse a state that lacks a part of the ledger."""
+    """Raise if a state lacks a part of the ledger."""
     for name in ledger.fields:
         if prefix + name not in state:
             raise InvalidArgument("state", f"must have the field {prefix + name!r}", sorted(state))

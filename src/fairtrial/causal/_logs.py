@@ -1,4 +1,4 @@
-"""Logs read: columns of labels and numbers become rows as the estimators see them."""
+"""Read logs: convert columns of labels and numbers to rows for the estimators."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ Integers = NDArray[np.int64]
 
 
 def encode_table(problem: Problem, table: Any, arm: str = "arm", mode: str = "s_mode") -> Rows:
-    """Return the rows of a log, checked.
+    """Return the validated rows of a log.
 
     Raises
     ------
     InvalidArgument
         If a column is missing or lengths differ.
     InvalidOutcome
-        If a value is refused; row and column are named.
+        If a value is refused; the message names row and column.
     """
     columns = columns_of(table, (arm, *problem.columns), (mode,))
     if len({len(column) for column in columns.values()}) != 1:
@@ -80,7 +80,7 @@ def positions_in_column(name: str, values: Sequence[Any], labels: Sequence[str])
     Raises
     ------
     InvalidOutcome
-        If one is none of them; the row is named.
+        If a value is not a label; the message names the row.
     """
     codes = positions_of(values, labels)
     if (codes < 0).any():
@@ -96,7 +96,8 @@ def forced_rows(problem: Problem, mode: str, values: Sequence[Any]) -> NDArray[n
     Raises
     ------
     InvalidOutcome
-        If a value says neither, or one was forced where none ever is; the row is named.
+        If a value is neither mode, or a row is forced although forcing is not allowed; the message
+        names the row.
     """
     forced = positions_in_column(mode, values, ("natural", "forced")).astype(bool)
     if problem.forcing == "never" and forced.any():

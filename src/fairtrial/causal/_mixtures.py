@@ -1,4 +1,4 @@
-"""What a plan may mix so that its rows are affordable: actions, or pairs that use up the budget."""
+"""Affordable building blocks of a plan: single actions, or pairs that use up the budget."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ Floats = NDArray[np.float64]
 
 
 def limits_costs(problem: Problem) -> bool:
-    """Return whether a row may cost only so much on average."""
+    """Return whether the mean cost of a row is limited."""
     return problem.mean_budget is not None and math.isfinite(problem.mean_budget)
 
 
 def mixtures_of(problem: Problem) -> Floats:
-    """Return what a plan may mix, shape (mixtures, actions): actions, or pairs on the budget."""
+    """Return the mixtures for a plan, (mixtures, actions): actions, or pairs on the budget."""
     costs, budget = problem.row_costs.ravel(), problem.mean_budget
     every = np.eye(len(costs))
     if budget is None or not limits_costs(problem):

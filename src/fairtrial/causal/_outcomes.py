@@ -1,4 +1,4 @@
-"""Rows of named fields: what they may hold, and the outcome as a number and on the rules' scale."""
+"""Rows of named fields: their validation, and the outcome as a number and as scaled for rules."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NO_SUCH_SIZE = (
 
 
 class Outcomes(Roles):
-    """What comes of a pull: a row of states, and the outcome's number in it."""
+    """The result of a pull: a row of states, including the outcome as a number."""
 
     outcome: str | tuple[str, Mapping[str, float]]
     outcome_values: dict[str, float] | None
@@ -72,7 +72,7 @@ class Outcomes(Roles):
 
     @property
     def outcome_fields(self) -> tuple[str, ...]:
-        """The names of an outcome's fields: the columns that are read."""
+        """The names of an outcome's fields, that is, the columns that are read."""
         return self.columns
 
     def check_outcome(self, outcome: Any, name: str = "outcome") -> dict[str, Any]:
@@ -135,17 +135,17 @@ class Outcomes(Roles):
 
     @cached_property
     def outcome_numbers(self) -> Floats | None:
-        """The numbers that the outcome's states stand for, shape (states,), if they are known."""
+        """The numbers of the outcome's states, shape (states,), if they are known."""
         return None if self.outcome_values is None else np.array(list(self.outcome_values.values()))
 
     def numbers_of(self, outcome: NDArray[Any]) -> NDArray[Any]:
-        """Return outcomes as numbers: given ones, or those of positions of states."""
+        """Return outcomes as numbers, given numbers or positions of states."""
         numbers = self.outcome_numbers
         return outcome if numbers is None else numbers[outcome.astype(np.int64)]
 
     @cached_property
     def outcome_positions(self) -> dict[float, int]:
-        """Position of every number that the outcome's states stand for."""
+        """Position of the outcome's state for every number."""
         numbers = (self.outcome_values or {}).values()
         return {number: position for position, number in enumerate(numbers)}
 
@@ -158,11 +158,11 @@ class Outcomes(Roles):
 
     @property
     def bound(self) -> float:
-        """The fairness bound where outcomes are scaled to [0, 1]."""
+        """The fairness bound for outcomes scaled to [0, 1]."""
         return self.fairness_bound / self.width
 
     def scaled(self, outcome: Any) -> Any:
-        """Return outcomes as the rules see them: from 0 to 1, large is good."""
+        """Return outcomes as the rules see them: from 0 to 1, larger is better."""
         low, high = (0.0, 0.0) if self.outcome_range is None else self.outcome_range
         good = outcome - low if self.direction == "maximize" else high - outcome
         return good / self.width

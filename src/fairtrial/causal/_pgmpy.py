@@ -1,4 +1,4 @@
-"""Networks that pgmpy holds, read through its methods: pgmpy itself is not imported."""
+"""Read networks of pgmpy through their methods, without importing pgmpy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TOLERANCE = 1e-4
 
 
 def read_pgmpy(model: Any) -> Network:
-    """Return the network that any object with `nodes()` and `get_cpds(node)` holds.
+    """Return the network of any object with `nodes()` and `get_cpds(node)`.
 
     Raises
     ------
@@ -47,7 +47,7 @@ def _states(distribution: Any, variable: Any) -> list[str]:
 def _table(distribution: Any, states: dict[str, list[str]]) -> Floats:
     # pgmpy keeps the node's own states on the first axis.
     table = _renormalised(np.moveaxis(np.asarray(distribution.values, float), 0, -1))
-    # Every distribution has an order of its own for the states of its parents.
+    # Every distribution has its own order of the parents' states.
     for axis, parent in enumerate(distribution.variables[1:]):
         order = _states(distribution, parent)
         positions = [order.index(state) for state in states[str(parent)]]

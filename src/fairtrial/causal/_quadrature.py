@@ -40,7 +40,7 @@ class Integral(NamedTuple):
 
 
 class Grid:
-    """All assignments of some nodes: states are listed, real values integrated.
+    """All assignments of some nodes: states are listed, real values are integrated.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class Grid:
 
     @property
     def is_small(self) -> bool:
-        """Whether all distributions are known, and few enough assignments to be visited."""
+        """Whether all distributions are known and there are few enough assignments to visit all."""
         known = [n for n in self.free if n != self.problem.intervened]
         sizes = math.prod(self.network.size(node) for node in self._listed)
         return (
@@ -85,8 +85,8 @@ class Grid:
     def logs(self, columns: Columns) -> tuple[Floats, Floats]:
         """Return log probabilities of assignments.
 
-        The first, shape (K, values, n), is that of all nodes but the sensitive ones, which are
-        set to a value; the second, shape (values, n), that of the sensitive ones.
+        The first, shape (K, values, n), is that of all nodes except the sensitive ones, which are
+        set to a value; the second, shape (values, n), is that of the sensitive nodes.
         """
         problem, network = self.problem, self.network
         size = len(next(iter(columns.values())))
@@ -104,7 +104,7 @@ class Grid:
         return base, own
 
     def _sources(self, node: str) -> list[tuple[int | slice, Any]]:
-        """Return for which arms a node has which distribution."""
+        """Return the arms that share each distribution of a node."""
         if node == self.problem.intervened:
             return list(enumerate(self.problem.arms.values()))
         return [(slice(None), _source(self.network, node))]
@@ -134,7 +134,7 @@ class Grid:
         return Integral(np.asarray(found.estimate), np.asarray(found.error))
 
     def scan(self) -> Floats:
-        """Return points near and very far, shape (n, dimensions), to look for the largest term."""
+        """Return near and very far points, shape (n, dimensions), to find the largest term."""
         dimensions = len(self.real)
         half = np.sinh(np.linspace(0.0, _FARTHEST, _SCAN[dimensions] // 2 + 1))
         line = np.concatenate([-half[:0:-1], half])
@@ -143,7 +143,7 @@ class Grid:
         return np.asarray(centre + scale * points)
 
     def _place(self) -> tuple[Floats, Floats]:
-        """Return where the real-valued nodes lie, and how widely, by a sample if there is one."""
+        """Return location and scale of the real-valued nodes, from a sample if possible."""
         dimensions = len(self.real)
         try:
             sampler = Sampler(self.problem, self.network, self.network.ancestors(self.free))
@@ -162,7 +162,7 @@ class Grid:
         Raises
         ------
         ModelError
-            If they are so far off that the densities are wrong, or were not found.
+            If they are so far off that the densities must be wrong, or were not located.
         """
         off = float(np.abs(mass - 1.0).max())
         if not off < _WRONG:
@@ -183,7 +183,7 @@ def _source(network: CausalModel, node: str) -> Any:
 def integrated_effects(
     problem: Problem, network: CausalModel, nodes: Collection[str]
 ) -> tuple[Floats, Floats, Floats] | None:
-    """Return effects, their errors, shape (K, values, observed), and shares; None if too many."""
+    """Return effects, their errors, (K, values, observed), and shares; None if too many terms."""
     grid = Grid(problem, network, nodes)
     if not grid.is_small:
         return None
@@ -208,7 +208,7 @@ def integrated_effects(
         effects = first.reshape(shape) / mass
         error = (errors[0].reshape(shape) + np.abs(effects) * errors[1].reshape(shape)) / mass
     if problem.is_root:
-        # Every group has the same effects; the largest is the best known.
+        # Every group has the same effects; the largest group gives the most accurate ones.
         best = int(np.argmax(mass[0, 0]))
         effects, error = effects[:, :, best : best + 1], error[:, :, best : best + 1]
     return effects, error, mass[0, 0] / mass[0, 0].sum()
@@ -217,8 +217,8 @@ def integrated_effects(
 def integrated_divergences(problem: Problem, cap: float) -> Integral | None:
     """Return M, shape (K, K), and every pair's D in one array, shape (1 + pairs, K, K).
 
-    Terms are integrated in units of the largest one; where that exceeds the cap the result
-    is infinite.
+    Terms are integrated in units of the largest term; if that exceeds the cap, the result is
+    infinite.
     """
     cell_model = cell_model_of(problem)
     grid = Grid(problem, problem.model, problem.model.ancestors(cell_model.nodes))
@@ -248,7 +248,7 @@ def integrated_divergences(problem: Problem, cap: float) -> Integral | None:
     value, error = found.value.reshape(shape), found.error.reshape(shape)
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.where(infinite, np.inf, shift + np.log(value))
-    # An arm's own ratio is one everywhere, so that its M is one if its mass is.
+    # An arm's own ratio is one everywhere, so its M is one if its mass is one.
     if not grid.has_mass(np.exp(np.diagonal(logs[0]) - 1.0)):
         return None
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -286,7 +286,7 @@ def _nothing(problem: Problem, columns: Columns) -> Columns:
 
 
 def _exp(difference: Floats) -> Floats:
-    """Return ratios from differences of logs, where 0/0 is 0."""
+    """Return ratios from differences of logs, with 0/0 = 0."""
     return np.where(np.isnan(difference), 0.0, np.exp(difference))
 
 

@@ -1,4 +1,4 @@
-"""What part each node of the graph plays in a question, and which gaps there are."""
+"""The role of each node of the graph in a problem, and the gaps that exist."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fairtrial.core.problem import Problem as BaseProblem
 
 
 class Roles(BaseProblem):
-    """What follows from the graph alone, once it is said which nodes a problem is about."""
+    """Properties of a problem that follow from its graph and the nodes that it names."""
 
     model: CausalModel
     attributes: tuple[str, ...]
@@ -27,9 +27,10 @@ class Roles(BaseProblem):
 
     @cached_property
     def acts_directly(self) -> bool:
-        """Whether the sensitive attributes, all roots, change the outcome in a way to be learned.
+        """Whether the sensitive attributes, all roots, affect the outcome in an unknown way.
 
-        One of them is a parent of the outcome, and the model does not tell how it acts.
+        In that case one of them is a parent of the outcome, and the model has no table for its
+        effect.
         """
         parents = set(self.model.parents(self.outcome_node))
         is_child = bool(parents & set(self.attributes))
@@ -39,7 +40,7 @@ class Roles(BaseProblem):
     def carriers(self) -> tuple[str, ...]:
         """The sensitive attributes' children that lead to the outcome, parents first.
 
-        The outcome is one of them if it is a child, unless how it changes is to be learned.
+        The outcome is one of them if it is a child, unless the effect on it is unknown.
         """
         leading = self.model.ancestors([self.outcome_node])
         if self.acts_directly:
@@ -68,18 +69,18 @@ class Roles(BaseProblem):
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
-        """The fields of an outcome: all that is ever read of a row."""
+        """The fields of an outcome: all columns that are ever read from a row."""
         others = [name for name in self.cell_nodes if name != self.outcome_node]
         return (*self.attributes, *others, self.outcome_node)
 
     @property
     def by_attribute(self) -> bool:
-        """Whether gaps are those of each of several attributes."""
+        """Whether gaps are defined for each of several attributes separately."""
         return self.gap_set == "attributes" and len(self.attributes) > 1
 
     @cached_property
     def pairs(self) -> tuple[tuple[str, str], ...]:
-        """The gaps: ordered pairs (counterfactual, observed); none if nothing carries S.
+        """The gaps: ordered pairs (counterfactual, observed); empty if nothing carries S.
 
         They are pairs of values, or with `gap_set` ``"attributes"`` pairs such as
         ``("sex=f", "sex=m")``.
@@ -91,7 +92,7 @@ class Roles(BaseProblem):
 
     @cached_property
     def value_pairs(self) -> tuple[tuple[str, str], ...]:
-        """The ordered pairs of values that the gaps are made of."""
+        """The ordered pairs of values that define the gaps."""
         if not self.carriers and not self.acts_directly:
             return ()
         combinations = dict(

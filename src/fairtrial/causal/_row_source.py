@@ -1,4 +1,4 @@
-"""A network as compiled code draws rows from it."""
+"""A network in the form from which compiled code draws rows."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ Integers = NDArray[np.int64]
 
 
 class RowSource(NamedTuple):
-    """The tables of a network's nodes, parents first, and where a row's cell is read from.
+    """The tables of a network's nodes, parents first, and how to compute a row's value and cell.
 
-    A node takes the state whose place is the number of borders that a uniform number has reached.
-    `borders` holds those of all tables: of a node with its parents in states p they begin at
-    ``start + p @ steps``, and there are `width` of them. The node that arms set has a table for
-    each arm, `arm_step` borders apart (0 for all other nodes). A forced mode sets the nodes with an
-    `attribute` to their part of a combination. A row's value, and its cell, are the sums of its
-    states times `value_step` and `cell_step`.
+    A node takes the state whose position is the number of borders that a uniform number has
+    reached. `borders` holds the borders of all tables. For a node with its parents in states p,
+    they begin at ``start + p @ steps``, and there are `width` of them. The node that arms set has a
+    table for each arm, `arm_step` borders apart (0 for all other nodes). A forced mode sets the
+    nodes with an `attribute` to their part of a combination. A row's value and its cell are the
+    sums of its states times `value_step` and `cell_step`.
     """
 
     borders: Floats

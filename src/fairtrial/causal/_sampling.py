@@ -1,4 +1,4 @@
-"""Forward sampling of a network whose intervened node follows an arm."""
+"""Forward sampling from a network whose intervened node follows an arm."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ Columns = dict[str, NDArray[Any]]
 class Sampler:
     """Draws rows of some nodes, parents first.
 
-    A row takes one uniform number for every node with a table, in the order of the nodes,
-    the sensitive ones too when they are forced: many rows at once are the same rows that
-    one would get one after another.
+    A row uses one uniform number for every node with a table, in the order of the nodes, even for
+    forced sensitive nodes. So drawing many rows at once gives the same rows as drawing them one
+    after another.
     """
 
     def __init__(self, problem: Problem, network: CausalModel, nodes: Collection[str]) -> None:
@@ -71,7 +71,7 @@ class Sampler:
         arms : ndarray of int, shape (n,)
             The arm that the intervened node follows.
         forced : ndarray of int, shape (n,)
-            Position of the value that the sensitive attribute is forced to, or -1.
+            Position of the value to which the sensitive attribute is forced, or -1.
         generator : numpy.random.Generator
             The randomness.
         """
@@ -107,10 +107,10 @@ class Sampler:
         return codes
 
     def source(self) -> RowSource | None:
-        """Return what compiled code draws the same rows from; None if it cannot.
+        """Return the source from which compiled code draws the same rows; None if it cannot.
 
-        It needs tables of all nodes, cells that can be listed, and numbers for the outcome's
-        states.
+        Compiled code needs tables of all nodes, cells that can be listed, and numbers for the
+        outcome's states.
         """
         problem, cell_model = self.problem, cell_model_of(self.problem)
         numbers, arm_table = problem.outcome_numbers, self._arm_table
@@ -124,7 +124,7 @@ class Sampler:
         ]
         parents = [[place[p] for p in self.network.parents(node)] for node in self.nodes]
         sizes = [table.size for table in tables]
-        # The last axis has the borders of one table, those before it the parents' states.
+        # The last axis holds the borders of one table, the axes before it the parents' states.
         steps = [_strides(table.shape)[:-1] for table in tables]
         arms = {problem.intervened: steps[place[problem.intervened]][0]}
         attributes = {node: column for column, node in enumerate(problem.attributes)}
@@ -179,19 +179,19 @@ class Sampler:
 
 
 def _cumulated(table: Floats) -> Floats:
-    """Return the borders between the states; one where nothing is left beyond."""
+    """Return the borders between the states; 1 where no probability is left beyond."""
     borders = np.cumsum(table, axis=-1)[..., :-1]
     left = np.cumsum(table[..., :0:-1], axis=-1)[..., ::-1]
     return np.where(left > 0.0, borders, 1.0)
 
 
 def _strides(shape: Sequence[int]) -> list[int]:
-    """Return how far apart the neighbours along every axis are in a flat array."""
+    """Return the distance of neighbours along every axis in a flat array."""
     return [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
 
 
 def _padded(rows: Sequence[Sequence[int]], other: int) -> Integers:
-    """Return rows of unequal length as one array."""
+    """Return rows of unequal length as one array, padded at the end."""
     result = np.full((len(rows), max(map(len, rows))), other, dtype=np.int64)
     for row, values in zip(result, rows, strict=True):
         row[: len(values)] = values

@@ -1,4 +1,4 @@
-"""Which nodes tell nothing of each other given others, by the graph alone."""
+"""Conditional independence of nodes by the graph alone (d-separation)."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ if TYPE_CHECKING:
     from fairtrial.causal.problem import Problem
 
 ARM = "\0arm"
-"""The node that stands for the choice of the arm: a parent of the intervened node."""
+"""The node that represents the choice of the arm: a parent of the intervened node."""
 
 
 def with_arm(problem: Problem) -> dict[str, tuple[str, ...]]:
-    """Return every node's parents, the choice of the arm being one more node."""
+    """Return every node's parents in the graph with an additional node for the arm."""
     parents = {node: problem.model.parents(node) for node in problem.model.nodes}
     chosen = (*parents[problem.intervened], ARM)
     return {**parents, problem.intervened: chosen, ARM: ()}
 
 
 def ancestors_in(parents: Mapping[str, Iterable[str]], nodes: Iterable[str]) -> set[str]:
-    """Return the nodes from which a directed path leads to one of `nodes`, themselves too.
+    """Return `nodes` and all nodes from which a directed path leads to one of them.
 
     Examples
     --------
@@ -46,8 +46,9 @@ def are_separated(
 ) -> bool:
     """Return whether the graph makes two sets of nodes independent given a third.
 
-    Lauritzen et al. 1990: they are if the third set cuts every path between them in the graph
-    of all their ancestors, with parents of a common child joined and arrows made edges.
+    By Lauritzen et al. 1990: they are independent if the third set cuts every path between them in
+    the moral graph of all their ancestors, in which parents of a common child are joined and arrows
+    become edges.
     """
     start, goal, cut = set(first), set(second), set(given)
     neighbours: dict[str, set[str]] = {
@@ -76,7 +77,7 @@ def without_needless(
     given: Sequence[str],
     kept: Iterable[str] = (),
 ) -> tuple[str, ...]:
-    """Return a part of `given` that separates as well, with nothing in it that can be left out."""
+    """Return a minimal subset of `given` that still separates."""
     first, second, fixed = list(first), list(second), set(kept)
     left = list(given)
     for node in given:
@@ -87,9 +88,9 @@ def without_needless(
 
 
 def predictors(problem: Problem) -> tuple[str, ...]:
-    """Return nodes of a cell that tell all that the cell, the arm and the attribute tell of Y.
+    """Return nodes of a cell that predict Y as well as the cell, the arm and the attribute.
 
-    Where the attribute has parents that is so within each of its values.
+    If the attribute has parents, this holds within each of its values.
     """
     outcome, cell = problem.outcome_node, problem.cell_nodes
     if outcome in cell:

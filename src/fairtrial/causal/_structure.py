@@ -1,4 +1,4 @@
-"""What a causal model must be like for a question: read from what is given, and checked."""
+"""Read the causal model and the nodes of a problem, and check that they fit together."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from fairtrial.errors import InvalidArgument
 
 
 def as_model(model: Any) -> CausalModel:
-    """Return the model that is given, by its arguments, or by the path of a BIF file.
+    """Return the model, given one, its arguments, or the path of a BIF file.
 
     Raises
     ------
     ModelError
-        If it contradicts itself.
+        If the model contradicts itself.
     InvalidArgument
         If it is none of these, or the file cannot be read.
     """
@@ -46,12 +46,12 @@ def _from_file(path: str | Path) -> CausalModel:
 
 
 def as_attributes(sensitive: Any) -> tuple[str, ...]:
-    """Return the names of the sensitive attributes that the argument `sensitive` gives."""
+    """Return the names of the sensitive attributes in the argument `sensitive`."""
     return check_labels("sensitive", [sensitive] if isinstance(sensitive, str) else sensitive)
 
 
 def as_outcome(outcome: Any) -> str | tuple[str, dict[str, float]]:
-    """Return the outcome's node, with the numbers of its states if they are given."""
+    """Return the outcome's node, and the numbers of its states if they are given."""
     if isinstance(outcome, str):
         return outcome
     try:
@@ -63,12 +63,12 @@ def as_outcome(outcome: Any) -> str | tuple[str, dict[str, float]]:
 
 
 def check_structure(problem: Roles) -> None:
-    """Refuse nodes between which the problem's question cannot be asked in its model.
+    """Raise if the problem cannot be stated for these nodes in its model.
 
     Raises
     ------
     ModelError
-        The argument and the node are named.
+        The message names the argument and the node.
     """
     _require_nodes(problem)
     _require_sensitive(problem)
@@ -96,7 +96,7 @@ def _require_sensitive(problem: Roles) -> None:
 
 
 def _require_effect(problem: Roles) -> None:
-    """Refuse nodes that coincide, and an intervened one that does not lead to the outcome."""
+    """Raise if nodes coincide, or the intervened node does not lead to the outcome."""
     intervened, outcome = problem.intervened, problem.outcome_node
     if outcome in (intervened, *problem.attributes):
         raise ModelError("outcome", "must be another node", outcome)
@@ -107,7 +107,7 @@ def _require_effect(problem: Roles) -> None:
 
 
 def _require_no_causes_between(problem: Roles) -> None:
-    """Refuse sensitive attributes whose causes lie between them, or follow the arm."""
+    """Raise if causes of sensitive attributes lie between them, or follow the arm."""
     model, own = problem.model, set(problem.attributes)
     causes = model.ancestors(problem.attributes) - own
     if problem.intervened in causes:
@@ -125,7 +125,7 @@ def _require_no_causes_between(problem: Roles) -> None:
 
 
 def require_outcome_table(problem: Roles) -> None:
-    """Refuse a sensitive attribute that changes the outcome in a way that is not known.
+    """Raise if the sensitive attribute changes the outcome in an unknown way.
 
     Raises
     ------
@@ -141,7 +141,7 @@ def require_outcome_table(problem: Roles) -> None:
 
 
 def _require_carriers(problem: Roles) -> None:
-    """Refuse a model without the distributions that every weight is made of."""
+    """Raise if the model lacks a distribution that every weight needs."""
     for node in problem.carriers:
         if node != problem.intervened and not problem.model.is_known(node):
             raise ModelError(

@@ -1,4 +1,4 @@
-"""The plug-in estimates: rows weighted by the mixture of where all rows came from."""
+"""Plug-in estimates: rows weighted by the mixture of the sources of all rows."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ ESTIMATORS = ("sn", "mis", "cell")
 
 
 class Weighted:
-    """The plug-in estimates: every row weighted by the mixture of where rows came from.
+    """Plug-in estimates: every row is weighted by the mixture of the sources of all rows.
 
-    All numbers are scaled: outcomes from 0 to 1, large is good. If the sensitive attribute
-    is a root all rows are one group; else those observed with each value are a group, with
-    a mixture of their own, and tell of what another value would have made of that group.
+    All numbers are scaled: outcomes from 0 to 1, larger is better. If the sensitive attribute is a
+    root, all rows form one group. Otherwise the rows observed with each value form a group with its
+    own mixture, and inform about what another value would have done to that group.
     """
 
     def __init__(self, problem: Problem, records: Records, estimator: str) -> None:
@@ -99,7 +99,7 @@ class Weighted:
 
     @property
     def by_value(self) -> Floats:
-        """Mean outcome by arm and value, shape (K, values): of the group as it is."""
+        """Mean outcome by arm and value, shape (K, values), of each group under its own value."""
         return own_values(self.problem, self.effects)
 
     @cached_property
@@ -114,12 +114,12 @@ class Weighted:
 
     @cached_property
     def directions(self) -> tuple[Floats, Floats]:
-        """What means and gaps take of the effects, shapes (1 and pairs, values, groups)."""
+        """Weights of the effects in means and gaps, shapes (1 and pairs, values, groups)."""
         return mean_direction(self.problem, self.shares), contrasts(self.problem, self.shares)
 
     @cached_property
     def weight_sums(self) -> Floats:
-        """Sums of the rows' weights, shape (K, values, groups); one on average."""
+        """Sums of the rows' weights, shape (K, values, groups); their expectation is one."""
         return self._by_group(self.records.number)
 
     @cached_property
@@ -130,13 +130,13 @@ class Weighted:
         informed = np.ones(self.problem.n_arms, dtype=bool)
         missing = (self.mixture == 0.0) & self.possible
         for group in missing:
-            # A value that nobody has counts too: gaps ask what it would have made of others.
+            # A value without rows counts, too: gaps ask what it would have done to other groups.
             informed &= ~((self.cell_model.g > 0.0) & group).any(axis=(1, 2))
         return informed
 
     @cached_property
     def mixture(self) -> Floats:
-        """Expected number of rows by group and cell, but for the common part."""
+        """Expected number of rows by group and cell, without the common part."""
         if self.cell_model.n_groups == 1:
             return np.asarray(np.einsum("ku,kuz->z", self.counts, self.cell_model.g)[None])
         return np.asarray(np.einsum("ku,kuz->uz", self.counts, self.cell_model.g))
@@ -153,7 +153,7 @@ class Weighted:
     def common(self) -> Floats | None:
         """The common part of the cells' probabilities, shape (groups, cells), if it is known.
 
-        It is the model's, or counted where nothing influences the outside nodes.
+        It is taken from the model, or counted if nothing influences the outside nodes.
         """
         cell_model = self.cell_model
         if not cell_model.is_tabulated:
@@ -176,9 +176,9 @@ class Weighted:
 
     # ------------------------------------------------------- the classes' own means
     #
-    # Cells of a class have the same mean outcome, by the graph. A row's outcome is compared with
-    # the mean of its class over all *other* rows. With the row itself in that mean, differences
-    # between outcomes of thinly filled classes would be cut down, and with them every gap.
+    # By the graph, cells of a class have the same mean outcome. A row's outcome is compared with
+    # the mean of its class over all *other* rows. If that mean included the row itself, differences
+    # between outcomes of small classes, and so all gaps, would shrink.
 
     @cached_property
     def _row_class(self) -> Integers:
@@ -199,7 +199,7 @@ class Weighted:
 
     @cached_property
     def _residuals(self) -> Floats:
-        """Sum over each record's rows of outcome minus the mean of its class's other rows."""
+        """Sum, over each record's rows, of the outcome minus the mean of its class's other rows."""
         place = self._row_class
         inside = self.records.total - self.records.number * self._classes.means[place]
         return np.asarray(inside * self._classes.stretch[place])
@@ -207,7 +207,8 @@ class Weighted:
     def _model_part(self) -> Floats:
         """Return the mean of the classes' means under every arm and value, by group.
 
-        Every row stands for its outside parents, and weighs means in which it has no part.
+        Every row represents its outside parents, and weights means that do not include the row
+        itself.
         """
         classes = self.cell_model.classes
         outside, joint = self.cell_model.outside_codes, self.cell_model.joint_codes
@@ -226,7 +227,7 @@ class Weighted:
 
 
 def require_cell_estimator(problem: Problem) -> None:
-    """Refuse a model for which the `cell` estimator is not valid."""
+    """Raise if the `cell` estimator is not valid for the model."""
     if not cell_model_of(problem).is_tabulated:
         raise ModelError("estimator", "'cell' needs cells that can be listed; use 'sn' or 'mis'")
     node = influenced_node(problem)
@@ -239,7 +240,7 @@ def require_cell_estimator(problem: Problem) -> None:
 
 
 def influenced_node(problem: Problem) -> str | None:
-    """Return an outside node that the arm or the sensitive attribute influences, if any."""
+    """Return an outside node that the arm or the sensitive attribute influences, or None."""
     influenced = problem.model.descendants(problem.intervened)
     for attribute in problem.attributes:
         influenced |= problem.model.descendants(attribute)
