@@ -1,4 +1,4 @@
-"""The service: studies over HTTP, for many people and machines at once (extra ``server``)."""
+"""The service: studies over HTTP, for many users and machines at once (extra ``server``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The service as one application: its parts, put together."""
+"""Assemble the service's parts into one application."""
 
 from __future__ import annotations
 
@@ -44,19 +44,18 @@ def create_app(
     problems: Sequence[type[Problem]] = (),
     webhook: tuple[str, bytes] | None = None,
 ) -> FastAPI:
-    """Return the service of the studies in a storage, as an ASGI application.
+    """Return the service for the studies in a storage, as an ASGI application.
 
-    Its writer ends, with all that waits written, when the application is shut down.
+    When the application shuts down, it first writes everything that is still queued.
 
     Parameters
     ----------
     storage, durability, policies, problems
-        As in `Study.open`. A store that is open already is read and written by the one handle.
+        As for `Study.open`. A store that is already open is read and written through that handle.
     settings : Settings, optional
-        Limits, and names by which the service may be called.
+        Limits, and the host names that the service accepts.
     webhook : (str, bytes), optional
-        An address that is told what happens to studies, and the key that messages are signed
-        with.
+        A URL to notify of changes to studies, and the key with which messages are signed.
 
     Raises
     ------
@@ -108,7 +107,7 @@ def create_app(
 def _composed(
     stores: _Stores, own: Classes, settings: Settings, webhook: tuple[str, bytes] | None
 ) -> Service:
-    """Return the service's parts, each knowing the others that it needs."""
+    """Return the service, with its parts connected to each other."""
     heads = Heads(stores.waiting)
     readers = Readers(stores.reading, own, settings.studies_in_memory)
     telemetry = Telemetry(
@@ -145,7 +144,7 @@ def _composed(
 
 
 class _Stores:
-    """Handles of one storage: to write, to read, and to wait by."""
+    """Handles of one storage: for writing, for reading, and for waiting."""
 
     def __init__(
         self, storage: Storage, durability: Durability, server_timeout: float = 30.0
@@ -159,7 +158,7 @@ class _Stores:
         self.waiting = self.another()
 
     def another(self) -> Store:
-        """Return one more handle; the same one if there can be no other."""
+        """Return another handle, or the same one if the storage allows only one."""
         if self._is_one:
             return self.writing
         store = open_store(self._storage, create=False, server_timeout=self._server_timeout)

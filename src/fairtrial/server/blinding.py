@@ -1,7 +1,7 @@
-"""What those who recruit or treat learn of results: of their own alone, and of others nothing.
+"""Decide what people who recruit or treat learn of results: their own, and nothing of others'.
 
-They have the scope ``run`` without ``read``. An answer to them must not even say whether they have
-guessed somebody else's result.
+They have the scope ``run`` without ``read``. An answer must not even reveal whether they have
+guessed another person's result.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ _KEY = secrets.token_bytes(32)
 
 
 def seal(state: str) -> str:
-    """Return what changes whenever a state does, and tells nothing else of it.
+    """Return a text that changes whenever a state does and reveals nothing else.
 
-    A hash of the log tells more: whoever knows all of an event but its outcome finds the outcome
-    by trying which one gives that hash.
+    A hash of the log would reveal more: anyone who knows an event except for its outcome could
+    find the outcome by trying which one gives that hash.
     """
     return hashlib.blake2b(state.encode(), key=_KEY, digest_size=16).hexdigest()
 
@@ -55,15 +55,15 @@ async def write_as(
     key: Key | None,
     request_id: str | None,
 ) -> Answer:
-    """Return the answer to a request that writes to a study, as its caller may see it.
+    """Write to a study, and return the answer in the form that the caller may see.
 
     Raises
     ------
     InvalidArgument
-        If the key of the request is on record with somebody else's name.
+        If the key of the request was used under another name.
     ConflictingOutcome
-        If the pull was told another outcome before; the message says it to those alone who may
-        know.
+        If the pull was told a different outcome before; the message names it only to callers who
+        may know it.
     """
 
     def once(opened: Study) -> Answer:
@@ -77,19 +77,19 @@ async def write_as(
 
 
 def _conflict_for(viewer: Viewer, error: ConflictingOutcome, study: Study) -> ConflictingOutcome:
-    """Return a conflict as the caller may see it: the message names what was told before."""
+    """Return the conflict that the caller may see; the message can name the earlier outcome."""
     if viewer.can("read"):
         return error
     if error.told_by != viewer.actor:
         return _told_by_somebody_else(error.pull)
     if study.problem.measures:
-        # Somebody else may have reported some of them.
+        # Another person may have reported some of the measures.
         return ConflictingOutcome(f"pull {error.pull} was told another outcome before")
     return error
 
 
 def mistakes_for(viewer: Viewer, error: MistakesFound) -> MistakesFound:
-    """Return what is wrong with outcomes of several measures, as the caller may see it."""
+    """Return the mistakes that the caller may see, for outcomes of several measures."""
     if viewer.can("read"):
         return error
     places = [mistake.partition(": ")[0] for mistake in error.mistakes]
@@ -98,7 +98,7 @@ def mistakes_for(viewer: Viewer, error: MistakesFound) -> MistakesFound:
 
 
 def _require_own_request(study: Study, viewer: Viewer, request_id: str | None) -> None:
-    """Raise if somebody else has used the key: they would get what was meant for the other."""
+    """Raise if another person used the key, whose answer the caller would get."""
     store, study_id = study.session.store, study.session.id
     first = None if request_id is None else store.request(study_id, request_id)
     if first is not None and first.actor != viewer.actor:
@@ -106,7 +106,7 @@ def _require_own_request(study: Study, viewer: Viewer, request_id: str | None) -
 
 
 def require_own_events(viewer: Viewer, events: Iterable[Event], request_id: str | None) -> None:
-    """Raise if an unsolicited result was taken for one that somebody else told by the same key."""
+    """Raise if another person told an unsolicited result with the same key."""
     if any(event.kind == "unsolicited" and event.actor != viewer.actor for event in events):
         raise _used_by_somebody_else(request_id)
 
@@ -124,12 +124,12 @@ def _told_by_somebody_else(pull: str | None) -> ConflictingOutcome:
 
 
 def require_untold(study: Study, viewer: Viewer, pull: str) -> None:
-    """Raise if somebody else has told a pull's result, which the caller may not know.
+    """Raise if another person has told a pull's result, which the caller may not know.
 
     Raises
     ------
     ConflictingOutcome
-        Whether or not the same is told again.
+        Whether or not the new result is the same.
     """
     row = study.session.store.pull(study.session.id, pull)
     if row is not None and not _is_open_to(study, viewer, row):
@@ -137,12 +137,12 @@ def require_untold(study: Study, viewer: Viewer, pull: str) -> None:
 
 
 def require_correction(study: Study, viewer: Viewer, pull: str) -> None:
-    """Raise if a pull's result is somebody else's, and the caller may not know it.
+    """Raise if a pull's result is another person's, and the caller may not know it.
 
     Raises
     ------
     Refusal
-        403.
+        With the status 403.
     """
     row = study.session.store.pull(study.session.id, pull)
     if row is not None and not _is_open_to(study, viewer, row):
@@ -156,7 +156,7 @@ def may_correct(study: Study, viewer: Viewer, row: PullRow) -> bool:
 
 
 def _is_open_to(study: Study, viewer: Viewer, row: PullRow) -> bool:
-    """Return whether nobody but the caller has told a pull's result, or the caller may read all."""
+    """Return whether the caller may know a pull's result: their own, or with the right to read."""
     if viewer.can("read") or row.told_seq is None:
         return True
     return next(study.events(row.told_seq - 1)).actor == viewer.actor
@@ -166,20 +166,20 @@ def _is_open_to(study: Study, viewer: Viewer, row: PullRow) -> bool:
 
 
 def may_see(viewer: Viewer, told: Event, study: Study) -> bool:
-    """Return whether the caller may see the outcome of an event: all of it must be their own."""
+    """Return whether the caller may see the outcome of an event: it must be entirely their own."""
     if viewer.can("read"):
         return True
-    # Of several measures, somebody else may have reported some.
+    # With several measures, another person may have reported some.
     return told.actor == viewer.actor and not study.problem.measures
 
 
 def event_for(viewer: Viewer, event: Event, study: Study) -> dict[str, Any]:
-    """Return an event as the answer to whoever brought it about.
+    """Return an event as the answer to the caller who caused it.
 
     Raises
     ------
     ConflictingOutcome
-        If it is a result that somebody else has told, which the caller may not know.
+        If it is a result that another person told and the caller may not know.
     """
     unblinded = viewer.can("read")
     document = event_document(event, unblinded=unblinded)

@@ -1,4 +1,4 @@
-"""What the service says of studies, pulls and events, as JSON's own types."""
+"""Convert studies, pulls and events to documents for JSON."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _BLINDED = (*_KEPT_BACK, "old", "propensity")
 
 
 def to_text(document: Any) -> str:
-    """Return JSON: numbers that it has no word for are spelled as texts.
+    """Return JSON; infinities and NaN, which JSON cannot represent, become strings.
 
     Examples
     --------
@@ -35,7 +35,7 @@ def to_text(document: Any) -> str:
 
 
 def spelled(value: Any) -> Any:
-    """Return data in which infinity and "not a number" are texts."""
+    """Return data with infinities and NaN replaced by strings."""
     if isinstance(value, float) and not math.isfinite(value):
         return _WORDS.get(value, "NaN")
     if isinstance(value, Mapping):
@@ -50,9 +50,9 @@ def _iso(moment: datetime | None) -> str | None:
 
 
 def study_document(row: StudyRow, *, unblinded: bool) -> dict[str, Any]:
-    """Return one line of a list of studies.
+    """Return a study as an item of a list.
 
-    Those who recruit or treat learn whether a study runs, and not whether it found an answer.
+    People who recruit or treat learn whether a study runs, but not whether it found an answer.
     """
     spec = json.loads(row.spec_json)
     status = row.status if unblinded or row.status == "running" else "stopped"
@@ -69,11 +69,11 @@ def study_document(row: StudyRow, *, unblinded: bool) -> dict[str, Any]:
 
 
 def pull_document(row: PullRow, problem: Problem, *, unblinded: bool) -> dict[str, Any]:
-    """Return a pull.
+    """Return a pull as a document.
 
-    Those who recruit or treat see no probability: arms that lead have larger ones. Nor do they see
-    the tag of a pull that was drawn at random: it says where a block ends, whose last pulls could
-    be guessed.
+    People who recruit or treat do not see probabilities, because leading arms have larger ones.
+    Nor do they see the tag of a randomised pull: it shows where a block ends, and the last pulls
+    of a block can be guessed.
     """
     is_random = row.propensity is not None
     return {
@@ -90,10 +90,10 @@ def pull_document(row: PullRow, problem: Problem, *, unblinded: bool) -> dict[st
 
 
 def event_document(source: Event | Record, *, unblinded: bool = True) -> dict[str, Any]:
-    """Return an event of the log.
+    """Return an event of the log as a document.
 
-    Those who recruit or treat see no outcome but what they give, and no hash: by it they could
-    find what others gave. As of a pull, they see no tag.
+    People who recruit or treat see no outcomes but their own, and no hash, from which they could
+    find others' outcomes. As with pulls, they do not see the tag.
     """
     event = source if isinstance(source, Event) else Event.of(source)
     kept_back = _KEPT_BACK if unblinded else _BLINDED

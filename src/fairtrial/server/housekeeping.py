@@ -1,4 +1,4 @@
-"""What a service forgets: answers that nobody asks for again, and sessions that are over."""
+"""Delete what a service no longer needs: old answers, and expired sessions."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ __all__ = ["forget_old"]
 
 _EVERY = 3_600.0
 _ANSWERS_KEPT = 7 * 24 * 3_600 * 1_000_000
-"""Microseconds: after a week no client tries the same request again."""
+"""Microseconds: a week, after which no client repeats the same request."""
 
 
 async def forget_old(service: Service) -> None:
-    """Forget what is old, now and every hour, until cancelled."""
+    """Delete old answers and sessions, now and every hour, until cancelled."""
     while True:
-        # If the storage is busy or away, another hour will do.
+        # If the storage is busy or unreachable, try again in an hour.
         with suppress(FairtrialError):
             await service.writer.run_on_store(_forget)
         await asyncio.sleep(_EVERY)

@@ -1,4 +1,4 @@
-"""How the service speaks HTTP: by uvicorn with parsers in C, patient with nobody for ever."""
+"""The HTTP server: uvicorn with parsers in C and with time limits for slow clients."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ __all__ = ["configured"]
 
 
 def configured(app: Any, host: str, port: int, **options: Any) -> uvicorn.Config:
-    """Return uvicorn's settings for the service.
+    """Return uvicorn's configuration for the service.
 
     Parameters
     ----------
     app : ASGI application
         The service.
     host, port
-        Where to listen; port 0 is any that is free.
+        Address and port to listen on; port 0 selects any free port.
     **options
         Further settings of `uvicorn.Config`.
     """
-    # uvloop serves where it is installed; there is none for Windows.
+    # uvicorn uses uvloop if it is installed; uvloop does not exist for Windows.
     return uvicorn.Config(
         app,
         host,

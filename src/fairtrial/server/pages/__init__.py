@@ -1,4 +1,4 @@
-"""The pages of the service: a study while it runs, and forms to do it by hand."""
+"""The pages of the service: a view of a running study, and forms to carry it out by hand."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ __all__ = ["add_pages"]
 
 
 def add_pages(app: FastAPI) -> None:
-    """Let the application of the service answer browsers, too."""
+    """Add the pages for browsers to the service's application."""
     from fairtrial.server.pages import forms, routes
 
-    # The forms' own addresses come before the tabs, which take any name.
+    # The addresses of forms come first, because the route of tabs matches any name.
     app.include_router(forms.routes)
     app.include_router(routes.routes)

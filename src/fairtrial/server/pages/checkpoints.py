@@ -1,4 +1,4 @@
-"""States of a policy along its log, so that a part of the log is replayed without all before it."""
+"""Save states of a policy along its log, so that a part can be replayed without all before it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fairtrial.study.store import Snapshot
 __all__ = ["Checkpoints"]
 
 _APART = 2_000
-"""Events from one checkpoint to the next, while they are few."""
+"""Number of events between checkpoints at first; doubled when there are too many."""
 _MOST = 256
 _MOST_BYTES = 4 * 2**20
 
@@ -29,7 +29,7 @@ class _Checkpoint:
 
 
 class Checkpoints:
-    """Keeps states of a policy that follows a log; of too many, every other one.
+    """Saved states of a policy that follows a log; if there are too many, every other one.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class Checkpoints:
         self._kept: list[_Checkpoint] = []
 
     def note(self, replica: Replica, head_hash: str) -> None:
-        """Keep the state of a replica after the event with that hash, if one is due."""
+        """Save a replica's state after the event with that hash, if a checkpoint is due."""
         last = self._kept[-1].snapshot.seq if self._kept else 0
         if replica.seq - last < self._apart:
             return
@@ -67,7 +67,7 @@ class Checkpoints:
         return sum(len(one.snapshot.state) for one in self._kept)
 
     def before(self, told: int) -> Replica:
-        """Return the last replica with fewer results that is known, or a fresh one."""
+        """Return the latest saved replica with fewer results than `told`, or a fresh one."""
         for one in reversed(self._kept):
             if one.told >= told:
                 continue

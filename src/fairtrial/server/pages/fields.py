@@ -1,4 +1,4 @@
-"""Fields of forms: what was typed, what is wrong with it, and what it says."""
+"""Fields of forms: what a user typed, what is wrong with it, and its value."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ class Field:
     Parameters
     ----------
     name, label : str
-        By what the server and people call it.
+        Names for the server and for people.
     hint : str
-        What is to be typed.
+        What to type.
     value : str
-        What was typed.
+        What the user typed.
     error : str
-        What is wrong with that; empty if nothing is.
+        What is wrong with the value; empty if nothing is.
     options : sequence of (str, str)
-        Values to choose among, with their labels; none of a field to be typed in.
+        Values to choose from, with their labels; empty for a text field.
     required : bool
-        Whether it must be filled in.
+        Whether the field must be filled in.
     lines : int
-        Lines of text; numbers and names have one.
+        Number of lines of the text field.
     is_number : bool
-        Whether a keyboard for numbers is wanted.
+        Whether to show a keyboard for numbers.
     """
 
     name: str
@@ -58,14 +58,14 @@ class Field:
 
 
 class Fields:
-    """The fields of one form, in their order.
+    """The fields of one form, in order.
 
     Parameters
     ----------
     fields : iterable of Field
-        As they are at first.
+        The fields in their initial state.
     general : str
-        What is wrong with none of them in particular.
+        A mistake that belongs to no particular field.
     """
 
     def __init__(self, fields: Iterable[Field], general: str = "") -> None:
@@ -80,15 +80,15 @@ class Fields:
 
     @property
     def errors(self) -> list[Field]:
-        """The fields with something wrong."""
+        """The fields with mistakes."""
         return [one for one in self._fields.values() if one.error]
 
     def filled(self, given: Mapping[str, Any]) -> Fields:
-        """Return the fields with what was typed, and with what is missing named."""
+        """Return the fields with the user's values, and with errors for missing ones."""
         return Fields(_filled(one, given.get(one.name)) for one in self._fields.values())
 
     def refuse(self, name: str, message: str) -> None:
-        """Put a mistake beside its field; if there is no such field, above them all."""
+        """Attach a mistake to its field; if there is no such field, to the whole form."""
         field = self._fields.get(name)
         if field is None:
             self.general = message
@@ -113,7 +113,7 @@ _MEASURE_HINT = "A number; or the word missing, if it will never be known."
 
 
 def outcome_fields(problem: Problem) -> list[Field]:
-    """Return the fields that a result is typed into."""
+    """Return the fields for a result."""
     if problem.outcome_fields:
         hint = _MEASURE_HINT if problem.measures else "A number, or one of the known values."
         return [
@@ -130,7 +130,7 @@ def _range_in_words(problem: Problem) -> str:
 
 
 def outcome_of(problem: Problem, fields: Fields) -> Any:
-    """Return the result that was typed; None if it is none, which the fields then say."""
+    """Return the result that the user typed; None if invalid, with the error in the fields."""
     if problem.outcome_fields:
         typed = {name: fields[f"outcome_{name}"] for name in problem.outcome_fields}
         known = {name: number_or_text(text) for name, text in typed.items()}
@@ -141,9 +141,9 @@ def outcome_of(problem: Problem, fields: Fields) -> Any:
 
 
 def number_typed(fields: Fields, name: str) -> float | None:
-    """Return the number in a field; None if it is none, which the field then says."""
+    """Return the number in a field; None if invalid, with the error in the field."""
     text = fields[name]
-    # In much of the world people type a decimal comma; no number here has thousands apart.
+    # Many people type a decimal comma; none of these numbers has thousands separators.
     value = number_or_text(text.replace(",", ".") if text.count(",") == 1 else text)
     if isinstance(value, float):
         return value
@@ -153,7 +153,7 @@ def number_typed(fields: Fields, name: str) -> float | None:
 
 
 def duration_of(fields: Fields) -> float | None:
-    """Return the seconds of the fields `lease` and `unit`; None if the first is blank."""
+    """Return the duration in seconds from the fields `lease` and `unit`; None if blank."""
     if not fields["lease"]:
         return None
     number = number_typed(fields, "lease")
@@ -161,5 +161,5 @@ def duration_of(fields: Fields) -> float | None:
 
 
 def units() -> list[tuple[str, str]]:
-    """Return the units of time that may be chosen."""
+    """Return the units of time to choose from."""
     return [(unit, unit) for unit in _SECONDS]

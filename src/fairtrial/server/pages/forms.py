@@ -1,4 +1,4 @@
-"""Forms by which people carry out a study by hand: ask, tell, give up, correct, stop."""
+"""Forms for carrying out a study by hand: ask, tell, give up, correct, stop."""
 
 from __future__ import annotations
 
@@ -70,11 +70,11 @@ class Form:
     Parameters
     ----------
     name, title, explanation, button : str
-        In its address; what it is; what it does; what is pressed.
+        Its name in addresses, its title, what it does, and the label of its button.
     fields : Fields
-        What is typed.
+        The fields of the form.
     danger : bool
-        Whether it should not be pressed by mistake.
+        Whether pressing the button by mistake would do harm.
     """
 
     name: str
@@ -92,7 +92,7 @@ class Form:
 async def show_pulls(
     request: Request, service: TheService, study: StudyName, done: str | None = None
 ) -> Response:
-    """Return the open pulls, and the form to ask for more."""
+    """Return the open pulls and the form to ask for more."""
     viewer = await viewer_of(request, service, study)
     viewer.require("run", study)
     return await _pulls_page(request, service, viewer, study, said=done)
@@ -149,7 +149,7 @@ async def show_pull(
     pull: PullId,
     done: str | None = None,
 ) -> Response:
-    """Return one pull with the forms for it."""
+    """Return one pull with its forms."""
     viewer = await viewer_of(request, service, study)
     viewer.require("run", study)
     return await _pull_page(request, service, viewer, study, pull, said=done)
@@ -174,7 +174,7 @@ async def _pull_page(
             *(request, viewer, PULLS, view, [], "pull.html"),
             status=status,
             headers=_NO_CACHE,
-            # Whoever types must not be disturbed, and nothing else moves on this page.
+            # Do not reload this page while somebody types; nothing else on it changes.
             state="",
             done=_done(opened, said),
             number=row.number,
@@ -265,12 +265,12 @@ def _forms_of(
         names = ["tell", *(["report"] if problem.has_readings else []), "fail"]
     else:
         names = ["tell"]
-    # What was refused is shown, whatever has become of the pull meanwhile.
+    # Show the refused form even if the pull has changed meanwhile.
     return [every[name] for name in dict.fromkeys([*refused, *names])]
 
 
 def ask_fields(problem: Problem) -> Fields:
-    """Return the fields of the form to ask by."""
+    """Return the fields of the form to ask for pulls."""
     arrivals = [
         Field(
             f"context_{name}",
@@ -303,12 +303,12 @@ def reason_field() -> Field:
 
 
 def stop_fields() -> Fields:
-    """Return the fields of the form to stop by."""
+    """Return the fields of the form to stop the study."""
     return Fields([reason_field()])
 
 
 def reading_fields() -> list[Field]:
-    """Return the fields of the form to report by."""
+    """Return the fields of the form to report a reading."""
     hint = "A whole number from 1; blank: the next one."
     return [
         Field("value", "Reading", "A number, such as 0.5.", is_number=True),
@@ -328,14 +328,14 @@ _DONE = {
 
 
 def _done(study: Study, said: str | None) -> str:
-    """Return what was done, looked up in the log: an address cannot make the page say anything."""
+    """Return what was done, read from the log so that a link cannot make the page lie."""
     if said is None:
         return ""
     if said == "none":
         return "There is no pull to give before the next result; or the study has stopped."
     kind, _, rest = said.partition("-")
     if kind == "ask" and rest.isascii() and rest.isdigit() and len(rest) < 6:
-        # A single one is shown on a page of its own.
+        # A single pull is shown on its own page.
         where = "" if rest == "1" else ": see the open pulls below"
         return f"{plural(int(rest), 'pull')} asked for{where}."
     if kind == "event" and rest.isascii() and rest.isdigit() and len(rest) < 19:
@@ -383,7 +383,7 @@ async def ask(request: Request, service: TheService, study: StudyName) -> Respon
 
 @routes.post("/studies/{study}/forms/tell")
 async def tell(request: Request, service: TheService, study: StudyName) -> Response:
-    """Take the outcome of a pull."""
+    """Record the outcome of a pull."""
     form = await _Sent.of(request, service, study)
     problem = await _problem(service, study)
     fields = Fields(outcome_fields(problem)).filled(form.given)
@@ -398,7 +398,7 @@ async def tell(request: Request, service: TheService, study: StudyName) -> Respo
 
 @routes.post("/studies/{study}/forms/report")
 async def report(request: Request, service: TheService, study: StudyName) -> Response:
-    """Take a reading of a pull."""
+    """Record a reading of a pull."""
     form = await _Sent.of(request, service, study)
     fields = Fields(reading_fields()).filled(form.given)
     value = number_typed(fields, "value")
@@ -414,7 +414,7 @@ async def report(request: Request, service: TheService, study: StudyName) -> Res
 
 @routes.post("/studies/{study}/forms/fail")
 async def fail(request: Request, service: TheService, study: StudyName) -> Response:
-    """Give a pull up."""
+    """Give up a pull."""
     form = await _Sent.of(request, service, study)
     fields = Fields([reason_field()]).filled(form.given)
     return await _on_pull(
@@ -440,7 +440,7 @@ async def amend(request: Request, service: TheService, study: StudyName) -> Resp
 
 
 def _require_seen(form: _Sent, row: PullRow) -> None:
-    """Raise if somebody has corrected the result since the page with the form was made."""
+    """Raise if the result was corrected after the page with the form was made."""
     if str(form.given.get("seen", "")) != str(row.value_seq):
         text = "the result was corrected meanwhile: see above what it is now, before you correct it"
         raise Refusal(409, "conflicting-outcome", text)
@@ -464,7 +464,7 @@ async def stop(request: Request, service: TheService, study: StudyName) -> Respo
 
 @dataclass(frozen=True, slots=True)
 class _Sent:
-    """A form that was sent by somebody who may send it."""
+    """A submitted form, from a user who may submit it."""
 
     request: Request
     service: Service
@@ -486,7 +486,7 @@ class _Sent:
 
     @property
     def key(self) -> str | None:
-        """The form's own key: sent twice, it does what it does once."""
+        """The form's own key: submitting it twice has the effect of once."""
         key = str(self.given.get("key", ""))
         return key if key.isascii() and key.isalnum() and len(key) <= 64 else None
 
@@ -520,7 +520,7 @@ async def _carried_out(
     operation: Callable[[Study], Answer],
     again: Callable[[Fields, int], Any],
 ) -> Response:
-    """Write what a form says, or show it again with what is wrong."""
+    """Carry out a submitted form, or show it again with its mistakes."""
     if fields.errors:
         response: Response = await again(fields, 422)
         return response
@@ -541,7 +541,7 @@ async def _carried_out(
 
 
 def _place(fields: Fields, error: Exception) -> None:
-    """Put what is wrong beside the field that it is wrong with."""
+    """Attach an error to the field that it concerns."""
     text = str(error)
     text = f"{text[:1].upper()}{text[1:]}"
     names = [one.name for one in fields]

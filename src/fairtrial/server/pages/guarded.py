@@ -1,4 +1,4 @@
-"""Routes of pages: what goes wrong is a page, too."""
+"""Routes of pages, whose errors are pages too."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ _TITLES = {
 
 
 class PageRoute(StrictRoute):
-    """A route that answers with pages, also when something is wrong."""
+    """A route that answers with pages, even after an error."""
 
     def get_route_handler(self) -> Callable[[Request], Any]:
-        """Return what answers a request."""
+        """Return the function that answers a request."""
         answer = super().get_route_handler()
 
         async def shown(request: Request) -> Response:
@@ -60,7 +60,7 @@ def _said(request: Request, refusal: Refusal) -> Response:
 
 
 def _without_place(refusal: Refusal) -> Refusal:
-    """Return a refusal that does not tell where the storage is."""
+    """Return a refusal that does not reveal where the storage is."""
     if refusal.status < 500:
         return refusal
     detail = "The storage cannot be used now. Try again in a while; the server's log says why."
@@ -68,7 +68,7 @@ def _without_place(refusal: Refusal) -> Refusal:
 
 
 def login_address(request: Request) -> str:
-    """Return where to log in, and to come back from; what is sent as a form is not sent again."""
+    """Return the address of the login page, which leads back here; forms are not sent again."""
     wanted = request.url.path if request.method == "GET" else "/"
     if request.method == "GET":
         raw = request.scope.get("raw_path", b"").decode("ascii", "replace").partition("?")[0]

@@ -1,4 +1,4 @@
-"""Moments of an experiment that pages show: of the whole, and more of a part that is looked at."""
+"""The moments of an experiment that pages show: of the whole, and more of a part in close-up."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ _BATCH = 500
 
 
 class Trace:
-    """Moments of an experiment, evenly spaced in results, of a log that grows.
+    """Moments of an experiment, evenly spaced in results, while its log grows.
 
     Parameters
     ----------
     problem : Problem
-        The more actions it has, the fewer moments are kept.
+        The problem; the more actions it has, the fewer moments are kept.
 
     Attributes
     ----------
     moments : list of Progress
-        In order.
+        The moments, in order.
     stride : int
-        Results from one moment to the next: a power of two.
+        Number of results from one moment to the next: a power of two.
     """
 
     def __init__(self, problem: Problem) -> None:
@@ -44,11 +44,11 @@ class Trace:
         self.moments: list[Progress] = []
 
     def parts(self, records: Sequence[Record], told: int) -> Iterator[Sequence[Record]]:
-        """Yield events in parts that end where a moment is due, the last where they end."""
+        """Yield events in parts; each ends where a moment is due, the last with the events."""
         return _parts(records, told, lambda: self.stride)
 
     def note(self, replica: Replica) -> None:
-        """Keep the moment if it is due; of too many keep every other one."""
+        """Keep the moment if it is due; if there are too many, keep every other one."""
         if not _is_due(replica, self.stride, self.moments):
             return
         self.moments.append(_moment(replica))
@@ -57,7 +57,7 @@ class Trace:
             self.moments = [one for one in self.moments if one.told % self.stride == 0]
 
     def stride_of(self, results: int) -> int:
-        """Return the stride by which so many results have as many moments as the whole may."""
+        """Return the stride at which that many results have as many moments as the whole may."""
         stride = 1
         while results > stride * self._most:
             stride *= 2
@@ -65,21 +65,21 @@ class Trace:
 
 
 class CloserLook:
-    """More moments of a part of an experiment, read on from a state before it.
+    """More moments of a part of an experiment, replayed from a state before it.
 
     Parameters
     ----------
     replica : Replica
-        With fewer than `begin` results, or fresh.
+        A replica with fewer than `begin` results, or a fresh one.
     begin : int
-        Results at the first moment: a multiple of `stride`.
+        Number of results at the first moment: a multiple of `stride`.
     stride : int
-        Results from one moment to the next.
+        Number of results from one moment to the next.
 
     Attributes
     ----------
     moments : list of Progress
-        In order.
+        The moments, in order.
     """
 
     def __init__(self, replica: Replica, begin: int, stride: int) -> None:
@@ -90,11 +90,11 @@ class CloserLook:
         self._note()
 
     def reaches(self, last: int) -> bool:
-        """Return whether it was read up to that many results."""
+        """Return whether the part has been replayed up to that many results."""
         return last < self._begin or (bool(self.moments) and self.moments[-1].told >= last)
 
     def advance(self, session: Session, until: int, last: int, seconds: float) -> None:
-        """Read on up to `last` results, no event after `until`, for at most about that long."""
+        """Replay up to `last` results and event `until`, for about that many seconds at most."""
         deadline = time.monotonic() + seconds
         steps = session.store.steps(session.id, self._replica.seq, until)
         while not self.reaches(last) and (batch := list(islice(steps, _BATCH))):
@@ -103,7 +103,7 @@ class CloserLook:
                     return
                 self._replica.replay(part)
                 self._note()
-                # What a policy says of itself may take milliseconds, each time.
+                # Computing a policy's progress can take milliseconds each time.
                 if time.monotonic() > deadline:
                     return
 
@@ -116,10 +116,10 @@ class CloserLook:
 def _parts(
     events: Sequence[_Event], told: int, stride: Callable[[], int]
 ) -> Iterator[Sequence[_Event]]:
-    """Yield events in parts that end with a result that is a multiple of the stride by then."""
+    """Yield events in parts that end with each result whose number is a multiple of the stride."""
     begin = 0
     for place, event in enumerate(events, start=1):
-        # A store gives steps as plain tuples: the kind is the second of their fields, too.
+        # A store returns steps as plain tuples; the kind is the second field of both types.
         if event[1] in TELLS:
             told += 1
             if told % stride() == 0:
@@ -134,5 +134,5 @@ def _is_due(replica: Replica, stride: int, moments: Sequence[Progress]) -> bool:
 
 
 def _moment(replica: Replica) -> Progress:
-    # What arms differ by is of no use later, and would hold on to the policy.
+    # Effects are not needed later, and their function would keep the policy in memory.
     return replace(replica.progress(), find_effects=tuple)

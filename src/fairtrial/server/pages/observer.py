@@ -1,4 +1,4 @@
-"""What pages show of a study: brought up to date by its new events, never read again as a whole."""
+"""Follow a study for its pages: read new events only, and never the whole log again."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ __all__ = ["Checks", "ObservedStudy", "Observer", "make_checks"]
 
 _BATCH = 500
 _MOST_LOOKS = 4
-"""Parts of an experiment, looked at closely, of which moments are kept."""
+"""Number of parts in close-up whose moments are kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class Checks:
-    """What takes a reading of the whole log, and the moment that it is of.
+    """Results of checks that read the whole log, and when they were made.
 
     Parameters
     ----------
     verification : Verification
-        Of the whole log.
+        The audit of the whole log.
     health, blinded_health : mapping
-        What `Study.health` gave.
+        Output of `Study.health`.
     weighted_means : tuple of float or None
-        By action.
+        Means by action, weighted by inverse propensities.
     seq : int
-        The last event that was looked at.
+        The last event that was checked.
     made_at : datetime
-        When (UTC).
+        Time of the checks (UTC).
     seconds : float
-        How long it took.
+        How long they took.
     """
 
     verification: Verification
@@ -59,7 +59,7 @@ class Checks:
 
 
 def make_checks(study: Study) -> Checks:
-    """Read the whole log of a study: milliseconds for a short one, half a minute for a million."""
+    """Check the whole log of a study: milliseconds if short, half a minute for a million events."""
     began = time.monotonic()
     seq = study.n_events
     return Checks(
@@ -76,23 +76,23 @@ def make_checks(study: Study) -> Checks:
 class Observer:
     """Follows one study for its pages.
 
-    What it has read is never read again: a page costs what is new since the page before.
+    Nothing is read twice: a page only costs the events that are new since the last one.
 
     Parameters
     ----------
     session : Session
-        To read by.
+        The session to read from.
 
     Attributes
     ----------
     lock : lock
-        To be held by whoever lets it move, or reads what moves.
+        Hold it while moving the observer or reading what changes.
     checks : Checks or None
-        The latest; whoever makes them puts them here.
+        The latest checks; set by whatever code makes them.
     arrivals : Arrivals
-        How pulls became results.
+        How pulls turned into results.
     first_teller : str or None
-        Who told the first result: of replayed rows that has to be said on every page.
+        Who told the first result; pages must always say if rows were replayed.
     """
 
     def __init__(self, session: Session) -> None:
@@ -111,18 +111,18 @@ class Observer:
 
     @property
     def seq(self) -> int:
-        """The last event that was read."""
+        """The last event that has been read."""
         return self._replica.seq
 
     @property
     def told(self) -> int:
-        """Results among the events that were read."""
+        """Number of results that have been read."""
         return self._replica.policy.told
 
     def advance(self, seconds: float) -> StudyRow:
-        """Read new events for at most about that long, and return the study as it is stored.
+        """Read new events for about that many seconds at most; return the stored study.
 
-        It is at the end of the log if its `seq` is the row's `head_seq` then.
+        The observer is at the end of the log if its `seq` equals the row's `head_seq`.
         """
         row = self._session.row()
         deadline = time.monotonic() + seconds
@@ -144,19 +144,19 @@ class Observer:
                 self.first_teller = record.actor
 
     def trace(self, end: Progress) -> list[Progress]:
-        """Return the moments that were read, in order, and the end."""
+        """Return the moments read so far, in order, followed by `end`."""
         return [*(one for one in self._trace.moments if one.told < end.told), end]
 
     def look_closer(self, begin: int, end: int, seconds: float) -> list[Progress]:
         """Return more moments of a part of the experiment, as many as the whole may have.
 
-        Those that it does not know yet are read for at most about that long; `looks_on` says
-        whether some are left.
+        Read missing moments for about that many seconds at most; `looks_on` says whether any are
+        still missing.
 
         Parameters
         ----------
         begin, end : int
-            Numbers of results, the first one smaller.
+            Numbers of results, with `begin` smaller than `end`.
         seconds : float
             How long it may take.
         """
@@ -179,25 +179,25 @@ class Observer:
 
     @property
     def looks(self) -> int:
-        """What differs as soon as there is more detail."""
+        """A number that changes whenever more detail has been read."""
         return sum(len(look.moments) for look in self._looks.values())
 
     @property
     def looks_on(self) -> bool:
-        """Whether moments of the part that was looked at last are still to be read."""
+        """Whether moments of the latest part in close-up are still missing."""
         return self._wanted is not None and not self._wanted[0].reaches(self._wanted[1])
 
     def look_on(self, seconds: float) -> None:
-        """Read such moments, for at most about that long."""
+        """Read missing moments, for about that many seconds at most."""
         if self._wanted is not None:
             look, last = self._wanted
             look.advance(self._session, self.seq, last, seconds)
 
     def observed(self) -> ObservedStudy:
-        """Return the study as its pages show it."""
+        """Return the study in the form that pages show."""
         with self._session.replica_at_head() as (row, replica):
             progress = replica.progress()
-            # Now, while nobody moves the policy.
+            # Compute the effects now, while no other thread moves the policy.
             effects = progress.effects
             known = replace(progress, find_effects=lambda: effects)
             return ObservedStudy(
@@ -207,22 +207,22 @@ class Observer:
 
 @dataclass(frozen=True)
 class ObservedStudy:
-    """A study as sections of a report read it, at one moment; nothing is computed for it.
+    """A study at one moment, for the sections of a report; reading it computes nothing.
 
     Parameters
     ----------
     study : Study
-        For its events, which are read a page at a time.
+        The study, whose events are read one page at a time.
     policy : Policy
-        For its class and parameters.
+        The policy, for its class and parameters.
     row : StudyRow
-        The study at that moment.
+        The study's row at that moment.
     end : Progress
-        How far it had come.
+        The progress at that moment.
     moments : list of Progress
-        How far at earlier moments, and then.
+        The progress at earlier moments and at that one.
     checks : Checks
-        What needs the whole log.
+        Results of checks of the whole log, if there are any.
     """
 
     study: Study
@@ -239,12 +239,12 @@ class ObservedStudy:
 
     @property
     def problem(self) -> Problem:
-        """What is known and wanted."""
+        """The problem."""
         return self.study.problem
 
     @property
     def seed(self) -> int:
-        """The policy's."""
+        """The policy's seed."""
         return self.study.seed
 
     @property
@@ -258,16 +258,16 @@ class ObservedStudy:
         return self.row.head_seq
 
     def progress(self) -> Progress:
-        """Return how far it had come."""
+        """Return the progress."""
         return self.end
 
     def trace(self, points: int = 200) -> Sequence[Progress]:
-        """Return how far it had come at earlier moments; `points` is not looked at."""
+        """Return the progress at earlier moments; `points` is ignored."""
         return self.moments
 
     def looked_at(self, more: Sequence[Progress]) -> ObservedStudy:
-        """Return the study with more of the earlier moments."""
-        # What is known of the whole goes first, the end above all: it is more than a moment.
+        """Return the study with further earlier moments."""
+        # Moments of the whole take precedence, above all the end, which holds more.
         known = {moment.told: moment for moment in (*more, *self.moments)}
         return replace(self, moments=[known[told] for told in sorted(known)])
 
@@ -276,17 +276,17 @@ class ObservedStudy:
         return self.study.events(after)
 
     def verify(self) -> Verification:
-        """Return what the check of the whole log found; pages say of which moment it is."""
-        # Even a check of the end alone would look at the whole file of a database.
+        """Return the latest audit of the whole log; pages say when it was made."""
+        # Even checking only the end would read the whole file of a database.
         return Verification(True, 0) if self.checks is None else self.checks.verification
 
     def health(self, *, blinded: bool = False) -> Mapping[str, Any]:
-        """Return what may be wrong with it."""
+        """Return signs of problems, from the latest checks."""
         if self.checks is None:
             return {}
         return self.checks.blinded_health if blinded else self.checks.health
 
     def weighted_means(self) -> Sequence[float | None]:
-        """Return the means weighted by the inverse of propensities."""
+        """Return the means weighted by inverse propensities, from the latest checks."""
         none = (None,) * self.problem.n_actions
         return none if self.checks is None else self.checks.weighted_means

@@ -1,4 +1,4 @@
-"""The observers of the studies that people look at, and who keeps them up to date."""
+"""The observers of the studies that people view, and the work that keeps them up to date."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ _Answer = TypeVar("_Answer")
 _Work = Callable[[str], Coroutine[Any, Any, None]]
 
 _MOST = 64
-"""Studies that are followed; one that is looked at again after that is read again."""
+"""Number of studies followed; others are read again from the beginning when viewed."""
 _SECONDS = 0.2
-"""What a request may spend on reading new events; the rest is read in the background."""
+"""Seconds that a request may spend reading new events; the rest is read in the background."""
 _SHORT = 2_000
-"""Events that are read, or checked, at once."""
+"""Number of events that a request may read, or check, in one go."""
 _LONGEST = 10.0
 _PAUSE = 20.0
-"""How many times as long as a check took nobody checks again."""
+"""Least pause between two checks, as a multiple of the time that a check takes."""
 _LEAST_PAUSE = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A study as a page shows it, and how far its observer has read.
+    """A study in the form that pages show, and how far its observer has read.
 
     Parameters
     ----------
     observer : Observer
-        To be read by whoever holds its lock, as its caller does.
+        The observer, whose lock the caller holds.
     row : StudyRow
-        The study as it is stored.
+        The study's row in the store.
     """
 
     observer: Observer
@@ -49,7 +49,7 @@ class View:
 
     @property
     def state(self) -> str:
-        """What differs as soon as a page would."""
+        """A text that changes whenever the page would."""
         checks = self.observer.checks
         made = "" if checks is None else f"{checks.seq}.{checks.made_at:%H%M%S%f}"
         row = self.row
@@ -57,12 +57,12 @@ class View:
 
 
 class Observers:
-    """Shows studies to pages, in the threads of the readers.
+    """Shows studies on pages, in the threads of the readers.
 
     Parameters
     ----------
     readers : Readers
-        By whom studies are read.
+        The readers of studies.
     """
 
     def __init__(self, readers: Readers) -> None:
@@ -72,7 +72,7 @@ class Observers:
         self._tasks: dict[tuple[str, str], asyncio.Task[None]] = {}
 
     async def show(self, name: str, page: Callable[[View], _Answer]) -> _Answer:
-        """Return what a page makes of a study as it is now.
+        """Return the result of `page` for the present state of a study.
 
         Raises
         ------
@@ -85,7 +85,7 @@ class Observers:
         return answer
 
     def _start(self, name: str, work: _Work) -> None:
-        """Do work on a study in the background, if it is not being done."""
+        """Start work on a study in the background, unless it is already being done."""
         key = name, work.__name__
         if key not in self._tasks:
             task = self._tasks[key] = asyncio.ensure_future(work(name))
@@ -110,7 +110,7 @@ class Observers:
     def _observer(self, study: Study) -> Observer:
         with self._lock:
             observer = self._known.get(study.name)
-            # A log that is shorter than before comes from a backup.
+            # A log that has become shorter was restored from a backup.
             if observer is None or observer.seq > study.n_events:
                 observer = self._known[study.name] = Observer(study.session)
                 if len(self._known) > _MOST:
@@ -119,7 +119,7 @@ class Observers:
             return observer
 
     async def _catch_up(self, name: str) -> None:
-        """Read the rest of a log, then check the whole of it."""
+        """Read the rest of a log, then check all of it."""
         while await self._readers.run_long(name, self._read_on):
             pass
         await self._readers.run_long(name, self._check)
@@ -130,9 +130,9 @@ class Observers:
             return observer.seq < observer.advance(_SECONDS).head_seq
 
     async def _look_on(self, name: str) -> None:
-        """Read what is left of the part of an experiment that somebody looks at closely."""
+        """Read the missing moments of a part in close-up."""
         while await self._readers.run_long(name, self._looked_on):
-            # It takes only half of the time, so that it slows down nothing that is urgent.
+            # Pauses take half of the time, so that urgent work is not slowed down.
             await asyncio.sleep(_SECONDS)
 
     def _looked_on(self, study: Study) -> bool:
@@ -148,7 +148,7 @@ class Observers:
 
 
 def _is_due(observer: Observer, row: StudyRow) -> bool:
-    """Return whether there is something to check that nobody checked a moment ago."""
+    """Return whether there are unchecked events and the last check was not too recent."""
     checks = observer.checks
     if checks is None:
         return True
