@@ -1,4 +1,4 @@
-"""Errors as documents: RFC 9457, with a type for every class of `fairtrial.errors`."""
+"""Errors as documents (RFC 9457), with a type for every class of `fairtrial.errors`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _STATUSES: Mapping[type[Exception], int] = {
     errors.StorageError: 500,
     errors.CorruptLog: 500,
 }
-"""Statuses of errors, the special ones before the general ones."""
+"""Status for each class of errors; subclasses come before their base classes."""
 
 _TITLES = {
     400: "Bad request",
@@ -63,24 +63,24 @@ _TITLES = {
 
 
 class Refusal(Exception):
-    """A request that is refused, as it is answered.
+    """A refused request, with the answer to send.
 
     Parameters
     ----------
     status : int
-        HTTP's.
+        HTTP status.
     slug : str
         The end of the problem's type.
     detail : str
-        What is wrong, in one sentence.
+        One sentence about what is wrong.
     mistakes : sequence of (name, message)
-        Of several mistakes each.
+        Each of several mistakes.
     headers : mapping
         Further headers of the answer.
     members : mapping
-        Further members of the document.
+        Further members of the problem document.
     reason : str, optional
-        What is counted, if it is refused because of who made it.
+        What to count it as in metrics, if it was refused because of who sent it.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class Refusal(Exception):
         self.reason = reason
 
     def response(self) -> Response:
-        """Return the answer."""
+        """Return the HTTP response."""
         document = {
             "type": f"urn:fairtrial:problem:{self.slug}",
             "title": _TITLES.get(self.status, "Error"),
@@ -145,11 +145,11 @@ _OF_THE_STORAGE: Mapping[type[Exception], str] = {
     errors.StorageError: "the storage cannot be used; the server's log says why",
     errors.CorruptLog: "the study's log is damaged; the server's log says how",
 }
-"""What callers are told of the storage: neither where it is nor who else uses it."""
+"""Messages to callers about the storage; they reveal neither where it is nor who else uses it."""
 
 
 def as_refusal(error: FairtrialError) -> Refusal:
-    """Return how an error is answered."""
+    """Return the refusal that answers an error."""
     status = next((status for kind, status in _STATUSES.items() if isinstance(error, kind)), 500)
     text = _told(error)
     headers = {"Retry-After": "1"} if status == 503 else {}
@@ -164,7 +164,7 @@ def as_refusal(error: FairtrialError) -> Refusal:
 
 
 def _told(error: FairtrialError) -> str:
-    """Return what a caller is told of an error; of the storage the server's log knows more."""
+    """Return the message for the caller; details about the storage go to the server's log only."""
     of_storage = (text for kind, text in _OF_THE_STORAGE.items() if isinstance(error, kind))
     text = next(of_storage, "")
     if text:
@@ -178,7 +178,7 @@ def _public(kind: type[Exception]) -> type[Exception]:
 
 
 def add_problems(app: FastAPI, telemetry: Telemetry) -> None:
-    """Let an application answer every error with a document."""
+    """Make an application answer every error with a problem document."""
 
     @app.exception_handler(Refusal)
     async def refused(request: Request, error: Refusal) -> Response:
@@ -212,7 +212,7 @@ def _of_validation(error: RequestValidationError) -> Refusal:
 
 
 def _place(location: Sequence[Any]) -> str:
-    """Return where a mistake is, as people write it: ``outcomes[3].value``."""
+    """Return the place of a mistake in the usual notation: ``outcomes[3].value``."""
     parts = (
         location[1:]
         if location and location[0] in ("body", "query", "path", "header")

@@ -1,4 +1,4 @@
-"""Reads, by handles of their own: nothing that is read ever keeps a write waiting."""
+"""Read studies through separate handles, so that reads never delay writes."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class Readers:
     Parameters
     ----------
     stores : sequence of Store
-        Handles; each study is read by one of them. The last one is for reads that take long.
+        Handles of the storage; each study is read through one of them.
     own : tuple of sequences
-        Classes of policies and problems of the caller's own.
+        The caller's own classes of policies and problems.
     most_open : int
-        Studies that are kept open.
+        Largest number of studies kept open.
     """
 
     def __init__(
@@ -50,13 +50,13 @@ class Readers:
         self._threads = ThreadPoolExecutor(_THREADS, "fairtrial-read")
         self._long = ThreadPoolExecutor(_THREADS_OF_LONG_READS, "fairtrial-long-read")
         self._pages = ThreadPoolExecutor(_THREADS_OF_PAGES, "fairtrial-page")
-        # Apart, so that no read of a study keeps others from being known, or from writing.
+        # Separate threads, so that reading studies delays neither authentication nor writes.
         self._looks = ThreadPoolExecutor(_THREADS_OF_LOOKS, "fairtrial-look")
         self._openings = ThreadPoolExecutor(1, "fairtrial-open")
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def run(self, study: str, operation: Callable[[Study], _Answer]) -> _Answer:
-        """Return what an operation that reads a study gives.
+        """Run an operation that reads a study, and return its result.
 
         Raises
         ------
@@ -68,19 +68,19 @@ class Readers:
     async def run_long(
         self, study: str, operation: Callable[[Study], _Answer], who: str = ""
     ) -> _Answer:
-        """Return the same of an operation that may take seconds: one at a time for each `who`.
+        """Run an operation that can take seconds; only one at a time for each `who`.
 
-        Who wants many at once so keeps nobody else waiting for all of them.
+        A caller who sends many such requests therefore does not block the others.
         """
         return await self._in_turn(self._long, study, operation, who)
 
     async def run_page(
         self, study: str, operation: Callable[[Study], _Answer], who: str
     ) -> _Answer:
-        """Return the same of one that reads a page of a stream: one at a time for each `who`.
+        """Run an operation that reads a page of a stream; only one at a time for each `who`.
 
-        Whoever reads a stream slowly has a thread only while a page is made, and no page waits for
-        a long read.
+        A slow reader of a stream only occupies a thread while a page is made, and no page waits
+        for a long read.
         """
         return await self._in_turn(self._pages, study, operation, f"page {who}")
 
@@ -99,20 +99,20 @@ class Readers:
         except RuntimeError:
             turn.release()
             raise
-        # When it has ended, and not when its caller has gone away: until then a thread is busy.
+        # Released when the operation ends, even if its caller has gone, as it uses a thread.
         future.add_done_callback(lambda _: _in_loop(loop, turn.release))
         return await asyncio.wrap_future(future)
 
     async def run_opening(self, study: str, operation: Callable[[Study], _Answer]) -> _Answer:
-        """Return the same of what a write has to wait for."""
+        """Run an operation that a write is waiting for."""
         return await self._in(self._openings, lambda: operation(Study(self.session(study))))
 
     async def run_apart(self, operation: Callable[[], _Answer]) -> _Answer:
-        """Return what an operation gives that may load and compile what a study needs."""
+        """Run an operation that may load and compile what a study needs."""
         return await self._in(self._openings, operation)
 
     async def run_on_store(self, operation: Callable[[Store], _Answer]) -> _Answer:
-        """Return what an operation that reads the storage gives."""
+        """Run an operation that reads the storage, and return its result."""
         return await self._in(self._looks, lambda: operation(self._stores[0]))
 
     @staticmethod
@@ -120,7 +120,7 @@ class Readers:
         return await asyncio.get_running_loop().run_in_executor(threads, operation)
 
     def session(self, name: str) -> Session:
-        """Return a session of a study, to be read by and not to be closed; for any thread.
+        """Return a session of a study, to read from any thread; the caller must not close it.
 
         Raises
         ------
@@ -143,7 +143,7 @@ class Readers:
         return open_study(store, name, self._own, "full")
 
     def close(self) -> None:
-        """End the threads once they are done."""
+        """End the threads once their current operations are done."""
         self._threads.shutdown(cancel_futures=True)
         self._long.shutdown(cancel_futures=True)
         self._pages.shutdown(cancel_futures=True)
@@ -153,6 +153,6 @@ class Readers:
 
 
 def _in_loop(loop: asyncio.AbstractEventLoop, action: Callable[[], object]) -> None:
-    """Let a loop do something soon; nothing if it has ended."""
+    """Schedule an action in a loop; do nothing if the loop has ended."""
     with suppress(RuntimeError):
         loop.call_soon_threadsafe(action)

@@ -1,4 +1,4 @@
-"""What a browser may ask for: log in, the list of studies, their tabs, files."""
+"""Routes for browsers: login, the list of studies, the tabs of a study, static files."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ routes = APIRouter(include_in_schema=False, route_class=PageRoute)
 _STUDIES = 100
 _EVENTS = 50
 _LOOK = 0.15
-"""Seconds that a request may spend on reading more detail; the rest is read in the background."""
+"""Seconds that a request may spend reading more detail; the rest is read in the background."""
 _LONGEST_PART = 60
 _YEAR = 365 * 24 * 3600
 _KINDS = {
@@ -67,7 +67,7 @@ _STATES = {
 
 @routes.get("/static/{name}")
 async def static(name: str) -> Response:
-    """Return a file that pages need."""
+    """Return a static file."""
     found = asset(name)
     if found is None:
         raise Refusal(404, "not-found", "there is no such file")
@@ -76,7 +76,7 @@ async def static(name: str) -> Response:
 
 @routes.get("/login")
 async def show_login(request: Request, service: TheService) -> Response:
-    """Return the form to log in by."""
+    """Return the login form."""
     viewer = await service.access.find(request)
     wanted = _own_path(request.query_params.get("next"))
     if viewer is not None:
@@ -86,7 +86,7 @@ async def show_login(request: Request, service: TheService) -> Response:
 
 @routes.post("/login")
 async def log_in(request: Request, service: TheService) -> Response:
-    """Give a browser a session."""
+    """Log a browser in."""
     form = await request.form()
     wanted = _own_path(form.get("next"))
     response = RedirectResponse(wanted, 303)
@@ -99,7 +99,7 @@ async def log_in(request: Request, service: TheService) -> Response:
 
 @routes.post("/logout")
 async def log_out(request: Request, service: TheService) -> Response:
-    """End a browser's session."""
+    """Log a browser out."""
     viewer = await service.access.find(request)
     response = RedirectResponse("/login", 303, {"Clear-Site-Data": '"cache"'})
     if viewer is not None:
@@ -110,7 +110,7 @@ async def log_out(request: Request, service: TheService) -> Response:
 
 @routes.post("/colours")
 async def choose_colours(request: Request) -> Response:
-    """Remember light, dark, or as the device has it."""
+    """Remember the choice of colours: light, dark, or the device's setting."""
     form = await request.form()
     theme = form.get("theme")
     response = RedirectResponse(_own_path(form.get("back")), 303)
@@ -121,7 +121,7 @@ async def choose_colours(request: Request) -> Response:
 
 
 def _own_path(wanted: object) -> str:
-    """Return a path within this site; what could lead elsewhere leads to the list of studies."""
+    """Return a path on this site; replace anything that could lead elsewhere by ``/``."""
     given = wanted if isinstance(wanted, str) else "/"
     is_own = given.startswith("/") and given.isascii() and given.isprintable()
     return given if is_own and not given.startswith("//") and "\\" not in given else "/"
@@ -132,7 +132,7 @@ def _own_path(wanted: object) -> str:
 
 @routes.get("/")
 async def list_studies(request: Request, service: TheService, before: int = 0) -> Response:
-    """Return the studies that somebody may see, the newest first."""
+    """Return the studies that the user may see, the newest first."""
     viewer = await viewer_of(request, service)
 
     def read(store: Store) -> list[StudyRow]:
@@ -162,7 +162,7 @@ def _line(row: StudyRow, viewer: Viewer) -> dict[str, Any]:
 
 @routes.get("/studies/{study}")
 async def open_study(request: Request, service: TheService, study: StudyName) -> Response:
-    """Lead to the first tab of a study."""
+    """Redirect to the first tab of a study."""
     viewer = await viewer_of(request, service, study)
     return RedirectResponse(address(study, tabs_of(viewer)[0].name), 303)
 
@@ -171,7 +171,7 @@ async def open_study(request: Request, service: TheService, study: StudyName) ->
 async def show_log(
     request: Request, service: TheService, study: StudyName, after: int | None = None
 ) -> Response:
-    """Return some events of a log, the newest first."""
+    """Return a page of the log's events, the newest first."""
     viewer = await viewer_of(request, service, study)
     tab = _tab(viewer, "log")
 
@@ -223,7 +223,7 @@ async def show_tab(request: Request, service: TheService, study: StudyName, name
 async def _show_zoomed(
     request: Request, service: Service, viewer: Viewer, study: str, tab: Tab
 ) -> Response:
-    """Return a tab with pictures over time, of the results that the address asks for."""
+    """Return a tab with charts over time, for the range of results in the address."""
     asked = wanted(request)
 
     def make(view: View) -> Response:
@@ -289,12 +289,12 @@ def _said_of_checks(checks: Checks, row: StudyRow) -> str:
 
 
 async def viewer_of(request: Request, service: Service, study: str | None = None) -> Viewer:
-    """Return who asks; whoever is not logged in is led to the form for that.
+    """Return the user; redirect to the login form if no user is logged in.
 
     Raises
     ------
     Refusal
-        404 if the study is none of theirs.
+        With the status 404 if the user may not see the study, and 303 to redirect.
     """
     viewer = await service.access.find(request)
     if viewer is None:
@@ -321,7 +321,7 @@ async def shown(
     may_be_known: bool = True,
     state: Callable[[View], str] | None = None,
 ) -> Response:
-    """Return a page that is made of a study; nothing of it to whoever has it already."""
+    """Return a page about a study; 304 without content if the browser already has it."""
 
     def tag_of(view: View) -> str:
         return _tag(request, viewer, state(view) if state else _state(viewer, view))
@@ -331,7 +331,7 @@ async def shown(
         if may_be_known and tag in request.headers.get("if-none-match", ""):
             return Response(status_code=304, headers={"ETag": tag})
         response = make(view)
-        # Not the same if making it has read more detail.
+        # The tag differs if making the page has read more detail.
         response.headers["ETag"] = tag_of(view)
         return response
 
@@ -346,7 +346,7 @@ def _tag(request: Request, viewer: Viewer, state: str) -> str:
 
 
 def _state(viewer: Viewer, view: View) -> str:
-    """Return what differs as soon as a page would."""
+    """Return a text that changes whenever the page would."""
     return view.state if viewer.can("read") else seal(view.state)
 
 
@@ -374,9 +374,9 @@ def study_page(
     Parameters
     ----------
     request, viewer, tab, view
-        Who looks at what.
+        The request, the user, the tab, and the study.
     parts : sequence of Markup or None
-        What the report's functions have written.
+        Sections that the report's functions have written.
     template, status, headers, **content
         As for any page.
     """

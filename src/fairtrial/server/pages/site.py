@@ -1,4 +1,4 @@
-"""How pages are made: templates, links, and files that never change under their address."""
+"""Make pages: templates, links, and static files whose addresses contain their hashes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fairtrial.version import __version__
 __all__ = ["THEMES", "address", "asset", "fragment", "markup", "page", "static_address"]
 
 THEMES = {"system": "As the device", "light": "Light", "dark": "Dark"}
-"""Choices of colours, by what the cookie says."""
+"""Choices of colours, by the value of the cookie."""
 
 _FILES = {
     "report.css": ("fairtrial.report", "text/css"),
@@ -29,7 +29,7 @@ _FILES = {
     "zoom.js": ("fairtrial.server.pages", "text/javascript"),
     "icon.svg": ("fairtrial.server.pages", "image/svg+xml"),
 }
-# Whoever comes to the same browser after a logout finds nothing by the button "Back".
+# After a logout, the browser's "Back" button must show nothing to the next user.
 _HEADERS = {"Cache-Control": "no-store", "Vary": "Authorization, Cookie"}
 
 
@@ -53,13 +53,13 @@ def _content(name: str) -> bytes:
 
 @cache
 def static_address(name: str) -> str:
-    """Return the address of a file: another one as soon as its content is another."""
+    """Return the address of a file; it changes whenever the content does."""
     stem, _, ending = name.rpartition(".")
     return f"/static/{stem}.{hashlib.sha256(_content(name)).hexdigest()[:12]}.{ending}"
 
 
 def asset(given: str) -> Response | None:
-    """Return a file by the last part of its address; None if there is none."""
+    """Return a file by the last part of its address; None if there is no such file."""
     name = next((name for name in _FILES if static_address(name) == f"/static/{given}"), None)
     if name is None:
         return None
@@ -68,7 +68,7 @@ def asset(given: str) -> Response | None:
 
 
 def markup(text: str) -> Markup:
-    """Return what `fairtrial.report` has written as templates take it: escaped already."""
+    """Mark text from `fairtrial.report` as already escaped, for templates."""
     return Markup(text)  # noqa: S704 - the report's elements escape whatever is no element
 
 
@@ -89,7 +89,7 @@ def _environment() -> Environment:
 
 
 def fragment(template: str, **content: Any) -> str:
-    """Return a part of a page, made of a template of its own."""
+    """Return a part of a page, rendered from its own template."""
     return _environment().get_template(template).render(**content)
 
 
@@ -101,20 +101,20 @@ def page(
     headers: Mapping[str, str] | None = None,
     **content: Any,
 ) -> Response:
-    """Return a page made of a template.
+    """Return a page, rendered from a template.
 
     Parameters
     ----------
     request : Request
-        It says which colours are wanted.
+        The request, with the choice of colours.
     template : str
-        Name of the file.
+        File name of the template.
     viewer : Viewer or None
-        Who looks at it.
+        The user who views the page.
     status, headers
-        HTTP's.
+        Status and headers of the HTTP response.
     **content
-        What the template shows.
+        Values for the template.
     """
     chosen = request.cookies.get("theme", "system")
     text = (

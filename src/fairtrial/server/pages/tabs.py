@@ -1,4 +1,4 @@
-"""The tabs of a study: who may see which, and what is on them."""
+"""The tabs of a study: which users may see them, and what they show."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ __all__ = ["PULLS", "TABS", "Tab", "tabs_of"]
 
 @dataclass(frozen=True, slots=True)
 class Tab:
-    """A part of a study's page.
+    """A tab of a study's page.
 
     Parameters
     ----------
     name, title : str
-        In addresses, and for people.
+        Names in addresses and for people.
     sections : callable, optional
-        Returns what is on it; some tabs have handlers of their own.
+        Returns the tab's sections; None for tabs with their own handlers.
     follows : bool
-        Whether what it shows hangs on how the study went, and so on the whole history.
+        Whether its content depends on the whole history of the study.
     zooms : bool
-        Whether it has pictures over time, of which a part can be looked at closely.
+        Whether it has charts over time that can be zoomed.
     """
 
     name: str
@@ -70,6 +70,6 @@ _BLINDED = (
 
 
 def tabs_of(viewer: Viewer) -> tuple[Tab, ...]:
-    """Return the tabs that somebody may see: without the scope `read` those of a blinded study."""
+    """Return the tabs that a user may see; fewer without the scope `read`."""
     shown = TABS if viewer.can("read") else _BLINDED
     return (*shown, PULLS) if viewer.can("run") else shown

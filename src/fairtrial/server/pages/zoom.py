@@ -1,4 +1,4 @@
-"""Zoom: which results the pictures over time show, as the address of a page says it."""
+"""Zoom: the range of results that charts over time show, given in the address of a page."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ _STEPS = {
     "newest": ("Newest", Range.newest),
     "whole": ("Whole", Range.whole),
 }
-"""By name, what a link does to a range, and what it says."""
+"""By name: the label of a link, and how it changes the range."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The results that somebody asks for: empty texts for all.
+    """The range of results that a request asks for; empty texts for all results.
 
     Parameters
     ----------
     begin, end : str
-        As they were given.
+        The ends of the range, as typed.
     """
 
     begin: str
@@ -45,11 +45,11 @@ class Wanted:
 
     @property
     def is_whole(self) -> bool:
-        """Whether no part of the experiment is asked for."""
+        """Whether the whole experiment is requested."""
         return not self.begin and not self.end
 
     def range_of(self, total: int) -> Range | str:
-        """Return the range of an experiment with so many results, or why there is none."""
+        """Return the range for an experiment with `total` results, or why it is invalid."""
         begin, end = _number(self.begin, 0), _number(self.end, total)
         for name, given, value in (("From", self.begin, begin), ("To", self.end, end)):
             if value is None or value > total:
@@ -74,7 +74,7 @@ def _number(given: str, otherwise: int) -> int | None:
 
 
 def wanted(request: Request) -> Wanted:
-    """Return what a request asks for."""
+    """Return the range that a request asks for."""
     query = request.query_params
     return Wanted(query.get("from", "").strip(), query.get("to", "").strip())
 
@@ -82,18 +82,18 @@ def wanted(request: Request) -> Wanted:
 def zoom_of(
     shown: Range, path: str, typed: Wanted, problem: str = "", *, looks_on: bool = False
 ) -> Zoom:
-    """Return the zoom of a page: the range, and links and a form by which to choose another.
+    """Return the zoom of a page: the range, with links and a form to choose another one.
 
     Parameters
     ----------
     shown : Range
-        What pictures show.
+        The range that the charts show.
     path : str
         The page's address.
     typed : Wanted
-        What stands in the form's fields, if there is something wrong with it.
+        What the user typed; shown again if it is invalid.
     problem : str
-        What that is.
+        What is wrong with it; empty if nothing is.
     looks_on : bool
         Whether more detail is still being read.
     """
@@ -132,5 +132,5 @@ def _address(path: str, there: Range, place: str) -> str:
 
 
 def _query(there: Range) -> dict[str, int]:
-    """Return a range for an address; one that reaches to the newest result grows with the study."""
+    """Return a range for an address; without an end if it should grow with the study."""
     return {"from": there.begin} | ({} if there.follows else {"to": there.end})

@@ -1,1 +1,1 @@
-"""The routes under ``/v1``, and those by which a service is watched."""
+"""The routes under ``/v1``, and those for monitoring."""

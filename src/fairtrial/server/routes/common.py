@@ -1,4 +1,4 @@
-"""What all routes share: parameters, answers, and what they declare."""
+"""What all routes share: parameters, answers and declarations."""
 
 from __future__ import annotations
 
@@ -74,21 +74,21 @@ _TEXTS = {
 STATUSES: dict[int | str, dict[str, Any]] = {
     status: {**_PROBLEM, "description": text} for status, text in _TEXTS.items()
 }
-"""What routes declare to answer when they refuse, by status."""
+"""The declared answers of routes that refuse a request, by status."""
 
 
 def router(tag: str) -> APIRouter:
-    """Return a router of routes that take strict JSON."""
+    """Return a router whose routes accept strict JSON."""
     return APIRouter(tags=[tag], route_class=StrictRoute, responses=STATUSES)
 
 
 def answered(answer: Answer) -> Response:
-    """Return the answer to a request that wrote."""
+    """Return the HTTP response to a request that wrote."""
     return Response(answer.body, answer.status, {"Cache-Control": "no-store"}, "application/json")
 
 
 def key_of(request: Request, viewer: Viewer, key: str | None, body: Any) -> Key | None:
-    """Return the idempotency key of a request, if it has one; each study has keys of its own."""
+    """Return the idempotency key of a request, or None; keys of different studies are distinct."""
     if key is None:
         return None
     study = request.path_params.get("study", "")
@@ -100,7 +100,7 @@ def key_of(request: Request, viewer: Viewer, key: str | None, body: Any) -> Key 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A request that writes to a study: who asks, and under which idempotency key."""
+    """A request that writes to a study: the caller and the idempotency key."""
 
     request: Request
     service: Service
@@ -109,7 +109,7 @@ class Call:
     key: str | None
 
     async def write(self, body: BaseModel, operation: Callable[[Study], Answer]) -> Response:
-        """Return the answer of an operation; if the request came before, its first answer."""
+        """Return the answer of an operation; for a repeated request, the first answer."""
         key = None
         if self.key is not None:
             key = key_of(self.request, self.viewer, self.key, body.model_dump())
@@ -120,7 +120,7 @@ class Call:
     async def write_event(
         self, body: BaseModel, operation: Callable[[Study], Event], looked_at: str | None = None
     ) -> Response:
-        """Answer with the event that is written; of `looked_at`, say whether that pull matters."""
+        """Return the written event; with `looked_at`, add whether that pull should stop."""
         self.viewer.require("run", self.study)
 
         def write(opened: Study) -> Answer:
@@ -149,7 +149,7 @@ TheCall = Annotated[Call, Depends(_call)]
 
 
 def _etag(row: StudyRow, viewer: Viewer) -> str:
-    # What is seen hangs on the scope, too.
+    # What a caller sees also depends on the scope.
     state = f"{row.head_seq}-{row.duplicates}-{row.head_hash[:32]}"
     return f'"{state}r"' if viewer.can("read") else f'"{seal(state)}b"'
 
@@ -157,7 +157,7 @@ def _etag(row: StudyRow, viewer: Viewer) -> str:
 async def unchanged(
     request: Request, service: Service, viewer: Viewer, study: str
 ) -> tuple[dict[str, str], Response | None]:
-    """Return headers that name the state of a study; and an answer, if the caller knows it."""
+    """Return headers with the study's state, and a 304 answer if the caller already has it."""
     row = await service.readers.run(study, _row)
     headers = {
         "ETag": _etag(row, viewer),
@@ -168,7 +168,7 @@ async def unchanged(
 
 
 def not_modified(request: Request, headers: dict[str, str]) -> Response | None:
-    """Return the answer to a caller who knows this state already."""
+    """Return a 304 answer if the caller already has this state, else None."""
     known = [
         tag.strip().removeprefix("W/")
         for tag in request.headers.get("if-none-match", "").split(",")
@@ -181,17 +181,17 @@ def _row(study: Study) -> StudyRow:
 
 
 def document(content: Any, headers: dict[str, str]) -> Response:
-    """Return an answer of JSON."""
+    """Return a JSON response."""
     return Response(to_text(content), headers=headers, media_type="application/json")
 
 
 def require_batch(service: Service, name: str, number: int) -> None:
-    """Raise if a request holds, or wants, more than one may.
+    """Raise if a request contains, or asks for, more items than allowed.
 
     Raises
     ------
     Refusal
-        413.
+        With the status 413.
     """
     most = service.settings.batch_limit
     if number > most:

@@ -1,4 +1,4 @@
-"""The requests that come most often, past the machinery that FastAPI has for all others."""
+"""A faster path for the most frequent requests, which bypasses FastAPI's general machinery."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _KEY: TypeAdapter[str | None] = TypeAdapter(KeyText)
 
 
 def add_direct_routes(app: FastAPI, routes: Iterable[BaseRoute]) -> None:
-    """Let requests that write pulls go directly to the functions that answer them.
+    """Send requests that write pulls directly to the functions that answer them.
 
-    FastAPI documents these routes, and answers requests that are not in order.
+    FastAPI still documents these routes, and answers invalid requests.
     """
     direct = [_Direct(route) for route in routes if _writes(route)]
     app.router.routes[:0] = direct
@@ -36,15 +36,15 @@ def _writes(route: BaseRoute) -> bool:
 
 
 class _Direct(BaseRoute):
-    """A route that does no more than it must for a request that is in order.
+    """A route that does only what is necessary for a valid request.
 
-    FastAPI finds out again for each request what a function takes, and prepares for what our
-    routes never use: that takes several times as long as all the rest.
+    For each request, FastAPI analyses again what a function takes and prepares features that our
+    routes never use. This takes several times as long as everything else.
 
     Parameters
     ----------
     route : APIRoute
-        What documents the same route. Its function takes a call, a body, and maybe a pull.
+        FastAPI's version of the route. Its function takes a call, a body, and perhaps a pull.
     """
 
     def __init__(self, route: Any) -> None:
@@ -55,17 +55,17 @@ class _Direct(BaseRoute):
         self._takes_pull = "pull" in hints
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Return whether the route is meant, and what its path says."""
+        """Return whether a request matches the route, with the parameters of its path."""
         if scope["type"] != "http" or scope["method"] != "POST":
             return Match.NONE, {}
         match, child = self._usual.matches(scope)
         return (match, child) if match == Match.FULL else (Match.NONE, {})
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request; hand it over if something about it is not in order."""
+        """Answer a request; pass it to FastAPI if it is invalid."""
         request = Request(scope, receive)
         service = service_of(request)
-        # First: nothing that a stranger sends is read.
+        # Authenticate first: nothing that a stranger sends is read.
         viewer = await service.access.viewer(request)
         content = await request.body()
         path, key = request.path_params, request.headers.get("idempotency-key")
@@ -76,7 +76,7 @@ class _Direct(BaseRoute):
             body = self._body.model_validate(given)
             checked_key = None if key is None else _KEY.validate_python(key)
         except ValidationError:
-            # It says what is wrong.
+            # FastAPI's answer says what is wrong.
             await self._usual.handle(scope, _Again(content, receive), send)
             return
         call = Call(request, service, viewer, study, checked_key)
@@ -85,7 +85,7 @@ class _Direct(BaseRoute):
 
 
 class _Again:
-    """Gives a body once more that was received before."""
+    """Provides a body that has already been received once more."""
 
     def __init__(self, content: bytes, receive: Receive) -> None:
         self._content: bytes | None = content

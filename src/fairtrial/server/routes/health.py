@@ -1,4 +1,4 @@
-"""By which a service is watched: whether it lives, and whether it can do its work."""
+"""Routes for monitoring: whether the service runs, and whether it can do its work."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from fairtrial.study import Store
 routes = APIRouter(tags=["health"])
 
 _PATIENCE = 2.0
-"""Seconds that the storage may take to be read."""
+"""Seconds within which reading from the storage must succeed."""
 
 
 @routes.get("/health/live", summary="Whether the process answers")
 async def live() -> Response:
-    """Say that the process answers."""
+    """Answer that the process is running."""
     return document({"status": "ok"}, {"Cache-Control": "no-store"})
 
 
@@ -31,7 +31,7 @@ async def live() -> Response:
     summary="Whether the service can do its work",
 )
 async def ready(service: TheService) -> Response:
-    """Say whether the storage can be read, and more writes are taken."""
+    """Answer whether the storage can be read and more writes are accepted."""
     try:
         async with asyncio.timeout(_PATIENCE):
             await service.readers.run_on_store(_read_something)
@@ -49,8 +49,8 @@ async def ready(service: TheService) -> Response:
     summary="Metrics for Prometheus",
 )
 async def metrics(service: TheService, viewer: TheViewer) -> Response:
-    """Return counts and times as text, to who may read all studies."""
-    # By address nobody is known: behind a proxy, everybody may seem to be on this machine.
+    """Return counts and times as text, to tokens that may read all studies."""
+    # Never trust the address: behind a proxy, every request may seem to come from this machine.
     viewer.require("read")
     viewer.require_all()
     content, media_type = await asyncio.to_thread(service.telemetry.metrics)
@@ -58,7 +58,7 @@ async def metrics(service: TheService, viewer: TheViewer) -> Response:
 
 
 def _read_something(store: Store) -> None:
-    # No study has this name: the database looks for it all the same.
+    # No study has this name, but the database still searches for it.
     store.find_study("")
 
 

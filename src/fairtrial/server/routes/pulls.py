@@ -1,4 +1,4 @@
-"""Pulls: asked for, told, reported, given up, corrected; those in flight."""
+"""Routes of pulls: ask, tell, report, give up, correct, and list."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ State = Literal["open", "told", "expired", "cancelled", "lost", "all"]
 
 @routes.post("/v1/studies/{study}/asks", response_model=AsksAnswer, summary="Ask for pulls")
 async def ask(call: TheCall, body: Asks) -> Response:
-    """Issue pulls; with `tell` an outcome is taken first, in the same write."""
+    """Issue pulls; with `tell`, record an outcome first, in the same write."""
     call.viewer.require("run", call.study)
     require_batch(call.service, "n", body.n)
     asked = _names_of_a_context(body.context)
@@ -88,7 +88,7 @@ async def ask(call: TheCall, body: Asks) -> Response:
 
 
 def _require_known(study: Study, context: dict[str, Any]) -> None:
-    """Raise if the policy's family knows no such context."""
+    """Raise if the policy's family does not know this context."""
     if not context:
         return
     try:
@@ -106,7 +106,7 @@ def _names_of_a_context(context: dict[str, Any]) -> dict[str, Any]:
 
 @routes.post("/v1/studies/{study}/tells", response_model=EventsAnswer, summary="Tell outcomes")
 async def tell_many(call: TheCall, body: Tells) -> Response:
-    """Take outcomes of pulls, and results that nobody asked for: all of them, or none."""
+    """Record outcomes of pulls and unsolicited results: all of them or, after an error, none."""
     call.viewer.require("run", call.study)
     require_batch(call.service, "outcomes", len(body.outcomes))
 
@@ -126,7 +126,7 @@ async def tell_many(call: TheCall, body: Tells) -> Response:
     summary="Tell the measures of many pulls that are known",
 )
 async def tell_many_known(call: TheCall, body: KnownOfMany) -> Response:
-    """Take of several pulls those measures that are known: all of it, or nothing."""
+    """Record the known measures of several pulls: all of them or, after an error, none."""
     call.viewer.require("run", call.study)
     require_batch(call.service, "outcomes", len(body.outcomes))
 
@@ -145,7 +145,7 @@ async def tell_many_known(call: TheCall, body: KnownOfMany) -> Response:
 
 
 def _outcomes(study: Study, body: Tells) -> list[tuple[Pull | str, Outcome]]:
-    """Return pulls and their outcomes; all mistakes are named at once."""
+    """Return pulls and their outcomes; raise one error that names all mistakes."""
     outcomes: list[tuple[Pull | str, Outcome]] = []
     mistakes: list[tuple[str, str]] = []
     for place, told in enumerate(body.outcomes):
@@ -155,7 +155,7 @@ def _outcomes(study: Study, body: Tells) -> list[tuple[Pull | str, Outcome]]:
             mistakes.append((f"outcomes[{place}]", str(error)))
             first = error
     if len(mistakes) == 1:
-        # The same as of a single outcome.
+        # Raise the same error as for a single outcome.
         raise first
     if mistakes:
         detail = "; ".join(f"{name}: {text}" for name, text in mistakes)
@@ -164,7 +164,7 @@ def _outcomes(study: Study, body: Tells) -> list[tuple[Pull | str, Outcome]]:
 
 
 def _checked(study: Study, value: Any) -> Outcome:
-    """Return an outcome that the problem accepts; of measures, the study knows what is missing."""
+    """Return an outcome that the problem accepts; the study itself checks measures."""
     checked: Outcome = value if study.problem.measures else study.problem.check_outcome(value)
     return checked
 
@@ -185,7 +185,7 @@ def _pull_of(study: Study, told: Any) -> Pull | str:
     "/v1/studies/{study}/pulls/{pull}/tell", response_model=EventAnswer, summary="Tell an outcome"
 )
 async def tell(call: TheCall, pull: PullId, body: Value) -> Response:
-    """Take the outcome of a pull."""
+    """Record the outcome of a pull."""
     return await call.write_event(
         body,
         lambda opened: opened.tell(pull, body.value, request_id=call.key, actor=call.viewer.actor),
@@ -198,9 +198,9 @@ async def tell(call: TheCall, pull: PullId, body: Value) -> Response:
     summary="Tell the measures that are known",
 )
 async def tell_known(call: TheCall, pull: PullId, body: Known) -> Response:
-    """Take those measures of a pull that are known: its outcome, once none is left open.
+    """Record the measures of a pull that are known; once all are, they are its outcome.
 
-    The answer has no event if all of it was said before.
+    The answer contains no event if everything was recorded before.
     """
     call.viewer.require("run", call.study)
 
@@ -218,7 +218,7 @@ async def tell_known(call: TheCall, pull: PullId, body: Known) -> Response:
     summary="Report a reading",
 )
 async def report(call: TheCall, pull: PullId, body: Reading) -> Response:
-    """Take a partial reading of a pull, and say whether the pull still matters."""
+    """Record a partial reading of a pull, and return whether the pull should stop."""
     details = _names_of_details(body.model_extra or {})
     return await call.write_event(
         body,
@@ -240,7 +240,7 @@ def _names_of_details(details: dict[str, Any]) -> dict[str, Any]:
     "/v1/studies/{study}/pulls/{pull}/fail", response_model=EventAnswer, summary="Give a pull up"
 )
 async def fail(call: TheCall, pull: PullId, body: Reason) -> Response:
-    """Report a pull lost. If its result comes anyway, it counts."""
+    """Report a pull lost. If its result arrives anyway, it counts."""
     return await call.write_event(
         body,
         lambda opened: opened.fail(pull, body.reason, actor=call.viewer.actor),
@@ -251,7 +251,7 @@ async def fail(call: TheCall, pull: PullId, body: Reason) -> Response:
     "/v1/studies/{study}/pulls/{pull}/cancel", response_model=EventAnswer, summary="Cancel a pull"
 )
 async def cancel(call: TheCall, pull: PullId, body: Reason) -> Response:
-    """Cancel a pull. If its result comes anyway, it counts."""
+    """Cancel a pull. If its result arrives anyway, it counts."""
     return await call.write_event(
         body,
         lambda opened: opened.cancel(pull, body.reason, actor=call.viewer.actor),
@@ -266,7 +266,7 @@ async def cancel(call: TheCall, pull: PullId, body: Reason) -> Response:
 async def amend(call: TheCall, pull: PullId, body: Amendment) -> Response:
     """Correct an outcome that was told before; the reason is recorded.
 
-    Without the scope ``read`` one corrects only what one has told oneself.
+    Without the scope ``read``, callers can only correct results that they told themselves.
     """
 
     def correct(opened: Study) -> Event:
@@ -282,7 +282,7 @@ async def amend(call: TheCall, pull: PullId, body: Amendment) -> Response:
     summary="Extend a lease",
 )
 async def heartbeat(call: TheCall, pull: PullId, body: Heartbeat) -> Response:
-    """Let the lease of a pull run from now, and say whether the pull still matters."""
+    """Renew the lease of a pull, starting now, and return whether the pull should stop."""
     return await call.write_event(
         body,
         lambda opened: opened.extend(pull, body.lease),
@@ -306,7 +306,7 @@ async def list_pulls(
     after: Annotated[int, Query(ge=-1, description="The cursor `next`.")] = -1,
     limit: Limit = 100,
 ) -> Response:
-    """Return pulls by number. Which were told is for those who may see results."""
+    """Return pulls by number. Lists of other than open pulls need the scope ``read``."""
     _require_run_or_read(viewer, study)
     if state != "open":
         viewer.require("read", study)
@@ -339,7 +339,7 @@ def _in_state(study: Study, state: str) -> list[PullRow]:
 async def show_pull(
     service: TheService, viewer: TheViewer, study: StudyName, pull: PullId
 ) -> Response:
-    """Return a pull; its outcome only to those who may see results, or told it."""
+    """Return a pull, with its outcome if the caller may see results or told it."""
     _require_run_or_read(viewer, study)
 
     def find(opened: Study) -> dict[str, Any]:
@@ -359,7 +359,7 @@ async def show_pull(
     summary="List pulls that no longer matter",
 )
 async def to_cancel(service: TheService, viewer: TheViewer, study: StudyName) -> Response:
-    """Return the pulls in flight whose outcome no longer matters."""
+    """Return the open pulls whose outcomes are no longer needed."""
     viewer.require("run", study)
 
     def find(opened: Study) -> dict[str, Any]:
@@ -381,7 +381,7 @@ def _row(study: Study, pull_id: str) -> PullRow:
 
 
 def _told(study: Study, row: PullRow) -> Event | None:
-    """Return the event with the outcome on record; its actor is whoever told the first one."""
+    """Return the event with the outcome on record (the last correction, if any), or None."""
     if row.value_seq is None:
         return None
     return next(study.events(after=row.value_seq - 1))

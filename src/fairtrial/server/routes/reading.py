@@ -1,4 +1,4 @@
-"""What can be read of a study: its answer, how far it has come, its health, its log."""
+"""Routes that read a study: its answer, its progress, its health and its log."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _FILES: dict[str, dict[str, Any]] = {
     kind: {} for kind in ("application/jsonl", "text/csv", "application/vnd.apache.parquet")
 }
 _PAGE = 1_000
-"""Events that are fetched at a time for a stream: no more are ever in memory."""
+"""Number of events fetched at a time for a stream, to limit the memory used."""
 _MEDIA_TYPES = {
     "jsonl": "application/jsonl",
     "csv": "text/csv",
@@ -42,7 +42,7 @@ _MEDIA_TYPES = {
 async def recommendation(
     request: Request, service: TheService, viewer: TheViewer, study: StudyName
 ) -> Response:
-    """Return the answer now, or what leads; with the guarantee behind it."""
+    """Return the present answer, or which arm leads, with the guarantee behind it."""
     viewer.require("read", study)
     asked = request, service, viewer, study
     return await _if_changed(*asked, lambda opened: opened.recommend().to_dict())
@@ -52,7 +52,7 @@ async def recommendation(
 async def progress(
     request: Request, service: TheService, viewer: TheViewer, study: StudyName
 ) -> Response:
-    """Return estimates with intervals, the evidence, and what is left."""
+    """Return estimates with intervals, the evidence, and the expected remaining work."""
     viewer.require("read", study)
     asked = request, service, viewer, study
     return await _if_changed(*asked, lambda opened: opened.progress().to_dict())
@@ -65,7 +65,7 @@ async def health(
     study: StudyName,
     blinded: Annotated[bool, Query(description="Without what would unblind.")] = False,
 ) -> Response:
-    """Return lost and late pulls, and what the results contradict."""
+    """Return numbers of lost and late pulls, and warnings about assumptions."""
     viewer.require("run" if blinded and not viewer.can("read") else "read", study)
     found = await service.readers.run_long(
         study, lambda opened: opened.health(blinded=blinded), viewer.actor
@@ -77,7 +77,7 @@ async def health(
 async def recruited(
     request: Request, service: TheService, viewer: TheViewer, study: StudyName
 ) -> Response:
-    """Return numbers of pulls and results, for those who recruit: nothing by arm."""
+    """Return numbers of pulls and results for people who recruit: nothing by arm."""
     viewer.require("read" if viewer.can("read") else "run", study)
 
     def find(opened: Study) -> dict[str, Any]:
@@ -94,7 +94,7 @@ async def trace(
     study: StudyName,
     points: Annotated[int, Query(ge=2, le=1_000, description="Moments, evenly spaced.")] = 200,
 ) -> Response:
-    """Return the progress at earlier moments, and now."""
+    """Return the progress at earlier times, and now."""
     viewer.require("read", study)
 
     def find(opened: Study) -> dict[str, Any]:
@@ -107,7 +107,7 @@ async def trace(
 async def weighted_means(
     request: Request, service: TheService, viewer: TheViewer, study: StudyName
 ) -> Response:
-    """Return the mean of every action, each result weighted by the inverse of its propensity."""
+    """Return the mean of every action, with each result weighted by its inverse propensity."""
     viewer.require("read", study)
 
     def find(opened: Study) -> dict[str, Any]:
@@ -125,7 +125,7 @@ async def _if_changed(
     *,
     takes_long: bool = False,
 ) -> Response:
-    """Answer with what is found, unless the caller knows what it says of this state already."""
+    """Return the result of `find`, or 304 if the caller already has it for this state."""
     headers, known = await unchanged(request, service, viewer, study)
     if known is not None:
         return known
@@ -146,7 +146,7 @@ async def verify(
         Query(description="Hashes that were noted elsewhere; the log must hold them."),
     ] = None,
 ) -> Response:
-    """Check the chain of hashes, and derive every decision once more."""
+    """Check the chain of hashes, and derive every decision again."""
     viewer.require("read", study)
 
     def check(opened: Study) -> dict[str, Any]:
@@ -181,7 +181,7 @@ async def events(
     limit: Limit = 100,
     wait: Annotated[float, Query(ge=0, description="Seconds to wait for such events.")] = 0.0,
 ) -> Response:
-    """Return a page of events; or, as NDJSON, all of them as a stream."""
+    """Return a page of events; as NDJSON, return a stream of all events."""
     viewer.require("read", study)
     if wait:
         await service.readers.run(study, _head)
@@ -215,7 +215,7 @@ def _records(study: Study, after: int, limit: int) -> list[Record]:
 async def _lines(
     service: Service, study: str, after: int, head: int, who: str
 ) -> AsyncIterator[str]:
-    """Yield the events up to the head as lines; each page is fetched when the last one is sent."""
+    """Yield the events up to the head as lines, one page at a time as they are sent."""
     while after < head:
         limit = min(_PAGE, head - after)
         page = await service.readers.run_page(study, _page_of(after, limit), who)
@@ -251,10 +251,10 @@ async def download(
 ) -> Response:
     """Return the log as a file.
 
-    Lines are sent as they are read, however long the log is. A Parquet file is made whole before it
-    is sent, and given up if that takes longer than any other answer may.
+    Lines are sent as they are read, however long the log is. A Parquet file is completed before it
+    is sent, and abandoned if this exceeds the time limit of an answer.
 
-    Without the secret of a study with a random order, a copy can be read but not verified.
+    Without the secret of a randomised study, a copy can be read but not verified.
     """
     viewer.require("admin" if secret else "read", study)
     headers = {"Cache-Control": "no-store"}
@@ -279,7 +279,7 @@ async def download(
 
 
 async def _parts(service: Service, study: str, text: LogText, who: str) -> AsyncIterator[str]:
-    """Yield a log's text; each part is made when the last one is sent."""
+    """Yield a log's text, one part at a time as it is sent."""
     yield text.head()
     for after in range(0, text.events, _PAGE):
         yield await service.readers.run_page(study, _part_of(text, after), who)
@@ -318,7 +318,7 @@ async def _parquet(
 
 
 def _as_file_name(study: str) -> str:
-    """Return a name that every system takes, whatever the study is called."""
+    """Return a file name that every system accepts, whatever the study is called."""
     return "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in study)[:100]
 
 
