@@ -1,4 +1,4 @@
-"""Where a service is: which addresses a token may be sent to."""
+"""Addresses of services, and the rules for sending them a token."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _ACCEPTED = "must be the address of a service, as https://trials.example.org"
 
 
 class ServiceAddress(NamedTuple):
-    """An address that was checked: no slash at its end, and whether the way there is encrypted."""
+    """A checked address without a trailing slash, and whether the connection is encrypted."""
 
     url: str
     is_encrypted: bool
 
 
 def is_service(storage: object) -> bool:
-    """Return whether an address is that of a service, not of a file or database.
+    """Return whether an address belongs to a service, instead of a file or database.
 
     Examples
     --------
@@ -48,19 +48,20 @@ def is_loopback(host: str) -> bool:
 
 
 def parse_address(url: object, *, allow_plain: bool = False) -> ServiceAddress:
-    """Return the address of a service.
+    """Return the address of a service; raise if it is invalid or not safe.
 
     Parameters
     ----------
     url : str
-        ``https://host`` with a port and a path if there are any; ``http://`` only to this machine.
+        ``https://host``, optionally with a port and a path; ``http://`` only for this machine.
     allow_plain : bool
-        Whether ``http://`` may lead to another machine: everybody on the way reads the token.
+        Whether to accept ``http://`` to another machine, although anyone in between can read the
+        token.
 
     Raises
     ------
     InvalidArgument
-        If it is no such address.
+        If it is not such an address.
 
     Examples
     --------
@@ -81,7 +82,7 @@ network between is yours
     except ValueError:
         raise InvalidArgument("url", _ACCEPTED, url) from None
     if parts.username is not None or parts.password is not None:
-        # What was given stays out of the message.
+        # The message must not reveal the password that was given.
         raise InvalidArgument("url", "must not hold a name or password: give a token")
     if not host or not url.isprintable() or parts.query or parts.fragment:
         raise InvalidArgument("url", _ACCEPTED, url)

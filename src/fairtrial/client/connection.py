@@ -1,4 +1,4 @@
-"""The way to a service: its studies, found and made."""
+"""A connection to a service, to find and create studies."""
 
 from __future__ import annotations
 
@@ -44,32 +44,32 @@ def connect(
 ) -> Connection:
     """Connect to a service that keeps studies.
 
-    Nothing is sent before the connection is used.
+    This sends nothing; the first request does.
 
     Parameters
     ----------
     url : str
-        ``https://host``, with a port and a path if there are any; ``http://`` only to this machine.
+        ``https://host``, optionally with a port and a path; ``http://`` only for this machine.
     token : str, optional
-        What `fairtrial token create` printed. By default the text in `token_file`, else in the
-        environment variable ``FAIRTRIAL_TOKEN``.
+        The text that `fairtrial token create` printed. By default it is read from `token_file` or
+        else from the environment variable ``FAIRTRIAL_TOKEN``.
     token_file : str or path, optional
-        A file that holds the token and that only its owner may read.
+        A file with the token that only its owner can read.
     timeout : float
         Seconds to wait for an answer before a request is sent again.
     patience : float
-        Seconds after which a request is given up. Until then it is sent again after connection
-        errors and when the service is busy; it counts once however often it arrives.
+        Seconds after which a request is given up. Until then it is repeated after connection
+        errors and while the service is busy; it only counts once, however often it arrives.
     ca_file : str or path, optional
-        Certificates (PEM) of an authority of your own, by which the service's is checked.
+        A file (PEM) with certificates of your own authority, to check the service's certificate.
     allow_plain : bool
-        Whether ``http://`` may lead to another machine: everybody between reads the token and the
-        results.
+        Whether to accept ``http://`` to another machine, although anyone in between can read the
+        token and the results.
 
     Raises
     ------
     InvalidArgument
-        If an argument is not accepted, or there is no token.
+        If an argument is invalid, or there is no token.
     MissingExtra
         If httpx is not installed.
 
@@ -97,14 +97,14 @@ def _authority(ca_file: str | os.PathLike[str]) -> ssl.SSLContext:
 
 
 class Connection:
-    """A service, as one token sees it; made by `connect`.
+    """A service as seen with one token; use `connect` to get one.
 
-    It may be used by several threads. Close it, or use it in a ``with`` statement.
+    Several threads can use it. Close it, or use it in a ``with`` statement.
 
     Parameters
     ----------
     transport : Transport
-        The way to it.
+        Sends the requests.
 
     Examples
     --------
@@ -131,7 +131,7 @@ class Connection:
         self.close()
 
     def close(self) -> None:
-        """Close it, and with it every study that was opened by it."""
+        """Close the connection, and with it all studies that were opened through it."""
         self._transport.close()
 
     def studies(self) -> list[StudySummary]:
@@ -140,7 +140,7 @@ class Connection:
         Raises
         ------
         AccessRefused
-            If the service does not know the token.
+            If the service does not accept the token.
         StorageUnreachable
             If the service does not answer.
         """
@@ -161,9 +161,9 @@ class Connection:
         Raises
         ------
         StudyNotFound
-            If there is none of that name among those that the token may see.
+            If the token may see no study of that name.
         AccessRefused
-            If the service does not know the token.
+            If the service does not accept the token.
         StorageUnreachable
             If the service does not answer.
         """
@@ -179,24 +179,25 @@ class Connection:
         seed: Seed = None,
         exist_ok: bool = False,
     ) -> RemoteStudy:
-        """Make a study; the token needs the scope ``admin``.
+        """Create a study; the token needs the scope ``admin``.
 
         Parameters
         ----------
         problem, policy, name, seed, exist_ok
-            As in `Study.create`. The service has no classes of your own: policy, problem and
-            their parts must be ones of fairtrial.
+            As for `Study.create`. The service has no classes of your own: policy, problem and
+            their parts must be classes of fairtrial.
 
         Raises
         ------
         StudyExists
-            If there is a study of that name, with another specification or without `exist_ok`.
+            If the name is taken by a study with another specification or, without `exist_ok`, by
+            any study.
         InvalidArgument
-            If an argument is not accepted, or the policy is for another problem.
+            If an argument is invalid, or the policy is for another problem.
         NotSupported
-            If the policy cannot be written down as data.
+            If the policy cannot be converted to data.
         AccessRefused
-            If the token is unknown, or not an administrator's.
+            If the service does not accept the token, or it lacks the scope.
         """
         check_name(name)
         check_template(problem, policy)

@@ -1,4 +1,4 @@
-"""What a service sends, made into the objects that a local study returns."""
+"""Convert a service's documents into the objects that a local study returns."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _moment(text: str) -> datetime:
 
 
 def _label(value: Any) -> Any:
-    """Return a label; JSON has no tuples, and only a tuple of labels becomes a list there."""
+    """Return a label; lists stand for tuples, which JSON does not have."""
     return tuple(map(_label, value)) if isinstance(value, list) else value
 
 
@@ -39,12 +39,12 @@ _WORDS = {"Infinity": math.inf, "-Infinity": -math.inf, "NaN": math.nan}
 
 
 def _number(value: Any) -> Any:
-    """Return a number, also one that JSON has no word for and the service spells out."""
+    """Return a number, converting the strings for infinities and NaN."""
     return _WORDS.get(value, value) if isinstance(value, str) else value
 
 
 def _details(value: Any) -> Any:
-    """Return what a family adds, with the numbers that were spelled out."""
+    """Return a family's details, converting the strings for infinities and NaN."""
     if isinstance(value, dict):
         return {name: _details(part) for name, part in value.items()}
     if isinstance(value, list):
@@ -71,14 +71,14 @@ def event_of(document: _Document) -> Event:
         lease_until=None if lease is None else _moment(lease),
         actor=document["actor"],
         request_id=document["request_id"],
-        # The service keeps it from those who may not see results.
+        # The service omits it if the token may not see results.
         hash=document["hash"] or "",
         body=document["body"],
     )
 
 
 def record_of(event: Event) -> Record:
-    """Return an event as a store keeps it."""
+    """Return an event in the form in which a store keeps it."""
     return Record(
         seq=event.seq,
         kind=event.kind,
@@ -102,7 +102,7 @@ def _microseconds(moment: datetime) -> int:
 
 
 def summary_of(document: _Document) -> StudySummary:
-    """Return one line of a list of studies."""
+    """Return a study of a list."""
     return StudySummary(
         name=document["name"],
         status=document["status"],
@@ -115,7 +115,7 @@ def summary_of(document: _Document) -> StudySummary:
 
 
 def verification_of(document: _Document) -> Verification:
-    """Return what an audit found."""
+    """Return the result of an audit."""
     return Verification(
         document["ok"], document["events"], document["first_difference"], document["skipped"]
     )
@@ -125,7 +125,7 @@ def verification_of(document: _Document) -> Verification:
 
 
 def recommendation_of(document: _Document) -> Recommendation:
-    """Return the recommendation that `Recommendation.to_dict` wrote."""
+    """Return the recommendation from the output of `Recommendation.to_dict`."""
     guarantee, candidates = document["guarantee"], document["candidates"]
     return Recommendation(
         arm=_label(document["arm"]),
@@ -151,7 +151,7 @@ def _guarantee(document: _Document) -> Guarantee:
 
 
 def progress_of(document: _Document) -> Progress:
-    """Return the progress that `Progress.to_dict` wrote."""
+    """Return the progress from the output of `Progress.to_dict`."""
     effects = tuple(map(_effect, document["effects"]))
     return Progress(
         recommendation=recommendation_of(document["recommendation"]),

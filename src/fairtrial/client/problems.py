@@ -1,4 +1,4 @@
-"""Problem documents (RFC 9457) of a service, as the errors that a local study raises."""
+"""Convert problem documents (RFC 9457) of a service into the errors that a local study raises."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _BY_STATUS: Mapping[int, type[FairtrialError]] = {
 
 
 def _slug(name: str) -> str:
-    """Return a class name as it stands in the type of a problem.
+    """Return a class name in the form used in the type of a problem.
 
     Examples
     --------
@@ -57,10 +57,10 @@ _BY_SLUG: Mapping[str, type[FairtrialError]] = {
 
 
 def error_of(response: httpx.Response) -> FairtrialError:
-    """Return the error that an answer stands for: the same class, with the same text.
+    """Return the error for an answer: of the same class and with the same text as a local one.
 
-    An answer that is no problem document comes from something between here and the service, or
-    from another program: the error says so.
+    An answer that is not a problem document comes from an intermediary or another program; the
+    error says so.
     """
     document = _document(response)
     if document is None:
@@ -94,7 +94,7 @@ def _foreign(response: httpx.Response) -> FairtrialError:
 
 
 def _made(cls: type[FairtrialError], detail: str, document: Mapping[str, Any]) -> FairtrialError:
-    """Return an error of a class, whatever its constructor wants, that says just this."""
+    """Return an error of a class with exactly this text, whatever its constructor requires."""
     if issubclass(cls, InvalidArgument):
         name = _name_of(document)
         if name is None or not detail.startswith(f"{name} "):

@@ -1,4 +1,4 @@
-"""A study that a service keeps: the methods of a local one, each a request."""
+"""A study that a service keeps: it has the methods of a local study, and sends requests."""
 
 from __future__ import annotations
 
@@ -21,41 +21,41 @@ from fairtrial.study.pull_tables import ResultTable
 __all__ = ["RemoteStudy"]
 
 MOST_AT_ONCE = 1_000
-"""Pulls or outcomes in one request."""
+"""Largest number of pulls or outcomes in one request."""
 
 _PLACE = re.compile(r"outcomes\[(\d+)\]: (.*)", re.DOTALL)
-"""Which of several outcomes was refused, and why."""
+"""Matches the position of a refused outcome among several, and the reason."""
 
 
 class RemoteStudy(RemoteViewing):
-    """A study that a service keeps; opened by `Connection.study` or made by `Connection.create`.
+    """A study that a service keeps; use `Connection.study` or `Connection.create` to get one.
 
-    Methods, arguments, results and errors are those of `Study`. What differs:
+    Methods, arguments, results and errors are those of `Study`, with these differences:
 
-    - Who did something is the token's name: `worker` and `actor` must be left out.
-    - At most 1,000 pulls or outcomes in one call.
+    - The service records the token's name as who did something: leave out `worker` and `actor`.
+    - One call can have at most 1,000 pulls or outcomes.
     - To `stop`, the token needs the scope ``admin``.
-    - `policy` knows the rule and its parameters, not its state.
+    - `policy` has the rule and its parameters, but not its state.
 
-    What an acknowledged call has written is safe when it returns. A call that is not acknowledged
-    is sent again, and counts once.
+    What a call has written is durable once the call returns. An unacknowledged request is
+    repeated, and counts once.
 
     Attributes
     ----------
     name : str
         The study's name.
     problem : Problem
-        What is known and wanted.
+        The problem.
     """
 
     def ask_up_to(
         self, n: int, *, lease: float | None = None, request_id: str | None = None, **context: Any
     ) -> tuple[list[StudyPull], bool]:
-        """Issue up to `n` pulls as `ask`; return them, and whether the study has stopped."""
+        """Issue up to `n` pulls, as `ask`; return them and whether the study has stopped."""
         return self._ask(self._asked(self._check_many("n", n), None, lease, request_id, context))
 
     def heartbeat(self, pull: Pull | str, lease: float) -> bool:
-        """Extend a lease as `extend`; return whether the pull's outcome still matters."""
+        """Renew a lease, as `extend`; return whether the pull's outcome is still needed."""
         path = f"{self._pull_path(pull)}/heartbeat"
         return not self._transport.post(path, {"lease": check_lease(lease)})["should_stop"]
 
@@ -69,7 +69,7 @@ class RemoteStudy(RemoteViewing):
         return wanted
 
     def _check_who(self, **names: str | None) -> None:
-        """Raise if a caller names somebody: the log of a service says whose token it was."""
+        """Raise if the caller gives a name, because the service records the token's name."""
         for name, given in names.items():
             if given is not None:
                 accepted = "must be left out: the service records the name of the token"
@@ -81,7 +81,7 @@ class RemoteStudy(RemoteViewing):
         return self._issue(asked, None)
 
     def _issue(self, asked: Asked, told: Mapping[str, Any] | None) -> tuple[list[StudyPull], bool]:
-        """Have pulls issued, and before that an outcome taken."""
+        """Issue pulls, after recording an outcome if one is given."""
         body = {"n": asked.n, "lease": asked.lease, "context": asked.context, "tell": told}
         answer = self._transport.post(f"{self._path}/asks", body, asked.request_id)
         return list(map(self._bound, answer["pulls"])), bool(answer["stopped"])
@@ -112,7 +112,7 @@ class RemoteStudy(RemoteViewing):
         return list(map(event_of, answer["events"]))
 
     def _outcome(self, pull: Pull | str, value: Outcome) -> dict[str, Any]:
-        """Return an outcome and what it belongs to: a pull, or the labels of unsolicited data."""
+        """Return an outcome with its pull, or with its labels if it is unsolicited."""
         outcome = as_result(self.problem, value).outcome
         if isinstance(pull, Pull) and is_unsolicited(pull):
             own_action(self.problem, pull)

@@ -1,4 +1,4 @@
-"""The token by which a service knows a client: from where it is read, never from a command line."""
+"""Read the token that identifies a client; it is never taken from the command line."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ _LONGEST = 4096
 
 
 def read_token(token: object = None, token_file: str | os.PathLike[str] | None = None) -> str:
-    """Return a token: the one given, or that of a file, or of the environment.
+    """Return the given token, or the one in a file or the environment.
 
     Parameters
     ----------
     token : str, optional
         The token.
     token_file : str or path, optional
-        A file that holds nothing else, and that only its owner may read.
+        A file that contains only the token and that only its owner can read.
 
     Raises
     ------
     InvalidArgument
-        If there is none, or the file may be read by others.
+        If there is no token, or others can read the file.
     """
     if token is not None:
         return _checked("token", token)
@@ -42,12 +42,12 @@ def read_token(token: object = None, token_file: str | os.PathLike[str] | None =
 
 
 def read_secret_file(name: str, path: str | os.PathLike[str]) -> str:
-    """Return the text of a file that only its owner may read, without blanks around it.
+    """Return the text of a file that only its owner can read, without surrounding white space.
 
     Raises
     ------
     InvalidArgument
-        If it cannot be read, or others may read it.
+        If the file cannot be read, or others can read it.
     """
     file = Path(path)
     try:
@@ -66,7 +66,7 @@ def read_secret_file(name: str, path: str | os.PathLike[str]) -> str:
 
 
 def _checked(name: str, token: object) -> str:
-    """Return a token that a header can carry; whatever it is, no message shows it."""
+    """Return a token that is valid in a header; errors never show it."""
     fits = isinstance(token, str) and 0 < len(token) <= _LONGEST
     if not isinstance(token, str) or not fits or not token.isascii() or not token.isprintable():
         raise InvalidArgument(name, "must hold the text that `fairtrial token create` printed")

@@ -1,4 +1,4 @@
-"""Requests to a service: each is sent until it is answered, and counts once."""
+"""Send requests to a service: each is repeated until it is answered, and counts once."""
 
 from __future__ import annotations
 
@@ -30,31 +30,31 @@ _TRY_AGAIN = frozenset({429, 502, 503, 504})
 _NEVER_ARRIVED = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 _NOT_KNOWN = "whether the call was kept is not known: look before you repeat it"
 _SAFE = "!\"#$&'()*+,/:;<=>?@[\\]^`{|}"
-"""Signs of a key that stay as they are: all that can be seen, but the one that quotes others."""
+"""Characters of a key that are not escaped: all visible ones except the escape character."""
 _LONGEST_KEY = 200
 _JSON = {"Accept": "application/json"}
 _LINES = {"Accept": "application/x-ndjson"}
 
 
 class Transport:
-    """The way to a service.
+    """Sends requests to a service.
 
-    A request that was not answered, or that the service was too busy for, is sent again after a
-    random pause that grows, until `patience` seconds have passed. Every write carries a key by
-    which the service knows it again, so that it counts once however often it arrives.
+    A request without an answer, or for which the service was too busy, is repeated after random,
+    growing pauses until `patience` seconds have passed. Every write has a key by which the service
+    recognises repetitions, so it counts once however often it arrives.
 
     Parameters
     ----------
     address : ServiceAddress
-        Where it is.
+        The address of the service.
     token : str
         Sent in a header with every request.
     timeout : float
-        Seconds to wait for an answer before the request is sent again.
+        Seconds to wait for an answer before the request is repeated.
     patience : float
         Seconds after which a request is given up.
     verify : bool or ssl.SSLContext
-        How the service's certificate is checked.
+        How to check the service's certificate.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Transport:
             timeout=timeout,
             verify=verify,
             follow_redirects=False,
-            # A proxy of the environment would read what goes to it unencrypted.
+            # Ignore the environment's proxy if the connection is not encrypted: it could read it.
             trust_env=address.is_encrypted,
         )
 
@@ -83,7 +83,7 @@ class Transport:
         self._http.close()
 
     def get(self, path: str, wait: float = 0.0, **parameters: Any) -> Any:
-        """Return a document; `wait` is how long the service may hold its answer back."""
+        """Return a document; `wait` is how long the service may delay its answer, in seconds."""
         if wait:
             parameters["wait"] = wait
         timeout = self._timeout + wait
@@ -92,13 +92,13 @@ class Transport:
             return _parsed(response)
 
     def post(self, path: str, body: Mapping[str, Any], key: str | None = None) -> Any:
-        """Send a write; return what the service says of it."""
+        """Send a write and return the content of the answer."""
         return self.post_with_status(path, body, key)[1]
 
     def post_with_status(
         self, path: str, body: Mapping[str, Any], key: str | None = None
     ) -> tuple[int, Any]:
-        """Send a write; return the status of the answer, and what the service says of it."""
+        """Send a write and return the status and the content of the answer."""
         headers = {**_JSON, "Idempotency-Key": _as_header(key) if key else secrets.token_hex(16)}
         headers["Content-Type"] = "application/json"
         content = json.dumps(body, allow_nan=False).encode()
@@ -106,12 +106,12 @@ class Transport:
             return response.status_code, _parsed(response)
 
     def lines(self, path: str, **parameters: Any) -> Iterator[Any]:
-        """Yield the documents of a stream, one a line.
+        """Yield the documents of a stream, one per line.
 
         Raises
         ------
         StorageUnreachable
-            If it breaks off.
+            If the stream breaks off.
         """
         with self._sent("GET", path, params=_given(parameters), headers=_LINES) as response:
             try:
@@ -124,7 +124,7 @@ class Transport:
                 ) from None
 
     def download(self, path: str, target: Path, **parameters: Any) -> None:
-        """Write what the service sends to a file, which is whole or as it was before."""
+        """Write a download to a file, which afterwards is either complete or unchanged."""
         with (
             self._sent("GET", path, params=_given(parameters)) as response,
             replacing(target) as part,
@@ -140,7 +140,7 @@ class Transport:
 
     @contextmanager
     def _sent(self, method: str, path: str, **options: Any) -> Iterator[httpx.Response]:
-        """Give a good answer, whose content is still to be read."""
+        """Yield a successful response whose content is still to be read."""
         response = self._answered(method, path, options)
         try:
             if response.status_code >= 300:
@@ -153,7 +153,7 @@ class Transport:
             response.close()
 
     def _answered(self, method: str, path: str, options: Mapping[str, Any]) -> httpx.Response:
-        """Send a request until there is an answer to it."""
+        """Send a request, repeating it until there is an answer."""
         deadline = time.monotonic() + self._patience
         attempt, may_be_kept = 0, False
         while True:
@@ -180,7 +180,7 @@ class Transport:
             attempt += 1
 
     def _require_trust(self, error: BaseException) -> None:
-        """Raise if the service is not who it says: another attempt would not change that."""
+        """Raise if the service's certificate is not trusted, which repeating would not change."""
         cause: BaseException | None = error
         while cause is not None:
             if isinstance(cause, ssl.SSLCertVerificationError):
@@ -199,7 +199,7 @@ class Transport:
             if not self._http.is_closed:
                 raise
             raise StorageError(f"the connection to {self.url} is closed; connect again") from None
-        # A short answer is read here, so that one that breaks off is asked for again.
+        # Read short answers here, so that the request is repeated if one breaks off.
         if response.headers.get("content-type", "").startswith("application/json"):
             try:
                 response.read()
@@ -209,7 +209,7 @@ class Transport:
         return response
 
     def _in_doubt(self) -> StorageUnreachable:
-        """Return the error of a call of which only the last attempt surely kept nothing."""
+        """Return the error for a call whose earlier attempts may have been kept."""
         return StorageUnreachable(
             f"the service at {self.url} gave no answer to an earlier attempt at this call, and was "
             f"too busy for the last one; {_NOT_KNOWN}"
@@ -230,7 +230,7 @@ class Transport:
 
 
 def _as_header(key: str) -> str:
-    """Return a caller's key as a header can carry it: another one for every other key.
+    """Return a caller's key in a form for headers; different keys stay different.
 
     Examples
     --------
@@ -256,13 +256,13 @@ def _given(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _pause(attempt: int) -> float:
-    """Return how long to wait before the next attempt: random, so that not all come at once."""
+    """Return the seconds before the next attempt: random, to spread the attempts of clients."""
     longest = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** min(attempt, 30))
     return random.uniform(longest / 2.0, longest)  # noqa: S311 - no secret
 
 
 def _retry_after(response: httpx.Response) -> float:
-    """Return the seconds that the service wants to be left alone for."""
+    """Return the seconds that the service asks the client to wait."""
     given = response.headers.get("retry-after", "")
     if given.isascii() and given.isdigit():
         return float(given[:9])
@@ -273,7 +273,7 @@ def _retry_after(response: httpx.Response) -> float:
 
 
 def _may_be_kept(response: httpx.Response) -> bool:
-    """Return whether a call may have been kept that the service, or a proxy, was too busy for."""
+    """Return whether a call may have been kept although the answer says busy or unreachable."""
     with suppress(httpx.TransportError):
         response.read()
         error = error_of(response)

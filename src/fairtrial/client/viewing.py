@@ -1,4 +1,4 @@
-"""What can be read of a study that a service keeps."""
+"""Read a study that a service keeps."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ __all__ = ["RemoteViewing", "study_path"]
 
 _PULL_ID = re.compile(r"[\w-]{1,64}", re.ASCII)
 _BROKEN_OFF = 3
-"""Times that a stream of events may break off without a new one, before it is given up."""
+"""How often a stream of events can break off without a new event before it is given up."""
 
 
 def study_path(name: str) -> str:
-    """Return where a study is.
+    """Return the path of a study on the service.
 
     Examples
     --------
@@ -51,14 +51,14 @@ def study_path(name: str) -> str:
 
 
 class RemoteViewing(BaseStudy):
-    """The part of a remote study that writes nothing.
+    """The part of a remote study that only reads.
 
     Parameters
     ----------
     transport : Transport
-        The way to the service.
+        Sends the requests.
     document : mapping
-        What the service says of the study.
+        The service's document about the study.
     """
 
     def __init__(self, transport: Transport, document: Mapping[str, Any]) -> None:
@@ -81,27 +81,27 @@ class RemoteViewing(BaseStudy):
 
     @property
     def storage_software(self) -> str:
-        """What keeps the study there, with its version: ``"SQLite 3.54.0"``, say."""
+        """The service's storage software and its version, such as ``"SQLite 3.54.0"``."""
         return str(self._document()["storage_software"])
 
     # ----------------------------------------------------------------------- answers
 
     @property
     def seed(self) -> int:
-        """The policy's; the token needs the scope ``read``."""
+        """The policy's seed; the token needs the scope ``read``."""
         return int(self._readable("seed"))
 
     @cached_property
     def policy(self) -> Policy:
-        """The policy as the study was made with: its class and parameters.
+        """The policy in its initial state: its class and parameters.
 
-        It knows nothing of what came since, which is with the service: `recommend` and `progress`
-        tell, and `status` says whether it has stopped. The token needs the scope ``read``.
+        The service has its present state: see `recommend` and `progress`, and `status` for whether
+        it has stopped. The token needs the scope ``read``.
         """
         return policy_from_dict(self._readable("policy_spec"), self.problem, self.seed)
 
     def _readable(self, name: str) -> Any:
-        """Return a fact that only those who may read everything are told."""
+        """Return a fact that the service only reveals to the scope ``read``."""
         fact = self._made_from.get(name)
         if fact is None:
             raise AccessRefused(
@@ -114,11 +114,11 @@ class RemoteViewing(BaseStudy):
         return self._transport.get(self._path)
 
     def recommend(self) -> Recommendation:
-        """Return the answer now."""
+        """Return the present answer."""
         return recommendation_of(self._transport.get(f"{self._path}/recommendation"))
 
     def progress(self) -> Progress:
-        """Return all that a plot or a page shows."""
+        """Return the data for plots and pages."""
         return progress_of(self._transport.get(f"{self._path}/progress"))
 
     @property
@@ -132,39 +132,39 @@ class RemoteViewing(BaseStudy):
         return bool(self._document()["stopped"])
 
     def trace(self, points: int = 200) -> list[Progress]:
-        """Return how far the study had come at up to `points` earlier moments, and now.
+        """Return the study's progress at up to `points` earlier times, and now.
 
-        As `Study.trace`.
+        See `Study.trace`.
         """
         wanted = check_integer("points", points, low=2)
         found = self._transport.get(f"{self._path}/trace", points=wanted)
         return [progress_of(moment) for moment in found["trace"]]
 
     def weighted_means(self) -> list[float | None]:
-        """Return the mean of every action, each result weighted by the inverse of its propensity.
+        """Return the mean of every action, with each result weighted by its inverse propensity.
 
-        As `Study.weighted_means`.
+        See `Study.weighted_means`.
         """
         means = self._transport.get(f"{self._path}/weighted_means")["weighted_means"]
         return [None if mean is None else float(mean) for mean in means]
 
     def health(self, *, blinded: bool = False) -> dict[str, Any]:
-        """Return what may be wrong with a study that runs, as `Study.health`.
+        """Return signs of problems with a running study; see `Study.health`.
 
         Parameters
         ----------
         blinded : bool
-            Whether it is for those who recruit or treat; a token with the scope ``run`` sees no
-            other.
+            Whether the readers recruit or treat participants. A token with only the scope ``run``
+            needs this.
         """
         asked = "true" if blinded else None
         found: dict[str, Any] = self._transport.get(f"{self._path}/health", blinded=asked)
         return found
 
     def recruitment(self) -> dict[str, int]:
-        """Return how many pulls were asked for, have a result or are open, and results by group.
+        """Return the numbers of pulls requested, with results and open, and of results by group.
 
-        A token with the scope ``run`` may see it: it tells nothing of arms.
+        A token with the scope ``run`` may see this, as it says nothing about arms.
         """
         found: dict[str, int] = self._transport.get(f"{self._path}/recruitment")["recruitment"]
         return found
@@ -172,7 +172,7 @@ class RemoteViewing(BaseStudy):
     # --------------------------------------------------------------- pulls in flight
 
     def outstanding(self) -> list[StudyPull]:
-        """Return the pulls in flight, in the order in which they were issued."""
+        """Return the open pulls, in the order in which they were issued."""
         pulls: list[StudyPull] = []
         after = None
         while True:
@@ -183,11 +183,11 @@ class RemoteViewing(BaseStudy):
                 return pulls
 
     def to_cancel(self) -> list[StudyPull]:
-        """Return the pulls in flight whose outcome no longer matters to the policy."""
+        """Return the open pulls whose outcomes the policy no longer needs."""
         return list(map(self._bound, self._transport.get(f"{self._path}/to_cancel")["pulls"]))
 
     def should_stop(self, pull: Pull | str) -> bool:
-        """Return whether a pull's outcome no longer matters to the policy, or was given up."""
+        """Return whether the policy no longer needs a pull's outcome, or the pull has ended."""
         return bool(self._transport.get(self._pull_path(pull))["should_stop"])
 
     def _bound(self, document: Mapping[str, Any]) -> StudyPull:
@@ -199,7 +199,7 @@ class RemoteViewing(BaseStudy):
         return f"{self._path}/pulls/{self._pull_id(pull)}"
 
     def _pull_id(self, pull: Pull | str) -> str:
-        """Return the identity by which the service knows a pull."""
+        """Return the id of a pull on the service."""
         if isinstance(pull, str):
             if not _PULL_ID.fullmatch(pull):
                 raise UnknownPull(f"pull {pull} was never issued by study {self.name!r}")
@@ -216,7 +216,7 @@ class RemoteViewing(BaseStudy):
         return pull.id
 
     def _differs_from(self, owner: object) -> bool:
-        """Return whether another study is not this one, opened another time."""
+        """Return whether another handle belongs to a different study."""
         where = getattr(owner, "name", None), getattr(owner, "storage", None)
         return where != (self.name, self.storage)
 
@@ -224,7 +224,7 @@ class RemoteViewing(BaseStudy):
 
     @property
     def head_hash(self) -> str:
-        """The hash of the last event: two logs with the same are the same."""
+        """The hash of the last event; logs with equal hashes are equal."""
         digest = self._document().get("head_hash")
         if digest is None:
             self._readable("head_hash")
@@ -236,27 +236,27 @@ class RemoteViewing(BaseStudy):
         return int(self._document()["head_seq"])
 
     def wait(self, after: int, seconds: float) -> int:
-        """Wait for an event, without asking again and again.
+        """Wait for a new event, without polling.
 
         Parameters
         ----------
         after : int
-            Number of the last event that is known: `n_events`.
+            Number of the last known event: `n_events`.
         seconds : float
-            How long to wait at most; the service waits 30 s at most.
+            Longest time to wait; the service waits at most 30 s.
 
         Returns
         -------
         int
-            Number of events in the log then.
+            The number of events in the log after waiting.
         """
         document = self._transport.get(self._path, wait=min(seconds, 30.0), after=after)
         return int(document["head_seq"])
 
     def events(self, after: int = 0) -> Iterator[Event]:
-        """Yield the events of the log that come after number `after`.
+        """Yield the events of the log after number `after`.
 
-        They come as a stream; if it breaks off it is continued where it was.
+        They arrive as a stream, which is continued if it breaks off.
         """
         last = check_integer("after", after, low=0)
         return self._events(last)
@@ -287,11 +287,11 @@ class RemoteViewing(BaseStudy):
         Parameters
         ----------
         path : str or path
-            Ends in ``.jsonl``, ``.csv`` or ``.parquet`` (extra ``data``, of the service). An
+            Must end in ``.jsonl``, ``.csv`` or ``.parquet`` (extra ``data`` on the service). An
             existing file is replaced.
         secret : bool
-            Whether a file in ``.jsonl`` holds what the random order of pulls is drawn from, without
-            which `Study.import_log` cannot check it; the token needs the scope ``admin``.
+            Whether to include the source of the random order of pulls in a ``.jsonl`` file;
+            `Study.import_log` needs it. The token needs the scope ``admin``.
         """
         target = as_path(path)
         ending = target.suffix.lower()
@@ -306,26 +306,26 @@ class RemoteViewing(BaseStudy):
         expected: str | Sequence[str] = (),
         witness: str | os.PathLike[str] | None = None,
     ) -> Verification:
-        """Have the service audit the log: its chain of hashes, and every decision derived again.
+        """Let the service audit the log: its chain of hashes and all decisions, derived again.
 
         Parameters
         ----------
         expected : str or sequence of str
-            Hashes that `head_hash` once gave and that were noted elsewhere: the log must hold them.
+            Earlier values of `head_hash` that were noted elsewhere; the log must contain them.
         witness : str or path, optional
-            A file on this machine in which heads were noted.
+            A file on this machine that has recorded heads of the log.
         """
         heads = as_hashes(expected)
         noted = [] if witness is None else HeadNotes(as_path(witness)).hashes()
         found = verification_of(self._transport.get(f"{self._path}/verify", head=heads or None))
         if not found.ok or not noted:
             return found
-        # Compared here: whoever can write the storage may be whoever runs the service.
+        # Compare here: an attacker with access to the storage may also run the service.
         missing = set(noted) - {event.hash for event in self.events()}
         return found if not missing else _lacking(found, min(missing))
 
     def verify_last(self, events: int) -> Verification:
-        """Check the hashes of the last events, here: as `Study.verify_last`.
+        """Check the hashes of the last events on this machine; see `Study.verify_last`.
 
         Parameters
         ----------
@@ -334,7 +334,7 @@ class RemoteViewing(BaseStudy):
         """
         wanted = check_integer("events", events, low=1)
         skipped = max(self.n_events - wanted, 0)
-        # The first event lacks what fixes the secret, and is not checked.
+        # The service omits part of the first event's body, so that event cannot be checked.
         records = map(record_of, self.events(after=max(skipped - 1, 0)))
         before = next(records, None)
         checked = 0

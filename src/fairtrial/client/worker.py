@@ -1,4 +1,4 @@
-"""A worker: it carries out pulls of a study that a service keeps, many at once."""
+"""A worker, which carries out pulls of a study that a service keeps, many at once."""
 
 from __future__ import annotations
 
@@ -42,20 +42,20 @@ __all__ = ["Ending", "work"]
 _Answer = TypeVar("_Answer")
 
 Ending = Literal["stopped", "limit", "interrupted"]
-"""Why a worker ended: the study stopped, the session's pulls were used up, or it was told to."""
+"""Why a worker ended: the study stopped, the limit of pulls was reached, or an interrupt."""
 
 _LOOK_SECONDS = 0.1
-"""How often the worker looks whether it is to end."""
+"""Seconds between two checks whether the worker should end."""
 _WAIT_SECONDS = 20.0
-"""How long the service is asked to wait for news."""
+"""Seconds that the service is asked to wait for news."""
 _BETWEEN_NEWS = 1.0
 _BETWEEN_CALLS_BACK = 5.0
 _HEARTBEATS_A_LEASE = 3
 _PATIENCE_SECONDS = 3_600.0
 _END_SECONDS = 3.0
-"""How long commands that are ended, and functions that look, may take to end."""
+"""Seconds that running functions and commands have to end once they are told to."""
 _AT_ONCE = 1e-3
-"""A lease that is over when the next worker asks."""
+"""Duration of a lease that will have expired when the next worker asks."""
 _NOT_NEEDED = "no longer needed"
 
 
@@ -71,58 +71,60 @@ def work(
     interrupted: Callable[[], bool] = lambda: False,
     watch: Callable[[str], None] | None = None,
 ) -> Ending:
-    """Carry out pulls of a study that a service keeps, until it has stopped.
+    """Carry out pulls of a study that a service keeps, until the study has stopped.
 
-    The function is called in threads of this process. The worker asks with a lease and extends it
-    while the function runs, so the pulls of a worker that dies are handed out again, or count as
-    lost, as the policy's `expiry` says. Any number of workers may serve one study.
+    The function is called in threads of this process. The worker asks for pulls with a lease and
+    renews it while the function runs, so pulls of a worker that dies are handed out again or count
+    as lost, depending on the policy's `expiry`. Any number of workers can serve one study.
 
     Parameters
     ----------
     study : RemoteStudy
         The study; the token needs the scope ``run``.
     function : callable
-        ``function(arm, report)`` returns the outcome; a group and whatever else the problem's
-        pulls are labelled by come as keywords, as with `run_study`. ``report(value, stage=,
-        elapsed=, std=)`` records a reading, and raises `StopPull` when the pull no longer matters.
-        Of several measures it may report and return some only, as with `run_study`.
+        ``function(arm, report)`` returns the outcome. It gets the group and other labels of the
+        pull as keyword arguments, as in `run_study`. ``report(value, stage=, elapsed=, std=)``
+        records a reading, and raises `StopPull` when the pull is no longer needed. With several
+        measures it can report and return only some of them, as in `run_study`.
     parallel : int
-        Most pulls in flight at once.
+        Largest number of pulls in flight.
     lease : float
-        Seconds after which a pull of a worker that is gone is taken from it.
+        Seconds after which a pull is taken away from a worker that has died.
     pulls : int, optional
-        Most pulls of this session.
+        Largest number of pulls in this call.
     grace : float
-        Seconds that pulls in flight may still take once the worker is told to end. What has not
-        ended then is handed back: its lease ends at once, or if there were readings it is lost.
+        Seconds that pulls in flight can still take once the worker is told to end. Pulls that have
+        not ended by then are handed back: their leases end at once, or they count as lost if they
+        have readings.
     max_failures : int
-        How many failures in a row, without a result between them, are put up with.
+        Largest number of failures in a row, without a result between them, before giving up.
     interrupted : callable
-        Asked now and then whether to end.
+        Called regularly: whether to end.
     watch : callable, optional
-        Called with a sentence about each pull that ended.
+        Called with a sentence about each pull that ends.
 
     Returns
     -------
     {"stopped", "limit", "interrupted"}
-        Why it ended.
+        Why the worker ended.
 
     Raises
     ------
     SourceError
         If more than `max_failures` pulls failed in a row, or the function raised it to say that no
-        pull can do any better.
+        pull can succeed.
     StorageUnreachable
-        If the service did not answer for an hour, or not before the end. The message names the
-        outcome that it did not take, and `watch` is told of others, so that they can be told later.
+        If the service did not answer for an hour, or not before the worker had to end. The message
+        names the outcome that was not recorded, and `watch` is told the others, so that they can
+        be told later.
     AccessRefused
-        If the token does not allow to run the study.
+        If the token may not run the study.
 
     Notes
     -----
-    A pull fails as ``"error"`` if the function raises or returns no outcome, as ``"timeout"`` if it
-    raises `TimeoutError`, as ``"lost"`` if the worker ends before it and there were readings. The
-    log says so, and what that does to the guarantee is the policy's to say.
+    A pull fails as ``"error"`` if the function raises or returns no valid outcome, as ``"timeout"``
+    if it raises `TimeoutError`, and as ``"lost"`` if the worker ends first and there were readings.
+    The log records this, and the policy's guarantee states how failures affect it.
     """
     check_instance("study", study, RemoteStudy)
     if not callable(function):
@@ -143,7 +145,7 @@ def work(
 
 @dataclass(eq=False)
 class _Work:
-    """The work on one pull; it is the channel by which the function's reports come."""
+    """The work on one pull; it serves as the channel for the function's reports."""
 
     pull: StudyPull
     study: RemoteStudy
@@ -152,7 +154,7 @@ class _Work:
     is_wanted: bool = True
 
     def ask(self, message: Mapping[str, Any]) -> bool:
-        """Take what the function reports; return whether it shall go on."""
+        """Handle a report of the function; return whether the function should continue."""
         if self.is_wanted and message["kind"] == "reading":
             self._read(message["value"], message["details"])
         return self.is_wanted
@@ -168,11 +170,11 @@ class _Work:
             self.has_readings = True
 
     def close(self) -> None:
-        """There is nothing to release."""
+        """Do nothing: there is no connection to close."""
 
 
 class _Worker:
-    """Asks and tells in the thread that calls `run`; others report, extend leases and wait."""
+    """Asks and tells in the thread that calls `run`; other threads report, renew leases, wait."""
 
     def __init__(
         self,
@@ -209,7 +211,7 @@ class _Worker:
         self._next_call_back = 0.0
 
     def run(self) -> Ending:
-        """Work until the study has stopped, or the session is to end."""
+        """Work until the study has stopped or the worker has to end."""
         self._thread(self._follow)
         self._thread(self._keep_leases)
         try:
@@ -226,13 +228,13 @@ class _Worker:
         return "interrupted" if self._interrupted() else "limit"
 
     def _thread(self, target: Callable[..., None], *arguments: object) -> None:
-        # A daemon: a function that cannot stop must not keep the process from ending.
+        # Daemon threads: a function that cannot stop must not prevent the process from ending.
         threading.Thread(target=target, args=arguments, daemon=True).start()
 
     # ------------------------------------------------------------------ begin and end
 
     def _goes_on(self) -> bool:
-        """Start what can be started; return whether there is something to wait for."""
+        """Start all pulls that can be started; return whether there is something to wait for."""
         now = time.monotonic()
         if self._is_ending():
             if self._interrupted() or self._has_stopped:
@@ -250,7 +252,7 @@ class _Worker:
         return self._interrupted() or self._has_stopped or is_used_up or self._error is not None
 
     def _fill(self) -> None:
-        """Ask for as many pulls as there are places, if there may be some."""
+        """Ask for as many pulls as there are free places, unless none are expected."""
         places = self._parallel - len(self._work)
         wanted = places if self._left is None else min(places, self._left)
         if wanted < 1 or not self._may_have_more:
@@ -271,19 +273,19 @@ class _Worker:
     def _carry_out(self, begun: _Work) -> None:
         try:
             ended = carry_out(self._function, Report(begun.pull, begun))
-        except BaseException as error:  # noqa: BLE001 - SystemExit, say: the pull must not hang
+        except BaseException as error:  # noqa: BLE001 - even SystemExit: the pull must not hang
             ended = Ended("error", about=repr(error))
         self._inbox.put((begun, ended))
 
     def _hand_back(self) -> None:
-        """End what has not ended; another worker may have it, if the policy wants it again."""
+        """Stop all pulls that have not ended; other workers may get them again."""
         self._is_handing_back = True
         self._end_functions()
         for begun in list(self._work.values()):
             self._return(begun)
 
     def _end_functions(self) -> None:
-        """Let functions and commands end, and take what they still bring."""
+        """Tell functions and commands to end, and take results that still arrive."""
         for begun in self._work.values():
             begun.is_wanted = False
         deadline = time.monotonic() + _END_SECONDS
@@ -291,7 +293,7 @@ class _Worker:
             self._settle_next(_LOOK_SECONDS)
 
     def _drop(self) -> None:
-        """End what still runs after an error, without the service; say which outcomes are left."""
+        """Stop running functions after an error, without the service; report untold outcomes."""
         for begun in self._work.values():
             begun.is_wanted = False
         deadline = time.monotonic() + _END_SECONDS
@@ -303,7 +305,7 @@ class _Worker:
                     self._watch(f"not told: {_said_of(begun.pull, ended.outcome)}")
 
     def _return(self, begun: _Work) -> None:
-        """Give a pull back: its lease ends now, or if there were readings of it, it is lost."""
+        """Hand a pull back: end its lease, or report it lost if it has readings."""
         self._work.pop(begun.pull.id, None)
         with suppress(AlreadyTold):
             if self._has_stopped:
@@ -316,13 +318,13 @@ class _Worker:
 
     @cached_property
     def _is_issued_again(self) -> bool:
-        """Whether a pull whose lease has run out is handed out again."""
+        """Whether pulls with expired leases are handed out again."""
         return bool(self._study.health(blinded=True)["expiry"] == "reissue")
 
     # ------------------------------------------------------------------ what comes in
 
     def _settle_next(self, seconds: float) -> None:
-        """Wait for the end of the work on some pull, and tell the service of it."""
+        """Wait for some pull's work to end, and tell the service."""
         with suppress(queue.Empty):
             begun, ended = self._inbox.get(timeout=seconds)
             self._running -= 1
@@ -359,14 +361,14 @@ class _Worker:
             self._watch(f"{_named(begun.pull)}: {outcome!r}")
 
     def _take(self, begun: _Work, outcome: Any) -> None:
-        """Tell an outcome; of several measures those that are known, the rest may come later."""
+        """Tell an outcome; with several measures, those that are known, and the rest later."""
         if not self._study.problem.measures:
             self._study.tell(begun.pull, outcome)
             return
         known = known_measures(outcome, has_readings=begun.has_readings)
         event = self._study.tell_known(begun.pull, known)
         if event is None or event.kind == "report":
-            # Somebody else will tell the rest: it must not be handed out again meanwhile.
+            # The rest will be told by others, so the pull must not be handed out again.
             with suppress(AlreadyTold):
                 self._study.extend(begun.pull, LONGEST_LEASE)
 
@@ -386,7 +388,7 @@ class _Worker:
             self._patiently(lambda: how(begun.pull, reason))
 
     def _patiently(self, call: Callable[[], _Answer]) -> _Answer:
-        """Return what a call to the service gives, also if that does not answer for some time."""
+        """Return the result of a call to the service, repeated while the service is down."""
         deadline = time.monotonic() + _PATIENCE_SECONDS
         while True:
             try:
@@ -400,7 +402,7 @@ class _Worker:
     # -------------------------------------------------------------- what others do
 
     def _follow(self) -> None:
-        """Wait for events of others, which may bring pulls or end some."""
+        """Wait for events of others, which may bring new pulls or end some."""
         head = 0
         while not self._ended.is_set():
             with suppress(FairtrialError):
@@ -411,7 +413,7 @@ class _Worker:
             self._ended.wait(_BETWEEN_NEWS)
 
     def _call_back(self, now: float) -> None:
-        """End the pulls that no longer matter, soon after the policy said so."""
+        """Stop the pulls that are no longer needed, soon after the policy says so."""
         if not self._work or now < self._next_call_back:
             return
         self._next_call_back = now + _BETWEEN_CALLS_BACK
@@ -421,7 +423,7 @@ class _Worker:
                 begun.is_wanted = False
 
     def _keep_leases(self) -> None:
-        """Extend the leases of what runs, some times in each."""
+        """Renew the leases of running pulls, several times per lease."""
         between = self._lease / _HEARTBEATS_A_LEASE
         while not self._ended.wait(min(between, _BETWEEN_NEWS)):
             now = time.monotonic()
@@ -433,10 +435,10 @@ class _Worker:
         try:
             begun.is_wanted &= self._study.heartbeat(begun.pull, self._lease)
         except (AlreadyTold, UnknownPull):
-            # Somebody else told it, or it was taken away: a result would still be taken.
+            # It was told or given up by others; a result would still be accepted.
             begun.is_wanted = False
         except FairtrialError:
-            return  # the next heartbeat may come through
+            return  # the next heartbeat may succeed
         begun.until = time.monotonic() + self._lease
 
 
@@ -446,5 +448,5 @@ def _named(pull: Pull) -> str:
 
 
 def _said_of(pull: StudyPull, outcome: object) -> str:
-    """Return an outcome with all that somebody needs who tells it by hand."""
+    """Return an outcome with all the information needed to tell it by hand."""
     return f"{_named(pull)}, id {pull.id}, has the outcome {outcome!r}"

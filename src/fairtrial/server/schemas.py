@@ -1,4 +1,4 @@
-"""What requests hold and what they are answered, as the OpenAPI document shows it."""
+"""The bodies of requests and answers, as shown in the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class _Body(BaseModel):
 
 
 class NewStudy(_Body):
-    """A study to be made."""
+    """A study to create."""
 
     name: Annotated[
         StrictStr, Field(min_length=1, max_length=200, description="Printable characters.")
@@ -64,7 +64,7 @@ class NewStudy(_Body):
 
 
 class Reason(_Body):
-    """Why something is given up or stopped."""
+    """Why a pull is given up or the study stopped."""
 
     reason: _Reason
 
@@ -77,7 +77,7 @@ class Told(_Body):
 
 
 class _Unsolicited(BaseModel):
-    """A result that nobody asked for: the labels of what was tried, and its value."""
+    """An unsolicited result: the labels of the action that was tried, and its value."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -85,13 +85,13 @@ class _Unsolicited(BaseModel):
 
 
 def _kind_of_outcome(given: Any) -> str:
-    """Return which of the two an outcome is meant as: a mistake is then named once."""
+    """Return which of the two kinds an outcome is meant to be, so that errors concern only one."""
     has_pull = "pull" in given if isinstance(given, dict) else hasattr(given, "pull")
     return "told" if has_pull else "unsolicited"
 
 
 class Tells(_Body):
-    """Outcomes; all are taken, or none."""
+    """Outcomes; all of them are recorded, or none."""
 
     outcomes: Annotated[
         list[
@@ -111,7 +111,7 @@ class Value(_Body):
 
 
 class Asks(_Body):
-    """How many pulls are wanted; and perhaps an outcome, told in the same write."""
+    """The number of pulls wanted, and optionally an outcome to record in the same write."""
 
     n: Annotated[StrictInt, Field(ge=0)] = 1
     lease: _Lease | None = None
@@ -122,7 +122,7 @@ class Asks(_Body):
 
 
 class Reading(BaseModel):
-    """A partial reading of a pull; further members are details that the family knows."""
+    """A partial reading of a pull; other members are details for the family."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -133,7 +133,7 @@ class Reading(BaseModel):
 
 
 class Known(_Body):
-    """Those measures of a pull that are known."""
+    """The measures of a pull that are known."""
 
     values: Annotated[
         dict[str, _Number | None], Field(description="By name; null: will never be known.")
@@ -141,13 +141,13 @@ class Known(_Body):
 
 
 class KnownOfPull(Known):
-    """Those measures of one of several pulls that are known."""
+    """The known measures of one of several pulls."""
 
     pull: _PullId
 
 
 class KnownOfMany(_Body):
-    """Those measures of several pulls that are known; all are taken, or none."""
+    """The known measures of several pulls; all of them are recorded, or none."""
 
     outcomes: Annotated[list[KnownOfPull], Field(min_length=1)]
 
@@ -160,7 +160,7 @@ class Amendment(_Body):
 
 
 class Heartbeat(_Body):
-    """For how many seconds from now a pull is not to be given up."""
+    """The new duration of a pull's lease, in seconds from now."""
 
     lease: _Lease
 
@@ -169,9 +169,9 @@ class Heartbeat(_Body):
 
 
 class PullAnswer(BaseModel):
-    """A pull. `outcome` is there for those who may see it, `should_stop` of a single pull.
+    """A pull. `outcome` is only present if the caller may see it, `should_stop` for single pulls.
 
-    Without the scope ``read``, `propensity` is left out, and `tag` of a pull that was drawn at
+    Without the scope ``read``, `propensity` is null, and so is `tag` if the pull was drawn at
     random.
     """
 
@@ -196,14 +196,14 @@ class PullsAnswer(BaseModel):
 
 
 class AsksAnswer(BaseModel):
-    """Pulls that were issued; none if none can be given now."""
+    """The issued pulls; empty if none can be issued now."""
 
     pulls: list[PullAnswer]
     stopped: bool
 
 
 class EventAnswer(BaseModel):
-    """An event of the log. Without the scope ``read``, what would unblind is left out."""
+    """An event of the log. Without the scope ``read``, it omits everything that would unblind."""
 
     seq: int
     kind: str
@@ -224,14 +224,14 @@ class EventAnswer(BaseModel):
 
 
 class EventsAnswer(BaseModel):
-    """Events, and the number to ask for those that follow with."""
+    """Events, and the number after which the next page begins."""
 
     events: list[EventAnswer]
     next: int | None = None
 
 
 class StudyAnswer(BaseModel):
-    """A study. Without the scope ``read``, what would unblind is left out."""
+    """A study. Without the scope ``read``, it omits everything that would unblind."""
 
     name: str
     status: Literal["running", "decided", "undecided", "stopped"]

@@ -1,4 +1,4 @@
-"""All that the routes work with, in one place."""
+"""The parts of the service that its routes use."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a request that writes is answered: also what the same request is answered again."""
+    """The answer to a writing request, returned again if the request is repeated."""
 
     status: int
     body: str
@@ -47,7 +47,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """The idempotency key of a request, and a fingerprint of what was asked."""
+    """The idempotency key of a request, with a fingerprint of its content."""
 
     actor: str
     key: str
@@ -61,21 +61,21 @@ class Service:
     Parameters
     ----------
     settings : Settings
-        What whoever runs it has chosen.
+        The operator's choices.
     writer, readers : StudyWriter, Readers
-        The two ways to the storage.
+        Access to the storage.
     access : Access
-        Who asks.
+        Identifies callers.
     heads : Heads
-        By which requests wait for events.
+        Lets requests wait for events.
     telemetry : Telemetry
-        What is counted.
+        Metrics and the log.
     own : tuple of sequences
-        Classes of policies and problems of the caller's own.
+        The caller's own classes of policies and problems.
     stores : sequence of Store
-        Handles that are closed with the service.
+        Handles to close together with the service.
     webhooks : Webhooks, optional
-        Who is told what happens.
+        Sends notifications.
     """
 
     settings: Settings
@@ -89,7 +89,7 @@ class Service:
     webhooks: Webhooks | None = None
 
     def close(self) -> None:
-        """Write all that waits, and release the storage; a second time does nothing."""
+        """Write everything queued, then release the storage; calling it twice has no effect."""
         if self.webhooks is not None:
             self.webhooks.close()
         self.heads.close()
@@ -101,15 +101,15 @@ class Service:
     async def write(
         self, study: str, operation: Callable[[Study], Answer], key: Key | None
     ) -> Answer:
-        """Return the answer to a request that writes to a study; the first one if it came before.
+        """Write to a study and return the answer; for a repeated request, the first answer.
 
         Raises
         ------
         Refusal
-            422 if the key came with another request before.
+            422 if the key was used for a different request before.
         """
         if not self.writer.has_open(study):
-            # Here and not in the writer, which would keep all other studies waiting meanwhile.
+            # Open it here and not in the writer, where all other studies would have to wait.
             await self.readers.run_opening(study, _ease_opening)
 
         def once(opened: Study) -> Answer:
@@ -118,20 +118,20 @@ class Service:
         return await self.writer.run(study, once)
 
     async def write_on_store(self, operation: Callable[[Store], Answer], key: Key | None) -> Answer:
-        """Return the same of a request that is about no study yet."""
+        """Write to the storage and return the answer; for requests that concern no open study."""
         return await self.writer.run_on_store(
             lambda store: _answered(store, key, lambda: operation(store))
         )
 
 
 def _ease_opening(study: Study) -> None:
-    """Replay a long log, load what that needs, and keep a snapshot for whoever opens it next."""
+    """Replay a long log, load what this needs, and save a snapshot for the next opening."""
     study.session.catch_up()
     study.session.save_if_due()
 
 
 def _answered(store: Store, key: Key | None, operation: Callable[[], Answer]) -> Answer:
-    # In the transaction of the write: both are kept, or neither is.
+    # This runs in the transaction of the write, so both are kept or neither.
     if key is None:
         return operation()
     earlier = store.answer(key.actor, key.key)
@@ -149,7 +149,7 @@ def _answered(store: Store, key: Key | None, operation: Callable[[], Answer]) ->
 
 
 def fingerprint(request: Request, body: Any) -> str:
-    """Return what tells a request from all others."""
+    """Return a hash that identifies the content of a request."""
     text = json.dumps([request.url.path, body], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -161,12 +161,12 @@ def service_of(request: Request) -> Service:
 
 
 async def the_service(request: Request) -> Service:
-    """Return the same; FastAPI would call a plain function in another thread."""
+    """Return the service's parts; async because FastAPI runs other functions in threads."""
     return service_of(request)
 
 
 async def current_viewer(request: Request) -> Viewer:
-    """Return who asks; 401 if it is nobody who is known."""
+    """Return the caller; refuse with 401 if unknown."""
     return await service_of(request).access.viewer(request)
 
 

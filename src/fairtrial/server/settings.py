@@ -1,4 +1,4 @@
-"""What whoever runs the service may choose."""
+"""The operator's choices for the service."""
 
 from __future__ import annotations
 
@@ -10,43 +10,44 @@ from fairtrial.errors import InvalidArgument
 __all__ = ["LOOPBACK", "Settings"]
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
-"""Names by which a machine is its own server."""
+"""Names by which a machine refers to itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Limits of the service, and names by which it may be called.
+    """Limits of the service, and the host names that it accepts.
 
     Parameters
     ----------
     hosts : tuple of str
-        Names, besides those of the machine itself, that requests may use for the server, without
-        the port: ``("trials.example.org",)``. Any other is refused.
+        Host names that requests may use for the server, without the port:
+        ``("trials.example.org",)``. The machine's names for itself are always accepted, and all
+        others refused.
     rate : float
-        Requests a second that one token may make in the long run; twice as many at once.
+        Requests per second that one token may make in the long run, with bursts of twice as many.
     queue : int
-        Writes that may wait. One study may fill half of it.
+        Largest number of queued writes. One study can use half of it.
     body_limit : int
-        Bytes of a request's body.
+        Largest size of a request's body, in bytes.
     batch_limit : int
-        Pulls, or outcomes, in one request.
+        Largest number of pulls, or outcomes, in one request.
     timeout : float
-        Seconds after which a request is given up that is not answered, or not received.
+        Seconds after which a request is abandoned if it is not yet received or answered.
     longest_wait : float
-        Seconds that a request may wait for an event.
+        Longest time in seconds that a request can wait for an event.
     server_timeout : float
-        Seconds to wait for a PostgreSQL server that restarts, does not answer, or holds a study
-        for another process, before a request is answered with 503.
+        Seconds to wait for a PostgreSQL server that restarts, does not answer, or has locked a
+        study for another process; after that, the answer is 503.
     studies_in_memory : int
-        Studies that are kept open with their policies, by the writer and by readers each. One that
-        was used longest ago is closed for the next.
+        Number of studies that the writer and the readers each keep open with their policies. The
+        least recently used one is closed first.
     session_hours : float
-        How long somebody stays logged in.
+        Hours after which a login expires.
 
     Raises
     ------
     InvalidArgument
-        If one is not accepted.
+        If a value is invalid.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""What whoever runs the service sees of it: metrics for Prometheus, and a log of JSON lines.
+"""Telemetry for the operator of the service: metrics for Prometheus, and a log of JSON lines.
 
-Neither holds outcomes, labels, tokens or addresses of people. No label of a metric can take values
-that a client makes up.
+Neither contains outcomes, labels, tokens or people's addresses. Clients cannot make up values for
+the labels of a metric.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ class Telemetry:
     Parameters
     ----------
     studies : callable, optional
-        Returns the number of studies by status; it is called when metrics are wanted.
+        Returns the number of studies by status; called when metrics are requested.
     queue : callable, optional
-        Returns the number of writes that wait.
+        Returns the number of queued writes.
 
     Examples
     --------
@@ -123,7 +123,7 @@ class Telemetry:
         self._groups.observe(operations)
 
     def refused(self, token: str | None, reason: str, request_id: str | None = None) -> None:
-        """Count and log a request that was refused because of who made it.
+        """Count and log a request that was refused because of its sender.
 
         Parameters
         ----------
@@ -133,7 +133,7 @@ class Telemetry:
             ``"no token"``, ``"unknown token"``, ``"scope"``, ``"study"``, ``"rate"``,
             ``"origin"`` or ``"host"``; any other counts as ``"other"``.
         request_id : str, optional
-            That of the request.
+            The id of the request.
         """
         known = reason if reason in _REASONS else _OTHER
         self._refusals.labels(known).inc()
@@ -151,16 +151,16 @@ class Telemetry:
     # -------------------------------------------------------------------- applications
 
     def watch(self, app: FastAPI) -> None:
-        """Count and log the requests of an application; to be called after its middleware is added.
+        """Count and log the requests of an application; call it after adding its middleware.
 
-        Each request gets an id: that of its header ``X-Request-ID`` if it is sound, else a new one.
-        It stands in the answer and in the log, and `request_id_of` tells it.
+        Each request gets an id: from its header ``X-Request-ID`` if valid, otherwise a new one.
+        The answer and the log contain it, and `request_id_of` returns it.
         """
         app.add_middleware(_Watched, telemetry=self)
         app.user_middleware.append(Middleware(_Routed))
 
     def begun(self) -> None:
-        """Note that a request has come."""
+        """Note the arrival of a request."""
         self._in_flight.inc()
 
     def answered(
@@ -182,30 +182,30 @@ class Telemetry:
 
 
 class _Studies(Collector):
-    """The number of studies by status, counted when somebody wants to know."""
+    """The number of studies by status, counted when metrics are requested."""
 
     def __init__(self, count: Callable[[], Mapping[str, int]]) -> None:
         self._count = count
 
     def collect(self) -> Iterable[GaugeMetricFamily]:
-        """Yield the one metric."""
+        """Yield the metric."""
         family = GaugeMetricFamily("fairtrial_studies", "Studies.", labels=["status"])
         try:
             counts = self._count()
         except StudyError:
-            # The storage is not reached now: the other metrics say more.
+            # The storage cannot be reached; report the other metrics without this one.
             return
         for status in _STATUSES:
             family.add_metric([status], float(counts.get(status, 0)))
         yield family
 
     def describe(self) -> Iterable[GaugeMetricFamily]:
-        """Yield what there will be, without counting."""
+        """Return a description of the metric, without counting."""
         return [GaugeMetricFamily("fairtrial_studies", "Studies.", labels=["status"])]
 
 
 class _Watched:
-    """The outermost middleware: it times a request and gives it an id."""
+    """The outermost middleware: measures the time of each request and gives it an id."""
 
     def __init__(self, app: ASGIApp, telemetry: Telemetry) -> None:
         self._app = app
@@ -217,7 +217,7 @@ class _Watched:
             return
         identity = _request_id(scope["headers"])
         notes: dict[str, str] = {"request_id": identity, "route": _NO_ROUTE}
-        # Middleware within may copy the scope; it shares this.
+        # Inner middleware may copy the scope, but the copies share this dictionary.
         scope[_NOTES] = notes
         status = 500
 
@@ -239,7 +239,7 @@ class _Watched:
 
 
 class _Routed:
-    """The innermost middleware: it notes which route took a request."""
+    """The innermost middleware: records which route handled a request."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -261,7 +261,7 @@ def _request_id(headers: Iterable[tuple[bytes, bytes]]) -> str:
 
 
 def request_id_of(scope: Mapping[str, Any]) -> str | None:
-    """Return the id of the request that an ASGI scope belongs to, if it is watched."""
+    """Return the id of the request with an ASGI scope; None if it is not watched."""
     notes: Mapping[str, str] = scope.get(_NOTES, {})
     return notes.get("request_id")
 
@@ -270,12 +270,12 @@ def request_id_of(scope: Mapping[str, Any]) -> str | None:
 
 
 def configure_logs(stream: IO[str] | None = None) -> None:
-    """Let this service and its HTTP server write one JSON object a line to standard error.
+    """Make the service and its HTTP server log to standard error, one JSON object per line.
 
     Parameters
     ----------
     stream : file, optional
-        Where to write instead.
+        Where to write instead of standard error.
     """
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(_Lines())
@@ -286,15 +286,15 @@ def configure_logs(stream: IO[str] | None = None) -> None:
         logger.setLevel(logging.INFO)
     for name in ("fairtrial.server", "uvicorn"):
         logging.getLogger(name).handlers = [handler]
-    # It would name every path, and with it studies and pulls.
+    # The access log would contain every path, and so the names of studies and pulls.
     logging.getLogger("uvicorn.access").disabled = True
 
 
 class _Lines(logging.Formatter):
-    """A record as one line of JSON.
+    """Formats a record as one line of JSON.
 
-    Of an exception it tells the class and where it came from, not the message: that may quote an
-    outcome, or what somebody typed.
+    Of an exception it includes the class and the traceback but not the message, which may quote an
+    outcome or a user's input.
     """
 
     def format(self, record: logging.LogRecord) -> str:

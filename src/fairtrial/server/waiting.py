@@ -1,4 +1,4 @@
-"""Requests that wait for an event, woken by the storage."""
+"""Let requests wait for events, and wake them when the storage changes."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from fairtrial.study.store import StudyRow
 __all__ = ["Heads"]
 
 _LOOK_EVERY = 1.0
-"""Seconds after which the thread that waits looks whether anybody still does."""
+"""Seconds after which the watching thread checks whether any request still waits."""
 
 
 _MOST_WAITS = 200
-"""Requests of one token that may wait at once."""
+"""Largest number of waiting requests for each token."""
 
 _Place = tuple[asyncio.AbstractEventLoop, str]
 _Look = asyncio.Future[StudyRow | None]
@@ -29,13 +29,13 @@ _Look = asyncio.Future[StudyRow | None]
 class Heads:
     """Wakes requests when a study has events that they have not seen.
 
-    Writes of this process are told by its writer. Those of others are found by a thread that
-    waits for the storage, as long as there is anybody to be woken.
+    The writer reports writes of this process. A thread watches the storage for writes of other
+    processes, as long as any request waits.
 
     Parameters
     ----------
     store : Store
-        A handle to wait by.
+        A handle of the storage, used only for waiting.
     """
 
     def __init__(self, store: Store) -> None:
@@ -50,12 +50,12 @@ class Heads:
         self._thread: threading.Thread | None = None
 
     async def wait(self, study: str, head: int, seconds: float, who: str) -> None:
-        """Wait until a study has more events than `head`, or for so many seconds.
+        """Wait until a study has more events than `head`, for at most that many seconds.
 
         Raises
         ------
         Refusal
-            429 if too many requests of the same caller wait already: each event wakes them all.
+            429 if too many requests of the caller wait already, because each event wakes them all.
         """
         if self._waits[who] >= _MOST_WAITS:
             text = f"{_MOST_WAITS} requests of this token wait already"
@@ -75,7 +75,7 @@ class Heads:
             self._waiters.setdefault(study, set()).add(waiter)
             self._start()
             self._lock.notify()
-        # A look that began before has not seen what came since.
+        # A look that began earlier may have missed the latest events.
         self._looks.pop((loop, study), None)
         try:
             async with asyncio.timeout(seconds):
@@ -92,7 +92,7 @@ class Heads:
                     del self._waiters[study]
 
     async def _head(self, study: str) -> int:
-        """Return the number of events now; all who are woken at once look once, together."""
+        """Return the present number of events; requests woken together share one look."""
         place = asyncio.get_running_loop(), study
         look = self._looks.get(place)
         if look is None:
@@ -107,7 +107,7 @@ class Heads:
             del self._looks[place]
 
     def changed(self, studies: Sequence[str]) -> None:
-        """Take note that these studies were written."""
+        """Wake the requests that wait for these studies, which have been written."""
         with self._lock:
             for study in studies:
                 woken: dict[asyncio.AbstractEventLoop, list[asyncio.Event]] = {}
@@ -117,13 +117,13 @@ class Heads:
                     loop.call_soon_threadsafe(self._wake, (loop, study), events)
 
     def _wake(self, place: _Place, events: Sequence[asyncio.Event]) -> None:
-        # A look that has begun may have missed this.
+        # A look that has already begun may have missed this change.
         self._looks.pop(place, None)
         for event in events:
             event.set()
 
     def close(self) -> None:
-        """Wake everybody for good."""
+        """Wake all requests for good."""
         with self._lock:
             self._is_closed = True
             self.changed(list(self._waiters))
@@ -138,7 +138,7 @@ class Heads:
             self._thread = thread
 
     def _watch(self) -> None:
-        """Wake all who wait whenever the storage may have changed."""
+        """Wake waiting requests whenever the storage may have changed."""
         while True:
             with self._lock:
                 while not self._waiters and not self._is_closed:
@@ -148,7 +148,7 @@ class Heads:
             self._look()
 
     def _moved(self) -> list[str]:
-        """Return the studies that were written since the last look: others wake nobody."""
+        """Return the awaited studies that were written since the last look."""
         heads = {study: self._store.find_study(study) for study in list(self._waiters)}
         moved = [study for study, head in heads.items() if head != self._heads.get(study)]
         self._heads = heads
@@ -162,7 +162,7 @@ class Heads:
                 return
             moved = self._moved()
         except StudyError:
-            # The storage is not reached; whoever waits hears of it when they look.
+            # The storage cannot be reached; the waiting requests find out when they look.
             time.sleep(_LOOK_EVERY)
             return
         self._seen = now

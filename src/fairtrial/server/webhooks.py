@@ -1,8 +1,9 @@
-"""Tells an address of somebody's choice when a study stops, or needs attention.
+"""Notify a chosen URL when a study stops or needs attention.
 
-A message follows the Standard Webhooks: headers ``webhook-id``, ``webhook-timestamp`` and
-``webhook-signature``, the last one HMAC-SHA256 over id, timestamp and body. It says that something
-has happened, and nothing of results: whoever may see these finds them in the study.
+Messages follow the Standard Webhooks specification, with headers ``webhook-id``,
+``webhook-timestamp`` and ``webhook-signature``; the signature is an HMAC-SHA256 over id, timestamp
+and body. A message says that something happened but contains no results: readers who may see them
+find them in the study.
 """
 
 from __future__ import annotations
@@ -40,24 +41,24 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 3_600.0
 _SHORTEST_SECRET = 24
 _NUMBERS = re.compile(r"\d[\d.,%]*")
 _BETWEEN_LOOKS = 1.0
-"""Seconds: a study that is written to all the time is not looked at all the time."""
+"""Seconds between looks, so that a study with constant writes is not examined constantly."""
 _WORTH = {"heuristic": 0, "calibrated": 1, "proven": 2}
 
 
 def check_webhook(url: object, secret: object) -> tuple[str, bytes]:
-    """Return the address and the key of a webhook, if they are acceptable.
+    """Return the URL and the key of a webhook if they are acceptable; raise otherwise.
 
     Parameters
     ----------
     url : str
-        ``https://``, or ``http://`` to this machine.
+        ``https://``, or ``http://`` for this machine only.
     secret : str
-        At least 24 characters; or ``whsec_`` and the key in base64, at least 24 bytes.
+        At least 24 characters; or ``whsec_`` followed by a key of at least 24 bytes in base64.
 
     Raises
     ------
     InvalidArgument
-        If one is not; the secret is not shown.
+        If one of them is invalid; the message does not show the secret.
     """
     if not isinstance(url, str) or not _is_address(url):
         accepted = "must be an address that begins with https://, or http:// on this machine"
@@ -90,7 +91,7 @@ def _key_of(secret: str) -> bytes:
 
 
 def signature(key: bytes, message_id: str, timestamp: int, body: bytes) -> str:
-    """Return what the header ``webhook-signature`` says.
+    """Return the value of the header ``webhook-signature``.
 
     Examples
     --------
@@ -103,7 +104,7 @@ def signature(key: bytes, message_id: str, timestamp: int, body: bytes) -> str:
 
 @dataclass
 class _Notice:
-    """Something to be told, and when it is tried next."""
+    """A message to deliver, and when to try next."""
 
     id: str
     study_id: int
@@ -114,7 +115,7 @@ class _Notice:
 
 @dataclass
 class _Looked:
-    """When a study was last looked at, by what that costs, and whether it has changed since."""
+    """When a study was last examined, for each kind of check, and whether it has changed since."""
 
     for_warnings: float = float("-inf")
     for_alterations: float = float("-inf")
@@ -122,25 +123,25 @@ class _Looked:
 
 
 class Webhooks:
-    """Watches the studies of a storage, and tells of what happens to them.
+    """Watches the studies of a storage, and sends notifications about them.
 
-    What was delivered is kept in the storage; what was not is found again after a restart. So each
-    message is delivered at least once, and again only with the same id.
+    The storage records which notifications were delivered; undelivered ones are found again after
+    a restart. So each message is delivered at least once, and always with the same id.
 
     Parameters
     ----------
     url : str
-        Where messages go.
+        Where to send messages.
     key : bytes
-        What they are signed with.
+        The key with which messages are signed.
     store : Store
-        A handle of its own: what was delivered is written by it.
+        A separate handle, to record deliveries.
     open_study : callable
-        Returns a study by its name, to be read.
+        Returns a study by its name, for reading.
     telemetry : Telemetry
-        Counts what is delivered.
+        Counts deliveries.
     warnings_every : float
-        Seconds between two looks at the health of a study, for which its log is read.
+        Seconds between two health checks of a study, each of which reads its log.
     verify_every : float
         Seconds between two audits of a study.
     """
@@ -163,7 +164,7 @@ class Webhooks:
         self._telemetry = telemetry
         self._warnings_every = warnings_every
         self._verify_every = verify_every
-        # No proxy and no redirection: the address is the one that was given.
+        # No proxies and no redirects: messages go to exactly the given URL.
         self._http = httpx.Client(timeout=_TIMEOUT, trust_env=False, follow_redirects=False)
         self._lock = threading.Lock()
         self._changed: set[str] = set()
@@ -177,18 +178,18 @@ class Webhooks:
     # ------------------------------------------------------------------------- callers
 
     def start(self) -> None:
-        """Begin, in a thread of its own, with all studies that there are."""
+        """Start in a thread of its own, by examining all studies."""
         self._thread = threading.Thread(target=self._run, name="fairtrial-webhooks", daemon=True)
         self._thread.start()
 
     def changed(self, names: Iterable[str]) -> None:
-        """Note that something was written to studies; returns at once."""
+        """Note that studies were written; return at once."""
         with self._lock:
             self._changed.update(names)
         self._wake.set()
 
     def close(self) -> None:
-        """End; what was not delivered is tried again by the next start."""
+        """Stop; undelivered messages are sent after the next start."""
         self._closing.set()
         self._wake.set()
         if self._thread is not None:
@@ -203,13 +204,13 @@ class Webhooks:
             self._wake.clear()
             try:
                 pause = self.work()
-            except Exception:  # noqa: BLE001 - the service goes on without
+            except Exception:  # noqa: BLE001 - the service continues without webhooks
                 _LOG.exception("webhooks failed")
                 pause = _LONGEST_PAUSE
             self._wake.wait(pause)
 
     def work(self) -> float:
-        """Look at studies that have changed, deliver what is due; return when to come again."""
+        """Examine changed studies and deliver due messages; return the seconds until next time."""
         with self._lock:
             names, self._changed = self._changed, set()
         for name in names | self._to_look_at_again():
@@ -225,7 +226,7 @@ class Webhooks:
         return self._next_due()
 
     def _to_look_at_again(self) -> set[str]:
-        """Return the studies that have changed since somebody looked at their health."""
+        """Return the changed studies whose next health check is due."""
         before = time.monotonic() - self._warnings_every
         return {
             name
@@ -258,7 +259,7 @@ class Webhooks:
                 self._outbox[identity] = _Notice(identity, row.id, body)
 
     def _found(self, study: Study) -> Iterator[tuple[str, str, str]]:
-        """Yield what a study gives reason to tell: its kind, a key, and a sentence."""
+        """Yield the reasons to notify about a study: for each, its kind, a key and a sentence."""
         now = time.monotonic()
         looked = self._looked.setdefault(study.name, _Looked())
         if study.stopped:
@@ -268,7 +269,7 @@ class Webhooks:
         if not looked.has_changed:
             looked.for_warnings = now
             for warning in study.health(blinded=True)["warnings"]:
-                # The numbers in a sentence change with every result; it is one warning.
+                # Numbers in a sentence change with every result, but it is the same warning.
                 yield "study.warning", _NUMBERS.sub("#", warning), warning
         if now - looked.for_alterations >= self._verify_every:
             looked.for_alterations = now
@@ -278,7 +279,7 @@ class Webhooks:
                 yield "study.verification_failed", "", f"the log does not verify after {good}"
 
     def _fallen(self, study: Study) -> Iterator[tuple[str, str, str]]:
-        """Yield that a guarantee holds no longer as it was promised, if that is so."""
+        """Yield a notification if the guarantee is weaker than it was at first."""
         now = study.recommend().guarantee
         if study.name not in self._promised:
             fresh = study.policy.clone().recommend().guarantee
@@ -300,7 +301,7 @@ class Webhooks:
             "webhook-signature": signature(self._key, notice.id, now, notice.body),
         }
         try:
-            # What else is answered is not read: it may be as long as it likes.
+            # The body of the answer is not read, because it may be arbitrarily long.
             with self._http.stream(
                 "POST", self._url, content=notice.body, headers=headers
             ) as answer:

@@ -1,4 +1,4 @@
-"""The one thread that writes: a fair, bounded queue, and many writes in each commit."""
+"""Write in a single thread, with a fair, bounded queue and many writes in each commit."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ class StudyWriter:
     Parameters
     ----------
     store : Store
-        A handle that nobody else writes by.
+        A handle that nothing else uses for writing.
     own : tuple of sequences
-        Classes of policies and problems of the caller's own.
+        The caller's own classes of policies and problems.
     capacity : int
-        Writes that may wait; one study may fill half of it.
+        Largest number of queued writes; one study can use half of it.
     on_commit : callable, optional
         Called in the writer's thread after every commit, with the names of the studies, the
-        number of writes, and the seconds that it took.
+        number of writes, and the duration in seconds.
     most_open : int
-        Studies that are kept open, with their policies.
+        Number of studies kept open, with their policies.
     """
 
     def __init__(
@@ -73,37 +73,37 @@ class StudyWriter:
 
     @property
     def waiting(self) -> int:
-        """Number of writes that wait."""
+        """The number of queued writes."""
         return self._waiting
 
     @property
     def accepts(self) -> bool:
-        """Whether more writes are taken."""
+        """Whether the queue accepts more writes."""
         return not self._is_closing and self._waiting < self._capacity
 
     def has_open(self, study: str) -> bool:
-        """Return whether a study is open, so that a write to it begins at once."""
+        """Return whether a study is open, so that writing to it can begin at once."""
         return study in self._studies
 
     # ------------------------------------------------------------------------- callers
 
     async def run(self, study: str, operation: Callable[[Study], _Answer]) -> _Answer:
-        """Return what an operation on a study gives, once it is committed.
+        """Run an operation on a study; return its result once it is committed.
 
         Raises
         ------
         ServiceBusy
-            If the queue is full, or the service is about to end.
+            If the queue is full, or the service is shutting down.
         StudyNotFound
             If there is no such study.
         FairtrialError
-            What the operation raises; nothing of it is kept then.
+            Any error of the operation; nothing of it is kept then.
         """
         answer: _Answer = await self._put(study, operation)
         return answer
 
     async def run_on_store(self, operation: Callable[[Store], _Answer]) -> _Answer:
-        """Return what an operation on the storage gives, within a transaction, once committed."""
+        """Run an operation on the storage in a transaction; return its result once committed."""
         answer: _Answer = await self._put(None, operation)
         return answer
 
@@ -117,7 +117,7 @@ class StudyWriter:
                 raise ServiceBusy("the service is about to end; try again soon")
             if self._waiting >= self._capacity or len(queue) >= max(self._capacity // 2, 1):
                 raise ServiceBusy(f"{self._waiting:,} writes wait already; try again soon")
-            # First: where no thread can be started, nothing waits for one.
+            # Start the thread first: if this fails, nothing must wait in the queue.
             self._start()
             queue.append(item)
             self._waiting += 1
@@ -131,7 +131,7 @@ class StudyWriter:
             self._thread = thread
 
     def close(self) -> None:
-        """Write all that waits, then end; nothing more is accepted."""
+        """Write everything queued, then stop; accept nothing more."""
         with self._has_work:
             self._is_closing = True
             self._has_work.notify()
@@ -144,7 +144,7 @@ class StudyWriter:
         self._studies.clear()
 
     def _is_reachable(self) -> bool:
-        """Return whether the storage can be used: each snapshot would be waited for in vain."""
+        """Return whether the storage can be reached; otherwise each snapshot would time out."""
         try:
             self._store.find_study("")
         except StudyError:
@@ -158,7 +158,7 @@ class StudyWriter:
             self._carry_out(items)
 
     def _next(self) -> list[_Item]:
-        """Wait for work; return one item of every study in turn, until there are enough."""
+        """Wait for work; return items of the studies in turn, up to the limit of a commit."""
         with self._has_work:
             while not self._waiting and not self._is_closing:
                 self._has_work.wait()
@@ -169,12 +169,12 @@ class StudyWriter:
                     taken.append(queue.popleft())
                     self._waiting -= 1
                 if queue:
-                    # Behind all others: no study keeps another one waiting.
+                    # Go to the end, so that no study makes the others wait.
                     self._queues[key] = queue
             return taken
 
     def _carry_out(self, items: Sequence[_Item]) -> None:
-        # Whoever has gone away before their turn wants nothing written.
+        # Skip the writes of callers who have gone away.
         wanted = [item for item in items if not item.future.cancelled()]
         begin = time.perf_counter()
         answers = self._answers(wanted)
@@ -185,13 +185,13 @@ class StudyWriter:
                 for item, outcome in zip(wanted, answers, strict=True)
                 if item.loop is loop
             ]
-            # Nobody waits any more where the loop is closed.
+            # If the loop is closed, nothing waits any more.
             with suppress(RuntimeError):
                 loop.call_soon_threadsafe(_settle, told)
         self._tidy(wanted, seconds)
 
     def _tidy(self, wanted: Sequence[_Item], seconds: float) -> None:
-        """Do what nobody waits for; whatever happens here, the thread goes on."""
+        """Do the work after a commit that no caller waits for; log errors and continue."""
         try:
             self._group.save_snapshots()
             self._forget()
@@ -205,7 +205,7 @@ class StudyWriter:
             self._on_commit(names, len(wanted), seconds)
 
     def _forget(self) -> None:
-        """Close studies that were not written for long."""
+        """Close the studies that have not been written for the longest time."""
         while len(self._studies) > self._most_open:
             _, study = self._studies.popitem(last=False)
             study.close()
@@ -216,7 +216,7 @@ class StudyWriter:
         lost: StorageUnreachable | None = None
         for place, item in enumerate(items):
             if lost is not None:
-                # One has waited for the storage in vain, on behalf of all.
+                # One wait for an unreachable storage is enough for all items.
                 found[place] = Outcome(error=lost)
                 continue
             try:

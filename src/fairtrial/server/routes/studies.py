@@ -1,4 +1,4 @@
-"""Studies: listed, made, shown, stopped."""
+"""Routes of studies: list, create, show, stop."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ async def make_study(
     body: NewStudy,
     key: IdempotencyKey = None,
 ) -> Response:
-    """Make a study, or find the one of the same name and specification."""
+    """Create a study, or return the existing one with the same name and specification."""
     viewer.require("admin")
     _require_name(body.name)
     if not viewer.sees(body.name):
@@ -80,7 +80,7 @@ async def make_study(
                 store, body.name, spec, fresh, exist_ok=True, any_seed=any_seed
             )
         except StudyExists as error:
-            # What the message says first is where the studies are kept.
+            # Remove the beginning of the message, which says where the studies are kept.
             raise StudyExists(str(error).removeprefix(f"{store.url} has ")) from None
         return Answer(201 if is_new else 200, to_text(_whole(row, viewer, store)))
 
@@ -95,7 +95,7 @@ def _require_name(name: str) -> None:
 
 
 def _specified(service: Service, body: NewStudy) -> tuple[Specification, Policy]:
-    """Return what a study is made from, checked; kernels may be loaded for it."""
+    """Check the specification of a study and return it with its policy; may load kernels."""
     from fairtrial.core.seeds import as_seed
 
     spec = Specification(body.problem, body.policy, as_seed(body.seed))
@@ -105,7 +105,7 @@ def _specified(service: Service, body: NewStudy) -> tuple[Specification, Policy]
         exact.require_faithful(fresh)
     except FairtrialError:
         raise
-    except Exception as error:  # a document may hold anything anywhere
+    except Exception as error:  # a document may contain anything
         text = f"must describe a problem and a policy as `to_dict` does ({error})"
         raise InvalidArgument("problem", text) from error
     return exact, fresh
@@ -122,7 +122,7 @@ async def show_study(
     ] = None,
     wait: Annotated[float, Query(ge=0, description="Seconds to wait for them.")] = 0.0,
 ) -> Response:
-    """Return what is known of a study from its first day, and how long its log is."""
+    """Return the fixed facts about a study and the length of its log."""
     require_any(viewer, study)
     if wait and after is not None:
         seconds = min(wait, service.settings.longest_wait)
@@ -137,7 +137,7 @@ async def show_study(
 
 
 def require_any(viewer: Viewer, study: str) -> None:
-    """Raise if the study is none of the caller's; any scope will do."""
+    """Raise if the caller may not see the study; any scope is enough."""
     viewer.require(next(iter(viewer.token.scopes)), study)
 
 
@@ -163,7 +163,7 @@ async def stop_study(
     body: Reason,
     key: IdempotencyKey = None,
 ) -> Response:
-    """Stop a study without an answer; results that are still under way count when they come."""
+    """Stop a study without an answer; results of open pulls still count when they arrive."""
     viewer.require("admin", study)
 
     def stop(opened: Study) -> Answer:

@@ -1,1 +1,1 @@
-"""Who may do what: tokens and sessions, limits, and what comes in over the network."""
+"""Access control: tokens and sessions, limits, and checks of incoming requests."""

@@ -1,4 +1,4 @@
-"""Who asks, and what they may do: by a token in a header, or a session in a cookie."""
+"""Identify callers by a token in a header or a session in a cookie, and check their rights."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from fairtrial.study.tokens import Scope, Tokens, digest_of
 __all__ = ["Access", "Viewer"]
 
 _FRESH_SECONDS = 1.0
-"""How long a token that was found is taken for granted: a revoked one is refused after that."""
+"""Seconds for which a token is cached; a revoked token is refused at the latest after that."""
 _MOST_KNOWN = 10_000
 _UNKNOWN_PER_SECOND = 10.0
 _SAFE = ("GET", "HEAD", "OPTIONS")
@@ -37,14 +37,15 @@ _SAFE = ("GET", "HEAD", "OPTIONS")
 
 @dataclass(frozen=True, slots=True)
 class Viewer:
-    """Somebody who is known.
+    """An authenticated caller.
 
     Parameters
     ----------
     token : Token
-        What they are known by.
+        The caller's token.
     csrf_token : str or None
-        What forms must carry if they are known by a cookie, which a browser sends by itself.
+        The text that forms must contain if the caller is identified by a cookie, which browsers
+        send automatically; None for other callers.
     """
 
     token: Token
@@ -52,24 +53,25 @@ class Viewer:
 
     @property
     def actor(self) -> str:
-        """Their name in the log."""
+        """The caller's name in the log."""
         return self.token.name
 
     def can(self, scope: Scope, study: str | None = None) -> bool:
-        """Return whether they have the scope, for that study if one is named."""
+        """Return whether the caller has the scope, and access to the study if one is given."""
         return self.token.allows(scope) and (study is None or self.token.covers(study))
 
     def sees(self, study: str) -> bool:
-        """Return whether a study of that name is one of theirs; to them, others do not exist."""
+        """Return whether the caller may see a study of that name; others do not exist for them."""
         return self.token.covers(study)
 
     def require(self, scope: Scope, study: str | None = None) -> None:
-        """Raise if they may not do this.
+        """Raise if the caller may not do this.
 
         Raises
         ------
         Refusal
-            404 if the study is none of theirs, as if there were none; 403 if the scope is missing.
+            404 if the caller may not see the study, as if it did not exist; 403 if the scope is
+            missing.
         """
         if study is not None and not self.sees(study):
             text = f"there is no study {study!r}"
@@ -79,13 +81,13 @@ class Viewer:
             raise Refusal(403, "access-refused", text, reason="scope")
 
     def require_all(self) -> None:
-        """Raise if they may not see every study: what is counted over all tells of the others."""
+        """Raise if the caller may not see all studies, because totals reveal the others."""
         if self.token.studies is not None:
             text = "the token is for some studies only, and this tells of all"
             raise Refusal(403, "access-refused", text, reason="study")
 
     def require_csrf(self, given: str | None) -> None:
-        """Raise if a request that changes something may come from a page of another site."""
+        """Raise if a request that changes something may come from another site's page."""
         if self.csrf_token is None:
             return
         if given is None or not hmac.compare_digest(given.encode(), self.csrf_token.encode()):
@@ -95,16 +97,16 @@ class Viewer:
 
 
 class Access:
-    """Finds out who asks; logs people in and out.
+    """Identifies callers, and logs users in and out.
 
     Parameters
     ----------
     readers, writer : Readers, StudyWriter
-        The way to the storage.
+        Read and write the storage.
     settings : Settings
-        Limits.
+        The service's limits.
     clock : callable
-        Seconds, which never run backwards.
+        Returns seconds; never runs backwards.
     """
 
     def __init__(
@@ -126,13 +128,13 @@ class Access:
     # ---------------------------------------------------------------------- who asks
 
     async def viewer(self, request: Request) -> Viewer:
-        """Return who asks; asked again of the same request, nothing is counted twice.
+        """Return the caller; repeated calls for the same request count only once.
 
         Raises
         ------
         Refusal
-            401 if it is nobody who is known, 429 if they ask too often; 403 if a request that is
-            known by a cookie changes something without the token of the session's forms.
+            401 if the caller is unknown; 429 after too many requests; 403 if a request with a
+            session cookie changes something without the token of the session's forms.
         """
         known: Viewer | None = getattr(request.state, "viewer", None)
         if known is not None:
@@ -151,7 +153,7 @@ class Access:
         return found
 
     async def find(self, request: Request) -> Viewer | None:
-        """Return who asks; None if it is nobody who is known."""
+        """Return the caller, or None if unknown."""
         header = request.headers.get("authorization")
         viewer = await self._by_cookie(request) if header is None else await self._by_header(header)
         if viewer is not None:
@@ -166,7 +168,7 @@ class Access:
         return None if token is None else Viewer(token)
 
     async def token(self, secret: str) -> Token | None:
-        """Return the valid token of a secret text."""
+        """Return the valid token with a secret text, or None."""
         return await self._fresh(
             f"token {digest_of(secret)}", lambda store: Tokens(store).find(secret)
         )
@@ -204,7 +206,7 @@ class Access:
             if token.is_use_news(as_time(now)):
                 store.touch_token(token.id, now)
 
-        # It is only a note: the next use is noted then.
+        # Losing this note does no harm: the next use is recorded instead.
         with suppress(StudyError):
             await self._writer.run_on_store(touch)
             self._known.clear()
@@ -212,7 +214,7 @@ class Access:
     # --------------------------------------------------------------------- in and out
 
     async def log_in(self, request: Request, response: Response, secret: str) -> Viewer | None:
-        """Give a browser a session, by a cookie in the response; None if the token is not valid."""
+        """Start a browser session with a cookie; return None if the token is invalid."""
         token = await self.token(secret.strip())
         if token is None:
             self._unknown.take(request.client.host if request.client else "")
@@ -262,10 +264,10 @@ def _is_secure(request: Request) -> bool:
 
 
 def _cookie_name(request: Request) -> str:
-    # By this prefix browsers know that no other host, and nothing that is not encrypted, set it.
+    # Browsers only accept this prefix for cookies that this very host sets over HTTPS.
     return "__Host-fairtrial" if _is_secure(request) else "fairtrial"
 
 
 def _csrf_token(secret: str) -> str:
-    """Return what forms of a session carry: who does not know its secret cannot guess it."""
+    """Return the text in a session's forms; it cannot be guessed without the session's secret."""
     return hmac.new(secret.encode(), b"forms", hashlib.sha256).hexdigest()

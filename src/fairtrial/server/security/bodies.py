@@ -1,4 +1,4 @@
-"""Bodies of requests: JSON, read strictly, because two readers of one text must agree."""
+"""Parse the bodies of requests as strict JSON, so that no two parsers read them differently."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ __all__ = ["StrictRoute", "parse_json", "read_json"]
 _DEEPEST = 32
 _SHOWN = 40
 _MOST_PARTS = 1_000
-"""Parts that a body, or a part of it, may have although no batch may be as large."""
+"""Number of parts that a body, or a part of it, can always have, however small the batch limit."""
 
 
 class StrictRoute(APIRoute):
-    """A route whose body must be strict JSON, and whose names in the path may hold a slash."""
+    """A route that accepts only strict JSON, and slashes within the names in its path."""
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Return whether the route is meant, and what its path says."""
+        """Return whether a request matches the route, with the parameters of its path."""
         match, child = super().matches(scope)
         if match != Match.NONE:
             found = child["path_params"].items()
@@ -40,18 +40,18 @@ class StrictRoute(APIRoute):
         return match, child
 
     def get_route_handler(self) -> Callable[[Request], Any]:
-        """Return what answers a request."""
+        """Return the function that answers a request."""
         answer = super().get_route_handler()
         takes_body = self.body_field is not None
 
         async def strictly(request: Request) -> Response:
             if takes_body:
                 service = request.app.state.service
-                # First: nothing that a stranger sends is read.
+                # Authenticate first: nothing that a stranger sends is read.
                 await service.access.viewer(request)
                 _require_json(request)
                 request = _StrictRequest(request.scope, request.receive)
-                # Read here: what is wrong with it would be answered by FastAPI as something else.
+                # Read it here, because FastAPI would report mistakes in it differently.
                 if await request.body():
                     _require_few_parts(await request.json(), service.settings.batch_limit)
             response: Response = await answer(request)
@@ -68,12 +68,12 @@ class _StrictRequest(Request):
 
 
 def read_json(request: Request, content: bytes, batch_limit: int) -> Any:
-    """Return what the body of a request says that must have one.
+    """Return the content of a request's body, which must be JSON.
 
     Raises
     ------
     Refusal
-        If it is not declared to be JSON, or is not; see `parse_json`. If it has too many parts.
+        If it is not declared as JSON, is not JSON (see `parse_json`), or has too many parts.
     """
     _require_json(request)
     data = parse_json(content)
@@ -89,13 +89,13 @@ def _require_json(request: Request) -> None:
 
 
 def parse_json(body: bytes) -> Any:
-    """Return what a text of JSON says.
+    """Return the content of a JSON text.
 
     Raises
     ------
     Refusal
-        If it is not JSON, or what readers disagree about: a name that comes twice, a number that
-        is not finite, half of a surrogate pair; or nested too deeply.
+        If it is not JSON, is too deeply nested, or contains something that parsers treat
+        differently: a repeated name, a number that is not finite, an unpaired surrogate.
 
     Examples
     --------
@@ -120,9 +120,9 @@ def parse_json(body: bytes) -> Any:
 
 
 def _require_few_parts(data: Any, batch_limit: int) -> None:
-    """Raise if there is more than a request may hold, before each part of it is looked at.
+    """Raise if a body has more parts than a request may have, before examining each part.
 
-    All other requests wait while that is done.
+    Examining them would delay all other requests.
     """
     most = max(batch_limit, _MOST_PARTS)
     parts = [("the body", data), *(data.items() if isinstance(data, dict) else ())]
@@ -133,7 +133,7 @@ def _require_few_parts(data: Any, batch_limit: int) -> None:
 
 
 class _Mistake(Exception):
-    """Something that two readers would read differently, or that takes a reader too far."""
+    """Something that parsers treat differently, or that takes them too long."""
 
 
 def _require_flat(text: str) -> None:

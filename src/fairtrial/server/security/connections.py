@@ -1,4 +1,4 @@
-"""Connections by which no whole request comes, or no answer goes: closed, and limited in number."""
+"""Close connections that are too slow to send a request or read an answer; limit their number."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ __all__ = ["PatientProtocol", "most_connections"]
 
 _MOST_FILES = 65_536
 _RESERVED = 256
-"""Files that are left for the storage, and for what is downloaded."""
+"""Number of files reserved for the storage and for downloads."""
 _MOST_UNREAD = 64 * 1024
-"""Bytes of a request's head, or between two parts of its body."""
+"""Largest number of bytes in a request's head, or between two parts of its body."""
 
 
 def most_connections() -> int:
-    """Return how many connections may be open at once, by the files that the process may open."""
+    """Return the largest number of open connections, from the process's limit of open files."""
     try:
         import resource
     except ImportError:
@@ -29,18 +29,18 @@ def most_connections() -> int:
 
 
 class PatientProtocol(HttpToolsProtocol):
-    """HTTP/1.1 as uvicorn speaks it, to clients that say within a time and a size what they want.
+    """uvicorn's HTTP/1.1 protocol with limits of time and size for clients.
 
-    uvicorn waits for ever for the head of a request, and for an answer to be taken. Its parser
-    keeps headers, and trailers after a body, without a limit.
+    uvicorn waits for ever for the head of a request, and for a client to read an answer. Its
+    parser stores headers, and trailers after a body, without a limit.
     """
 
     patience = 20.0
-    """Seconds from a connection, or from the first byte of another request, to its whole head."""
+    """Seconds from connecting, or from a request's first byte, until its head is complete."""
     taking = 60.0
-    """Seconds in which a client has to take something of an answer that waits for it."""
+    """Seconds within which a client must read some of an answer that is ready."""
     most = most_connections()
-    """Connections at once; any more are closed at once."""
+    """Largest number of connections; further ones are closed immediately."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -49,7 +49,7 @@ class PatientProtocol(HttpToolsProtocol):
         self._taking: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take a connection."""
+        """Handle a new connection."""
         super().connection_made(transport)
         if len(self.connections) > self.most:
             transport.abort()
@@ -57,46 +57,46 @@ class PatientProtocol(HttpToolsProtocol):
             self._expect_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Take note that the connection is over."""
+        """Handle the end of the connection."""
         self._expect_nothing()
         self._stop_watching()
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
-        """Take note that more of an answer waits than is kept: nothing more is made meanwhile."""
+        """Handle a full write buffer: the answer pauses until the client has read some of it."""
         super().pause_writing()
         self._watch()
 
     def resume_writing(self) -> None:
-        """Take note that the client has taken most of it."""
+        """Handle a write buffer that the client has mostly read."""
         self._stop_watching()
         super().resume_writing()
 
     def data_received(self, data: bytes) -> None:
-        """Take some bytes."""
+        """Handle received bytes."""
         self._unread += len(data)
         super().data_received(data)
         if self._unread > _MOST_UNREAD and not _is_closing(self.transport):
             self.send_400_response("The head of the request is too large.")
 
     def on_message_begin(self) -> None:
-        """Take note that a request begins."""
+        """Handle the beginning of a request."""
         self._expect_head()
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
-        """Take note that a head has ended."""
+        """Handle the end of a request's head."""
         self._expect_nothing()
         self._unread = 0
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """Take a part of a body."""
+        """Handle a part of a body."""
         self._unread = 0
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """Take note that a request has ended."""
+        """Handle the end of a request."""
         self._unread = 0
         super().on_message_complete()
 

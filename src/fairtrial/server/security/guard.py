@@ -1,4 +1,4 @@
-"""What every request has to pass, whatever it asks for: host, origin, size, time."""
+"""Checks that every request must pass, whatever its route: host, origin, size, time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fairtrial.server.telemetry import Telemetry, request_id_of
 __all__ = ["SLASH", "Guard"]
 
 SLASH = "\x1f"
-"""Stands for a slash within a part of a path: no name holds this character."""
+"""Replaces a slash within a part of a path; no name contains this character."""
 
 _SAFE = ("GET", "HEAD", "OPTIONS")
 _HEADERS = (
@@ -37,16 +37,16 @@ _HEADERS = (
 
 
 class Guard:
-    """Middleware that refuses what no route should ever see, and adds headers of security.
+    """Middleware that refuses requests no route should see, and adds security headers.
 
     Parameters
     ----------
     app : ASGI application
-        What is guarded.
+        The application to protect.
     settings : Settings
-        Limits and names.
+        The service's limits and host names.
     telemetry : Telemetry
-        Counts what is refused.
+        Counts refused requests.
     """
 
     def __init__(self, app: ASGIApp, settings: Settings, telemetry: Telemetry) -> None:
@@ -90,7 +90,7 @@ class Guard:
             raise Refusal(403, "access-refused", text, reason="origin")
         length = _only(headers, b"content-length")
         if length is not None and _only(headers, b"transfer-encoding") is not None:
-            # A proxy may go by the length and take the rest for somebody else's request.
+            # A proxy may use the length and take the rest for another client's request.
             text = "a request has either a Content-Length or a Transfer-Encoding"
             raise Refusal(400, "bad-request", text, headers={"Connection": "close"})
         if length is not None and length.isdigit() and int(length[:20]) > self._settings.body_limit:
@@ -99,7 +99,7 @@ class Guard:
 
 
 class _Exchange:
-    """One request and its answer, counted while they go on."""
+    """A request and its answer, with counters that are updated as they proceed."""
 
     def __init__(self, receive: Receive, send: Send, most: int) -> None:
         self._receive = receive
@@ -125,7 +125,7 @@ class _Exchange:
         if message["type"] == "http.response.start":
             self.has_begun = True
             if self.limit is not None and not self.limit.expired():
-                # What is answered may be long, and whoever reads it slow.
+                # The answer may be long, and its reader slow.
                 self.limit.reschedule(None)
             known = {name.lower() for name, _ in message["headers"]}
             more = [header for header in _HEADERS if header[0] not in known]
@@ -143,7 +143,7 @@ def _too_slow(exchange: _Exchange) -> Refusal:
         return Refusal(408, "body-too-slow", "the body did not arrive in time")
     return Refusal(
         503,
-        # Not "busy", of which nothing is kept: the writer may be just about to commit this one.
+        # Not "busy", which promises that nothing was kept: a commit may be about to happen.
         "storage-unreachable",
         "there was no answer in time, and it is not known whether this request was kept: give it "
         "again with the same Idempotency-Key, by which it counts once",
@@ -152,13 +152,13 @@ def _too_slow(exchange: _Exchange) -> Refusal:
 
 
 def _only(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> str | None:
-    """Return the value of a header; None if there is none, or more than one."""
+    """Return the value of a header; None if it is missing or occurs more than once."""
     found = [value for key, value in headers if key == name]
     return found[0].decode("latin-1") if len(found) == 1 else None
 
 
 def _is_same_origin(headers: Iterable[tuple[bytes, bytes]], host: str) -> bool:
-    # A browser sends one origin with every request that can change something; no other does.
+    # Browsers send exactly one origin with each request that can change something.
     origins = [value.decode("latin-1") for key, value in headers if key == b"origin"]
     return all(_netloc(origin) == host.lower() for origin in origins) and len(origins) <= 1
 
@@ -171,7 +171,7 @@ def _netloc(origin: str) -> str:
 
 
 def _path(scope: Scope) -> str:
-    """Return the path with its parts decoded one by one: a slash in a name separates nothing."""
+    """Return the path with each part decoded separately, so that slashes in names do not split."""
     raw = scope.get("raw_path") or scope["path"].encode()
     try:
         parts = [unquote_to_bytes(part).decode() for part in raw.partition(b"?")[0].split(b"/")]

@@ -1,4 +1,4 @@
-"""How many requests somebody may make."""
+"""Limits of the request rate."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _MOST_KNOWN = 10_000
 
 
 class Rate:
-    """A limit for each of many names: so many a second in the long run, twice as many at once.
+    """A rate limit for each name: `per_second` in the long run, with bursts of twice as many.
 
     Parameters
     ----------
     per_second : float
-        The limit.
+        Largest number of requests per second.
     clock : callable
-        Seconds, which never run backwards.
+        Returns seconds; never runs backwards.
     """
 
     def __init__(self, per_second: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -36,7 +36,7 @@ class Rate:
         Raises
         ------
         Refusal
-            If there were too many; with the seconds after which one more is accepted.
+            If there were too many; it says after how many seconds the next one is accepted.
         """
         now = self._clock()
         left, at = self._left.pop(name, (self._most, now))
