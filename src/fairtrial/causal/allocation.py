@@ -1,4 +1,4 @@
-"""The allocation programme: the shares of rows that tell most of the least-known arm."""
+"""The allocation programme: shares of rows that maximise information on the least-known arm."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ class Allocation:
     Parameters
     ----------
     value : float
-        The least information per row, over all live arms, on their means and gaps; 0 if
-        no row that can be drawn is informative about some arm.
+        The smallest information per row on the means and gaps of all live arms; 0 if no possible
+        row is informative about some arm.
     shares : ndarray of shape (K, modes)
-        Share of rows by arm and mode, natural first; they add to 1.
+        Share of rows by arm and mode, natural first; they add up to 1.
     cost : float
         Mean cost of a row.
     uninformed : tuple of str
@@ -80,10 +80,11 @@ class Allocation:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a programme's rows are for.
+    """The purpose of a programme's rows.
 
-    `pairs` are the positions of the pairs of values whose gaps are to be known. With `pool_natural`
-    natural rows count for the gap as well, by the share of those with the right value.
+    `pairs` are the positions of the pairs of values whose gaps have to be estimated. With
+    `pool_natural`, natural rows count for the gap as well, according to the share of rows with the
+    right value.
     """
 
     outcome: bool = True
@@ -96,34 +97,34 @@ def allocate(
 ) -> Allocation:
     """Return the shares that maximise the least information on any live arm.
 
-    Rows of all arms may be drawn; only live arms have to be known. Several shares may be
+    Rows of all arms can be drawn, but only live arms have to be estimated. Several shares can be
     equally good: compare their `value`.
 
     Parameters
     ----------
     problem : Problem
-        With its costs and mean budget.
+        The problem, with its costs and mean budget.
     live : sequence of str, optional
-        Labels of the arms to be known; all by default.
+        Labels of the arms to estimate; all by default.
     pool_natural : bool
-        Count natural rows for the gaps too; they are all there is where nothing is forced.
+        Count natural rows for the gaps, too; without forcing, there are only natural rows.
 
     Raises
     ------
     ModelError
         If the divergences cannot be computed from the model.
     NotSupported
-        If the sensitive attribute has more than four values: `PlugIn` takes them.
+        If the sensitive attribute has more than four values; use `PlugIn` then.
 
     Warns
     -----
     NoInformation
-        If no row that can be drawn is informative about some live arm; it is left out then.
+        If no possible row is informative about some live arm; that arm is left out.
 
     Notes
     -----
-    Source: Gao and Feng, section 4, the programme for A, B and C. Its matrices hold the
-    reciprocals of the divergences here: large divergences are bad. Solved by HiGHS.
+    Source: Gao and Feng, section 4, the programme for A, B and C. Its matrices hold the reciprocals
+    of the divergences used here, for which large values are bad. Solved by HiGHS.
 
     Examples
     --------
@@ -146,7 +147,7 @@ def allocate(
 
 
 def solve(problem: Problem, live: NDArray[np.bool_], wanted: Wanted) -> Allocation:
-    """Return the allocation for the arms of a mask; found once, kept for later."""
+    """Return the allocation for the arms of a mask; results are cached."""
     key = ("allocation", live.tobytes(), wanted)
     if key not in problem.cache:
         problem.cache[key] = _solve(problem, live, wanted)
@@ -178,7 +179,7 @@ def _solve(problem: Problem, live: NDArray[np.bool_], wanted: Wanted) -> Allocat
 
 
 def _usable(problem: Problem, wanted: Wanted) -> NDArray[np.bool_]:
-    """Return the actions, shape (K * modes,), that may be drawn and serve a purpose."""
+    """Return which actions, shape (K * modes,), can be drawn and are informative."""
     serves = np.zeros(len(problem.modes), dtype=bool)
     serves[0] = wanted.outcome or wanted.pool_natural
     for pair in wanted.pairs if problem.forcing == "allowed" else ():
@@ -195,7 +196,7 @@ def observed_value(problem: Problem, pair: int) -> int:
 def _information_rows(
     problem: Problem, live: NDArray[np.bool_], wanted: Wanted
 ) -> tuple[Floats, Integers]:
-    """Return what a row of each action tells, one line per quantity, and each line's arm."""
+    """Return the information of each action's rows, one line per quantity, and each line's arm."""
     known = divergences(problem)
     arms = np.flatnonzero(live)
     shape = (len(arms), problem.n_arms, len(problem.modes))
@@ -223,7 +224,7 @@ def _information_rows(
 def _linear_programme(
     problem: Problem, rows: Floats, used: NDArray[np.bool_]
 ) -> tuple[Floats, float]:
-    """Return shares by action and the least information, all lines of `rows` taken."""
+    """Return shares by action, and the smallest information over all lines of `rows`."""
     from scipy.optimize import linprog
 
     costs = problem.row_costs.ravel()[used]
@@ -231,7 +232,7 @@ def _linear_programme(
     if not len(rows):
         shares[np.flatnonzero(used)[np.argmin(costs)]] = 1.0
         return shares, 0.0
-    # In units of the weakest line's best action the solver's tolerances are relative ones.
+    # In units of the weakest line's best action, the solver's tolerances are relative.
     unit = float(rows.max(axis=1).min())
     lines = np.column_stack([-rows / unit, np.ones(len(rows))])
     limits = np.zeros(len(rows))
@@ -264,10 +265,10 @@ def _linear_programme(
 
 
 def whole_rows(shares: Floats, costs: Floats, number: int, allowance: float = math.inf) -> Integers:
-    """Return whole numbers of rows, adding to `number`, close to shares of it.
+    """Return integer numbers of rows that sum to `number`, close to the given shares.
 
-    Shares are rounded down; the largest remainders get one row more where the allowance can
-    still pay for the others, and what is left goes to the cheapest action with a share.
+    Shares are rounded down. The actions with the largest remainders get one more row, if the
+    allowance can still pay for the rest. The remaining rows go to the cheapest action with a share.
     """
     exact = shares * number
     counts = np.floor(exact + 1e-9).astype(np.int64)

@@ -20,9 +20,9 @@ Floats = NDArray[np.float64]
 
 _TOLERANCE = 1e-4
 _MOST_CELLS = 1_000_000
-"""Most numbers in all tables together: a single line can make a table as large as it likes."""
+"""Largest number of entries in all tables, because a single line can declare a huge table."""
 
-# Punctuation, comments, quoted words, and whatever stands between spaces and punctuation.
+# Punctuation, comments, quoted words, and everything between spaces and punctuation.
 _TOKEN = re.compile(
     r'(?P<space>[\s]+)|(?P<comment>//[^\n]*|/\*.*?\*/)|(?P<mark>[{}()\[\];,|])|"(?P<quoted>[^"\n]*)"'
     r'|(?P<word>(?:(?!//|/\*)[^\s{}()\[\];,|"])+)',
@@ -51,7 +51,7 @@ def read_bif(path: str | Path) -> Network:
     Raises
     ------
     BIFError
-        If the text is not well-formed; the line is named.
+        If the text is not well-formed; the message names the line.
     InvalidArgument
         If the file cannot be read.
     """
@@ -64,19 +64,19 @@ def read_bif(path: str | Path) -> Network:
 def parse_bif(text: str, source: str = "text") -> Network:
     """Return the network that a BIF text describes.
 
-    Rows of a table may miss one by 1e-4; they are scaled to add to one.
+    Rows of a table may differ from a sum of one by 1e-4; they are scaled to a sum of one.
 
     Parameters
     ----------
     text : str
         The content of a BIF file.
     source : str
-        What errors call it.
+        Name of the text in error messages.
 
     Raises
     ------
     BIFError
-        If the text is not well-formed; the line is named.
+        If the text is not well-formed; the message names the line.
 
     Examples
     --------
@@ -94,7 +94,7 @@ def parse_bif(text: str, source: str = "text") -> Network:
 
 
 class _Parser:
-    """Reads tokens from left to right; every method reads one thing of the grammar."""
+    """Recursive-descent parser: every method reads one element of the grammar."""
 
     def __init__(self, text: str, source: str) -> None:
         self.source = source
@@ -108,7 +108,7 @@ class _Parser:
     # ---------------------------------------------------------------------- grammar
 
     def network(self) -> Network:
-        """Return what the file describes, read to its end."""
+        """Return the network in the file, after reading it to its end."""
         if self._peek().kind == "end":
             raise self._error("the file is empty")
         while self._peek().kind != "end":
@@ -204,7 +204,7 @@ class _Parser:
         self.tables[node] = self._table(node, parents, rows)
 
     def _rows(self, node: str, parents: list[str]) -> dict[tuple[str, ...] | str, Floats]:
-        """Return the rows by states of the parents, and under their keyword whole tables."""
+        """Return rows by the parents' states, and whole tables by their keyword."""
         rows: dict[tuple[str, ...] | str, Floats] = {}
         size = len(self.states[node])
         while not self._at("}"):
@@ -249,7 +249,7 @@ class _Parser:
         if len(numbers) != math.prod(shape) * size:
             needed = math.prod(shape) * size
             raise self._error(f"{needed} numbers are needed and {len(numbers)} given", line=line)
-        # The node's own states vary slowest in a whole table.
+        # In a whole table, the node's own states vary slowest.
         table = np.moveaxis(np.array(numbers).reshape([size, *shape]), 0, -1)
         return self._normalised(table, line)
 

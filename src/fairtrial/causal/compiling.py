@@ -1,4 +1,4 @@
-"""Compile every kernel of this family, by using each path once."""
+"""Compile all kernels of this family by using each path once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["compile_kernels"]
 
 
 def compile_kernels() -> None:
-    """Use and simulate a study with block betting."""
+    """Run and simulate block betting once."""
     log_evidence_of_drift([0.0, 1.0])
     arms = {"a": [[0.5, 0.5], [0.4, 0.6]], "b": [[0.2, 0.8], [0.1, 0.9]]}
     problem, environment = chain(0.4, arms, [0.1, 0.9], 0.2)

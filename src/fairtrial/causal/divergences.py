@@ -1,4 +1,4 @@
-"""How much a row of one arm says about another: the divergences between arms."""
+"""Divergences between arms: how much a row of one arm says about another arm."""
 
 from __future__ import annotations
 
@@ -37,14 +37,13 @@ class Divergences:
     Parameters
     ----------
     outcome : ndarray of shape (K, K)
-        M: entry (k, j) is large where rows of arm j tell little of arm k's mean. At least 1,
+        M: entry (k, j) is large if rows of arm j say little about arm k's mean. At least 1,
         infinite without overlap.
     gap : mapping of (str, str) to ndarray of shape (K, K)
-        D for every ordered pair of values (counterfactual, observed) that a gap is made of:
-        the same for the gap, with rows whose sensitive attribute has the observed value. At
-        least log 2.
+        D for every ordered pair of values (counterfactual, observed) that a gap depends on: like M,
+        but for the gap, with rows whose sensitive attribute has the observed value. At least log 2.
     outcome_error : ndarray of shape (K, K)
-        Error of M: of the quadrature, or the jackknife's; 0 where it is exact.
+        Error of M: quadrature error or jackknife error; 0 where M is exact.
     gap_error : mapping of (str, str) to ndarray of shape (K, K)
         Error of D.
 
@@ -66,7 +65,7 @@ class Divergences:
 
     @cached_property
     def outcome_information(self) -> Floats:
-        """Reciprocals of M, shape (K, K); those of values above a million count as zero."""
+        """Reciprocals of M, shape (K, K); 0 for values above a million."""
         return _reciprocals(self.outcome)
 
     @cached_property
@@ -85,27 +84,26 @@ class Divergences:
 def divergences(problem: Problem, samples: int = 10_000, seed: int = 0) -> Divergences:
     """Return the divergences between the arms of a problem.
 
-    With tables they are exact, by enumeration in logarithms. With densities of at most two
-    real-valued nodes they are integrated by adaptive quadrature; values above a million count
-    as infinite, and the value of a sample stands in for them, with an infinite error and a
-    warning. With more such nodes all are sample means over rows drawn from the model, with
-    a jackknife error; it is infinite, and a warning says so, when a single row carries more
-    than half of one.
+    With tables, they are exact, by enumeration in logarithms. With densities of at most two
+    real-valued nodes, they are integrated by adaptive quadrature; values above a million count as
+    infinite and are replaced by sample means, with an infinite error and a warning. With more such
+    nodes, all are sample means over rows drawn from the model, with a jackknife error. That error
+    is infinite, with a warning, if a single row contributes more than half of a mean.
 
     Parameters
     ----------
     problem : Problem
-        Its model must give the distribution of the sensitive attribute and of all other
-        nodes that the cells depend on.
+        The problem; its model must contain the distributions of the sensitive attribute and of all
+        other nodes that the cells depend on.
     samples : int
-        Rows drawn per arm and mode where a sample is needed; at least 100.
+        Rows to draw per arm and mode if a sample is needed; at least 100.
     seed : int
         Seed of that sample.
 
     Raises
     ------
     ModelError
-        If the model lacks a distribution that is needed.
+        If the model lacks a necessary distribution.
 
     Notes
     -----
@@ -179,7 +177,7 @@ def _enumerated(problem: Problem, cell_model: CellModel) -> Divergences:
 
 
 def _ratio(above: Floats, below: Floats) -> Floats:
-    """Return above/below where 0/0 is 0 and x/0 infinite."""
+    """Return above/below, with 0/0 = 0 and x/0 infinite."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(above == 0.0, 0.0, above / below)
 
@@ -228,9 +226,9 @@ def _with_densities(
 def _stood_in(
     problem: Problem, cell_model: CellModel, found: Divergences, samples: int, seed: int
 ) -> Divergences:
-    """Put a sample's values in the place of infinite ones, with infinite errors.
+    """Replace infinite values by those of a sample, with infinite errors.
 
-    Tails too heavy for the integral are seldom met: rows tell something nevertheless.
+    Tails that are too heavy for the integral are rarely sampled, so rows are still informative.
     """
     try:
         drawn = _sampled(problem, cell_model, samples, seed)
@@ -305,7 +303,7 @@ def _sampled(problem: Problem, cell_model: CellModel, samples: int, seed: int) -
 def _logs_from(
     sampler: Any, cell_model: CellModel, k: int, mode: int, samples: int, generator: Any
 ) -> tuple[Floats, NDArray[np.int64]]:
-    """Return log weights, shape (n, K, values), and values of rows from one arm and mode."""
+    """Return log weights, shape (n, K, values), and values, of rows from one arm and mode."""
     columns = sampler.draw(np.full(samples, k), np.full(samples, mode), generator)
     value, cells = cell_model.gather(columns)
     return cell_model.log_weights(cells), value

@@ -1,4 +1,4 @@
-"""What can be wrong with a causal model, or with what is wanted of it."""
+"""Errors and warnings about causal models and their use."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ __all__ = [
 
 
 class ModelError(InvalidArgument):
-    """The causal model contradicts itself, or lacks what is asked of it."""
+    """The causal model contradicts itself, or lacks a necessary part."""
 
 
 class BIFError(ModelError):
-    """A file is no well-formed network in the BIF format; `line` is where it is not.
+    """A file is not a well-formed network in the BIF format; `line` is where the error is.
 
     Examples
     --------
@@ -42,7 +42,7 @@ class BIFError(ModelError):
 
 
 class BudgetInfeasible(InvalidArgument):
-    """The mean budget is below the cheapest row; `minimum` is what that costs.
+    """The mean budget is below the cost of the cheapest row, which is `minimum`.
 
     Examples
     --------
@@ -59,7 +59,7 @@ class BudgetInfeasible(InvalidArgument):
 
 
 class BoundTooTight(InvalidArgument):
-    """No arm can ever be found fair within the budget; `smallest_budget` is the least that can.
+    """No arm can be found fair within the budget; `smallest_budget` is the smallest possible one.
 
     Examples
     --------
@@ -80,7 +80,7 @@ class BoundTooTight(InvalidArgument):
 
 
 class NoInformation(UserWarning):
-    """Nothing that can be drawn tells anything of these arms.
+    """No possible row is informative about these arms.
 
     Examples
     --------
@@ -97,7 +97,7 @@ class NoInformation(UserWarning):
 
 
 class ThinOverlap(UserWarning):
-    """The rows tell so little of these arms that their normal intervals are left out.
+    """The rows say too little about these arms for normal intervals, which are left out.
 
     Examples
     --------
@@ -116,7 +116,7 @@ class ThinOverlap(UserWarning):
 
 
 class ContradictedModel(UserWarning):
-    """The rows contradict the model; `contradictions` say where.
+    """The rows contradict the model; `contradictions` lists where.
 
     Examples
     --------

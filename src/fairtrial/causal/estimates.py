@@ -1,4 +1,4 @@
-"""Estimates of every arm as they are reported: means, gaps, intervals and verdicts."""
+"""Reported estimates of every arm: means, gaps, intervals and verdicts."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ Verdict = Literal["fair", "unfair", "undecided"]
 
 
 class ArmEstimate(NamedTuple):
-    """What is known of one arm, in the outcome's own units.
+    """Estimates of one arm, in the outcome's units.
 
-    Intervals are pairs (lower, upper), each at level 1 - delta by itself. The normal ones are
-    approximate, and NaN where `without_interval` says why there are none. The gaps are by pair
-    (counterfactual value, observed value). `effective_rows` is how many rows of the arm itself
-    would tell as much as all rows do of what is least known of it.
+    Intervals are pairs (lower, upper), each at its own level 1 - delta. The normal ones are
+    approximate. They are NaN if there are none; `without_interval` then says why. The gaps are by
+    pair (counterfactual value, observed value). `effective_rows` is the number of the arm's own
+    rows that would say as much as all rows say about its least-known quantity.
     """
 
     arm: str
@@ -48,7 +48,7 @@ class ArmEstimate(NamedTuple):
     without_interval: str | None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the arm's estimates as JSON's own types; NaN, or no interval, becomes None."""
+        """Return the arm's estimates as JSON types; NaN and missing intervals become None."""
         return {
             "arm": self.arm,
             "verdict": self.verdict,
@@ -80,13 +80,13 @@ class Estimates:
     problem : Problem
         The problem.
     estimator : {"sn", "mis", "cell"}
-        How the estimates were made.
+        The estimator that was used.
     delta : float
-        Every interval's level is 1 - delta; the verdicts hold together at that level.
+        Every interval has level 1 - delta; all verdicts together hold at that level.
     rows : int
         Rows in the log.
     means : ndarray of shape (K,)
-        Mean outcome by arm; NaN where the log tells nothing of an arm.
+        Mean outcome by arm; NaN if the log says nothing about an arm.
     means_by_value : ndarray of shape (K, values)
         Mean outcome by arm and value of the sensitive attribute.
     gaps : ndarray of shape (K, pairs)
@@ -98,16 +98,17 @@ class Estimates:
     gaps_normal, gaps_bernstein : ndarray of shape (K, pairs, 2)
         Intervals of the gaps.
     verdicts : tuple of {"fair", "unfair", "undecided"}
-        By arm, at level 1 - delta for all together.
+        Verdict by arm, at level 1 - delta for all together.
     guarantee : Guarantee
         The basis of the verdicts.
     effective_rows : ndarray of shape (K,)
-        How many rows of each arm itself would tell as much as all rows do of what is least
-        known of it; see `fairtrial.causal.estimate`.
+        Number of each arm's own rows that would say as much as all rows say about its least-known
+        quantity; see `fairtrial.causal.estimate`.
     contradictions : tuple of Contradiction
-        What the rows contradict of the model; the verdicts are no proof then.
+        Statements of the model that the rows contradict; if there are any, the verdicts are not
+        proven.
     best : str or None
-        The arm of the best mean among those whose estimated gaps keep the bound.
+        The arm with the best mean among those whose estimated gaps are within the bound.
     tie : bool
         Whether another such arm has exactly the same mean.
 
@@ -139,7 +140,7 @@ class Estimates:
     tie: bool
 
     def __getitem__(self, arm: str) -> ArmEstimate:
-        """Return what is known of one arm.
+        """Return the estimates of one arm.
 
         Raises
         ------
@@ -165,7 +166,7 @@ class Estimates:
         )
 
     def _reason(self, k: int) -> str | None:
-        """Return why an arm has no normal interval, if it has none."""
+        """Return why an arm has no normal interval; None if it has one."""
         ends = np.append(self.mean_normal[k].ravel(), self.gaps_normal[k].ravel())
         if not np.isnan(ends).any():
             return None
@@ -184,7 +185,7 @@ class Estimates:
         return tuple(self[arm] for arm in self.problem.arm_labels)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the estimates as JSON's own types; NaN becomes None."""
+        """Return the estimates as JSON types; NaN becomes None."""
         return {
             "estimator": self.estimator,
             "delta": self.delta,
@@ -202,7 +203,7 @@ class Estimates:
 
 
 def details_of(estimates: Estimates) -> Mapping[str, Any]:
-    """Return what a policy's progress shows of the estimates."""
+    """Return the estimates in the form that a policy's progress shows."""
     return {
         "gaps": {
             f"{a} | {b}": [_number(value) for value in estimates.gaps[:, place].tolist()]

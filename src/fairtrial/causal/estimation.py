@@ -63,11 +63,11 @@ def estimate(
     replications: int = 200,
     seed: int | np.random.Generator | None = 0,
 ) -> Estimates:
-    """Return estimates of all arms from a log of rows, whichever arms they came from.
+    """Return estimates of all arms from a log with rows of any arms.
 
-    Every row informs about every arm, by the weight of its cell under that arm. The verdicts
-    always come from the `mis` estimate with Bernstein's inequality, where the outcome has a
-    range; the estimates and their normal intervals from the estimator that is asked for.
+    Every row informs about every arm, by the weight of its cell under that arm. If the outcome has
+    a range, the verdicts always come from the `mis` estimate with Bernstein's inequality. The
+    estimates and their normal intervals come from the chosen estimator.
 
     Parameters
     ----------
@@ -76,54 +76,53 @@ def estimate(
     rows : mapping of str to sequence, pandas.DataFrame, or sequence of mappings
         One row per observation: the problem's `columns`, the arm, and the mode.
     estimator : {"sn", "mis", "cell"}
-        ``"mis"`` weighs by the mixture of all rows' sources and is unbiased; ``"sn"`` divides
-        by the sum of the weights, which has less variance; ``"cell"`` adds a fitted mean of
-        every cell, for tables whose outside parents nothing influences, and compares each row
-        with the mean of its cell's other rows, so that no gap is drawn towards zero.
+        ``"mis"`` weights by the mixture of all rows' sources and is unbiased. ``"sn"`` divides by
+        the sum of the weights, which has less variance. ``"cell"`` adds a fitted mean of every
+        cell, for tables whose outside parents nothing influences; it compares each row with the
+        mean of its cell's other rows, so gaps are not shrunk towards zero.
     delta : float
-        1 - delta is the level of the intervals.
+        The level of the intervals is 1 - delta.
     fixed_allocation : bool
-        Say that the numbers of rows by arm and forced value were fixed before any outcome
-        was seen: the verdicts are then proven.
+        Whether the numbers of rows by arm and forced value were fixed before any outcome was seen.
+        The verdicts are then proven.
     arm, mode : str
-        Names of the columns of the arm and of the mode, "natural" or "forced"; without
-        a column of that name all rows are natural.
+        Names of the columns of the arm and of the mode, "natural" or "forced"; without a mode
+        column, all rows are natural.
     tables : {"exact", "bootstrap"}
-        How the model's tables are taken: as exact, or as estimates that vary by as much as
-        the counts behind them allow, in models that `CausalModel.fit` returned. All intervals
-        are then wider, and the verdicts more careful.
+        How to treat the model's tables: as exact, or, in models that `CausalModel.fit` returned, as
+        estimates whose uncertainty follows from their counts. All intervals are then wider, and the
+        verdicts more cautious.
     replications : int
-        Number of models drawn for the bootstrap; at least 200.
+        Number of models to draw for the bootstrap; at least 200.
     seed : int, numpy.random.Generator or None
         Source of the bootstrap's randomness.
 
     Raises
     ------
     InvalidArgument
-        If a column is missing or there is no row.
+        If a column is missing, or there are no rows.
     InvalidOutcome
-        If a value is refused, or a row cannot happen under its own arm; the row is named.
+        If a value is refused, or a row is impossible under its own arm; the message names the row.
     ModelError
         If the estimator does not suit the model.
 
     Warns
     -----
     ContradictedModel
-        If the rows contradict the model; the verdicts are not called proven then.
+        If the rows contradict the model; the verdicts are then not called proven.
     ThinOverlap
-        If the rows tell too little of an arm for a normal interval.
+        If the rows say too little about an arm for a normal interval.
 
     Notes
     -----
-    The normal intervals are approximate, also where the numbers of rows are fixed. The mixture
-    is that of multiple importance sampling: Veach and Guibas 1995, "Optimally
-    combining sampling techniques for Monte Carlo rendering", the balance heuristic. The gap
-    is the difference of two means: Gao and Feng, section 3, for a root. The variance bound
-    is that of Maurer and Pontil 2009, stratified. The ``"cell"`` estimate is augmented inverse
-    probability weighting (Robins, Rotnitzky and Zhao 1994), cross-fitted by leaving one row
-    out as in Chernozhukov et al. 2018, "Double/debiased machine learning". The bootstrap takes
-    the rows that the tables were fitted from as others than those of the log: Rubin 1981, "The
-    Bayesian bootstrap".
+    The normal intervals are approximate, even if the numbers of rows are fixed. The mixture is that
+    of multiple importance sampling: Veach and Guibas 1995, "Optimally combining sampling techniques
+    for Monte Carlo rendering", the balance heuristic. The gap is the difference of two means: Gao
+    and Feng, section 3, for a root. The variance bound is that of Maurer and Pontil 2009,
+    stratified. The ``"cell"`` estimate is augmented inverse probability weighting (Robins,
+    Rotnitzky and Zhao 1994), cross-fitted by leaving one row out as in Chernozhukov et al. 2018,
+    "Double/debiased machine learning". The bootstrap (Rubin 1981, "The Bayesian bootstrap") assumes
+    that the tables were fitted from other rows than those of the log.
 
     Examples
     --------
@@ -152,14 +151,14 @@ def estimate(
 
 
 def records_of(problem: Problem, rows: Any, arm: str, mode: str) -> Records:
-    """Return the rows of a log, checked, as records.
+    """Return the validated rows of a log as records.
 
     Raises
     ------
     InvalidArgument
-        If a column is missing, or there is no row.
+        If a column is missing, or there are no rows.
     InvalidOutcome
-        If a value is refused; row and column are named.
+        If a value is refused; the message names row and column.
     """
     encoded = encode_table(problem, rows, arm, mode)
     if not len(encoded.arm):
@@ -170,7 +169,7 @@ def records_of(problem: Problem, rows: Any, arm: str, mode: str) -> Records:
 
 
 def warn_of(result: Estimates) -> None:
-    """Warn where rows contradict the model, and where they tell too little for an interval."""
+    """Warn if rows contradict the model, or say too little for an interval."""
     if result.contradictions:
         warnings.warn(ContradictedModel(result.contradictions), stacklevel=3)
     labels = result.problem.arm_labels
@@ -203,10 +202,10 @@ def estimate_records(
     spread: Spread | None = None,
     contradicted: tuple[Contradiction, ...] = (),
 ) -> Estimates:
-    """Return estimates of all arms from records; the arguments are those of `estimate`.
+    """Return estimates of all arms from records; see `estimate` for the arguments.
 
-    `spread` holds the standard deviations that come from estimated tables, `contradicted`
-    what the records contradict of the model.
+    `spread` holds the standard deviations due to estimated tables, `contradicted` the statements of
+    the model that the records contradict.
     """
     own = Weighted(problem, records, estimator)
     exact = own if estimator == "mis" else Weighted(problem, records, "mis")
@@ -234,7 +233,7 @@ def estimate_records(
 
 
 class Spread(NamedTuple):
-    """Something for every mean, shape (K,), and every gap, shape (K, pairs), scaled."""
+    """A scaled number for every mean, shape (K,), and for every gap, shape (K, pairs)."""
 
     means: Floats
     gaps: Floats
@@ -243,12 +242,12 @@ class Spread(NamedTuple):
 def _reaches(
     own: Weighted, exact: Weighted, delta: float, spread: Spread | None
 ) -> tuple[Spread, Spread]:
-    """Return half-widths: by the normal approximation, and by the Bernstein inequality."""
+    """Return half-widths by the normal approximation and by the Bernstein inequality."""
     normal = Spread(*normal_reach(own, delta))
     bernstein = Spread(*bernstein_reach(exact, delta))
     if spread is None:
         return normal, bernstein
-    # The normal approximations add in squares; to the inequality's width it just adds.
+    # The normal half-widths combine as squares; the inequality's half-width is simply increased.
     tables = _normal_widths(spread, delta)
     return (
         Spread(np.hypot(normal.means, tables.means), np.hypot(normal.gaps, tables.gaps)),
@@ -257,7 +256,7 @@ def _reaches(
 
 
 def best_fair(problem: Problem, means: Floats, gaps: Floats) -> tuple[int | None, bool]:
-    """Return the arm of the largest scaled mean among the fair ones, and whether it is tied."""
+    """Return the arm with the largest scaled mean among the fair ones, and whether it is tied."""
     with np.errstate(invalid="ignore"):
         fair = (np.abs(gaps) < problem.bound).all(axis=1) & ~np.isnan(means)
     if not fair.any():
@@ -270,7 +269,7 @@ def best_fair(problem: Problem, means: Floats, gaps: Floats) -> tuple[int | None
 def _verdicts(
     own: Weighted, exact: Weighted, delta: float, spread: Spread | None
 ) -> tuple[Verdict, ...]:
-    """Return verdicts that hold together; without a range they rest on the approximation."""
+    """Return verdicts that hold together; without a range, they are approximate."""
     problem = own.problem
     together = delta / problem.n_statements
     if problem.outcome_range is None:
@@ -322,7 +321,7 @@ def table_spread(
     replications: int,
     seed: int | np.random.Generator,
 ) -> Spread:
-    """Return standard deviations of means and gaps over models with redrawn tables."""
+    """Return standard deviations of means and gaps, over models with redrawn tables."""
     generator = np.random.default_rng(seed)
     means, gaps = [], []
     for _ in range(replications):
@@ -334,6 +333,6 @@ def table_spread(
 
 
 def _interval(unscale: Any, centre: Floats, reach: Floats) -> Floats:
-    """Return intervals in the outcome's own units, lower end first."""
+    """Return intervals in the outcome's units, lower end first."""
     ends = np.stack([unscale(centre - reach), unscale(centre + reach)], axis=-1)
     return np.sort(ends, axis=-1)

@@ -1,4 +1,4 @@
-"""What this family answers to the command and a service."""
+"""Register this family for the callers that serve every family: the command and the service."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["FAMILY"]
 def _environment(
     problem: Problem, given: Mapping[str, Any], mistakes: Mistakes
 ) -> Environment | None:
-    """Return an environment that follows the model in the problem, and the tables given besides."""
+    """Return an environment from the problem's model and additional tables."""
     model, tables = problem.model, given.get("tables", {})
     needed = model.ancestors([problem.outcome_node]) - {problem.intervened, *tables}
     missing = sorted(repr(node) for node in needed if not model.is_known(node))
@@ -48,7 +48,7 @@ def _certifying_budgets(
 
 
 def _has_bound(environment: Environment) -> bool:
-    """Return whether the model has all tables that the bound needs, and lists the outcomes."""
+    """Return whether the model has all tables for the bound, and outcomes can be listed."""
     if not isinstance(environment, NetworkEnvironment) or environment.problem.outcome_range is None:
         return False
     try:
@@ -60,7 +60,7 @@ def _has_bound(environment: Environment) -> bool:
 
 
 def _analysis(problem: Problem, actions: Sequence[int], delta: float) -> BlockBetting:
-    """Return block betting over units that were assigned by others."""
+    """Return block betting for units that were assigned in a finished experiment."""
     # This imports compiled code.
     from fairtrial.causal.policies.block_betting import BlockBetting
 

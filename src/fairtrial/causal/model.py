@@ -1,4 +1,4 @@
-"""The causal model: a directed acyclic graph with tables or densities of some of its nodes."""
+"""The causal model: a directed acyclic graph with tables or densities for some nodes."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ _ROUNDING = 1e-12
 
 
 class Density(NamedTuple):
-    """A conditional distribution given by functions, for nodes that no table can describe.
+    """A conditional distribution defined by functions, for nodes without a table.
 
     Parameters
     ----------
     logpdf : callable
         ``logpdf(x, parents)``: natural logarithm of the density, shape (n,), of the values
-        `x`, shape (n,). `parents` maps every parent to its values, shape (n,). Values of a
-        node with states are positions in its list of states; others are real numbers.
+        `x`, shape (n,). `parents` maps every parent to its values, shape (n,). Values of a node
+        with states are positions in its list of states; other values are real numbers.
     sample : callable, optional
-        ``sample(parents, n, generator)``: `n` draws, shape (n,). Needed to simulate, and for
+        ``sample(parents, n, generator)``: `n` draws, shape (n,). Needed for simulations and
         divergences.
 
     Examples
@@ -54,7 +54,7 @@ class Density(NamedTuple):
 
 
 class ThinRow(NamedTuple):
-    """A row of an estimated table with few observations behind it."""
+    """A row of an estimated table that is based on few observations."""
 
     node: str
     parents: dict[str, str]
@@ -62,16 +62,16 @@ class ThinRow(NamedTuple):
 
 
 class CausalModel(Parametrized):
-    """A directed acyclic graph, with the conditional distributions that are known.
+    """A directed acyclic graph with its known conditional distributions.
 
-    Only what the question needs has to be given: the graph around the sensitive attribute,
-    the intervened node and the outcome, and the distributions of the sensitive attribute's
-    children.
+    Only the parts that the problem needs have to be given: the graph around the sensitive
+    attribute, the intervened node and the outcome, and the distributions of the sensitive
+    attribute's children.
 
     Parameters
     ----------
     edges : sequence of (str, str), or a graph
-        Pairs (parent, child), or an object whose attribute `edges` holds them, such as a
+        Pairs (parent, child), or an object with such an attribute `edges`, for example a
         ``networkx.DiGraph``. The parents of a node are in the order of its edges.
     states : mapping of str to sequence of str, or to int
         Labels of the states of every discrete node, or their number. A node without states
@@ -79,12 +79,12 @@ class CausalModel(Parametrized):
     tables : mapping of str to array-like, optional
         Distributions, shape (states of the first parent, ..., states of the node).
     densities : mapping of str to Density, optional
-        Distributions given by functions.
+        Distributions defined by functions.
     fitted : bool
-        Whether some table was estimated from data; guarantees say so then.
+        Whether some table was estimated from data; guarantees then say so.
     counts : mapping of str to array-like, optional
-        Smoothed counts that tables were estimated from, of the tables' shape: `estimate` can
-        then let the tables vary.
+        Smoothed counts from which tables were estimated, in the shape of the tables. With them,
+        `estimate` can account for the tables' uncertainty.
 
     Attributes
     ----------
@@ -94,8 +94,8 @@ class CausalModel(Parametrized):
     Raises
     ------
     ModelError
-        If the graph has a cycle, a table does not fit it, or a row of a table is no
-        distribution (tolerance 1e-6); the node and the states of its parents are named.
+        If the graph has a cycle, a table does not fit the graph, or a row of a table is not a
+        distribution (tolerance 1e-6); the message names the node and the states of its parents.
 
     Examples
     --------
@@ -151,7 +151,7 @@ class CausalModel(Parametrized):
         Raises
         ------
         BIFError
-            If the file is not well-formed; the line is named.
+            If the file is not well-formed; the message names the line.
         InvalidArgument
             If the file cannot be read.
 
@@ -166,14 +166,14 @@ class CausalModel(Parametrized):
 
     @classmethod
     def from_pgmpy(cls, model: Any) -> Self:
-        """Return the network that a pgmpy ``DiscreteBayesianNetwork`` holds.
+        """Return the network of a pgmpy ``DiscreteBayesianNetwork``.
 
-        pgmpy is not imported: any object with `nodes()` and `get_cpds(node)` will do.
+        pgmpy is not imported: any object with `nodes()` and `get_cpds(node)` works.
 
         Raises
         ------
         ModelError
-            If a node has no distribution, or a row is none.
+            If a node has no distribution, or a row is not a distribution.
         """
         return cls(*read_pgmpy(model))
 
@@ -188,11 +188,11 @@ class CausalModel(Parametrized):
         return tuple(child for child in self.nodes if node in self._parents[child])
 
     def ancestors(self, nodes: Sequence[str]) -> frozenset[str]:
-        """Return the nodes from which a directed path leads to one of `nodes`, themselves too."""
+        """Return `nodes` and all nodes from which a directed path leads to one of them."""
         return frozenset(ancestors_in(self._parents, nodes))
 
     def descendants(self, node: str) -> frozenset[str]:
-        """Return the nodes to which a directed path leads from `node`, itself too."""
+        """Return `node` and all nodes to which a directed path leads from it."""
         found = {node}
         for other in self.nodes:
             if found & set(self._parents[other]):
@@ -204,7 +204,7 @@ class CausalModel(Parametrized):
         return len(self.states[node])
 
     def is_discrete(self, node: str) -> bool:
-        """Return whether the node has states, and is not real-valued."""
+        """Return whether the node has states, so it is not real-valued."""
         return node in self.states
 
     def is_known(self, node: str) -> bool:
@@ -219,27 +219,26 @@ class CausalModel(Parametrized):
         nodes: Sequence[str] | None = None,
         smoothing: float = 0.5,
     ) -> Self:
-        """Return the model with distributions estimated from data, by smoothed counts.
+        """Return the model with distributions estimated from data by smoothed counts.
 
-        Rows that have fewer than 20 observations behind them are listed in `thin_rows` of
-        the result.
+        `thin_rows` of the result lists rows that are based on fewer than 20 observations.
 
         Parameters
         ----------
         table : mapping of str to sequence, or pandas.DataFrame
             Columns by node, one row per observation.
         nodes : sequence of str, optional
-            Discrete nodes to estimate; by default those whose distribution is not known and
-            whose column, and those of all their parents, are there. The intervened node is
-            not to be fitted from data of several arms, nor the sensitive one from forced rows.
+            Discrete nodes to estimate; by default all nodes without a known distribution for which
+            the table has the columns of the node and of its parents. Do not fit the intervened node
+            from data of several arms, or the sensitive node from forced rows.
         smoothing : float
-            Added to every count; not negative.
+            Number added to every count; not negative.
 
         Raises
         ------
         ModelError
-            If a column is missing, a node is not discrete, or without smoothing a row has no
-            observation.
+            If a column is missing, a node is not discrete, or a row has no observations and there
+            is no smoothing.
 
         Examples
         --------
@@ -272,8 +271,8 @@ class CausalModel(Parametrized):
     def redrawn(self, generator: np.random.Generator) -> Self:
         """Return the model with every estimated table redrawn around its estimate.
 
-        A row is drawn from the Dirichlet distribution of its smoothed counts, the Bayesian
-        bootstrap of Rubin 1981: its mean is the estimate, and few counts make it vary much.
+        Each row is drawn from the Dirichlet distribution of its smoothed counts (the Bayesian
+        bootstrap of Rubin 1981). Its mean is the estimate; it varies more if the counts are small.
 
         Examples
         --------
@@ -328,7 +327,7 @@ class CausalModel(Parametrized):
         Raises
         ------
         ModelError
-            If the node has no states, or a value is none of them; its row is named.
+            If the node has no states, or a value is not a state; the message names the row.
         """
         if not self.is_discrete(node):
             raise ModelError(node, "must be a discrete node")
@@ -343,12 +342,12 @@ class CausalModel(Parametrized):
     # ----------------------------------------------------------------------- checks
 
     def check_table(self, node: str, table: Any, name: str | None = None) -> Floats:
-        """Return a table of the node's distribution as an array, each row adding to one.
+        """Return a table of the node's distribution as an array whose rows add up to one.
 
         Raises
         ------
         ModelError
-            If the shape does not fit, or a row is no distribution.
+            If the shape does not fit, or a row is not a distribution.
         """
         shown = name or f"table of {node}"
         family = self._family(node)
@@ -364,7 +363,7 @@ class CausalModel(Parametrized):
             raise ModelError(shown, f"must have shape {shape}, for {family}; got {array.shape}")
         self._require_distributions(shown, node, array)
         totals = array.sum(axis=-1, keepdims=True)
-        # Only rows that are really off are scaled: what was read back stays what it was.
+        # Rows are only scaled if they are noticeably off, so a stored table is read back unchanged.
         array = np.where(np.abs(totals - 1.0) > _ROUNDING, array / totals, array)
         array.setflags(write=False)
         return array

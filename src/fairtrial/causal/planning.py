@@ -1,4 +1,4 @@
-"""Planning: how hard a question is, and how many rows make verdicts certain."""
+"""Planning: the complexity of a problem, and the number of rows that make verdicts certain."""
 
 from __future__ import annotations
 
@@ -37,18 +37,17 @@ _ROUNDING = 1e-9
 _LEAST_PART = 1e-9
 _NEAR = 1.5
 _NOTHING = 1e-15
-"""Of information: rounding errors of a divergence that is zero."""
+"""Information below this is a rounding error of a divergence of zero."""
 
 _COINS = "outcomes that are one end of their range or the other"
 _GRADED = "outcomes that are one of the {} values in the model"
 
 
 def complexity(environment: NetworkEnvironment) -> Complexity:
-    """Return the complexity T* of finding the best fair arm, and the best shares of the rows.
+    """Return the complexity T* of finding the best fair arm, and the optimal shares of rows.
 
-    No rule that is wrong with probability at most delta can do with fewer than
-    ``T* kl(delta, 1 - delta)`` rows on average, whatever it knows of outcome means: those of other
-    arms are told by the same rows.
+    No rule with an error probability of at most delta needs fewer than ``T* kl(delta, 1 - delta)``
+    rows on average. This already accounts for rows that inform about several arms.
 
     Parameters
     ----------
@@ -58,24 +57,26 @@ def complexity(environment: NetworkEnvironment) -> Complexity:
     Returns
     -------
     Complexity
-        Its `allocation` is of the actions: by arm, and by mode.
+        Its `allocation` holds the shares of the actions, by arm and mode.
 
     Raises
     ------
     ModelError
-        If cells cannot be listed, a table is missing, or `BlockBetting` does not take the problem.
+        If cells cannot be listed, a table is missing, or `BlockBetting` does not accept the
+        problem.
     InvalidArgument
         If the outcome has no range.
 
     Notes
     -----
-    For shares w of the actions a row tells, against every other answer, the least divergence of
-    the assumed outcomes of each cell from others, on the same values, under which that answer
-    would be right. T* is the inverse of the largest such minimum. A rule that is right for all
-    outcomes in a range is so for those on these values, so the bound is one for it, too. The
-    distributions of all nodes but the outcome count as known: who knows less needs more rows.
-    Source: Garivier, Kaufmann (2016), "Optimal best arm identification with fixed confidence",
-    Theorem 1, with the cells of docs/explanation/fair-interventions.md. Solved by cutting planes.
+    For shares w of the actions, the information of a row against another answer is the least
+    divergence between the assumed outcomes of the cells and outcomes, on the same values, under
+    which that answer would be right. T* is the inverse of the largest minimum of this information
+    over all other answers. A rule that is correct for all outcomes in a range is also correct for
+    outcomes on these values, so the bound applies to it, too. The distributions of all nodes except
+    the outcome count as known: with less knowledge, more rows are needed. Source: Garivier,
+    Kaufmann (2016), "Optimal best arm identification with fixed confidence", Theorem 1, with the
+    cells of docs/explanation/fair-interventions.md. Solved by cutting planes.
 
     Examples
     --------
@@ -131,7 +132,7 @@ def _assumed(outcomes: Outcomes) -> str:
 
 
 def _why_undecidable(environment: NetworkEnvironment, known: Functionals, means: Floats) -> str:
-    """Return why no number of rows suffices: a tie, or a gap on the bound; else nothing."""
+    """Return why no number of rows suffices (a tie, or a gap on the bound); otherwise ""."""
     problem, answer = environment.problem, environment.truth.best
     quality = known.means @ means
     excess = (known.gaps @ means).max(axis=1, initial=-math.inf) - problem.bound
@@ -162,7 +163,7 @@ def _index(labels: list[list[str]], answer: str | None) -> int | None:
 
 
 def _items(problem: Problem, known: Functionals, answer: str | None) -> Items:
-    """Return what must be ruled out for the answer to be sure."""
+    """Return the claims that must be ruled out before the answer is certain."""
     arms, limits, cells = known.gaps.shape
     best = _index(_labels(problem, known), answer)
     rows, ends = [], []
@@ -171,7 +172,7 @@ def _items(problem: Problem, known: Functionals, answer: str | None) -> Items:
             continue
         behind = np.zeros(cells) if best is None else known.means[best] - known.means[k]
         rows.append(np.concatenate([behind[np.newaxis], known.gaps[k]]))
-        # Without a best arm the first condition is empty.
+        # Without a best arm, the first condition is empty.
         ends.append(np.append(1.0 if best is None else 0.0, np.full(limits, problem.bound)))
     if best is not None:
         for gap in known.gaps[best][known.breakable[best]]:
@@ -182,18 +183,18 @@ def _items(problem: Problem, known: Functionals, answer: str | None) -> Items:
 
 
 def _is_out_of_sight(items: Items, outcomes: Outcomes, falls: Floats) -> bool:
-    """Return whether another answer may be right by means of cells alone in which no row falls."""
+    """Return whether changes in cells without rows alone could make another answer right."""
     values, _ = nearest(items, outcomes, falls.mean(axis=0), np.zeros(items.limits.shape))
     return bool(values.min() <= _NOTHING)
 
 
 def _hardest(items: Items, outcomes: Outcomes, falls: Floats) -> tuple[float, float, Floats]:
-    """Return bounds on T*, and the shares of the mixtures, whose rows fall as `falls` says."""
+    """Return bounds on T* and the shares of the mixtures, whose rows are distributed as `falls`."""
     multipliers = np.zeros(items.limits.shape)
 
     def cuts_at(shares: Floats) -> tuple[float, Floats]:
         values, divergences = nearest(items, outcomes, shares.ravel() @ falls, multipliers)
-        # Cells in which no row falls tell nothing, however far their means are moved.
+        # Cells without rows are not informative, however far their means move.
         cuts = np.where(np.isfinite(divergences), divergences, 0.0) @ falls.T
         near = values <= _NEAR * values.min()
         return 2.0 * float(values.min()), 2.0 * cuts[near][:, :, np.newaxis]
@@ -205,7 +206,7 @@ def _hardest(items: Items, outcomes: Outcomes, falls: Floats) -> tuple[float, fl
 
 
 def _fluid_shares(cuts_at: CutsAt, number: int) -> Floats:
-    """Return good shares: each step moves them to what tells most against the weakest item."""
+    """Return good shares: each step moves them towards the best mixture for the weakest item."""
     shares = np.full((number, 1), 1.0 / number)
     best, most = shares, 0.0
     for step in range(_FLUID_STEPS):
@@ -221,17 +222,17 @@ def _fluid_shares(cuts_at: CutsAt, number: int) -> Floats:
 
 @dataclass(frozen=True)
 class Budgets:
-    """With how many rows verdicts are found, and are certain.
+    """Numbers of rows with which verdicts are possible, and certain.
 
     Parameters
     ----------
     least_budget : int
-        Fewest rows with which a phased rule can find any arm fair.
+        Smallest number of rows with which a phased rule can find any arm fair.
     information : float
         Value of the allocation programme for all arms: information per row.
     certifying_budget : tuple of int or None
-        By arm: rows drawn by that allocation with which the Bernstein interval of the arm's
-        gaps is expected to lie on one side of the bound; None if no number of rows will do.
+        By arm, the number of rows of that allocation after which the Bernstein intervals of the
+        arm's gaps are expected to lie on one side of the bound; None if no number is enough.
     delta : float
         The certificates hold together at level 1 - delta.
     allocation : ndarray of shape (K, 1 + values)
@@ -254,7 +255,7 @@ class Budgets:
 
 
 def row_budgets(environment: NetworkEnvironment, delta: float = 0.05) -> Budgets:
-    """Return with how many rows verdicts are certain, in an environment whose truth is known.
+    """Return the numbers of rows that make verdicts certain, in an assumed environment.
 
     Parameters
     ----------
@@ -266,17 +267,17 @@ def row_budgets(environment: NetworkEnvironment, delta: float = 0.05) -> Budgets
     Raises
     ------
     ModelError
-        If the model does not tell the divergences.
+        If the model does not determine the divergences.
     InvalidArgument
-        If the cells are too many to be listed, or the outcome has no range.
+        If there are too many cells to list, or the outcome has no range.
     NotSupported
         If the sensitive attribute has more than four values.
 
     Notes
     -----
-    The budget solves sqrt(2 V log(3/d) / T) + 3 b log(3/d) / T = | |gap| - bound | with the
-    variance V and range b of a row's term per row, and d = delta shared by all arms' means
-    and gaps; see `estimate`.
+    The budget solves ``sqrt(2 V log(3/d) / T) + 3 b log(3/d) / T = | |gap| - bound |`` with the
+    variance V and range b of a row's term, and d = delta divided among all arms' means and gaps;
+    see `estimate`.
 
     Examples
     --------
@@ -308,7 +309,7 @@ def row_budgets(environment: NetworkEnvironment, delta: float = 0.05) -> Budgets
 
 
 def _certifying(variance: Floats, span: Floats, margin: Floats, logarithm: float) -> int | None:
-    """Return the rows with which every half-width is within its margin."""
+    """Return the number of rows with which every half-width is within its margin."""
     needed = 0.0
     for v, b, m in zip(variance, span, margin, strict=True):
         if not (m > 0.0 and math.isfinite(v) and math.isfinite(b)):
@@ -321,7 +322,7 @@ def _certifying(variance: Floats, span: Floats, margin: Floats, logarithm: float
 
 
 def _per_row(environment: NetworkEnvironment, shares: Floats) -> tuple[Floats, Floats]:
-    """Return variance and range of a row's term of each gap, shape (pairs, K), by row drawn."""
+    """Return variance and range, per row, of a row's term in each gap, shape (pairs, K)."""
     problem, cell_model = environment.problem, cell_model_of(environment.problem)
     assert cell_model.h is not None
     assert cell_model.shares is not None

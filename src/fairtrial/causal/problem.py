@@ -1,4 +1,4 @@
-"""What is known and wanted: a causal model, arms for one of its nodes, and a fairness bound."""
+"""The problem: a causal model, arms for one of its nodes, and a fairness bound."""
 
 from __future__ import annotations
 
@@ -33,67 +33,67 @@ __all__ = ["NATURAL", "Problem"]
 Floats = NDArray[np.float64]
 
 NATURAL = "natural"
-"""The label of rows in which the sensitive attribute was left as it came."""
+"""The label of rows in which the sensitive attribute was not forced."""
 
 
 class Problem(Outcomes):
-    """The best arm among those that are counterfactually fair.
+    """Find the best arm among those that are counterfactually fair.
 
-    An arm replaces the conditional distribution of one node, `intervened`, in a known causal
-    model. Its quality is the mean outcome. Its counterfactual gap for an ordered pair (a, b)
-    of values of the sensitive attribute is how far the mean outcome of those with value b
-    would move if their value were a. An arm is fair if all its gaps are strictly inside the
-    fairness bound; the answer is the fair arm of the largest quality, or "no fair arm".
+    An arm replaces the conditional distribution of one node, `intervened`, in a known causal model.
+    Its quality is the mean outcome. Its counterfactual gap for an ordered pair (a, b) of values of
+    the sensitive attribute is how much the mean outcome of units with value b would change if their
+    value were a. An arm is fair if all its gaps are strictly inside the fairness bound. The answer
+    is the fair arm with the best quality, or "no fair arm".
 
     An action is an arm together with what is done to the sensitive attribute in that row:
-    ``"natural"`` leaves it as it comes, a value forces it. An outcome is a row of named
-    fields: a state for every name in `columns`, and the number under the outcome's name.
+    ``"natural"`` does not change it, a value forces it. An outcome is a row of named fields: a
+    state for every name in `columns`, and the number under the outcome's name.
 
     Parameters
     ----------
     model : CausalModel, mapping, or path
-        The graph, and the distributions of the sensitive attribute's children; the arguments
-        of a `CausalModel`, or the path of a BIF file, will do. The problem holds what it read.
-        The outcome's own distribution is wanted only by rules other than `BlockBetting`, and only
-        if the attribute is a parent of the outcome.
+        The graph, and the distributions of the sensitive attribute's children. The arguments of a
+        `CausalModel`, or the path of a BIF file, are accepted, too; the problem then holds the
+        model that it read. The outcome's own distribution is only needed by rules other than
+        `BlockBetting`, and only if the attribute is a parent of the outcome.
     sensitive : str or sequence of str
-        The sensitive attribute or attributes: discrete nodes, and roots of the graph unless
-        `forcing` is ``"never"``. The values are those of the attribute, in the order of its
-        states, or all combinations of several.
+        The sensitive attribute or attributes: discrete nodes, which must be roots of the graph
+        unless `forcing` is ``"never"``. The values are those of the attribute, in the order of its
+        states, or all combinations of several attributes.
     intervened : str
         The node whose distribution the arms replace.
     outcome : str or (str, mapping of str to float)
-        The outcome's node; with numbers for its states if its states are not numbers.
+        The outcome's node, with numbers for its states if these are not numbers themselves.
     arms : mapping of str to array-like or Density, pandas.DataFrame, or sequence of mappings
-        For every arm the distribution of the intervened node, shape (states of its first
-        parent, ..., its own states). Or one tidy table: a row for every arm and combination of
-        the parents' states, with the columns ``arm``, one for every parent, and the probability
-        of every state in a column of its name; or a row for every state, with the intervened
-        node's column and ``probability``. The first arm is usually the deployed one.
+        For every arm, the distribution of the intervened node, shape (states of its first parent,
+        ..., its own states). Or one tidy table with a row for every arm and combination of the
+        parents' states: the columns are ``arm``, one for every parent, and one for the probability
+        of every state. Such a table can also have a row for every state, with the columns of the
+        intervened node and ``probability``. The first arm is usually the deployed one.
     fairness_bound : float
-        What the gaps must stay below in absolute value, in the outcome's units.
+        Upper bound on the gaps' absolute values, in the outcome's units.
     outcome_range : (float, float) or None
-        The range that every outcome lies in. Rules that clip or certify need it.
+        The range of all outcomes. Rules that clip or certify need it.
     costs : array-like of shape (K,) or (K, modes), optional
-        Cost of a row by arm, or by arm and mode (natural first); ``inf`` forbids it. Nothing
-        costs anything by default.
+        Cost of a row by arm, or by arm and mode (natural first); ``inf`` forbids it. By default all
+        costs are 0.
     mean_budget : float, optional
-        Most that a row may cost on average.
+        Largest allowed mean cost of a row.
     direction : {"maximize", "minimize"}
-        Which outcomes are good.
+        Whether large or small outcomes are good.
     forcing : {"allowed", "never"}
-        Whether rows can be drawn with the sensitive attribute forced to a value. If never,
-        an action is an arm alone, rows are observed with the value that came, and the
-        attribute may have parents.
+        Whether rows can be drawn with the sensitive attribute forced to a value. If never, an
+        action is just an arm, rows are observed with their own value, and the attribute may have
+        parents.
     gap_set : {"pairs", "attributes"}
-        Which gaps must keep the bound: those of all ordered pairs of values, or with several
-        attributes those of each attribute alone, the others left as they come.
+        Which gaps must be within the bound: those of all ordered pairs of values or, with several
+        attributes, those of each attribute alone, without changing the others.
 
     Raises
     ------
     ModelError
         If the model does not fit the question: the sensitive attribute has parents, the
-        intervened node does not influence the outcome, an arm's row is no distribution, ...
+        intervened node does not influence the outcome, an arm's row is not a distribution, ...
     InvalidArgument
         If another argument is not acceptable.
     BudgetInfeasible
@@ -101,16 +101,16 @@ class Problem(Outcomes):
 
     Notes
     -----
-    Source: Gao and Feng, "Identifying Best Fair Intervention", sections 2 and 3. As the
-    attribute is a root, the gap of the pair (a, b) is the difference of the means under
-    a and b, and the gap of (b, a) is its negative. That needs a sensitive attribute without
-    unmeasured common causes with what leads to the outcome, and rows that were not selected
-    on anything that the attribute influences.
+    Source: Gao and Feng, "Identifying Best Fair Intervention", sections 2 and 3. If the attribute
+    is a root, the gap of the pair (a, b) is the difference of the means under a and b, and the gap
+    of (b, a) is its negative. This requires that the attribute has no unmeasured common causes with
+    the nodes that lead to the outcome, and that rows were not selected on anything that the
+    attribute influences.
 
-    An attribute with parents has another gap: the mean outcome that the group observed with
-    value b would have had with value a, minus the one it has. Those who have b differ in what
-    leads to it, so the two directions are no longer opposite. The intervened node must not be
-    an ancestor of the attribute, and all common causes must be in the graph.
+    If the attribute has parents, the gap is the mean outcome that the group observed with value b
+    would have had with value a, minus its actual mean. Groups differ in the causes of their values,
+    so the gaps of (a, b) and (b, a) are no longer opposite. The intervened node must not be an
+    ancestor of the attribute, and all common causes must be in the graph.
 
     Examples
     --------
@@ -249,12 +249,12 @@ class Problem(Outcomes):
 
     @cached_property
     def action_labels(self) -> tuple[Mapping[str, Any], ...]:
-        """Arm and mode of every action, arm by arm, the natural mode first."""
+        """Arm and mode of every action, arm by arm, with the natural mode first."""
         return tuple({"arm": arm, "sensitive": mode} for arm in self.arms for mode in self.modes)
 
     @cached_property
     def modes(self) -> tuple[str, ...]:
-        """What can be done to the sensitive attribute: nothing, or force it to a value."""
+        """What can be done to the sensitive attribute: nothing, or forcing it to a value."""
         return (NATURAL,) if self.forcing == "never" else (NATURAL, *self.values)
 
     @property
@@ -265,7 +265,7 @@ class Problem(Outcomes):
         return np.asarray(np.isfinite(self.row_costs[:, 1:]).any(axis=0))
 
     def in_words(self) -> Mapping[str, str]:
-        """Return what is asked, by topic."""
+        """Return a description of the problem, by topic."""
         size = "largest" if self.direction == "maximize" else "smallest"
         whose = ", ".join(self.attributes)
         return {
@@ -278,10 +278,10 @@ class Problem(Outcomes):
 
     @property
     def default_policy(self) -> str:  # type: ignore[override]  # elsewhere it is the same for all
-        """The rule for this problem: block betting where that is proven, else a fixed budget.
+        """The rule for this problem: block betting if it is proven, otherwise a fixed budget.
 
-        It is proven if outcomes have a range, and the model has tables that were given, not
-        estimated from data, of all that the arms and the sensitive attribute change.
+        It is proven if outcomes have a range, and the model has given tables, not estimated from
+        data, for all nodes that the arms and the sensitive attribute change.
         """
         model = self.model
         changed = [node for node in self.carriers if node != self.intervened]
@@ -298,7 +298,7 @@ class Problem(Outcomes):
 
     @property
     def n_statements(self) -> int:
-        """The number of means and gaps of which none is another's negative, over all arms."""
+        """The number of means and gaps of all arms, counting opposite gaps once."""
         gaps = len(self.pairs) // 2 if self.is_root else len(self.pairs)
         return self.n_arms * (1 + max(1, gaps))
 
@@ -319,18 +319,18 @@ class Problem(Outcomes):
 
     @cached_property
     def cache(self) -> dict[Any, Any]:
-        """What was derived from the problem before, once for all its runs."""
+        """Results derived from the problem, shared by all its runs."""
         return {}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Return the problem that `to_dict` wrote.
+        """Return a problem from the output of `to_dict`.
 
         Raises
         ------
         InvalidArgument
-            If the data name a file instead of holding the model: they may come from somebody
-            else, and would choose which of your files is opened.
+            If the data name a file instead of containing the model: untrusted data must not choose
+            which of your files is opened.
         """
         model = data.get("model")
         if isinstance(model, str | Path):

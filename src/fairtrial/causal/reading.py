@@ -1,4 +1,4 @@
-"""Logs that are read: the best fair intervention by rows that others have drawn, proven."""
+"""Analyse a log: find the best fair intervention from rows that others have drawn."""
 
 from __future__ import annotations
 
@@ -39,53 +39,53 @@ def read(
     arm: str = "arm",
     mode: str = "s_mode",
 ) -> BlockBetting:
-    """Read a log by block betting: the best fair intervention, with a proven error probability.
+    """Analyse a log by block betting: the best fair intervention, with a proven error probability.
 
-    Nothing is asked for: the rows are those of the table, in their order. What is bet on a row is
-    frozen from the rows before its block.
+    No pulls are requested: the rows are those of the table, in their order. The bets on a row only
+    depend on the rows before its block.
 
     Parameters
     ----------
     problem : Problem
-        The problem, stated as it was before the outcomes were known.
+        The problem, as it was stated before the outcomes were known.
     table : path, pandas.DataFrame, mapping of str to sequence, or sequence of mappings
-        One row per unit, in the order of assignment: the columns of ``problem.columns``, the
-        arm and the mode. A blank outcome is missing: that row counts as the worst that it could
-        have been.
+        One row per unit, in the order of assignment: the columns of ``problem.columns``, the arm
+        and the mode. A blank outcome is missing, and its row counts as the worst possible row.
     delta : float
-        Probability of a wrong answer that is accepted.
+        Accepted probability of a wrong answer.
     allocation : {"fixed", "any"}, sequence of str, or array-like of shape (rows, actions)
-        How the actions came about. ``"fixed"`` (default): they were fixed, or drawn, without a
-        look at outcomes of the same block of rows. The names of as many columns as there are
-        actions, in the order of ``problem.action_labels``, or an array: the probabilities with
-        which each was drawn, by the rows before it. ``"any"``: each action is any function of the
-        rows before it; a row then tells only what its own action tells.
+        How the actions were chosen. ``"fixed"`` (default): they were fixed, or drawn, without using
+        outcomes of the same block of rows. A list of column names, one for each action in the order
+        of ``problem.action_labels``, or an array: the probabilities with which each action was
+        drawn, given the rows before it. ``"any"``: each action is an arbitrary function of the rows
+        before it; a row then only informs through its own action.
     knowledge : {"auto", "cells", "covariates", "ratios"}
-        What of the model has to be right, as for `BlockBetting`.
+        Which part of the model has to be right; see `BlockBetting`.
     arm, mode : str
-        The columns of the arm, and of whether the sensitive attribute was ``natural`` (also
-        without such a column) or ``forced``.
+        Names of the columns of the arm and of the mode of the sensitive attribute: ``natural`` (the
+        default without such a column) or ``forced``.
 
     Returns
     -------
     BlockBetting
-        It has read the log: see `recommend`, `progress`, `guarantee` and `warnings`.
+        The policy after reading the log: see `recommend`, `progress`, `guarantee` and `warnings`.
 
     Raises
     ------
     InvalidArgument
         If a column is missing, or another argument is not acceptable.
     InvalidOutcome
-        If a value is refused; the row is named.
+        If a value is refused; the message names the row.
 
     Warns
     -----
     ContradictedModel
-        If the rows contradict the model; the answer is not called proven then.
+        If the rows contradict the model; the answer is then not called proven.
 
     Notes
     -----
-    Source: docs/explanation/fair-interventions.md, which says when that is proven, and when not.
+    Source: docs/explanation/fair-interventions.md, which says when the answer is proven and when
+    not.
 
     Examples
     --------
@@ -120,7 +120,7 @@ def _are_names(allocation: object) -> TypeGuard[Sequence[str]]:
 
 
 class _Rows:
-    """The rows of a log: actions, and outcomes as the problem wants them."""
+    """The rows of a log: actions, and outcomes in the form of the problem."""
 
     def __init__(self, problem: Problem, table: Any, arm: str, mode: str) -> None:
         self._problem = problem
@@ -141,7 +141,7 @@ class _Rows:
         self.actions[forced] += 1 + self._values(np.flatnonzero(forced))
 
     def _values(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return which value of the sensitive attribute some rows have."""
+        """Return the values of the sensitive attribute in some rows."""
         labels = [
             ", ".join(state_label(self._columns[node][row]) for node in self._problem.attributes)
             for row in rows.tolist()
@@ -149,7 +149,7 @@ class _Rows:
         return positions_in_column(NATURAL, labels, self._problem.values)
 
     def numbers(self, names: Sequence[str]) -> list[list[float]]:
-        """Return columns of numbers, a list for every row."""
+        """Return columns of numbers, one list for every row."""
         columns = columns_of(self._table, names, ())
         return [list(row) for row in zip(*(columns[name] for name in names), strict=True)]
 
@@ -160,7 +160,7 @@ class _Rows:
         return None if is_blank(found[self._problem.outcome_node]) else found
 
     def contradictions(self) -> tuple[Contradiction, ...]:
-        """Return what the rows with an outcome contradict of the model."""
+        """Return the statements of the model that the rows with an outcome contradict."""
         column = self._columns[self._problem.outcome_node]
         told = [row for row, value in enumerate(column) if not is_blank(value)]
         if not told:
@@ -170,7 +170,7 @@ class _Rows:
 
 
 def _tell(policy: BlockBetting, rows: _Rows) -> None:
-    """Hand the rows to a policy, block by block; what comes after its stop as further data."""
+    """Tell the rows to a policy, block by block; rows after its stop are additional data."""
     problem, number = policy.problem, len(rows.actions)
     row = 0
     while pulls := policy.ask(min(_AT_ONCE, number - row)):

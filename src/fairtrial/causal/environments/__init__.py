@@ -1,4 +1,4 @@
-"""Environments: rows drawn from a network, or replayed from a log; each knows its truth."""
+"""Environments that draw rows from a network, or replay a log; each knows its truth."""
 
 from fairtrial.causal.environments.base import CausalTruth, RowEnvironment
 from fairtrial.causal.environments.network import NetworkEnvironment

@@ -1,4 +1,4 @@
-"""What the environments of the family share: their truth, and rows in batches."""
+"""Base class of the family's environments: their truth, and rows in batches."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ROUNDING = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class CausalTruth(Truth):
-    """What an environment knows: every arm's mean and gaps, and the best fair arm.
+    """The truth of an environment: every arm's mean and gaps, and the best fair arm.
 
     `means` has shape (K,): mean outcome by arm. `details` holds ``means_by_value``, shape
     (K, values), ``gaps`` and ``fair``, shape (K,).
@@ -53,7 +53,7 @@ class CausalTruth(Truth):
 def truth_of(
     problem: Problem, means: Floats, effects: Floats, shares: Floats, **details: Any
 ) -> CausalTruth:
-    """Return what follows from means, shape (K,), and effects, shape (K, values, groups)."""
+    """Return the truth for means, shape (K,), and effects, shape (K, values, groups)."""
     found = applied(contrasts(problem, shares), effects)
     gaps = dict(zip(problem.pairs, found.T, strict=True))
     fair = problem.is_fair(found)
@@ -76,7 +76,7 @@ def truth_of(
 
 
 class RowEnvironment(Environment):
-    """An environment that can answer many pulls at once, exactly as one after another."""
+    """An environment that can answer many pulls at once, with the same rows as one by one."""
 
     problem: Problem
 
@@ -86,10 +86,10 @@ class RowEnvironment(Environment):
 
     @property
     def answers_in_batches(self) -> bool:
-        """Whether `batch` gives the same rows as one pull after another."""
+        """Whether `batch` returns the same rows as single pulls."""
         return True
 
     @property
     def row_source(self) -> RowSource | None:
-        """What compiled code draws the rows of `batch` from; None where it cannot."""
+        """The source from which compiled code draws the rows of `batch`; None if it cannot."""
         return None

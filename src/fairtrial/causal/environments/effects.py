@@ -1,7 +1,7 @@
-"""What a network makes of every arm and value: summed up where it can be, else sampled.
+"""Effects of every arm and value in a network: summed exactly if possible, otherwise sampled.
 
-An effect is the mean outcome by arm, value of the sensitive attribute, and group observed; its
-shape is (K, values, groups), where roots make one group of all rows.
+An effect is the mean outcome by arm, value of the sensitive attribute, and observed group. Its
+shape is (K, values, groups), with a single group if the attribute is a root.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def enumerated_effects(
     network : CausalModel
         The environment's network.
     nodes : frozenset of str
-        What leads to the outcome.
+        The nodes that lead to the outcome.
     shares : ndarray of shape (values,)
         Probability of every value of the sensitive attribute.
     """
@@ -54,7 +54,7 @@ def enumerated_effects(
     if problem.is_root:
         sums = sum_product(factors, ("", *problem.attributes))
         return np.broadcast_to(sums, (problem.n_arms, *sizes)).reshape(shape)
-    # What leads to the attributes is weighed by the value observed, what follows is not.
+    # Nodes before the attributes are weighted by the observed value, nodes after them are not.
     observed = {node: f"observed {node}" for node in problem.attributes}
     for node in problem.attributes:
         names, array = table_factor(network, node)
@@ -68,7 +68,7 @@ def enumerated_effects(
 def sampled_effects(
     problem: Problem, network: CausalModel, sampler: Sampler
 ) -> tuple[Floats, Floats, Floats]:
-    """Return effects, their standard errors, and the values' shares, from a large sample."""
+    """Return effects, their standard errors and the values' shares from a large sample."""
     cell_model = cell_model_of(problem)
     effects = np.empty((problem.n_arms, cell_model.n_values, cell_model.n_groups))
     error = np.empty_like(effects)
@@ -93,7 +93,7 @@ def sampled_effects(
 def _rows(
     problem: Problem, sampler: Sampler, arm: int, value: int, generator: np.random.Generator
 ) -> tuple[Integers, Floats, NDArray[Any]]:
-    """Return values, outcomes and cells of rows of an arm, forced to a value unless it is -1."""
+    """Return values, outcomes and cells of an arm's rows, forced to a value unless it is -1."""
     columns = sampler.draw(np.full(_ROWS, arm), np.full(_ROWS, value), generator)
     values, cells = cell_model_of(problem).gather(columns)
     return values, problem.numbers_of(columns[problem.outcome_node]), cells

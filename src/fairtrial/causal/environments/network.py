@@ -1,4 +1,4 @@
-"""An environment that draws its rows from a network."""
+"""An environment that draws rows from a network."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Integers = NDArray[np.int64]
 
 
 class NetworkEnvironment(RowEnvironment):
-    """Rows drawn forward from a network with all the distributions that the outcome needs.
+    """Draw rows from a network that contains all distributions that lead to the outcome.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class NetworkEnvironment(RowEnvironment):
     ------
     ModelError
         If the network does not fit the problem, a distribution that leads to the outcome is
-        not given, or the states of the outcome stand for no numbers.
+        missing, or the states of the outcome have no numbers.
 
     Examples
     --------
@@ -68,23 +68,23 @@ class NetworkEnvironment(RowEnvironment):
 
     @property
     def answers_in_batches(self) -> bool:
-        """Whether many rows at once are the same as one after another: not with densities."""
+        """Whether a batch has the same rows as single pulls: not with densities."""
         return not self._sampler.has_densities
 
     @cached_property
     def row_source(self) -> RowSource | None:
-        """What compiled code draws the rows of `batch` from; None where it cannot."""
+        """The source from which compiled code draws the rows of `batch`; None if it cannot."""
         return self._sampler.source()
 
     # ------------------------------------------------------------------------- rows
 
     def sample(self, pull: Pull, generator: np.random.Generator) -> dict[str, Any]:
-        """Return one row: states by their labels, the outcome as a number."""
+        """Return one row, with states as labels and the outcome as a number."""
         row = self._labelled(self._draw([pull.action], generator))
         return {name: column[0] for name, column in row.items()}
 
     def batch(self, actions: Integers, generator: np.random.Generator) -> Rows:
-        """Return one row for each action, as the estimators see it."""
+        """Return one row for each action, as the estimators see them."""
         problem = self.problem
         arms, modes = np.divmod(np.asarray(actions), len(problem.modes))
         columns = self._draw(actions, generator)
@@ -93,7 +93,7 @@ class NetworkEnvironment(RowEnvironment):
         return Rows(arms, modes > 0, value, cells, problem.scaled(outcome))
 
     def table(self, actions: ArrayLike, generator: np.random.Generator) -> dict[str, list[Any]]:
-        """Return a log of one row for each action: arm, s_mode and the problem's columns.
+        """Return a log with one row for each action: arm, s_mode and the problem's columns.
 
         Examples
         --------
@@ -123,7 +123,7 @@ class NetworkEnvironment(RowEnvironment):
         return self._sampler.draw(arms, modes - 1, generator)
 
     def _labelled(self, columns: dict[str, NDArray[Any]]) -> dict[str, list[Any]]:
-        """Return the problem's columns with states by their labels, outcomes as numbers."""
+        """Return the problem's columns, with states as labels and outcomes as numbers."""
         result: dict[str, list[Any]] = {}
         for name in self.problem.columns:
             states = self._network.states.get(name)
@@ -142,9 +142,10 @@ class NetworkEnvironment(RowEnvironment):
     def truth(self) -> CausalTruth:
         """Means and gaps by summing over the network, and the best fair arm.
 
-        With densities of at most two real-valued nodes they are integrated by quadrature, with
-        more estimated from 200,000 rows of every arm and value. ``details["method"]`` says
-        which, ``details["error"]`` is the largest error or standard error of an effect.
+        With densities of at most two real-valued nodes, they are integrated by quadrature; with
+        more such nodes, they are estimated from 200,000 rows of every arm and value.
+        ``details["method"]`` says which, and ``details["error"]`` is the largest error or standard
+        error of an effect.
         """
         problem, network = self.problem, self._network
         if self._sampler.has_densities or problem.outcome_values is None:
@@ -168,7 +169,7 @@ class NetworkEnvironment(RowEnvironment):
     def cell_moments(self) -> tuple[Floats, Floats]:
         """Return mean and mean square of the scaled outcome by group and cell.
 
-        Shape (values, cells) both; all groups are alike if the sensitive attribute is a root.
+        Both have shape (values, cells); all groups are equal if the sensitive attribute is a root.
 
         Raises
         ------
@@ -186,9 +187,9 @@ class NetworkEnvironment(RowEnvironment):
         return first, second
 
     def cell_outcomes(self) -> tuple[Floats, Floats]:
-        """Return the scaled outcomes that there are, and how probable each is by group and cell.
+        """Return the possible scaled outcomes, and their probabilities by group and cell.
 
-        Shapes (outcomes,), rising, and (values, cells, outcomes).
+        The shapes are (outcomes,), ascending, and (values, cells, outcomes).
 
         Raises
         ------
@@ -215,7 +216,7 @@ class NetworkEnvironment(RowEnvironment):
             raise NotSupported("the cells of this problem cannot be listed")
 
     def _by_cell(self, outcome: Factor) -> Floats:
-        """Return the sum of a function of the outcome over all that no cell tells."""
+        """Return a function of the outcome, summed over all nodes that are not part of a cell."""
         problem, network, cell_model = self.problem, self._network, cell_model_of(self.problem)
         own = {problem.intervened, *problem.carriers}
         roots = set(problem.attributes) if problem.is_root else set()
@@ -227,7 +228,7 @@ class NetworkEnvironment(RowEnvironment):
 
 
 def _require_fit(problem: Problem, network: CausalModel) -> None:
-    """Refuse a network in which the problem's question is another one."""
+    """Raise if the network changes the meaning of the problem."""
     for node in (problem.intervened, problem.outcome_node, *problem.columns):
         known = node in network.nodes
         if not known or network.states.get(node) != problem.model.states.get(node):

@@ -26,14 +26,13 @@ Integers = NDArray[np.int64]
 
 
 class ReplayEnvironment(RowEnvironment):
-    """Rows drawn, with replacement, from a log.
+    """Draw rows with replacement from a log.
 
-    A natural pull draws a natural row of its arm; a forced one draws a row of its arm whose
-    sensitive attribute has the value, forced or not: it is a root, so both are the same. The
-    truth is that of the log: means are those of the rows, and so are gaps; if the attribute
-    has parents, gaps are those of the rows weighed by the model's conditionals.
-
-    Runs show what a policy does with these rows; `about` says so, and a simulation's summary does.
+    A natural pull draws a natural row of its arm. A forced pull draws a row of its arm whose
+    sensitive attribute has the value, forced or not: the attribute is a root, so both are
+    equivalent. The truth is that of the log: means and gaps are those of its rows; if the attribute
+    has parents, gaps weight the rows by the model's conditional distributions. Runs only show what
+    a policy does with these rows; `about` and a simulation's summary say so.
 
     Parameters
     ----------
@@ -42,15 +41,15 @@ class ReplayEnvironment(RowEnvironment):
     table : mapping of str to sequence, pandas.DataFrame, or sequence of mappings
         One row per observation: the problem's `columns`, arm and mode.
     arm, mode : str
-        Names of the columns of the arm and of the mode, "natural" or "forced"; without
-        a column of that name all rows are natural.
+        Names of the columns of the arm and of the mode, "natural" or "forced"; without a mode
+        column, all rows are natural.
 
     Raises
     ------
     InvalidArgument
         If a column is missing, or an action has no row.
     InvalidOutcome
-        If a value is refused by the problem; row and column are named.
+        If the problem refuses a value; the message names row and column.
 
     Examples
     --------
@@ -102,7 +101,7 @@ class ReplayEnvironment(RowEnvironment):
         return columns_of(self.table, self.problem.columns, ())
 
     def batch(self, actions: Integers, generator: np.random.Generator) -> Rows:
-        """Return one row for each action, as the estimators see it."""
+        """Return one row for each action, as the estimators see them."""
         chosen = self._draw(np.asarray(actions), generator)
         arms, modes = np.divmod(np.asarray(actions), len(self.problem.modes))
         rows = self._rows
@@ -110,7 +109,7 @@ class ReplayEnvironment(RowEnvironment):
 
     @property
     def about(self) -> str:
-        """That recorded rows are sampled repeatedly, in a sentence."""
+        """A sentence that says that recorded rows are sampled repeatedly."""
         return said_of_rows(plural(len(self._rows.arm), "row"))
 
     @cached_property

@@ -1,4 +1,4 @@
-"""The textbook problem, S -> V -> Y, with its environment."""
+"""The textbook problem S -> V -> Y with its environment."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ def chain(
     Parameters
     ----------
     p_sensitive : float, array-like of shape (values,), or mapping of str to float
-        Distribution of S. A single number is the probability of the first of two values,
-        which are then called ``"s"`` and ``"s'"``.
+        Distribution of S. A single number is the probability of the first of two values, ``"s"``
+        and ``"s'"``.
     arms : mapping of str to array-like of shape (values, states), or one array for all
         P(V | S) of every arm; an array of shape (K, values, states) names the arms "0", ...
     reward : array-like of shape (states,)
         P(Y = 1 | V).
     fairness_bound : float
-        What the gaps must stay below.
+        Upper bound that the gaps must stay below.
     **options
-        Further arguments of `Problem`: costs, mean_budget, direction.
+        Other arguments of `Problem`: costs, mean_budget, direction.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""The policies for a fixed budget of rows; block betting, which is compiled, is beside them."""
+"""Policies for a fixed budget of rows, and block betting, which is imported when it is used."""
 
 from fairtrial.causal.policies.base import FixedBudgetPolicy
 from fairtrial.causal.policies.baselines import (

@@ -1,4 +1,4 @@
-"""How the actions of a finished experiment came about, as probabilities by unit."""
+"""How the actions of a finished experiment were chosen, as probabilities by unit."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ __all__ = ["FIXED", "FOLLOWED", "allocation_of"]
 Floats = NDArray[np.float64]
 
 FIXED = "fixed"
-"""Actions were fixed, or drawn, without a look at outcomes of the same block."""
+"""Actions were fixed, or drawn, without using outcomes of the same block."""
 
 FOLLOWED = "any"
-"""Each action is any function of the rows before it."""
+"""Each action is an arbitrary function of the rows before it."""
 
 _MOST_NUMBERS = 20_000_000
 _ROUNDING = 1e-6
 
 
 def allocation_of(problem: Problem, assigned: ArrayLike | None, given: str | ArrayLike) -> Floats:
-    """Return the probabilities of all actions for every unit; no rows where they were fixed.
+    """Return the probabilities of all actions for every unit; no rows if they were fixed.
 
     Raises
     ------
     InvalidArgument
-        If they are no probabilities, fit no finished experiment, or an action that was assigned
+        If these are not probabilities, do not fit a finished experiment, or an assigned action
         had probability 0.
     """
     none: Floats = np.zeros((0, problem.n_actions))

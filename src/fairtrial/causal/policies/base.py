@@ -1,4 +1,4 @@
-"""What all policies of the family share: a fixed budget of rows, in planned phases."""
+"""Base class of policies with a fixed budget of rows, in planned phases."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ _NO_GUARANTEE = Guarantee(
 
 
 class FixedBudgetPolicy(Policy):
-    """What all policies of the family share: phases of planned rows, and what they report.
+    """Base class of policies with a fixed budget: phases of planned rows, and reports.
 
-    A row that gets lost is drawn again. Late and unsolicited rows count as data.
+    Lost rows are drawn again. Late and unsolicited rows count as data.
     """
 
     problem: Problem
@@ -85,29 +85,29 @@ class FixedBudgetPolicy(Policy):
     @property
     @abstractmethod
     def _lengths(self) -> Sequence[int]:
-        """Rows of every phase."""
+        """Return the number of rows of every phase."""
 
     @abstractmethod
     def _shares(self) -> Floats:
-        """Shares of rows by action in the phase that begins, shape (K * modes,)."""
+        """Return the shares of rows by action in the next phase, shape (K * modes,)."""
 
     @abstractmethod
     def _judge(self) -> None:
-        """Take stock at the end of a phase: reject arms, and perhaps set the answer."""
+        """Judge arms at the end of a phase: reject some, and possibly set the answer."""
 
     def _estimator(self) -> str:
-        """Return the estimator of what is shown while the budget lasts."""
+        """Return the estimator of the estimates that are shown before the budget is used up."""
         return "sn"
 
     # --------------------------------------------------------------------- sampling
 
     @property
     def stopped(self) -> bool:
-        """Whether the answer is found: at the end of the budget, or before."""
+        """Whether the answer was found, at the end of the budget or earlier."""
         return bool(self._answer != _RUNNING)
 
     def choose(self) -> Choice:
-        """Return the next planned row's action, or None until the phase's rows are all in."""
+        """Return the next planned action, or None while the phase still waits for rows."""
         if self._due == 0:
             self._begin_phase()
         action = int(np.argmax(self._remaining > 0))
@@ -129,7 +129,7 @@ class FixedBudgetPolicy(Policy):
         self._spent += float(counts[counts > 0] @ costs[counts > 0])
 
     def learn(self, pull: Pull, outcome: Any) -> None:
-        """Take a row; the last one of a phase closes it."""
+        """Learn a row; the last row of a phase ends the phase."""
         arm, mode = divmod(pull.action, len(self.problem.modes))
         value, cell, reward = cell_model_of(self.problem).encode(outcome)
         require_consistent(self.problem, pull, value, cell)
@@ -151,7 +151,7 @@ class FixedBudgetPolicy(Policy):
         self._ledger.add_one(arm, forced, value, cell, reward)
 
     def on_failure(self, pull: Pull, reason: str) -> None:
-        """Replan the row: the budget counts rows that came."""
+        """Plan the row again, because the budget counts received rows."""
         if not self.stopped:
             self._remaining[pull.action] += 1
 
@@ -168,11 +168,11 @@ class FixedBudgetPolicy(Policy):
 
     @property
     def guarantee(self) -> Guarantee:
-        """No error probability is claimed: the budget is fixed."""
+        """The guarantee: with a fixed budget, no error probability is promised."""
         return _NO_GUARANTEE
 
     def recommend(self) -> Recommendation:
-        """Return the answer: an arm, or None for "no fair arm" once `status` is decided."""
+        """Return the answer: an arm, or None for "no fair arm" if `status` is decided."""
         status: Status = "decided" if self.stopped else "running"
         leader = self._label(int(self._leader))
         return Recommendation(
@@ -238,7 +238,7 @@ class FixedBudgetPolicy(Policy):
     # ------------------------------------------------------------------------ state
 
     def get_state(self) -> State:
-        """Return the whole state as named arrays."""
+        """Return the complete state as named arrays."""
         return {**super().get_state(), **self._ledger.get_state()}
 
     def set_state(self, state: Mapping[str, NDArray[Any]]) -> None:
@@ -256,7 +256,7 @@ class FixedBudgetPolicy(Policy):
     def _run(
         self, environment: Any, generator: np.random.Generator, horizon: int | None, parallel: int
     ) -> Run:
-        # In batches of one phase each: the same rows, the same answer.
+        # One batch per phase gives the same rows, and the same answer, as single pulls.
         pulls = np.zeros(self.problem.n_actions, dtype=np.int64)
         while not self.stopped:
             self._begin_phase()

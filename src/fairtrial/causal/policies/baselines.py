@@ -1,4 +1,4 @@
-"""Rules to compare with: two stages, no constraint, no weights."""
+"""Baselines: two stages, no constraint, no weights."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ Floats = NDArray[np.float64]
 
 
 class TwoStageRejection(PhasedPolicy):
-    """Half of the budget rejects unfair arms, the other half finds the best of the rest.
+    """Use half of the budget to reject unfair arms, the other half to find the best remaining arm.
 
-    The baseline of Gao and Feng, section 6: successive rejection for the constraint, then
+    This is the baseline of Gao and Feng, section 6: successive rejection for the constraint, then
     for the outcome.
 
     Parameters
@@ -41,7 +41,7 @@ class TwoStageRejection(PhasedPolicy):
     budget : int
         Number T of rows; each stage gets half of them. At least 20.
     variant : {1, 2}
-        1 uses the current phase's rows only, 2 all rows so far.
+        1 uses only the current phase's rows, 2 all rows so far.
     seed : None, int or numpy.random.Generator
         Ignored; the rule is deterministic.
 
@@ -111,15 +111,15 @@ class TwoStageRejection(PhasedPolicy):
 
 @documented_by(TwoStageRejection)
 class SuccessiveRejection(PhasedPolicy):
-    """The best arm whatever its fairness: successive rejection with importance sampling.
+    """Find the best arm without regard to fairness, by successive rejection.
 
-    Sen et al. 2017, "Identifying best interventions through online importance sampling"
-    (SRIS), here without the constraint: natural rows only.
+    Source: Sen et al. 2017, "Identifying best interventions through online importance sampling"
+    (SRIS), without the constraint and with natural rows only.
 
     Parameters
     ----------
     problem : Problem
-        The problem; its fairness bound plays no part.
+        The problem; its fairness bound is ignored.
     budget : int
         Number T of rows; at least 10.
 
@@ -147,11 +147,11 @@ class SuccessiveRejection(PhasedPolicy):
 
 @documented_by(TwoStageRejection)
 class UniformSampling(FixedBudgetPolicy):
-    """Rows spread evenly over all affordable actions, and each arm judged by its own rows.
+    """Spread rows evenly over all affordable actions, and judge each arm by its own rows.
 
-    The baseline that uses no weights: an arm's mean under a value is the mean of its rows
-    with that value, and its gap the difference of two of them. Only if the sensitive attribute
-    has parents, a group's rows are weighed to tell what another value would have made of it.
+    This baseline uses no weights: an arm's mean under a value is the mean of its rows with that
+    value, and its gap is the difference of two such means. Only if the sensitive attribute has
+    parents, a group's rows are weighted to estimate its mean under another value.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Block betting: the policy."""
+"""The policy of block betting on interventions."""
 
 from __future__ import annotations
 
@@ -71,10 +71,10 @@ _TOO_MANY_LOST = (
 )
 
 _MOST_AT_ONCE = 4096
-"""Rows of a simulation that are drawn together."""
+"""Number of rows that a simulation draws at once."""
 
 _MOST_NUMBERS = 8_000_000
-"""That the bets of one block keep: 64 MB."""
+"""Largest number of values in the bets of one block: 64 MB."""
 
 
 class _Blocks(LiveBlocks):
@@ -84,55 +84,55 @@ class _Blocks(LiveBlocks):
 
 
 class _Packed(NamedTuple):
-    """What a problem and its rules are to the kernels."""
+    """A problem and its rules in the form that the kernels use."""
 
     constants: Floats
     dimensions: dict[str, int]
     unseen: list[str]
-    """Arms of which no affordable row tells all."""
+    """Arms for which affordable rows do not cover all relevant cells."""
 
 
 class BlockBetting(BlockPolicy):
-    """Block betting: the best fair intervention, proven, at any time; the default.
+    """Block betting, the default: find the best fair intervention with a proof at any time.
 
-    For every possible answer, an arm or "no fair arm", there is one wealth, which cannot grow on
-    average if the answer is right. An answer is rejected permanently when the wealth against it
-    reaches 1/delta; the last one left is given. Rows are planned in blocks, each from all rows
-    before it. Every row of a block informs about the mean and the gaps of every arm, weighted by
-    how likely each arm was to give it; the block alone pays or loses.
+    For every possible answer, an arm or "no fair arm", there is a wealth against it, which cannot
+    grow on average if the answer is right. An answer is rejected permanently when the wealth
+    against it reaches 1/delta; the last remaining answer is given. Rows are planned in blocks, each
+    from all rows before it. Every row of a block informs about the mean and the gaps of every arm,
+    weighted by how likely each arm was to produce it. Bets are paid once per block.
 
     Parameters
     ----------
     problem : Problem
-        With discrete nodes, tables, and an `outcome_range`.
+        The problem, with discrete nodes, tables and an `outcome_range`.
     delta : float
-        Probability of a wrong answer that is accepted.
+        Accepted probability of a wrong answer.
     knowledge : {"auto", "cells", "covariates", "ratios"}
-        What of the model has to be right, besides the distributions that the arms and the
-        sensitive attribute change, and how frequent the attribute's values are. With ``"cells"``
-        the distribution of all other nodes that count, with ``"covariates"`` only that neither
-        the arm nor the attribute influences them, with ``"ratios"`` nothing. The more is known,
-        the fewer rows are needed. By default the most that the model tells.
+        Which part of the model has to be right, in addition to the distributions that the arms and
+        the sensitive attribute change and the frequencies of the attribute's values. ``"cells"``:
+        the distribution of all other relevant nodes. ``"covariates"``: only that neither the arm
+        nor the attribute influences these nodes. ``"ratios"``: nothing else. More knowledge needs
+        fewer rows. By default, the most that the model contains.
     batch : int, optional
-        Rows in a block; by default 4 % of the rows so far, and at least 10.
+        Number of rows in a block; by default 4 % of the rows so far, and at least 10.
     max_pulls : int, optional
         Stop undecided after this many rows.
     losses : {"informative", "ignorable"}
-        Whether the cell or the outcome of a row may have a say in whether it gets lost (default).
-        If not, a lost row is drawn again; the guarantee then names the assumption.
+        Whether the loss of a row may depend on its cell or outcome (default). If not, a lost row is
+        drawn again, and the guarantee names this assumption.
     assigned : array-like of int, optional
-        What a finished experiment did: the action of every unit in the order of assignment. Blocks
-        are cut from it instead of being planned, and the rows are told in that order.
+        The actions of a finished experiment: the action of every unit, in the order of assignment.
+        Blocks are cut from this sequence instead of being planned, and rows are told in this order.
     allocation : {"fixed", "any"} or array-like of shape (units, actions)
-        How these actions came about. ``"fixed"`` (default): independently of outcomes of the same
-        block. An array: each was drawn at random, with these probabilities, which may depend on
-        all rows before it. ``"any"``: each is any function of the rows before it; a row then tells
-        only what its own action tells, so more rows are needed.
+        How these actions were chosen. ``"fixed"`` (default): independently of outcomes of the same
+        block. An array: each was drawn at random with these probabilities, which may depend on all
+        rows before it. ``"any"``: each is an arbitrary function of the rows before it; a row then
+        only informs through its own action, so more rows are needed.
     randomize : bool or "bernoulli"
-        Whether the pulls of a block come in random order (default), each drawn from those that
-        are left. With ``"bernoulli"`` the action of each pull is drawn on its own, with the
-        planned shares, when its block is planned. With False the most numerous come first, and
-        the next pull can be predicted from the rows.
+        Whether the pulls of a block come in random order (default), each drawn from the remaining
+        ones. With ``"bernoulli"``, each pull's action is drawn independently, with the planned
+        shares, when its block is planned. With False, the most frequent actions come first, and the
+        next pull can be predicted from the rows.
     seed : None, int or numpy.random.Generator
         Source of the random order.
 
@@ -141,23 +141,23 @@ class BlockBetting(BlockPolicy):
     InvalidArgument
         If the problem has no `outcome_range`, or another argument is not acceptable.
     ModelError
-        If cells cannot be listed, the model does not give the `knowledge` that is asked for, or a
-        sensitive attribute is a parent of the outcome and either has parents itself, or the model
+        If cells cannot be listed, the model does not contain the requested `knowledge`, or a
+        sensitive attribute is a parent of the outcome and either has parents itself or the model
         has the outcome's table.
 
     Notes
     -----
-    Source: docs/explanation/fair-interventions.md, with the proof. By default a row that gets lost
-    counts as the worst that it could have been for every bet, so the guarantee holds whatever made
-    it get lost; where many are lost nothing may be decided, and `warnings` says so. A row that
-    comes after its pull was given up counts if its block is open. A correction reaches every bet:
-    those that were paid are paid once more.
+    Source: docs/explanation/fair-interventions.md, with the proof. By default, a lost row counts
+    for every bet as the worst possible row, so the guarantee holds whatever the reason for the
+    loss. If many rows are lost, it can happen that nothing is decided; `warnings` says so. A row
+    that arrives after its pull failed counts if its block is still open. Corrections apply to all
+    bets: those that were already paid are paid again.
 
-    If tables were estimated from data no guarantee is claimed: the weights of rows are then wrong
-    by the errors of the tables, and evidence grows from that alone.
+    If tables were estimated from data, no guarantee is claimed: the errors of the tables make the
+    weights of rows wrong, which alone makes evidence grow.
 
-    Arms with equal means and gaps whatever the outcomes are take part as one; the first of them is
-    given, and ``progress().details["equal_arms"]`` names the others.
+    Arms whose means and gaps are equal for all outcomes are treated as one arm. The first of them
+    is given, and ``progress().details["equal_arms"]`` names the others.
 
     Examples
     --------
@@ -178,7 +178,7 @@ class BlockBetting(BlockPolicy):
     results_are_independent = False
     version = 2
     contradictions: tuple[Contradiction, ...] = ()
-    """What the rows of a log that was read contradict of the model."""
+    """Statements of the model that the rows of an analysed log contradict."""
 
     def __init__(
         self,
@@ -211,7 +211,7 @@ class BlockBetting(BlockPolicy):
         self._follow(assigned)
 
     def _cut(self, assigned: ArrayLike) -> Cuts:
-        """Return the blocks of a finished experiment; on its first units nothing is bet."""
+        """Return the blocks of a finished experiment; nothing is bet on its first units."""
         if self.losses == "ignorable":
             raise InvalidArgument("losses", "must be 'informative' with assigned", self.losses)
         problem, rules = self.problem, self._rules
@@ -220,7 +220,7 @@ class BlockBetting(BlockPolicy):
         return Cuts(actions, problem.n_actions, begin, rules.growth, int(rules.least))
 
     def _packed_once(self) -> _Packed:
-        """Return what never changes; policies alike share it, as the runs of a simulation are."""
+        """Return the constant parts, shared by equal policies such as the runs of a simulation."""
         key = _Packed, self._functionals.knowledge, self.delta, self.losses
         if len(self._allocation):
             return self._packed()
@@ -282,7 +282,7 @@ class BlockBetting(BlockPolicy):
         return -math.log(self.delta)
 
     def _dimensions(self, model: Model) -> dict[str, int]:
-        """Those of the state but for how many blocks can be open at once."""
+        """Return the dimensions of the state, except the number of open blocks."""
         arms, limits, cells = model.gaps.shape
         return {
             "arms": arms,
@@ -307,16 +307,16 @@ class BlockBetting(BlockPolicy):
     # ------------------------------------------------------------------- contract
 
     def learn(self, pull: Pull, outcome: Any) -> None:
-        """Take one row; after its loss it counts for bets wherever its block is known."""
+        """Learn one row; if it was lost before, it counts for bets if its block is known."""
         row = self._row(pull, outcome)
         self._blocks.learn(pull, row, was_lost=pull.number in self._lost)
 
     def on_failure(self, pull: Pull, reason: str) -> None:
-        """Count a row as the worst that it could have been."""
+        """Count a lost row as the worst possible row."""
         self._blocks.lose(pull, stopped=self.stopped)
 
     def on_amend(self, pull: Pull, old: Any, new: Any) -> None:
-        """Correct the data, and all bets on the row."""
+        """Correct the data and all bets on the row."""
         self._blocks.amend(pull, self._row(pull, old), self._row(pull, new))
 
     def _row(self, pull: Pull, outcome: Any) -> Row:
@@ -386,7 +386,7 @@ class BlockBetting(BlockPolicy):
 
     @property
     def _counts(self) -> Floats:
-        """Rows that came, by action."""
+        """Number of received rows, by action."""
         counts: Floats = self._blocks.state.counts
         return counts
 
@@ -429,7 +429,7 @@ class BlockBetting(BlockPolicy):
             return None, threshold
         rivals = ~self._rejected
         rivals[leader] = False
-        # Every rival is rejected: what the last of them came to is at least the threshold.
+        # If every rival is rejected, the last one's wealth is at least the threshold.
         return float(self._wealth[rivals].min()) if rivals.any() else threshold, threshold
 
     @property
@@ -447,7 +447,7 @@ class BlockBetting(BlockPolicy):
 
     @property
     def _unit_of_arm(self) -> Integers:
-        """Which of the distinct arms every arm is, shape (K,)."""
+        """Index of every arm among the distinct arms, shape (K,)."""
         place = np.empty(self.problem.n_arms, dtype=np.int64)
         for unit, twins in enumerate(self._functionals.twins):
             place[list(twins)] = unit
@@ -461,7 +461,7 @@ class BlockBetting(BlockPolicy):
         ledgers = self._blocks.state.ledgers[arms * (arms + 1) :].reshape(arms, limits)
         known = np.where(breakable, ledgers, math.inf)
         pairs = problem.pairs
-        # Each bound has two sides: of roots the other one is that of the opposite gap.
+        # Each bound has two sides; for roots, the other side is that of the opposite gap.
         other = [
             pairs.index((b, a)) if problem.is_root else len(pairs) + place
             for place, (a, b) in enumerate(pairs)
@@ -508,7 +508,7 @@ class BlockBetting(BlockPolicy):
 
     @property
     def _answers(self) -> list[dict[str, Any]]:
-        """Every possible answer, and the evidence against it."""
+        """Return every possible answer with the evidence against it."""
         wealth, rejected = self._wealth, self._rejected
         return [
             {
@@ -520,13 +520,13 @@ class BlockBetting(BlockPolicy):
         ]
 
     def metrics(self) -> dict[str, float]:
-        """Return what the rows of a run cost."""
+        """Return the cost of a run's rows."""
         came = self._counts > 0.0
         return {"cost": float(self._counts[came] @ self.problem.row_costs.ravel()[came])}
 
     @property
     def _loses_too_many(self) -> bool:
-        """Whether rows that get lost keep every bet on the newest block from being worth it."""
+        """Whether lost rows make every bet on the newest block unprofitable."""
         blocks, bets = self._blocks.state.blocks, self._blocks.state.bets
         if self._finished or not blocks.lost.any() or not blocks.number[0]:
             return False
@@ -536,7 +536,7 @@ class BlockBetting(BlockPolicy):
 
     @property
     def _contradicts_cells(self) -> bool:
-        """Whether rows contradict the law of the cells, where it is used."""
+        """Whether rows contradict the law of the cells, if it is used."""
         known, state = self._functionals, self._blocks.state
         if known.knowledge != "cells" or self.problem.model.fitted:
             return False
@@ -544,12 +544,12 @@ class BlockBetting(BlockPolicy):
         if self._cuts is not None:
             missing = len(self._cuts.actions) - int(state.rows.sum())
         elif self.told + missing > self.asked:
-            # Of rows that nobody asked for it is not known why they are here.
+            # It is not known how unsolicited rows were selected.
             return False
         return cells_contradict(state.counts, state.rows, known.actions, missing)
 
     def warnings(self) -> tuple[str, ...]:
-        """Return what keeps evidence back, and unequal losses."""
+        """Return warnings about what holds evidence back, and about unequal losses."""
         found = (*super().warnings(), *self._standstill)
         if self._contradicts_cells:
             found = (*found, _UNLIKELY_CELLS)
@@ -581,7 +581,7 @@ class BlockBetting(BlockPolicy):
 
 
 def _functionals_of(problem: Problem, wanted: str) -> Functionals:
-    """Return the functionals under a knowledge, made when they are first wanted."""
+    """Return the functionals for a knowledge; they are made at the first call."""
     known = knowledge_of(problem, wanted)
     key = Functionals, known
     if key not in problem.cache:
@@ -591,7 +591,7 @@ def _functionals_of(problem: Problem, wanted: str) -> Functionals:
 
 
 def _arms_without_overlap(problem: Problem, known: Functionals, model: Model) -> list[str]:
-    """Return arms with a mean or a gap in cells in which no affordable row falls."""
+    """Return arms whose mean or gap depends on cells that no affordable row can fall into."""
     unseen = (model.mixtures @ model.actions).sum(axis=0) == 0.0
     lost = (known.means[:, unseen] != 0.0).any(axis=1)
     lost |= (known.gaps[:, :, unseen] != 0.0).any(axis=(1, 2))

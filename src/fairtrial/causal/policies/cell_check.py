@@ -1,4 +1,4 @@
-"""Whether rows fall into cells as often as the model says: a test that holds at all times."""
+"""A test, valid at all times, of whether rows fall into cells as often as the model says."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["FALSE_ALARM", "cells_contradict"]
 Floats = NDArray[np.float64]
 
 FALSE_ALARM = 0.001
-"""Probability that the test ever finds a difference where there is none."""
+"""Probability that the test ever finds a difference if there is none."""
 
 _TILTS = np.array([0.01, 0.03, 0.1, 0.3, 1.0])
 
@@ -25,21 +25,21 @@ def log_evidence_against_cells(
     Parameters
     ----------
     counts : ndarray of shape (actions,)
-        How many rows of each action came.
+        Number of received rows of each action.
     rows : ndarray of shape (cells,)
-        How many of all rows fell into each cell.
+        Number of rows that fell into each cell.
     probabilities : ndarray of shape (actions, cells)
-        With which probability a row of an action falls into a cell.
+        Probability that a row of an action falls into a cell.
     missing : int
-        Rows that were drawn and are not among them, whatever kept them away.
+        Number of rows that were drawn but not received, for any reason.
 
     Notes
     -----
-    A row that falls into a cell with probability p multiplies by exp(t (hit - p) - p (1 - p) g(t)),
-    with g(t) = exp(t) - 1 - t: by Bennett's inequality its mean is at most one, whatever the rows
-    before it, and for misses alike. The product depends on sums over rows only. Averaged over t and
-    the two signs it is a supermartingale from one. Missing rows count as they would be if they
-    were all there to make up the difference.
+    A row that falls into a cell with probability p contributes the factor
+    ``exp(t (hit - p) - p (1 - p) g(t))`` with ``g(t) = exp(t) - 1 - t``. By Bennett's inequality
+    its mean is at most one given the rows before it, and the same holds for misses. The product
+    depends only on sums over rows. Averaged over t and both signs, it is a supermartingale that
+    starts at one. Missing rows count as if they all reduced the difference.
     """
     expected = counts @ probabilities
     variance = counts @ (probabilities * (1.0 - probabilities)) + 0.25 * missing
@@ -53,9 +53,9 @@ def log_evidence_against_cells(
 def cells_contradict(counts: Floats, rows: Floats, probabilities: Floats, missing: int = 0) -> bool:
     """Return whether rows fall into some cell more or less often than the model can explain.
 
-    The parameters are those of `log_evidence_against_cells`. True with a probability of at most
-    1 in 1,000 at any time, if the model is right: each cell is tested at a level divided by their
-    number.
+    See `log_evidence_against_cells` for the parameters. If the model is right, the probability that
+    this is ever True is at most 1 in 1,000, because the level of each cell's test is divided by the
+    number of cells.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Whether a row can be what came of a pull, by the model."""
+"""Check that a row is a possible outcome of its pull."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ if TYPE_CHECKING:
 
 
 def require_consistent(problem: Problem, pull: Pull, value: int, cell: Any) -> None:
-    """Refuse a row that its own arm cannot give, or with another value than was forced.
+    """Raise if a row is impossible under its own arm, or has another value than was forced.
 
     Parameters
     ----------
     problem : Problem
         The problem.
     pull : Pull
-        The pull that the row came of.
+        The pull of the row.
     value : int
-        The row's value of the sensitive attribute, by its place.
+        Index of the row's value of the sensitive attribute.
     cell : int or sequence
         The row's cell, as `CellModel.encode` returns it.
 
     Raises
     ------
     InvalidOutcome
-        If it cannot be.
+        If the row is impossible.
     """
     arm, mode = divmod(pull.action, len(problem.modes))
     if mode and value != mode - 1:

@@ -1,4 +1,4 @@
-"""Constraint successive rejection: fairness and outcome in the same phases."""
+"""Constraint successive rejection: test fairness and outcome in the same phases."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ Flags = NDArray[np.bool_]
 
 
 class ConstraintSuccessiveRejection(PhasedPolicy):
-    """Phases of rows; after each, arms are rejected that are unfair or too bad to be best.
+    """Sample in phases; after each, reject arms that are unfair or too bad to be the best.
 
-    Every phase draws its rows by the allocation programme for the arms still live, and
-    estimates means and gaps by clipped importance weights.
+    Every phase draws its rows by the allocation programme for the remaining arms, and estimates
+    means and gaps by clipped importance weights.
 
     Parameters
     ----------
@@ -40,26 +40,26 @@ class ConstraintSuccessiveRejection(PhasedPolicy):
     budget : int
         Number T of rows; at least 10.
     variant : {1, 2}
-        1 uses the current phase's rows only, as the bound in the paper needs; 2 uses all
-        rows so far, and is wrong far less often.
+        1 uses only the current phase's rows, as the bound in the paper requires; 2 uses all rows so
+        far, and is wrong far less often.
     one_sided : bool
-        Estimate of every two opposite gaps only the one whose divergence is smaller; for a
-        sensitive attribute without parents.
+        Estimate only one of two opposite gaps, the one with the smaller divergence; for a sensitive
+        attribute without parents.
     pool_natural : bool
-        Use natural rows for the gaps too.
+        Use natural rows for the gaps, too.
     seed : None, int or numpy.random.Generator
         Ignored; the policy is deterministic.
 
     Raises
     ------
     BoundTooTight
-        If no arm can pass the fairness test with that budget.
+        If no arm can pass the fairness test with this budget.
 
     Notes
     -----
-    Source: Gao and Feng, algorithm 1 (CSR), with ceil(log2(10 sqrt(T))) phases. The answer
-    is the best arm among those that passed the test of the last phase. No error probability
-    is claimed; `PlugIn` is wrong less often.
+    Source: Gao and Feng, algorithm 1 (CSR), with ceil(log2(10 sqrt(T))) phases. The answer is the
+    best arm among those that passed the last phase's test. No error probability is promised;
+    `PlugIn` is wrong less often.
 
     Examples
     --------
@@ -124,7 +124,7 @@ class ConstraintSuccessiveRejection(PhasedPolicy):
         self._name_best(np.where(self._passed & ~np.isnan(means), means, -np.inf))
 
     def _test_gaps(self, estimator: Clipped, level: int) -> tuple[Flags, Flags]:
-        """Return which arms are inside the bound by the phase's margin, and which outside."""
+        """Return which arms are inside the bound by the phase's margin, and which are outside."""
         gaps = [estimator.gaps(pair, self.pool_natural) for pair in self._pairs]
         size: Floats = np.abs(np.array(gaps).reshape(len(gaps), self.problem.n_arms))
         bound, margin = self.problem.bound, fairness_margin(level)
@@ -133,7 +133,7 @@ class ConstraintSuccessiveRejection(PhasedPolicy):
         return np.asarray(passed.all(axis=0)), np.asarray(unfair.any(axis=0))
 
     def _name_best(self, quality: Floats) -> None:
-        """Let the best arm that passed lead; after the last phase it is the answer."""
+        """Make the best arm that passed the leader; after the last phase it is the answer."""
         found = int(np.argmax(quality)) if quality.max() > -np.inf else None
         self._leader = NO_FAIR_ARM if found is None else found
         if self._phase + 1 == len(self._lengths):
@@ -142,7 +142,7 @@ class ConstraintSuccessiveRejection(PhasedPolicy):
 
 
 def _too_bad(means: Floats, certified: Flags, level: int) -> Flags:
-    """Return which arms are worse than the best certified one by more than the margin."""
+    """Return which arms are worse than the best certified arm by more than the margin."""
     best = np.nanmax(means[certified & ~np.isnan(means)], initial=-np.inf)
     with np.errstate(invalid="ignore"):
         return np.asarray(means < best - quality_margin(level))

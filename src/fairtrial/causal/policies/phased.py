@@ -1,4 +1,4 @@
-"""What the rules with phases and rejections share."""
+"""Base class of the rules with phases and rejections."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fairtrial.errors import InvalidArgument
 
 
 class PhasedPolicy(FixedBudgetPolicy):
-    """What the rules with phases and rejections share.
+    """Base class of the rules with phases and rejections.
 
     Variant 1 estimates from the current phase's rows only, variant 2 from all rows so far.
     """
@@ -54,7 +54,7 @@ class PhasedPolicy(FixedBudgetPolicy):
         self, phase: int, arm: int, forced: bool, value: int, cell: Any, reward: float
     ) -> None:
         super()._record(phase, arm, forced, value, cell, reward)
-        # Unsolicited rows have no phase: they count where they come.
+        # Unsolicited rows have no phase: they count in the phase in which they arrive.
         if self.variant == 1 and phase in (0, self._phase + 1):
             self._recent.add_one(arm, forced, value, cell, reward)
 
@@ -67,7 +67,7 @@ class PhasedPolicy(FixedBudgetPolicy):
         return Clipped(self.problem, self._recent.records(), 2.0 * level)
 
     def _judge_means(self, level: int) -> None:
-        """Reject live arms that are too bad to be best; the last phase names the best one."""
+        """Reject arms that are too bad to be the best; in the last phase, set the answer."""
         means = np.where(self._live, self._clipped(level).means(), np.nan)
         known = ~np.isnan(means)
         if known.any():
@@ -82,7 +82,7 @@ class PhasedPolicy(FixedBudgetPolicy):
             self._decide(best, bool(known.any() and (means == means[best]).sum() > 1))
 
     def get_state(self) -> State:
-        """Return the whole state as named arrays."""
+        """Return the complete state as named arrays."""
         state = super().get_state()
         if self.variant == 1:
             state.update({f"recent_{key}": v for key, v in self._recent.get_state().items()})

@@ -1,4 +1,4 @@
-"""The recommended rule: every row informs about every arm."""
+"""The recommended rule for a fixed budget: every row informs about every arm."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ Floats = NDArray[np.float64]
 
 
 class PlugIn(FixedBudgetPolicy):
-    """The recommended rule: one allocation for the budget, and every row informs about every arm.
+    """The recommended rule for a fixed budget: allocate rows once, use every row for every arm.
 
-    An optimisation decides how many rows each action gets. At the end all rows are used for every
-    arm, weighted by how likely each arm was to give them, and the answer is the best arm whose
-    estimated gaps keep the bound.
+    An optimisation decides how many rows each action gets. At the end, all rows are used for every
+    arm, weighted by how likely each arm was to produce them. The answer is the best arm whose
+    estimated gaps are within the bound.
 
     Parameters
     ----------
@@ -45,12 +45,12 @@ class PlugIn(FixedBudgetPolicy):
     budget : int
         Number T of rows.
     estimator : {"sn", "mis", "cell"}, optional
-        As for `estimate`. By default ``"cell"`` if the model allows it, otherwise ``"sn"``.
-        ``"cell"`` is about as accurate as ``"sn"`` if a row's cell says nothing about its
-        outcome, and much better if it says a lot.
+        See `estimate`. By default ``"cell"`` if the model allows it, otherwise ``"sn"``. ``"cell"``
+        is about as accurate as ``"sn"`` if a row's cell says nothing about its outcome, and much
+        better if it says a lot.
     phased : bool
-        Spend the budget in phases; after each, draw no more rows for arms that are clearly unfair
-        or clearly not the best. Certificates are then not proven.
+        Spend the budget in phases; after each phase, stop drawing rows for arms that are clearly
+        unfair or clearly not the best. Certificates are then not proven.
     seed : None, int or numpy.random.Generator
         Ignored; the policy is deterministic.
 
@@ -61,11 +61,11 @@ class PlugIn(FixedBudgetPolicy):
 
     Notes
     -----
-    If the model does not say how far the arms' distributions differ, or has too many pairs of
-    sensitive values, every action that the budget can pay for gets equally many rows. The numbers
-    of rows are fixed in advance, so the verdicts of ``certificate()`` have a proven level. With
-    `phased`, arms are dropped by the margins of constraint successive rejection. The final answer
-    is found as without it, and is wrong about as often.
+    If the model does not determine how much the arms' distributions differ, or there are too many
+    pairs of sensitive values, all affordable actions get equally many rows. The numbers of rows are
+    fixed in advance, so the verdicts of ``certificate()`` have a proven level. With `phased`, arms
+    are dropped by the margins of constraint successive rejection; the final answer is computed in
+    the same way, and is wrong about as often.
 
     Examples
     --------
@@ -132,7 +132,7 @@ class PlugIn(FixedBudgetPolicy):
             self._decide(best, tie)
 
     def _reject(self, means: Floats, gaps: Floats, level: int) -> None:
-        """Reject arms that are clearly unfair, or clearly worse than one that is clearly fair."""
+        """Reject arms that are clearly unfair, or clearly worse than a clearly fair arm."""
         size = np.abs(gaps).max(axis=1, initial=0.0)
         bound, margin = self.problem.bound, fairness_margin(level)
         with np.errstate(invalid="ignore"):
@@ -144,12 +144,12 @@ class PlugIn(FixedBudgetPolicy):
     def certificate(self, delta: float = 0.05) -> Estimates:
         """Return estimates and verdicts of all arms at level 1 - delta.
 
-        They are proven only if exactly the planned rows arrived: none unsolicited, none lost.
+        They are only proven if exactly the planned rows arrived, without lost or unsolicited rows.
 
         Raises
         ------
         InvalidArgument
-            If the budget is not spent yet.
+            If the budget is not used up yet.
         """
         if not self.stopped:
             raise InvalidArgument("budget", f"must be spent first; {self.told} rows are in")

@@ -1,4 +1,4 @@
-"""What block betting on interventions promises."""
+"""The guarantee of block betting on interventions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SOURCE = "docs/explanation/fair-interventions.md"
 
 
 def promise(problem: Problem, delta: float, knowledge: Knowledge) -> Guarantee:
-    """Return what block betting promises, before losses and corrections.
+    """Return the guarantee of block betting, before losses and corrections.
 
     Parameters
     ----------
@@ -24,7 +24,7 @@ def promise(problem: Problem, delta: float, knowledge: Knowledge) -> Guarantee:
     delta : float
         Probability of a wrong answer that is accepted.
     knowledge : {"cells", "covariates", "ratios"}
-        What of the model the evidence uses.
+        Which part of the model the evidence uses.
     """
     if problem.model.fitted:
         return Guarantee(
@@ -67,7 +67,7 @@ def _changed(problem: Problem) -> str:
 
 
 def _of_others(problem: Problem, knowledge: Knowledge) -> tuple[str, ...]:
-    """Return what is assumed of the cells' other nodes, if there are any."""
+    """Return the assumptions about the cells' other nodes, if there are any."""
     if not problem.outside_nodes:
         return ()
     others = listed(problem.outside_nodes)

@@ -1,4 +1,4 @@
-"""What a policy's progress shows of its rows."""
+"""Estimates and limits for a policy's progress."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Floats = NDArray[np.float64]
 
 
 def action_estimates(problem: Problem, records: Records) -> tuple[Estimate, ...]:
-    """Return the number of rows and their mean by action."""
+    """Return the number of rows and their mean outcome, by action."""
     modes = len(problem.modes)
     action = records.arm * modes + np.where(records.forced, records.value + 1, 0)
     size = problem.n_actions
@@ -40,7 +40,7 @@ def action_estimates(problem: Problem, records: Records) -> tuple[Estimate, ...]
 def arm_estimates(
     problem: Problem, known: Estimates | None, records: Records
 ) -> tuple[Estimate, ...]:
-    """Return every arm's mean with its approximate interval, and the arm's own rows."""
+    """Return every arm's mean with an approximate interval, and the number of its own rows."""
     arms = problem.arm_labels
     rows = np.bincount(records.arm, weights=records.number, minlength=len(arms))
     if known is None:
@@ -58,7 +58,7 @@ def arm_estimates(
 
 
 def shown_pairs(problem: Problem) -> list[int]:
-    """Return the places of the gaps that are shown: of two opposite ones the first."""
+    """Return the indices of the gaps to show: the first of two opposite gaps."""
     pairs = problem.pairs
     return [
         place
@@ -70,16 +70,16 @@ def shown_pairs(problem: Problem) -> list[int]:
 def gap_limits(
     problem: Problem, gaps: Floats, evidence: Floats | None = None
 ) -> list[dict[str, Any]]:
-    """Return every arm's gaps with their bound, as `Progress.details` lists limits.
+    """Return every arm's gaps with their bound, in the form of limits in `Progress.details`.
 
     Parameters
     ----------
     problem : Problem
         The problem.
     gaps : ndarray of shape (K, pairs)
-        In the outcome's units; NaN where nothing is known.
+        Gaps in the outcome's units; NaN if unknown.
     evidence : ndarray of shape (K, pairs), optional
-        The logarithm of the e-value against "the gap is not inside its bound"; infinite where it
+        The logarithm of the e-value against "the gap is not inside its bound"; infinite if the gap
         cannot be outside.
     """
     rows = []

@@ -1,4 +1,4 @@
-"""When phases begin, how rows are spread where nothing better is known, and margins."""
+"""Lengths of phases, margins, and even shares as a fallback."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _QUALITY_MARGIN = 5.0
 
 
 def fairness_margin(level: int) -> float:
-    """Return how far a gap may lie from the bound by chance in the phase number `level`."""
+    """Return how far a gap can be from the bound by chance in phase number `level`."""
     return _FAIRNESS_MARGIN * 0.5**level
 
 
 def quality_margin(level: int) -> float:
-    """Return how far a mean may lie below the best one by chance in the phase `level`."""
+    """Return how far a mean can be below the best one by chance in phase number `level`."""
     return _QUALITY_MARGIN * 0.5**level
 
 
@@ -46,7 +46,7 @@ def n_phases(budget: int) -> int:
 
 
 def phase_lengths(budget: int) -> list[int]:
-    """Return the rows of every phase, proportional to 1, 1/2, 1/3, ...; they add to the budget.
+    """Return the rows of every phase, proportional to 1, 1/2, 1/3, ..., with the budget as sum.
 
     Examples
     --------
@@ -59,7 +59,7 @@ def phase_lengths(budget: int) -> list[int]:
 
 
 def smallest_budget(bound: float) -> int:
-    """Return the fewest rows with which a phased rule can find an arm fair.
+    """Return the smallest number of rows with which a phased rule can find an arm fair.
 
     Examples
     --------
@@ -76,7 +76,7 @@ def smallest_budget(bound: float) -> int:
 
 
 def even_shares(problem: Problem) -> Floats:
-    """Return equal shares of the affordable actions, as far as the mean budget allows."""
+    """Return shares of the affordable actions, as equal as the mean budget allows."""
     costs = problem.row_costs.ravel()
     affordable = np.isfinite(costs)
     if not problem.pairs:
@@ -94,7 +94,7 @@ def even_shares(problem: Problem) -> Floats:
 
 
 def value_pairs_of(problem: Problem, pairs: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the positions of the pairs of values that some of the gaps are made of."""
+    """Return the positions of the pairs of values on which the given gaps depend."""
     shares = cell_model_of(problem).shares
     assert shares is not None
     used = mixing(problem, shares)[list(pairs)] != 0.0
@@ -102,7 +102,7 @@ def value_pairs_of(problem: Problem, pairs: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def easier_pairs(problem: Problem) -> tuple[int, ...]:
-    """Return of every two opposite pairs the one that rows tell more of."""
+    """Return of every two opposite pairs the one about which rows say more."""
     known = divergences(problem)
     worst = np.array([matrix.min(axis=1).max() for matrix in known.gap.values()])
     hardest = [
