@@ -1,4 +1,4 @@
-"""The top k arms, when results come late and may be seen coming."""
+"""Find the best k arms when results arrive late, possibly with readings before them."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Compile every kernel of this family, by using each path once."""
+"""Compile all kernels of this family by using each path once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["compile_kernels"]
 
 
 def compile_kernels() -> None:
-    """Ask, report, tell and simulate with one policy of each compiled path."""
+    """Ask, report, tell and simulate once with one policy of each compiled path."""
     log_evidence_of_drift([0.0, 1.0])
     problem = Problem(2, noise_std=1.0, feedback="unbiased", reading_std=0.5)
     environment = SimulatedEnvironment(problem, [0.5, 0.4], delay=3.0)

@@ -1,4 +1,4 @@
-"""Recorded curves, replayed: learning curves, battery lives, solver bounds."""
+"""Replay recorded curves: learning curves, battery lives, solver bounds."""
 
 from __future__ import annotations
 
@@ -23,12 +23,11 @@ Floats = NDArray[np.float64]
 
 
 class CurveEnvironment(TimedEnvironment):
-    """Recorded curves, drawn with replacement: learning curves, battery lives, solver bounds.
+    """Draw recorded curves with replacement: learning curves, battery lives, solver bounds.
 
     The last point of a curve is its outcome; the points before it are readings. The truth is
-    exactly the mean of an arm's outcomes.
-
-    Runs show what a policy does with these rows; `about` says so, and a simulation's summary does.
+    exactly the mean of an arm's outcomes. Runs only show what a policy does with these curves;
+    `about` and a simulation's summary say so.
 
     Parameters
     ----------
@@ -37,21 +36,21 @@ class CurveEnvironment(TimedEnvironment):
     table : pandas.DataFrame or mapping of str to sequence
         One row per point of a curve.
     arm, curve, elapsed, value, std : str
-        Names of the columns: the arm, the curve's name within its arm, the time since its
-        start, the value, and its standard deviation about the outcome, if there is one.
+        Names of the columns: the arm, the curve's name within its arm, the time since its start,
+        the value, and optionally the value's standard deviation about the outcome.
 
     Attributes
     ----------
     curves : list of list of ndarray of shape (points, 3)
-        By arm and curve: elapsed, value, and standard deviation (-1 where there is none).
+        By arm and curve: elapsed, value, and standard deviation (-1 for none).
 
     Raises
     ------
     InvalidArgument
-        If a column is missing, a label is unknown, a time is not positive or comes twice, or
-        an arm has no curve.
+        If a column is missing, a label is unknown, a time is not positive or occurs twice, or an
+        arm has no curve.
     InvalidOutcome
-        If an outcome is refused by the problem; the row is named.
+        If the problem refuses an outcome; the message names the row.
 
     Examples
     --------
@@ -101,7 +100,7 @@ class CurveEnvironment(TimedEnvironment):
         where = f"table row {row}"
         time = check_number(f"{where}: {self.elapsed}", elapsed, low=0.0, open_low=True)
         level = check_number(f"{where}: {self.value}", value)
-        # A curve's last point needs no deviation: it is the outcome.
+        # A curve's last point needs no deviation, because it is the outcome.
         given = self.std is not None and std is not None and not np.isnan(std)
         own = check_number(f"{where}: {self.std}", std, low=0.0) if given else -1.0
         return time, level, own
@@ -140,7 +139,7 @@ class CurveEnvironment(TimedEnvironment):
 
     @property
     def about(self) -> str:
-        """That recorded curves are sampled repeatedly, in a sentence."""
+        """A sentence that says that recorded curves are sampled repeatedly."""
         return said_of_rows(plural(sum(map(len, self.curves)), "curve"))
 
     @cached_property
@@ -155,7 +154,7 @@ class CurveEnvironment(TimedEnvironment):
 
     @property
     def reward_span(self) -> tuple[float, float]:
-        """The smallest and the largest outcome that this environment can give."""
+        """The smallest and the largest possible outcome."""
         outcomes = np.concatenate(self._outcomes)
         return float(outcomes.min()), float(outcomes.max())
 

@@ -1,4 +1,4 @@
-"""How long a pull takes, in a simulated environment: one distribution by name each."""
+"""Delays of pulls in simulated environments: one class for each distribution."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ class PackedDelay(NamedTuple):
 
 
 class Delay(Parametrized):
-    """Base of the delays; every parameter may be a number, or one for every arm."""
+    """Base class of delays; parameters can be a number for all arms, or one for each arm."""
 
     @abstractmethod
     def pack(self, arms: int) -> PackedDelay:
-        """Return the delay of that many arms as the kernels see it."""
+        """Return the delays of `arms` arms as the kernels see them."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -58,38 +58,38 @@ class ConstantDelay(Delay):
     Parameters
     ----------
     time : float or array-like of shape (n,)
-        More than 0.
+        The delay, more than 0.
     """
 
     time: ArrayLike = 1.0
 
     def pack(self, arms: int) -> PackedDelay:
-        """Return the delay of that many arms as the kernels see it."""
+        """Return the delays of `arms` arms as the kernels see them."""
         time = _positive("time", self.time, arms)
         return PackedDelay(CONSTANT, time, time, np.zeros(1))
 
 
 @dataclass(frozen=True, repr=False)
 class UniformDelay(Delay):
-    """A whole number from `low` to `high`, each with the same probability.
+    """A uniform random integer from `low` to `high`.
 
     Parameters
     ----------
     low, high : int or array-like of shape (n,)
-        Ends of the range, both included; at least 1.
+        Ends of the range, both inclusive; at least 1.
     """
 
     low: ArrayLike
     high: ArrayLike
 
     def pack(self, arms: int) -> PackedDelay:
-        """Return the delay of that many arms as the kernels see it."""
+        """Return the delays of `arms` arms as the kernels see them."""
         return PackedDelay(UNIFORM, *_range(self.low, self.high, arms), np.zeros(1))
 
 
 @dataclass(frozen=True, repr=False)
 class GeometricDelay(Delay):
-    """A whole number from 1, that ends with the same probability at every step.
+    """A random integer from 1: the pull ends with the same probability at every step.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ class GeometricDelay(Delay):
     mean: ArrayLike
 
     def pack(self, arms: int) -> PackedDelay:
-        """Return the delay of that many arms as the kernels see it."""
+        """Return the delays of `arms` arms as the kernels see them."""
         mean = _per_arm("mean", self.mean, arms)
         if (mean < 1.0).any():
             raise InvalidArgument("mean", "must be at least 1", self.mean)
@@ -114,7 +114,7 @@ class LognormalDelay(Delay):
     Parameters
     ----------
     median : float or array-like of shape (n,)
-        More than 0.
+        Median delay, more than 0.
     shape : float or array-like of shape (n,)
         Standard deviation of the logarithm, at least 0.
     """
@@ -123,7 +123,7 @@ class LognormalDelay(Delay):
     shape: ArrayLike = 1.0
 
     def pack(self, arms: int) -> PackedDelay:
-        """Return the delay of that many arms as the kernels see it."""
+        """Return the delays of `arms` arms as the kernels see them."""
         shape = _per_arm("shape", self.shape, arms)
         if (shape < 0.0).any():
             raise InvalidArgument("shape", "must be at least 0", self.shape)
@@ -132,18 +132,18 @@ class LognormalDelay(Delay):
 
 @dataclass(frozen=True, repr=False)
 class EmpiricalDelay(Delay):
-    """One of the delays that were seen, each with the same probability, for every arm.
+    """One of the observed delays, each with the same probability, for every arm.
 
     Parameters
     ----------
     sample : array-like of shape (any,)
-        Delays, more than 0.
+        Observed delays, more than 0.
     """
 
     sample: ArrayLike
 
     def pack(self, arms: int) -> PackedDelay:
-        """Return the delay of that many arms as the kernels see it."""
+        """Return the delays of `arms` arms as the kernels see them."""
         sample = np.array(check_array("sample", self.sample, (None,)))
         if not sample.size or (sample <= 0.0).any():
             raise InvalidArgument("sample", "must hold numbers greater than 0", self.sample)
@@ -152,9 +152,9 @@ class EmpiricalDelay(Delay):
 
 @dataclass(frozen=True, repr=False)
 class OutcomeDelay(Delay):
-    """A delay that grows with the outcome: battery lives, trials that end when they fail.
+    """A delay that grows with the outcome: battery lives, trials that end with a failure.
 
-    It goes from `low` to `high` by the outcome's rank in its distribution, in whole steps.
+    It is an integer from `low` to `high`, according to the outcome's rank in its distribution.
 
     Parameters
     ----------
@@ -166,7 +166,7 @@ class OutcomeDelay(Delay):
     high: ArrayLike
 
     def pack(self, arms: int) -> PackedDelay:
-        """Return the delay of that many arms as the kernels see it."""
+        """Return the delays of `arms` arms as the kernels see them."""
         return PackedDelay(OUTCOME_RANK, *_range(self.low, self.high, arms), np.zeros(1))
 
 

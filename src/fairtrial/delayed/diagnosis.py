@@ -1,4 +1,4 @@
-"""A check of what a race assumes: that delays say nothing of outcomes."""
+"""Check the assumption of races that delays say nothing about outcomes."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _LEVEL = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """Whether delays and outcomes of complete pulls go together.
+    """Whether delays and outcomes of complete pulls are correlated.
 
     Parameters
     ----------
     pulls : int
-        Complete pulls that were compared.
+        Number of complete pulls that were compared.
     correlation : float or None
-        Rank correlation of delay and outcome within arms; None if there is none to speak of.
+        Rank correlation of delay and outcome within arms; None if it cannot be computed.
     p_value : float or None
-        Probability of one at least as large if delays say nothing.
+        Probability of a correlation at least as large if delays say nothing about outcomes.
     warning : str or None
         What to do about it, if anything.
     """
@@ -45,27 +45,27 @@ def diagnose(arms: Sequence[Hashable], delays: ArrayLike, outcomes: ArrayLike) -
     Parameters
     ----------
     arms : sequence
-        The arm of every complete pull, in the order in which they came.
+        The arm of every complete pull, in the order in which outcomes arrived.
     delays, outcomes : array-like of shape (pulls,)
-        How long it took, and what came of it.
+        The delay and the outcome of every pull.
 
     Returns
     -------
     Diagnosis
-        Of all pulls; with a warning if the rank correlation of the first 20, 40, 80, ... has a
-        p-value below 0.01 / (k (k + 1)) at the k-th of these looks. So a study that is looked at
-        again and again is warned falsely with probability 0.01 at most.
+        For all pulls. It has a warning if the rank correlation of the first 20, 40, 80, ... pulls
+        has a p-value below 0.01 / (k (k + 1)) at the k-th of these looks. So the probability of a
+        false warning is at most 0.01, even if a study is checked again and again.
 
     Raises
     ------
     InvalidArgument
-        If the three are not of the same length.
+        If the three arguments do not have the same length.
 
     Notes
     -----
-    Arms may differ in delay and mean; so both are first centred in every arm. The p-values are
-    those of a normal approximation. A race checks its own results as well, in the order in
-    which they come, and its guarantee says what they contradict.
+    Arms may differ in delay and mean, so both are first centred within every arm. The p-values use
+    a normal approximation. A race also checks its own results, in the order in which they arrive,
+    and its guarantee says which assumptions they contradict.
 
     Examples
     --------
@@ -96,7 +96,7 @@ def diagnose(arms: Sequence[Hashable], delays: ArrayLike, outcomes: ArrayLike) -
 def _rank_correlation(
     labels: NDArray[np.int64], times: NDArray[np.float64], results: NDArray[np.float64]
 ) -> tuple[float | None, float | None]:
-    """Return the rank correlation within arms and its p-value, None if there is none."""
+    """Return the rank correlation within arms and its p-value, or None for both."""
     times, results = _centred(labels, times), _centred(labels, results)
     if times.size < 3 or np.ptp(times) == 0.0 or np.ptp(results) == 0.0:
         return None, None
@@ -107,7 +107,7 @@ def _rank_correlation(
 
 
 def _centred(labels: NDArray[np.int64], values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the values less the median of their arm."""
+    """Return the values minus the median of their arm."""
     centred = values.copy()
     for label in np.unique(labels):
         centred[labels == label] -= np.median(values[labels == label])

@@ -1,4 +1,4 @@
-"""Simulated environments; what all share is in `timed`, recorded ones are in `curves`."""
+"""Simulated environments; the base class is in `timed`, recorded environments in `curves`."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ Floats = NDArray[np.float64]
 
 
 class SimulatedEnvironment(TimedEnvironment):
-    """Normal outcomes that come late, with the readings that the problem describes.
+    """Simulate normal outcomes that arrive late, with the readings that the problem describes.
 
-    Readings come at the times `every`, 2 `every`, ... before the outcome.
+    Readings arrive at the times `every`, 2 `every`, ... before the outcome.
 
     Parameters
     ----------
@@ -44,21 +44,22 @@ class SimulatedEnvironment(TimedEnvironment):
     means : array-like of shape (n,)
         Mean outcomes.
     delay : float, array-like of shape (n,), Delay, or callable
-        How long a pull takes; by default 1, or the problem's `duration`. A callable gets
-        the arm's label, the outcome, and a number uniform in (0, 1].
+        Delay of a pull; by default 1, or the problem's `duration`. A callable receives the arm's
+        label, the outcome, and a uniform random number in (0, 1].
     bias : float or array-like of shape (n,), optional
-        Mean error of the readings, for ``feedback="biased"``.
+        Mean error of readings, for ``feedback="biased"``.
     std : float or array-like of shape (n,), optional
-        Standard deviation of an outcome, at least 0; the problem's by default.
+        Standard deviation of an outcome, at least 0; by default that of the problem.
     reading_std : float or array-like of shape (n,), optional
-        Standard deviation of a reading, at least 0; the problem's by default. For
-        ``refining`` it shrinks to 0 on the way: as the `shrink`-th power of the time left.
+        Standard deviation of a reading, at least 0; by default that of the problem. For
+        ``refining`` it shrinks to 0 during the pull, in proportion to the `shrink`-th power of the
+        time left.
     every : float
         Time between readings.
     loss : float
-        Probability that a pull is lost, at the time of its outcome and unrelated to it.
+        Probability that a pull is lost, at the time of its outcome but independently of it.
     errors : {"nested", "redrawn"}
-        For ``refining``: whether an earlier error holds the later one, or each is new.
+        For ``refining``: whether an earlier error contains the later one, or each error is new.
     shrink : float
         For ``refining``: how fast errors shrink; 0 keeps their size.
 
@@ -164,7 +165,7 @@ class SimulatedEnvironment(TimedEnvironment):
 
     @property
     def compiled(self) -> bool:
-        """Whether compiled code can run this environment: not with a delay of the caller's own."""
+        """Whether compiled code can run this environment: not if the delay is a callable."""
         return isinstance(self.delay, Delay) or not callable(self.delay)
 
     def _set_delay(self, slot: Floats, arm: int) -> None:

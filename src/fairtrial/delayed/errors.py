@@ -1,4 +1,4 @@
-"""What can be wrong with the readings of a pull."""
+"""Errors about the readings of a pull."""
 
 from __future__ import annotations
 
@@ -8,4 +8,4 @@ __all__ = ["ConflictingReport"]
 
 
 class ConflictingReport(ConflictingOutcome):
-    """A reading of that stage was reported before with another value; nothing was changed."""
+    """A reading of this stage was reported before with another value; nothing was changed."""

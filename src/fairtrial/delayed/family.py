@@ -1,4 +1,4 @@
-"""What this family answers to the command and a service."""
+"""Register this family for the callers that serve every family: the command and the service."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = ["FAMILY"]
 def _environment(
     problem: Problem, given: Mapping[str, Any], mistakes: Mistakes
 ) -> Environment | None:
-    """Return an environment of late results; `delay` is a number, or a distribution by name."""
+    """Return an environment with late results; `delay` is a number or a named distribution."""
     means = means_in_order(problem, given, mistakes)
     if mistakes:
         return None
@@ -50,7 +50,7 @@ def _environment(
 
 
 def _doubts(environment: Any) -> tuple[str, ...]:
-    """Return that every result comes before its first reading, where that is so."""
+    """Return a warning if every result arrives before its first reading."""
     if environment.problem.feedback in ("full", "incremental"):
         return ()
     every, longest = environment.every, _longest(environment.delay)
@@ -74,7 +74,7 @@ def _delay_by_name(given: Mapping[str, Any], mistakes: Mistakes) -> delays.Delay
 
 
 def _longest(delay: Any) -> float:
-    """Return how long a pull takes at most, where that is known without drawing."""
+    """Return the longest possible delay, infinite if it is not known without drawing."""
     match delay:
         case None:
             return 1.0
@@ -92,7 +92,7 @@ def _bounded(
 ) -> Environment | None:
     """Return an environment whose late outcomes are 0 or 1, or the mean plus or minus `std`.
 
-    Each is recorded as a curve that has nothing but its outcome, so there are no readings.
+    Each is represented by a curve that consists only of its outcome, so there are no readings.
     """
     if problem.feedback != "full":
         mistakes.add(
@@ -117,7 +117,7 @@ def _bounded(
 def _outcomes(
     problem: Problem, means: Any, std: Any, mistakes: Mistakes
 ) -> list[list[float]] | None:
-    """Return by arm the outcomes to draw from, or None after adding a mistake."""
+    """Return the outcomes to draw from, by arm, or None after adding a mistake."""
     if std is not None:
         either = either_side_of_means(problem, means, std, mistakes)
         return None if either is None else either.T.tolist()
@@ -138,7 +138,7 @@ def _outcomes(
 
 
 def _times(problem: Problem, delay: Any, mistakes: Mistakes) -> list[float]:
-    """Return how long an outcome of each arm takes; by default as the problem says, or 1."""
+    """Return the delay of each arm; by default that of the problem, or 1."""
     default = 1.0 if problem.duration is None else problem.duration
     try:
         times = np.asarray(default if delay is None else delay, dtype=np.float64)
@@ -151,13 +151,13 @@ def _times(problem: Problem, delay: Any, mistakes: Mistakes) -> list[float]:
 
 
 def _has_bound(environment: Environment) -> bool:
-    """Return whether results alone count: with readings, a rule may answer before outcomes."""
+    """Return whether only results count: with readings, a rule can answer before outcomes."""
     problem = environment.problem
     return isinstance(problem, Problem) and not problem.readings_used
 
 
 def _analysis(problem: Problem, actions: Sequence[int], delta: float) -> BlockBetting:
-    """Return block betting over units that were assigned by others."""
+    """Return block betting for units that were assigned in a finished experiment."""
     return BlockBetting(problem, delta, assigned=list(actions))
 
 

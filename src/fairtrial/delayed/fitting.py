@@ -1,4 +1,4 @@
-"""A simulated environment like one that was seen: to plan the next study by the last."""
+"""Fit a simulated environment to a finished study, to plan the next one."""
 
 from __future__ import annotations
 
@@ -36,33 +36,33 @@ def fit_environment(
     """Return an environment with the means, noise, delays and readings of a finished study.
 
     ============ ======================================================================
-    means, noise mean and standard deviation of every arm's outcomes; the deviation of all
-                 arms where one has a single outcome
-    delays       a sample of all; where arms differ (Kruskal and Wallis, p below .01) a
-                 lognormal law for each
-    readings     their deviation about the outcome, and their bias where the problem has one;
-                 for ``refining`` how it shrinks with the time left, and whether errors look
-                 nested or redrawn
-    losses       the share of pulls without outcome
+    means, noise mean and standard deviation of every arm's outcomes; for an arm with a single
+                 outcome, the deviation of all arms
+    delays       a sample of all delays; if arms differ (Kruskal and Wallis, p below .01), a
+                 lognormal distribution for each
+    readings     their deviation about the outcome, and their bias if the problem has one;
+                 for ``refining`` how the deviation shrinks with the time left, and whether
+                 errors look nested or redrawn
+    losses the share of pulls without an outcome
     ============ ======================================================================
 
     Parameters
     ----------
     problem : Problem
-        What the next study knows and wants. Its outcomes are taken to be normal.
+        The problem of the next study. Its outcomes are assumed to be normal.
     table : pandas.DataFrame or mapping of str to sequence
-        One row per point of a pull that has come to its end, as for `CurveEnvironment`: the
-        last point is its outcome.
+        One row per point of a complete pull, as for `CurveEnvironment`: the last point is the
+        outcome.
     lost : int
-        Pulls that had no outcome, which are not in the table.
+        Number of pulls without an outcome, which are not in the table.
     arm, curve, elapsed, value, std : str
         Names of the columns.
 
     Raises
     ------
     InvalidArgument
-        If the table is not acceptable, no arm has two outcomes, the problem has a reward
-        range, or it has readings and the table has none.
+        If the table is not acceptable, no arm has two outcomes, the problem has a reward range, or
+        the problem has readings and the table has none.
 
     Examples
     --------
@@ -112,7 +112,7 @@ def _root_mean_square(values: Floats) -> float:
 
 
 def _deviations(outcomes: list[Floats]) -> Floats:
-    """Return the deviation of every arm; where there is one outcome only, that of all arms."""
+    """Return the deviation of every arm; for arms with a single outcome, that of all arms."""
     freedom = sum(own.size - 1 for own in outcomes)
     if freedom == 0:
         raise InvalidArgument("table", "must have two outcomes of an arm, to see their spread")
@@ -134,7 +134,7 @@ def _delay(times: list[Floats]) -> Delay:
 
 
 def _spacing(curves: list[list[Floats]]) -> float:
-    """Return the usual time from a reading to the next, or from the start to the first."""
+    """Return the typical time between readings, or from the start to the first reading."""
     gaps = [np.diff(rows[:-1, 0], prepend=0.0) for own in curves for rows in own]
     everything = np.concatenate(gaps)
     if not everything.size:
@@ -143,7 +143,7 @@ def _spacing(curves: list[list[Floats]]) -> float:
 
 
 def _refinement(curves: list[list[Floats]]) -> dict[str, Any]:
-    """Return how errors shrink with the time left, and how those of one pull hang together."""
+    """Return how errors shrink with the time left, and how errors of one pull depend on another."""
     left, errors, pairs = [], [], []
     for rows in (rows for own in curves for rows in own if len(rows) > 1):
         own = rows[:-1, 1] - rows[-1, 1]
@@ -152,7 +152,7 @@ def _refinement(curves: list[list[Floats]]) -> dict[str, Any]:
         pairs.append(np.column_stack([own[:-1], own[1:]]))
     std, shrink = _power_law(np.concatenate(left), np.concatenate(errors))
     earlier, later = np.concatenate(pairs).T
-    # The covariance of nested errors is the later variance, that of redrawn ones is 0.
+    # The covariance of nested errors is the later variance; that of redrawn errors is 0.
     nested = not earlier.size or 2.0 * float(earlier @ later) > float(later @ later)
     return {
         "reading_std": std,
@@ -162,7 +162,7 @@ def _refinement(curves: list[list[Floats]]) -> dict[str, Any]:
 
 
 def _power_law(left: Floats, errors: Floats) -> tuple[float, float]:
-    """Return scale and exponent of the root mean square error, by the share of time left."""
+    """Return scale and exponent of the root mean square error as a power of the time left."""
     place = np.minimum((left * _BINS).astype(int), _BINS - 1)
     bins = [place == number for number in range(_BINS) if (place == number).any()]
     sizes = np.array([_root_mean_square(errors[own]) for own in bins])

@@ -1,4 +1,4 @@
-"""The usual experiment of fixed size, for this family's question."""
+"""The usual experiment of fixed size for this family's problem."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["fixed_design"]
 def fixed_design(environment: TimedEnvironment) -> FixedDesign | None:
     """Return the experiment with equal numbers of all arms, which waits for all outcomes.
 
-    Each of the best arms is held against each of the others. None where no answer is right.
+    Each of the best arms is compared with each of the others. None if there is no right answer.
     """
     problem = environment.problem
     if environment.truth.tied:

@@ -1,4 +1,4 @@
-"""How many pulls the answer needs at least: the complexity T* of the best k, and its shares."""
+"""The least number of pulls for the best k arms: the complexity T*, and its optimal shares."""
 
 from __future__ import annotations
 
@@ -20,35 +20,34 @@ _MOST_STEPS = 20_000
 
 
 def complexity(environment: TimedEnvironment) -> Complexity:
-    """Return the complexity T* of finding the best k arms, certified, and its optimal shares.
+    """Return the certified complexity T* of finding the best k arms, and its optimal shares.
 
-    No rule that is wrong with probability at most delta can do with fewer than
-    ``T* kl(delta, 1 - delta)`` complete pulls on average, whatever it knows of the means. Delays
-    change when the pulls are over, not how many are needed. A reading holds no more than the
-    outcome that it is a reading of: a rule that counts readings needs at least that many *started*
-    pulls, of which it may leave some unfinished.
+    No rule with an error probability of at most delta needs fewer than ``T* kl(delta, 1 - delta)``
+    complete pulls on average. Delays change when pulls end, not how many are needed. A reading
+    contains no more information than its outcome: a rule that uses readings needs at least that
+    many *started* pulls, and can leave some of them unfinished.
 
     Parameters
     ----------
     environment : SimulatedEnvironment or CurveEnvironment
-        The problem, with the means and standard deviations that are assumed to be the true ones.
-        A `tolerance` of the problem is added to every gap: the bound is then for rules that give
-        `answer`. A standard deviation of zero counts as 1e-7 of the largest.
+        The problem with assumed true means and standard deviations. A `tolerance` of the problem is
+        added to every gap; the bound is then for rules that give `answer`. A standard deviation of
+        zero counts as 1e-7 times the largest one.
 
     Raises
     ------
     InvalidArgument
-        If `environment` is none of this family.
+        If `environment` does not belong to this family.
 
     Notes
     -----
-    T* is that of normal outcomes. For others it is a yardstick: close to what the best rules
-    need, and not a bound.
+    T* is that of normal outcomes. For other outcomes it is a yardstick: close to what the best
+    rules need, but not a bound.
 
     Source: Garivier, Kaufmann (2016), "Optimal best arm identification with fixed confidence",
     Theorem 1, for the best k as in Kaufmann, Cappe, Garivier (2016), "On the complexity of best-arm
-    identification": ``1/T*`` is the largest over shares w of the least over pairs (i in, j out) of
-    ``(mu_i - mu_j)^2 / (2 (s_i^2/w_i + s_j^2/w_j))``.
+    identification": ``1/T*`` is the maximum over shares w of the minimum over pairs (i in, j out)
+    of ``(mu_i - mu_j)^2 / (2 (s_i^2/w_i + s_j^2/w_j))``.
 
     Examples
     --------
@@ -71,7 +70,7 @@ def complexity(environment: TimedEnvironment) -> Complexity:
         first, second = problem.arms[inside[-1]], problem.arms[outside[0]]
         reason = f"{first!r} and {second!r} tie at the border of the best {problem.top}"
         return Complexity(math.inf, math.inf, math.inf, None, answer, reason, assumes)
-    # In units of the least gap, so that nothing overflows.
+    # In units of the smallest gap, so that nothing overflows.
     unit = values[inside[-1]] - values[outside[0]] + problem.tolerance
     gaps = (values[inside][:, None] - values[outside] + problem.tolerance) / unit
     shares, lower, upper = _best_shares(gaps, stds[inside] / unit, stds[outside] / unit)
@@ -81,12 +80,12 @@ def complexity(environment: TimedEnvironment) -> Complexity:
 
 
 def _best_shares(gaps: Floats, inside: Floats, outside: Floats) -> tuple[Floats, float, float]:
-    """Return the shares that inform best on the worst pair, with bounds on T*.
+    """Return the shares that are the most informative on the worst pair, with bounds on T*.
 
-    With ``c = gap^2 / 2``, p over pairs of sum one and Q_a the sum of p / c over the pairs of a,
-    T* is the largest (sum s_a sqrt(Q_a))^2, and each p bounds it from below; the shares
-    s_a sqrt(Q_a) bound it from above. Each step multiplies p by its gradient, which never makes
-    the bound worse.
+    Let ``c = gap^2 / 2``, let p be weights of pairs that sum to one, and let Q_a be the sum of p /
+    c over the pairs of arm a. Then T* is the maximum over p of ``(sum s_a sqrt(Q_a))^2``. Each p
+    bounds T* from below, and the shares ``s_a sqrt(Q_a)`` bound it from above. Each step multiplies
+    p by its gradient, which never makes the bound worse.
     """
     halves = 0.5 * gaps * gaps
     weights = np.full(gaps.shape, 1.0 / gaps.size)

@@ -1,7 +1,7 @@
-"""Forecasts of an outcome from the curve so far, with errors that were checked on whole curves.
+"""Forecast outcomes from the curve so far, with errors that are checked on complete curves.
 
-What a forecast gives, value and deviation, is reported to a policy as a ``refining`` reading.
-A fitted forecast is covered by no proof: with ``errors="unknown"`` the guarantee says so.
+Report a forecast (value and deviation) to a policy as a ``refining`` reading. No proof covers
+fitted forecasts: with ``errors="unknown"``, the guarantee says so.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _MOST_ERRORS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """A recorded curve, or what is seen of one.
+    """A recorded curve, or the first part of one.
 
     Parameters
     ----------
     times, values : ndarray of shape (points,)
-        When each point came, counted from the start and increasing, and what it said.
+        Time of each point since the start, increasing, and its value.
     outcome : float or None
-        What came at the end.
+        The outcome at the end, if it is known.
     """
 
     times: Floats
@@ -45,12 +45,12 @@ class Curve:
 
     @classmethod
     def of(cls, times: ArrayLike, values: ArrayLike, outcome: float | None = None) -> Curve:
-        """Return the curve of these points.
+        """Return the curve with these points.
 
         Raises
         ------
         InvalidArgument
-            If there is no point, the lengths differ, or times do not increase.
+            If there are no points, the lengths differ, or times do not increase.
         """
         when = check_array("times", times, (None,))
         what = check_array("values", values, (when.size,))
@@ -64,17 +64,17 @@ class Curve:
 
 
 class CurvePredictor(Protocol):
-    """What forecasts the outcome of a curve from its first points."""
+    """Interface of objects that forecast the outcome of a curve from its first points."""
 
     def fit(self, completed: Sequence[Curve]) -> None:
-        """Learn from whole curves."""
+        """Learn from complete curves."""
 
     def predict(self, prefix: Curve) -> tuple[float, float]:
         """Return the forecast of the outcome, and its standard deviation."""
 
 
 class LastValue:
-    """The last point stands for the outcome; its error is that of points at the same age.
+    """Forecast the last point as the outcome, with the error of points at the same age.
 
     Examples
     --------
@@ -100,7 +100,7 @@ class LastValue:
 
 
 class LinearPredictor:
-    """Least squares on the last point, the mean, the recent slope and the age of a prefix.
+    """Forecast by least squares on the last point, the mean, the recent slope and the age.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ class LinearPredictor:
         self._std = np.zeros(_DECILES)
 
     def fit(self, completed: Sequence[Curve]) -> None:
-        """Learn from every prefix of whole curves."""
+        """Learn from all prefixes of complete curves."""
         self._length = _length(_whole(completed))
         prefixes = [prefix for curve in completed for prefix in _prefixes(curve)]
         rows = np.array([self._features(prefix) for prefix in prefixes])
@@ -139,29 +139,29 @@ class LinearPredictor:
         return float(self._features(prefix) @ self._coefficients)
 
     def predict(self, prefix: Curve) -> tuple[float, float]:
-        """Return the forecast, and the error of such forecasts on the curves it was fitted to."""
+        """Return the forecast, and the error of such forecasts on the fitted curves."""
         return self._forecast(prefix), float(self._std[_decile(prefix, self._length)])
 
 
 class CalibratedPredictor:
-    """A forecast whose stated errors were held against curves that it had not seen.
+    """A forecast whose stated errors were checked on curves that were left out of its fit.
 
-    Every whole curve is left out once; the errors of the forecasts for it are compared with
-    the deviations that were stated. Deviations are inflated by the root of the mean square of
-    their ratio, if that is above 1, for every tenth of the length of a curve; a tenth with
-    fewer than 10 curves, or whose mean error is above two standard errors, is refused.
+    Each complete curve is left out once, and the errors of its forecasts are compared with the
+    stated deviations. For every tenth of the length of a curve, deviations are inflated by the root
+    mean square of their ratio, if it is above 1. Forecasts are refused in a tenth with fewer than
+    10 curves, or with a mean error above two standard errors.
 
     Parameters
     ----------
     predictor : CurvePredictor
         Anything with `fit` and `predict`; it is copied.
     completed : sequence of Curve
-        Whole curves, each with its outcome.
+        Complete curves, each with its outcome.
 
     Raises
     ------
     InvalidArgument
-        If there are fewer than two curves, or one has no outcome.
+        If there are fewer than two curves, or a curve has no outcome.
 
     Examples
     --------
@@ -183,7 +183,7 @@ class CalibratedPredictor:
         self._predictor.fit(completed)
 
     def _calibrate(self, predictor: CurvePredictor, completed: Sequence[Curve]) -> Floats:
-        """Return by how much deviations are inflated, NaN where forecasts are refused."""
+        """Return the inflation factor of deviations; NaN where forecasts are refused."""
         errors: list[list[tuple[float, float]]] = [[] for _ in range(_DECILES)]
         for left_out, curve in enumerate(completed):
             fitted = deepcopy(predictor)
@@ -193,7 +193,7 @@ class CalibratedPredictor:
         return np.array([_factor(np.array(found).reshape(-1, 2)) for found in errors])
 
     def _own_errors(self, fitted: CurvePredictor, curve: Curve) -> dict[int, tuple[float, float]]:
-        """Return error and ratio of the last forecast that a curve has in each tenth."""
+        """Return error and ratio of a curve's last forecast in each tenth."""
         assert curve.outcome is not None
         found = {}
         for prefix in _prefixes(curve):
@@ -204,7 +204,7 @@ class CalibratedPredictor:
         return found
 
     def predict(self, prefix: Curve) -> tuple[float, float] | None:
-        """Return the forecast and its inflated deviation, or None where it is not to be used."""
+        """Return the forecast and its inflated deviation, or None if it must not be used."""
         factor = float(self.factors[_decile(prefix, self._length)])
         if math.isnan(factor):
             return None
@@ -213,7 +213,7 @@ class CalibratedPredictor:
 
 
 def _factor(found: Floats) -> float:
-    """Return the inflation that errors and ratios ask for, NaN if they are not to be trusted."""
+    """Return the inflation factor for errors and ratios; NaN if they cannot be trusted."""
     if len(found) < _ENOUGH or not np.isfinite(found).all():
         return math.nan
     errors, ratios = found.T
@@ -224,7 +224,7 @@ def _factor(found: Floats) -> float:
 
 
 def _whole(completed: Sequence[Curve], least: int = 1) -> Sequence[Curve]:
-    """Require that many curves, each with its outcome."""
+    """Return the curves; raise if there are too few, or one has no outcome."""
     if not isinstance(completed, Sequence) or len(completed) < least:
         raise InvalidArgument("completed", f"must be at least {least} whole curves", completed)
     for curve in completed:
@@ -251,7 +251,7 @@ def _last(prefix: Curve) -> float:
 
 
 def _by_decile(completed: Sequence[Curve], length: float, forecast: object) -> Floats:
-    """Return the root mean square error by tenth; where there is none, that of all."""
+    """Return the root mean square error by tenth; for empty tenths, that of all curves."""
     assert callable(forecast)
     sums, counts = np.zeros(_DECILES), np.zeros(_DECILES)
     for curve in completed:

@@ -1,4 +1,4 @@
-"""What is known and wanted: the top k arms, the noise, and what is seen before a result."""
+"""The problem: the best k arms, the noise, and the readings before a result."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ FAILURES = ("independent", "outcome")
 
 
 class Problem(BaseProblem):
-    """The k arms of largest mean, when results come late and may be seen coming.
+    """Find the k arms with the largest means when results arrive late.
 
-    A pull takes time. Until its outcome X comes there may be readings of it:
+    A pull takes time. Before its outcome X arrives, there can be readings of it:
 
     =============== ==============================================================
     ``full``        none
-    ``incremental`` independent pieces of mean mu/D and scale sigma/sqrt(D), whose sum is X
-    ``unbiased``    Y - X independent from reading to reading, of mean 0
-    ``biased``      the same, but of an unknown constant mean for every arm
-    ``refining``    each reading replaces the last: forecasts, learning curves, solver bounds
+    ``incremental`` independent pieces with mean mu/D and scale sigma/sqrt(D); their sum is X
+    ``unbiased`` Y - X is independent between readings Y, with mean 0 ``biased`` the same, but with
+    an unknown constant mean for every arm ``refining`` each reading replaces the last: forecasts,
+    learning curves, solver bounds
     =============== ==============================================================
 
     Parameters
@@ -55,48 +55,49 @@ class Problem(BaseProblem):
     arms : sequence of str, or int
         Labels of the n arms, or their number.
     top : int
-        How many arms are wanted, from 1 to n.
+        Number k of arms to find, from 1 to n.
     noise_std : float, array-like of shape (n,), or "estimated", optional
-        Standard deviation of an outcome about its arm's mean (of its sub-Gaussian bound).
-        ``"estimated"``: outcomes are about normal, of unknown deviations; readings do not count,
-        and the guarantee is not proven.
+        Standard deviation of an outcome about its arm's mean (or its sub-Gaussian scale).
+        ``"estimated"``: outcomes are approximately normal with unknown deviations; readings do not
+        count, and the guarantee is not proven.
     feedback : {"full", "incremental", "unbiased", "biased", "refining"}
-        What a reading is.
+        Kind of readings; see the table.
     reading_std : float or array-like of shape (n,), optional
-        Standard deviation of a reading about its own pull's outcome; needed for
-        ``unbiased`` and ``biased``. For ``refining`` each reading may bring its own.
+        Standard deviation of a reading about its own pull's outcome; required for ``unbiased`` and
+        ``biased``. For ``refining``, each reading can have its own.
     errors : {"unknown", "nested", "first"}
-        For ``refining``. ``nested``: the error of an earlier reading is that of a later one
-        and independent noise, so that the newest holds all there is. ``first``: of each pull
-        only the first reading of a deviation of at most `target_std` counts. Both make the
-        guarantee proven; ``unknown`` does not.
+        For ``refining``. ``nested``: the error of an earlier reading is that of a later one plus
+        independent noise, so the newest reading contains all information. ``first``: only each
+        pull's first reading with a deviation of at most `target_std` counts. The guarantee is
+        proven with both, but not with ``unknown``.
     tolerance : float
-        How far below the k-th best mean an answer's means may lie.
+        How far below the k-th best mean the means of an answer may be.
     reward_range : (float, float), optional
-        The range that every outcome lies in, instead of `noise_std`.
+        The range of all outcomes, instead of `noise_std`.
     direction : {"maximize", "minimize"}
-        Which outcomes are good.
+        Whether large or small outcomes are good.
     noise : {"gaussian", "subgaussian"}
-        Whether outcomes and errors are known to be normal. Not with a `reward_range`.
+        Whether outcomes and errors are known to be normal. Not allowed with a `reward_range`.
     target_std : float, optional
-        What ``errors="first"`` waits for.
+        The deviation that ``errors="first"`` waits for.
     duration : float or array-like of shape (n,), optional
-        For ``incremental``: the number D of pieces of a pull; else it has to be said at
+        For ``incremental``: the number D of pieces of a pull; otherwise give it at each
         ``ask(duration=...)``.
     failure : {"independent", "outcome"}, optional
-        Whether a pull may get lost because of its outcome. By default one that fails as
-        ``"lost"`` or ``"error"`` is ``independent``, and for any other reason not.
+        Whether failures can depend on outcomes. By default, failures for the reasons ``"lost"`` and
+        ``"error"`` are ``independent``, and failures for any other reason are not.
     failure_value : float, optional
-        What a pull counts as that failed because of its outcome; without it, such a failure
-        stops the experiment until the outcome comes.
+        Value of pulls that failed because of their outcome. Without it, such a failure stops the
+        experiment until the outcome arrives.
     delay_depends_on_outcome : bool
-        Whether short delays may say something of the outcome. Then of each arm only the
-        longest run of complete pulls counts, in the order of their start, and no reading.
+        Whether delays can depend on outcomes. Then only the longest run of complete pulls of each
+        arm counts, in the order of their start, and readings do not count.
     clip : bool
-        Whether an outcome outside of `reward_range` is moved to its end, not refused.
+        Whether an outcome outside `reward_range` is moved to the end of the range instead of being
+        refused.
     control : str, optional
-        The arm that the others are compared with in `Progress.effects`; the leader if none is
-        named. It changes no decision.
+        The arm with which the others are compared in `Progress.effects`; by default the leader. It
+        does not change decisions.
 
     Raises
     ------
@@ -258,7 +259,7 @@ class Problem(BaseProblem):
     # -------------------------------------------------------------------- meaning
 
     def in_words(self) -> Mapping[str, str]:
-        """Return what is asked, by topic."""
+        """Return a description of the problem, by topic."""
         asked = best_of(self.arms, self.direction, self.top) + or_within(self.tolerance)
         words = {"Question": f"{asked}?"}
         if self.has_readings:
@@ -277,8 +278,8 @@ class Problem(BaseProblem):
     def default_policy(self) -> str:  # type: ignore[override]  # elsewhere it is the same for all
         """The rule for this problem.
 
-        Block betting if outcomes alone count and have a range; the proven race if readings count
-        and are not normal.
+        Block betting if only outcomes count and have a range; the proven race if readings count and
+        are not normal.
         """
         if self.reward_range is not None and not self.readings_used:
             return "BlockBetting"
@@ -300,7 +301,7 @@ class Problem(BaseProblem):
     def scale(self) -> Floats:
         """Sub-Gaussian scale of an outcome by arm, shape (n,); half the range if bounded.
 
-        NaN where deviations are estimated.
+        NaN if deviations are estimated.
         """
         if self.estimates_noise:
             return np.full(len(self.arms), math.nan)
@@ -315,7 +316,7 @@ class Problem(BaseProblem):
 
     @property
     def comes_late(self) -> bool:
-        """That outcomes come late."""
+        """Whether outcomes arrive late: always True."""
         return True
 
     @property
@@ -325,12 +326,12 @@ class Problem(BaseProblem):
 
     @property
     def readings_used(self) -> bool:
-        """Whether readings can tell anything before the outcome."""
+        """Whether readings can be informative before the outcome."""
         counts = not (self.delay_depends_on_outcome or self.estimates_noise)
         return self.feedback != "full" and counts
 
     def check_outcome(self, outcome: Any, name: str = "outcome") -> float:
-        """Return the outcome as a float; finite, and in the range, or moved to its end."""
+        """Return the outcome as a finite float in the range, or clipped to it if `clip` is set."""
         value: float = super().check_outcome(outcome, name)
         if self.reward_range is None:
             return value

@@ -1,4 +1,4 @@
-"""What may be true instead of the means that are assumed."""
+"""Alternative truths instead of the assumed means."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def values(environment: TimedEnvironment) -> dict[str, float]:
 def with_losses(
     environment: TimedEnvironment, rate: float, depends_on_outcome: bool
 ) -> SimulatedEnvironment:
-    """Return the environment in which that share of the pulls gets lost, by chance."""
+    """Return the environment in which a share `rate` of the pulls is lost by chance."""
     if depends_on_outcome:
         accepted = "must be false in this family: its simulated losses are by chance"
         raise InvalidArgument("depends_on_outcome", accepted, depends_on_outcome)
@@ -32,9 +32,9 @@ def with_losses(
 def at_effect(
     environment: TimedEnvironment, effect: float, control: str | None
 ) -> SimulatedEnvironment:
-    """Return the environment in which all differences from the control are `effect` times as large.
+    """Return the environment in which all differences from the control are multiplied by `effect`.
 
-    Without a control it is the worst arm.
+    Without a control, the worst arm takes its place.
     """
     simulated = _simulated(environment)
     problem, means = environment.problem, environment.arm_means

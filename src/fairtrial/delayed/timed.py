@@ -1,4 +1,4 @@
-"""Environments in which a pull takes time: what they share, and their truth."""
+"""Base class of environments in which a pull takes time, and their truth."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ Floats = NDArray[np.float64]
 
 
 class TimedEnvironment(Environment):
-    """An environment whose m-th pull of an arm is the same for every policy, whenever it asks.
+    """An environment whose m-th pull of an arm is the same for every policy and at any time.
 
-    One run draws a key from its generator; everything else follows from the key, the arm,
-    and m. So two policies that run with the same seed see the same outcomes.
+    A run draws a key from its generator; everything else follows from the key, the arm and m. So
+    two policies that run with the same seed see the same outcomes.
     """
 
     problem: Problem
@@ -59,13 +59,13 @@ class TimedEnvironment(Environment):
 
     @property
     def reward_span(self) -> tuple[float, float]:
-        """The smallest and the largest outcome that this environment can give; may be infinite."""
+        """The smallest and the largest possible outcome, which can be infinite."""
         return -np.inf, np.inf
 
     def evidence_price(self, weights: Floats) -> EvidencePrice:
-        """Return what a unit of evidence takes, on the closest of the best and of the other arms.
+        """Return the price of a unit of evidence for the closest pair of a best and another arm.
 
-        The optimal shares `weights` make no difference in this family.
+        The optimal shares `weights` are ignored in this family.
         """
         problem, means = self.problem, self.problem.sign * self.arm_means
         order = np.argsort(-means, kind="stable")
@@ -85,13 +85,13 @@ class TimedEnvironment(Environment):
     def stage(
         self, key: NDArray[np.int64], places: int
     ) -> tuple[CompiledEnvironment, Floats, NDArray[np.int64]]:
-        """Return one run's environment, free slots for that many pulls in flight, and a heap."""
+        """Return one run's environment, slots for `places` pulls in flight, and a heap."""
         slots = np.zeros((places, SLOT_COLUMNS))
         slots[:, ROW] = -1.0
         return self.begin_compiled(key), slots, np.zeros(places, dtype=np.int64)
 
     def begin(self, generator: np.random.Generator) -> Self:
-        """Return the environment of one run, with a key of its own."""
+        """Return the environment of one run, with its own key."""
         fresh = copy(self)
         state = {"_packed": self.begin_compiled(draw_key(generator)), "_started": defaultdict(int)}
         vars(fresh).update(state)
@@ -111,7 +111,7 @@ class TimedEnvironment(Environment):
         return self._follow(pull.action, index)
 
     def _follow(self, arm: int, index: int) -> Trajectory:
-        """Return all that happens to the pull of that index of an arm."""
+        """Return everything that happens to an arm's pull with this index."""
         slot, environment = np.zeros(SLOT_COLUMNS), self._packed
         slot[ARM], slot[INDEX] = arm, index
         begin_pull(*environment, slot)
@@ -133,11 +133,11 @@ class TimedEnvironment(Environment):
         )
 
     def _set_delay(self, slot: Floats, arm: int) -> None:
-        """Let a delay that is a function of the caller's take its place."""
+        """Set the delay in the slot if the caller gave a function."""
 
     @cached_property
     def truth(self) -> TopTruth:
-        """Means, the best arms, and all that an answer may hold."""
+        """Means, the best arms, and all arms that an answer may contain."""
         problem, means = self.problem, self.problem.sign * self.arm_means
         order = np.argsort(-means, kind="stable")[: problem.top]
         cut = means[order[-1]] - problem.tolerance
