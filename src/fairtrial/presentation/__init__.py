@@ -1,4 +1,4 @@
-"""What figures, the report, tables and a terminal show, as data: words, rows, marks and charts.
+"""Data for figures, reports, tables and terminals: words, rows, marks and charts.
 
-Nothing here draws: `plots` does it with matplotlib, `report` in HTML, and `cli` on a terminal.
+Nothing here draws: `plots` does so with matplotlib, `report` in HTML, and `cli` on a terminal.
 """

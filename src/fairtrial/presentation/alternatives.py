@@ -1,4 +1,4 @@
-"""What speaks against every possible answer, as a policy's progress says it."""
+"""The evidence against each possible answer, taken from a policy's progress."""
 
 from __future__ import annotations
 
@@ -42,24 +42,24 @@ _SHORT = 24
 _NAMED = 3
 _LISTED = 8
 _LARGEST = 700.0
-"""Above it is no number."""
+"""Exponentials of larger numbers overflow."""
 _LARGEST_WRITTEN_OUT = math.log(1e6)
 
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """A possible answer, and how it stands.
+    """A possible answer and its standing.
 
     Parameters
     ----------
     answer : str
-        Its label; "no arm" for none.
+        Its label; "no arm" if the answer is that no arm is acceptable.
     rejected, accepted : bool
-        Whether it is ruled out, or declared to be (part of) the answer; neither while it is open.
+        Whether it is ruled out, or accepted as the answer or part of it; both false while open.
     log_wealth : float or None
-        The logarithm of the e-value against it, where the rule bets.
+        The logarithm of the e-value against it, if the policy bets.
     worse_than : tuple of str
-        Arms that were declared better, where the rule compares pairs.
+        Arms that were declared better, if the policy compares pairs.
     """
 
     answer: str
@@ -70,7 +70,7 @@ class Alternative:
 
 
 def alternatives(progress: Progress) -> list[Alternative]:
-    """Return all possible answers of a policy that weighs them one by one, else none."""
+    """Return all possible answers, if the policy judges them one by one; otherwise none."""
     rows = progress.details.get("answers", ())
     if not isinstance(rows, list | tuple) or not all(map(_is_ruling, rows)):
         return []
@@ -89,7 +89,7 @@ def _best(progress: Progress) -> frozenset[str]:
 
 
 def _name(answer: object) -> str:
-    """Return an answer's own label, by which arms are found."""
+    """Return the label of an answer, by which its arm can be found."""
     return label_of(None) if answer is None else str(answer)
 
 
@@ -103,7 +103,7 @@ def ruled_out(progress: Progress) -> frozenset[str]:
 
 
 def when_ruled_out(trace: Sequence[Progress]) -> dict[str, int]:
-    """Return for every answer the first moment, in results, at which it is seen ruled out."""
+    """Return for each answer the number of results at the first moment when it is ruled out."""
     found: dict[str, int] = {}
     for moment in trace:
         for answer in ruled_out(moment):
@@ -112,20 +112,20 @@ def when_ruled_out(trace: Sequence[Progress]) -> dict[str, int]:
 
 
 def needed(progress: Progress) -> float | None:
-    """Return the logarithm of the e-value that rules an answer out; None if none are known."""
+    """Return the logarithm of the e-value that rules an answer out; None if there is none."""
     weighed = any(one.log_wealth is not None for one in alternatives(progress))
     return finite(progress.threshold) if weighed else None
 
 
 def evidence_level(progress: Progress) -> float | None:
-    """Return the logarithm of the e-value that decides; None if the rule weighs no e-values."""
+    """Return the logarithm of the e-value that decides; None if the policy uses no e-values."""
     return finite(progress.threshold) if progress.evidence_scale == "log_e_value" else None
 
 
 def evidence_so_far(progress: Progress) -> str:
-    """Return the evidence for the leader against what decides, as people read it.
+    """Return in words the evidence for the leader compared with what a decision needs.
 
-    Empty if nothing is reported.
+    Empty if the policy reports none.
     """
     gained, wanted = finite(progress.evidence), finite(progress.threshold)
     if gained is None or wanted is None:
@@ -136,7 +136,7 @@ def evidence_so_far(progress: Progress) -> str:
 
 
 def still_missing(progress: Progress) -> list[str]:
-    """Return what has to come before a study that runs can decide, a sentence each.
+    """Return sentences about what a running study still needs before it can decide.
 
     Examples
     --------
@@ -173,7 +173,7 @@ def _shortfall(progress: Progress) -> str:
 
 
 def strength(logarithm: float) -> str:
-    """Return an e-value, given as its logarithm, as people read it.
+    """Return the text for an e-value, given its logarithm.
 
     Examples
     --------
@@ -184,9 +184,9 @@ def strength(logarithm: float) -> str:
 
 
 def e_value(one: Alternative, threshold: float | None) -> str:
-    """Return the e-value against an answer, as people read it.
+    """Return the text for the e-value against an answer.
 
-    What is ruled out stays so: bets that were open by then may take some of it back.
+    An answer that was ruled out stays so, even if bets open at that time reduce its e-value.
 
     Examples
     --------
@@ -209,7 +209,7 @@ def e_value(one: Alternative, threshold: float | None) -> str:
 
 
 def ruling(one: Alternative, after: int | None = None) -> str:
-    """Return how an answer stands, in words; `after` that many results, if that is known.
+    """Return the standing of an answer in words; `after` is when it was ruled out, in results.
 
     Examples
     --------
@@ -228,7 +228,7 @@ def ruling(one: Alternative, after: int | None = None) -> str:
 
 
 def tally(progress: Progress) -> str:
-    """Return how many of the other answers are ruled out; empty if it is not said."""
+    """Return how many of the other answers are ruled out; empty if the policy does not say."""
     others = _others(progress)
     if not others:
         return ""
@@ -241,9 +241,9 @@ def _others(progress: Progress) -> list[Alternative]:
 
 
 def summary(progress: Progress, most: int) -> str:
-    """Return in a sentence what speaks against the other answers; empty if it is not said.
+    """Return a sentence about the evidence against the other answers; empty if there is none.
 
-    With more than `most` others only their number is said.
+    With more than `most` others, only say how many are ruled out.
     """
     others, level = _others(progress), needed(progress)
     if not others:
@@ -260,9 +260,9 @@ def summary(progress: Progress, most: int) -> str:
 
 
 def candidates_sentence(progress: Progress) -> str:
-    """Return among which answers the right one is, with which confidence; empty if it is not said.
+    """Return a sentence that lists the candidates for the right answer, with its confidence.
 
-    A decision has named one of them; before the first result there is nothing to say.
+    Empty if a decision has named one of them, or before the first result.
 
     Examples
     --------
@@ -286,7 +286,7 @@ def candidates_sentence(progress: Progress) -> str:
 
 
 def _among(arms: Sequence[object], none_is: bool) -> str:
-    """Return answers in words: arms, and perhaps that no arm is acceptable."""
+    """Return in words a list of answers: arms, and perhaps that no arm is acceptable."""
     names = [shorten(label_of(arm), _SHORT) for arm in arms]
     if len(names) > _LISTED:
         said = f"one of {count(len(names))} arms ({listed(names, _LISTED)})"
@@ -299,7 +299,7 @@ def _among(arms: Sequence[object], none_is: bool) -> str:
 
 
 def explanation(progress: Progress) -> str:
-    """Return what an e-value is, and from where it rules an answer out; empty without any."""
+    """Return what an e-value is and when it rules an answer out; empty if there are none."""
     level = needed(progress)
     if level is None:
         return ""

@@ -1,4 +1,4 @@
-"""How pulls became results: how many of every action, and how long they took."""
+"""How pulls turned into results: how many for each action, and how long they took."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ _BOUNDS = (
 )
 
 Delayed = tuple[str, int]
-"""A range of times, and the number of results that took so long."""
+"""A range of durations, and the number of results that took that long."""
 
 
 class Arrivals:
-    """Pulls and results by action, and the delays between them; fed with events in their order.
+    """Pulls and results by action, and the delays between them; give it all events in order.
 
-    What it holds does not grow with the log, but for the pulls that have no result yet.
+    Its size does not grow with the log, except for the pulls that have no result yet.
 
     Attributes
     ----------
     asked, told : Counter of int
-        Pulls, and those of them that brought a result, by action.
+        Numbers of pulls, and of pulls with a result, by action.
 
     Examples
     --------
@@ -59,14 +59,14 @@ class Arrivals:
 
     @classmethod
     def of(cls, events: Iterable[EventLike]) -> Self:
-        """Return what a whole log says."""
+        """Return the arrivals in a whole log."""
         arrivals = cls()
         for event in events:
             arrivals.take(event)
         return arrivals
 
     def take(self, event: EventLike) -> None:
-        """Take the next event."""
+        """Add the next event."""
         if event.action is None or event.pull_id is None:
             return
         if event.kind == "ask":
@@ -74,13 +74,13 @@ class Arrivals:
             self._issued[event.pull_id] = event.at
         elif event.kind in _RESULTS and event.pull_id in self._issued:
             self.told[event.action] += 1
-            # The store's clock may have been set back meanwhile.
+            # The store's clock may have been set back in between.
             seconds = (event.at - self._issued.pop(event.pull_id)).total_seconds()
             self._delays[next(n for n, (end, _) in enumerate(_BOUNDS) if seconds < end)] += 1
 
     @property
     def delays(self) -> list[Delayed]:
-        """How many results took how long: from the shortest time that occurred to the longest."""
+        """Numbers of results by duration, from the shortest that occurred to the longest."""
         found = [place for place, number in enumerate(self._delays) if number]
         if not found:
             return []
@@ -88,7 +88,7 @@ class Arrivals:
 
     @property
     def usual_delay(self) -> str:
-        """The range of times that the middle one of all results falls in; empty without any."""
+        """The range that contains the median duration; empty if there are no results."""
         total, passed = sum(self._delays), 0
         for (_, name), number in zip(_BOUNDS, self._delays, strict=True):
             passed += number

@@ -1,4 +1,4 @@
-"""Limits of something else than a mean, such as gaps that must stay below a bound."""
+"""Limits on values other than means, such as gaps that must stay below a bound."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ _MEANINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Bounded:
-    """A value of an arm whose size must stay below a bound.
+    """A value of an arm whose absolute value must stay below a bound.
 
     Parameters
     ----------
     arm, kind, of : str
-        The arm, what the value is, and of what.
+        The arm, the kind of value, and what it belongs to.
     value : float or None
-        The estimate; None if nothing is known of it.
+        The estimate; None if nothing is known.
     bound : float
-        What its size must stay below.
+        The bound on its absolute value.
     log_wealth : float or None
-        The logarithm of the e-value against "the limit is missed"; None if nothing was bet.
+        The logarithm of the e-value against "the limit is missed"; None without bets.
     standing : Standing
-        How the value stands to its bound.
+        Whether the value is within its bound.
     """
 
     arm: str
@@ -56,7 +56,7 @@ class Bounded:
 
     @property
     def distance(self) -> float | None:
-        """How far the value is within its bound; negative beyond it."""
+        """How far the value is within its bound; negative if beyond it."""
         return None if self.value is None else self.bound - abs(self.value)
 
 
@@ -104,7 +104,7 @@ def _standing(value: float | None, bound: float, certain: bool, is_answer: bool)
 
 
 def title_of_bounds(values: list[Bounded]) -> str:
-    """Return what a table of such values shows.
+    """Return the title of a table of such values.
 
     Examples
     --------
@@ -117,10 +117,10 @@ def title_of_bounds(values: list[Bounded]) -> str:
 
 
 def explanation_of_bounds(values: list[Bounded]) -> str:
-    """Return what the evidence for a limit is; empty if there is none."""
+    """Return an explanation of the evidence for limits; empty if there is none."""
     return EVIDENCE if any(one.log_wealth is not None for one in values) else ""
 
 
 def meaning_of_bounds(values: list[Bounded]) -> str:
-    """Return what such a value is; empty where its name says all."""
+    """Return the meaning of such a value; empty if its name is enough."""
     return _MEANINGS.get(values[0].kind, "")

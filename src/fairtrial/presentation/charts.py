@@ -1,4 +1,4 @@
-"""Charts as data, in plain numbers and words: `plots`, `report` and a service draw the same."""
+"""Charts as plain data, which `plots`, `report` and the service draw alike."""
 
 from __future__ import annotations
 
@@ -56,18 +56,18 @@ _MOST_TICKS = 7
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """An estimate in its place on an axis.
+    """An estimate on an axis.
 
     Parameters
     ----------
     mean : float or None
         The estimate; None before the first result.
     standing : Standing
-        How it stands to its limits.
+        Whether it meets its limits.
     ends : (float, float) or None
-        The interval as far as the axis reaches: an end on the axis's own end lies beyond it.
+        The interval, cut at the axis: an end equal to the axis's end may lie beyond it.
     limits : tuple of float
-        What it is held against.
+        The limits on the estimate.
     """
 
     mean: float | None
@@ -83,17 +83,17 @@ class IntervalChart:
     Parameters
     ----------
     arms, best : tuple of str
-        What the rows are; those that are the answer, or lead.
+        The arms in the rows, and those that are the answer or lead.
     panels : tuple of (str, tuple of Interval or None)
-        Every panel's title, and what is in its rows.
+        The title and the rows of each panel.
     axes : tuple of (float, float)
-        The ends of every panel's axis; panels of one measure share theirs.
+        The ends of each panel's axis; panels of the same measure share them.
     marks : tuple of (Standing, str)
-        The marks that occur, and what they mean.
+        The marks that occur, with their meanings.
     interval, limit : str
-        What the intervals are, and what a limit is called; each is empty if there is none.
+        What the intervals are, and the name for a limit; empty if there are none.
     note : str
-        What is said of the arms and groups that are left out; empty if all are shown.
+        A note on arms and groups that are left out; empty if all are shown.
     """
 
     arms: tuple[str, ...]
@@ -119,7 +119,7 @@ _MEANINGS = {
 def interval_chart(
     progress: Progress, arms: Sequence[str], panels: Sequence[Panel], note: str = ""
 ) -> IntervalChart:
-    """Return the chart of a progress's estimates, given by panel and arm."""
+    """Return the chart of estimates, which are given by panel and arm."""
     shown = [one for _, row in panels for one in row if one is not None]
     axes, limit = _axes(panels), name_of_limit(shown)
     answer = named(progress.recommendation)
@@ -144,7 +144,7 @@ def interval_chart(
 
 
 def _axes(panels: Sequence[Panel]) -> tuple[tuple[float, float], ...]:
-    """Return the ends of every panel's axis: measures have units of their own."""
+    """Return the ends of each panel's axis; measures can have different units."""
     of: dict[object, list[Estimate]] = {}
     for _, row in panels:
         of.setdefault(_measure_of(row), []).extend(one for one in row if one is not None)
@@ -186,7 +186,7 @@ def _interval(
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """An action's pulls, the share that they are, and the optimal one where it is known."""
+    """An action's pulls, their share, and the optimal share if it is known."""
 
     pulls: int
     share: float
@@ -200,17 +200,17 @@ class ShareChart:
     Parameters
     ----------
     arms : tuple of str
-        What the rows are.
+        The arms in the rows.
     panels : tuple of (str, tuple of Bar or None)
-        Every panel's title, and what is in its rows.
+        The title and the rows of each panel.
     total : int
-        The pulls of which the shares are.
+        The total number of pulls.
     most : float
-        The largest share shown, be it of pulls or optimal.
+        The largest share shown, including optimal ones.
     has_optimal : bool
         Whether the optimal shares are known.
     note : str
-        What is said of the arms and groups that are left out; empty if all are shown.
+        A note on arms and groups that are left out; empty if all are shown.
     """
 
     arms: tuple[str, ...]
@@ -228,7 +228,7 @@ def share_chart(
     shown: Sequence[int],
     note: str = "",
 ) -> ShareChart:
-    """Return the chart of the pulls of every action, of which those in `shown` are drawn."""
+    """Return the chart of the pulls of each action; only the actions in `shown` are drawn."""
     best, total = optimal_shares(optimal, len(labels)), int(sum(pulls))
     bars = [
         Bar(
@@ -245,7 +245,7 @@ def share_chart(
 
 
 def most_pulled(labels: Sequence[Mapping[str, Any]], pulls: Sequence[int]) -> tuple[list[int], str]:
-    """Return the actions of the arms and groups with the most pulls, arm by arm, and the note."""
+    """Return the actions of the arms and groups with the most pulls, by arm, and a note."""
     grid, why = Grid.of(labels), "those with the most pulls"
     by_group = dict(grid.panels(range(len(pulls))))
     by_arm = dict(zip(grid.arms, zip(*by_group.values(), strict=True), strict=True))
@@ -268,7 +268,7 @@ def _ranks(parts: Mapping[str, Sequence[int | None]], pulls: Sequence[int]) -> d
 
 @dataclass(frozen=True, slots=True)
 class Rival:
-    """An answer that is ruled out, and at every moment until then what spoke against it."""
+    """A ruled-out answer, and the evidence against it at each moment until then."""
 
     answer: str
     against: tuple[float | None, ...]
@@ -289,20 +289,20 @@ class EvidenceChart:
     Parameters
     ----------
     told : tuple of int
-        The results so far, at every moment.
+        The number of results at each moment.
     evidence, threshold : tuple of float or None
-        What there was then; None where nothing is reported.
+        The values at each moment; None if the policy reports none.
     lead_periods : tuple of LeadPeriod
-        Who led when.
+        Which arm led when.
     rivals : tuple of Rival
-        The answers that are ruled out, where each has an evidence of its own against it; none
-        if they are many.
+        The ruled-out answers, if there is separate evidence against each; empty if there are too
+        many.
     crossings : tuple of Crossing
-        When they were ruled out.
+        When the answers were ruled out.
     span : (int, int)
-        The results that are shown.
+        The range of results that is shown.
     in_e_values : bool
-        Whether evidence and threshold are logarithms of e-values: readers are shown those.
+        Whether evidence and threshold are logarithms of e-values; readers see the e-values.
     """
 
     told: tuple[int, ...]
@@ -321,7 +321,7 @@ class EvidenceChart:
 
     @property
     def height(self) -> tuple[float, float]:
-        """The lowest and the highest value; with 0 if the experiment is shown from its start."""
+        """The lowest and highest values; includes 0 if the chart begins with the first result."""
         known = [value for value in (*self.evidence, *self.threshold) if value is not None]
         known += [0.0] if self.span[0] == 0 or not known else []
         return min(known), max(known)
@@ -350,7 +350,7 @@ class EvidenceChart:
 
 
 def evidence_chart(trace: Sequence[Progress]) -> EvidenceChart:
-    """Return the chart of the moments of one experiment, in order."""
+    """Return the chart of one experiment's moments, in order."""
     rivals, crossings = _ruled_out(trace)
     return EvidenceChart(
         tuple(moment.told for moment in trace),
@@ -365,7 +365,7 @@ def evidence_chart(trace: Sequence[Progress]) -> EvidenceChart:
 
 
 def e_value_ticks(low: float, high: float) -> list[tuple[float, str]]:
-    """Return round e-values, and their places between two ends of an axis of logarithms.
+    """Return round e-values with their positions between two ends of a logarithmic axis.
 
     Examples
     --------
@@ -382,7 +382,7 @@ def e_value_ticks(low: float, high: float) -> list[tuple[float, str]]:
 
 
 def _rival_within(rival: Rival, told: Sequence[int], shown: Sequence[int]) -> Rival:
-    # What spoke against it is known until it was ruled out.
+    # The evidence against a rival is known until it was ruled out.
     known = told[: len(rival.against)]
     until = [one for one in shown if known and one <= known[-1]]
     return replace(rival, against=tuple(value_at(known, rival.against, one) for one in until))

@@ -1,4 +1,4 @@
-"""What is shown where there is too much: one rule for pictures, tables and the page."""
+"""Which arms and groups to show if there are too many: one rule for charts, tables and pages."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ __all__ = [
 ]
 
 MOST_ARMS = 24
-"""Arms beyond which the rest is left out, and its number said."""
+"""Largest number of arms shown; a note gives the number of the others."""
 MOST_GROUPS = 14
-"""Likewise of groups in a picture: with a panel for all of them, three rows of five."""
+"""Largest number of groups in a chart: with a panel for all of them, three rows of five."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """The arms that are shown, and what is said of the others.
+    """The arms that are shown, and a note on the others.
 
     Parameters
     ----------
     arms : tuple of str
-        In their own order if all are shown, else as in `ranked`.
+        In their original order if all are shown, otherwise as in `ranked`.
     ranked : tuple of str
-        The same arms, the most important first.
+        The same arms, the most important ones first.
     note : str
-        How many are not shown, and why; empty if all are.
+        How many are not shown, and why; empty if all are shown.
     """
 
     arms: tuple[str, ...]
@@ -48,15 +48,15 @@ class Cut:
     note: str = ""
 
     def keep(self, estimates: Iterable[Estimate]) -> tuple[Estimate, ...]:
-        """Return the estimates of the shown arms, in the arms' order."""
+        """Return the estimates of the shown arms, in the order of `arms`."""
         return _in_order(self.arms, estimates) if self.note else tuple(estimates)
 
     def rank(self, estimates: Iterable[Estimate]) -> tuple[Estimate, ...]:
-        """Return the estimates of the shown arms, those of the most important arm first."""
+        """Return the estimates of the shown arms, in the order of `ranked`."""
         return _in_order(self.ranked, estimates)
 
     def apply(self, progress: Progress) -> Progress:
-        """Return a progress with the estimates of the shown arms only."""
+        """Return a progress reduced to the estimates of the shown arms."""
         if not self.note:
             return progress
         return replace(progress, actions=self.keep(progress.actions), arms=self.keep(progress.arms))
@@ -68,9 +68,9 @@ def cut_by(rank: Mapping[str, Any], why: str, others: str = "") -> Cut:
     Parameters
     ----------
     rank : mapping of str to object
-        What the arms, in their own order, are sorted by.
+        The sort keys of the arms, in the arms' original order.
     why, others : str
-        Which arms these are, and what there is to say of the others.
+        Which arms are shown, and a remark on the others.
 
     Examples
     --------
@@ -88,7 +88,7 @@ def cut_by(rank: Mapping[str, Any], why: str, others: str = "") -> Cut:
 
 
 def groups_by(rank: Mapping[str, Any], why: str) -> tuple[tuple[str, ...], str]:
-    """Return the groups with the smallest ranks, at most `MOST_GROUPS`, and the note on them.
+    """Return the groups with the smallest ranks, at most `MOST_GROUPS`, and a note on them.
 
     Examples
     --------
@@ -104,16 +104,16 @@ def groups_by(rank: Mapping[str, Any], why: str) -> tuple[tuple[str, ...], str]:
 
 
 def cut_of(progress: Progress, minimize: bool, estimates: Sequence[Estimate] | None = None) -> Cut:
-    """Return the answer, or who leads, then the best by mean, those not ruled out first.
+    """Return the cut with the answer or leader first, then the best means, not ruled out first.
 
     Parameters
     ----------
     progress : Progress
-        What has the estimates.
+        The progress with the estimates.
     minimize : bool
-        Whether small means are good.
+        Whether smaller means are better.
     estimates : sequence of Estimate, optional
-        Whose arms are meant; by default the actions'.
+        The estimates whose arms to rank; by default those of the actions.
     """
     means = _means(progress, progress.actions if estimates is None else estimates)
     best, out = answered(progress.recommendation), ruled_out(progress) & means.keys()
@@ -129,18 +129,18 @@ def cut_of(progress: Progress, minimize: bool, estimates: Sequence[Estimate] | N
 
 
 def cut_of_arms(progress: Progress, minimize: bool) -> Cut:
-    """Return the cut of what is answered: arms with an estimate of their own, or the actions."""
+    """Return the cut of the possible answers: arms with their own estimates, or the actions."""
     own = progress.arms if progress.quantity == "mean" else ()
     return cut_of(progress, minimize, own or progress.actions)
 
 
 def shown_alternatives(progress: Progress, minimize: bool) -> tuple[list[Alternative], str]:
-    """Return the possible answers that are shown, the best first, and the note on the others."""
+    """Return the possible answers to show, the best first, and a note on the others."""
     cut = cut_of_arms(progress, minimize)
     hidden = {arm_of(one.labels) for one in (*progress.arms, *progress.actions)} - set(cut.arms)
     places = {arm: place for place, arm in enumerate(cut.ranked)}
     kept = [one for one in alternatives(progress) if one.answer not in hidden]
-    # An answer that is no arm comes last.
+    # Answers that are not arms come last.
     return sorted(kept, key=lambda one: places.get(one.answer, len(places))), cut.note
 
 
@@ -152,7 +152,7 @@ def _fate(hidden: frozenset[str], out: frozenset[str]) -> str:
 
 
 def _means(progress: Progress, estimates: Sequence[Estimate]) -> dict[str, float | None]:
-    """Return a mean for every arm: its overall one, or that of all its results."""
+    """Return a mean for each arm: its overall mean, or the mean of all its results."""
     overall = progress.arms if progress.quantity == "mean" else ()
     known = {arm_of(one.labels): finite(one.mean) for one in overall}
     found: dict[str, list[tuple[float, int]]] = {}

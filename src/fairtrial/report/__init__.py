@@ -1,4 +1,4 @@
-"""Pages in HTML, a section a module: a study, or what a planned one would do."""
+"""HTML reports of studies and of planned studies; one module for each section."""
 
 from fairtrial.report.page import write_report
 from fairtrial.report.planned import write_characteristics

@@ -1,4 +1,4 @@
-"""The section on the arms: how good each is, and where the pulls went."""
+"""The section on the arms: how good each one is, and where the pulls went."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ _WEIGHTED = (
 
 
 def arms(found: Findings) -> Markup:
-    """Return the section."""
+    """Return the section on the arms."""
     if not found.progress.actions:
         return section("Arms", element("p", "The policy reports no estimates by action."))
-    # Where shares are guaranteed, the section on fairness has them beside what is owed.
+    # If shares are guaranteed, the section on fairness shows them next to what is owed.
     where = None if shares_of(found.progress) else _allocation(found)
     return section("Arms", _qualities(found), _differences(found), _weighted(found), where)
 
 
 def _overall(found: Findings) -> tuple[tuple[Estimate, ...], Cut]:
-    """One estimate per arm: its overall quality, or its mean where there are no groups."""
+    """Return one estimate per arm (its overall mean, or its mean without groups), and the cut."""
     progress = found.progress
     if progress.arms and progress.quantity == "mean":
         return progress.arms, cut_of_arms(progress, found.minimize)
@@ -93,7 +93,7 @@ def _with_intervals(found: Findings) -> str:
 
 def _qualities_table(arms: Sequence[str], overall: Sequence[Estimate]) -> Markup:
     places = places_of(overall)
-    # Answers that cannot be pulled have no results of their own; some rules give no intervals.
+    # Answers that cannot be pulled have no results; some policies give no intervals.
     pulled_at_all = any(arm.pulls for arm in overall)
     bounded = any(one is not None for arm in overall for one in (arm.lower, arm.upper))
     rows = [
@@ -110,7 +110,7 @@ def _qualities_table(arms: Sequence[str], overall: Sequence[Estimate]) -> Markup
 
 
 def _differences(found: Findings) -> Markup | None:
-    """Return by how much arms differ from the control, or from the leader."""
+    """Return the differences between arms and the control, or the leader."""
     shown = differences(found.progress, found.minimize)
     if shown is None:
         return None
@@ -149,7 +149,7 @@ def _differences_table(title: str, effects: Sequence[Effect]) -> Markup:
 
 
 def _weighted(found: Findings) -> Markup | None:
-    """Return the means beside those that are weighted by propensities, if there are any."""
+    """Return plain means next to means weighted by inverse propensities, if there are any."""
     study = found.study
     means = {
         tuple(labels.items()): mean
@@ -214,7 +214,7 @@ def _allocation(found: Findings) -> Markup:
 
 
 def _places(found: Findings) -> list[int]:
-    """Return the places of the shown actions among all."""
+    """Return the indices of the shown actions among all actions."""
     places = {
         tuple(action.labels.values()): place
         for place, action in enumerate(pulled(found.progress.actions))

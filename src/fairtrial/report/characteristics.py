@@ -1,4 +1,4 @@
-"""The section on operating characteristics: how often right, how long, who bears the cost."""
+"""The section on operating characteristics: error rates, numbers of pulls, who bears the cost."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Curve = Sequence[tuple[float, Characteristics]]
 
 
 def characteristics(found: OperatingCharacteristics, curve: Curve) -> Markup:
-    """Return the section."""
+    """Return the section on operating characteristics."""
     return section(
         "Operating characteristics",
         element("h3", "How often it is right, and wrong"),
@@ -88,7 +88,7 @@ def _about_decisions(found: OperatingCharacteristics) -> str:
     )
     parts = [said]
     truths = [row.scenario.environment.truth for row in found]
-    # Of several arms to be named, others than the tied ones may be wrong too.
+    # If several arms are to be named, arms that are not tied can be wrong too.
     single = [t for t in truths if not isinstance(t.best, tuple) or len(t.best) == 1]
     tied = max((len(truth.interchangeable) for truth in single if truth.tied), default=0)
     if delta is not None:
@@ -162,7 +162,7 @@ def _spread(found: Statistics) -> tuple[str, ...]:
 
 
 def _over_effects(curve: Curve) -> list[Markup]:
-    """Return what changes with the size of the effect: the pulls, and the answers."""
+    """Return how pulls and answers change with the size of the effect."""
     if len(curve) < 2:
         return []
     effects = [effect for effect, _ in curve]
@@ -252,7 +252,7 @@ def _allocation(found: OperatingCharacteristics) -> Markup:
 
 
 def _most_pulled(rows: Sequence[Characteristics]) -> list[str]:
-    """Return the actions with the most pulls in any scenario, in their own order."""
+    """Return the actions with the most pulls in any scenario, in their original order."""
     most = {name: max(row.by_action[name] for row in rows) for name in rows[0].by_action}
     shown = set(sorted(most, key=lambda name: -most[name])[:_MOST_ACTIONS])
     return [name for name in most if name in shown]
@@ -294,7 +294,7 @@ def _share(found: Proportion | None) -> str:
 
 
 def _last_rows(found: OperatingCharacteristics) -> list[Characteristics]:
-    """Return every scenario's row with the most pulls."""
+    """Return the row with the most pulls for each scenario."""
     most = max(row.max_pulls for row in found)
     return [row for row in found if row.max_pulls == most]
 

@@ -1,4 +1,4 @@
-"""Charts of a page: drawn in per cent, so that they fit any width and text keeps its size."""
+"""Charts of a page, with positions in per cent: they fit any width, and text keeps its size."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ __all__ = [
 Span = tuple[float, float]
 
 _LETTER = 0.0085
-"""Share of a wide picture's width that a letter of a name takes."""
+"""Width of a letter as a share of the width of a wide chart."""
 _NARROW = 3.0
-"""How many times as much it takes on a phone."""
+"""How many times wider a letter is on a phone, as a share."""
 
 _CIRCLE = "M-4.5,0a4.5,4.5 0 1,0 9,0a4.5,4.5 0 1,0 -9,0z"
 _CROSS = "M-5,-3L-3,-5L0,-2L3,-5L5,-3L2,0L5,3L3,5L0,2L-3,5L-5,3L-2,0z"
@@ -64,9 +64,9 @@ def figure(
     data: Markup,
     controls: Markup | None = None,
 ) -> Markup:
-    """Return a figure: picture with a text in its place, key, caption, and its data table.
+    """Return a figure: chart with alternative text, key, caption and data table.
 
-    What it is controlled by, where it is no mere paper, comes first.
+    On an interactive page, its controls come first.
     """
     return element(
         "figure",
@@ -82,7 +82,7 @@ def figure(
 
 
 def interval_chart(chart: IntervalChart) -> Markup:
-    """Return means with intervals and limits: a panel for each group, a row for each arm."""
+    """Return a chart of means with intervals and limits: a panel per group, a row per arm."""
     drawn = []
     for (title, intervals), span in zip(chart.panels, chart.axes, strict=True):
         ticks = nice_ticks(*span)
@@ -95,7 +95,7 @@ def interval_chart(chart: IntervalChart) -> Markup:
 
 
 def interval_key(chart: IntervalChart) -> list[Markup]:
-    """Return what the marks of an interval chart mean."""
+    """Return the key of an interval chart."""
     items = [_key_item(_mark("50%", state), meaning) for state, meaning in chart.marks]
     if chart.interval:
         bar = element("line", x1="0", x2="100%", y1="50%", y2="50%", class_="interval")
@@ -131,7 +131,7 @@ def _whisker(ends: Span, span: Span) -> Markup:
 
 
 def bar_chart(chart: ShareChart) -> Markup:
-    """Return shares as bars, with ticks where the optimal ones are."""
+    """Return a chart of shares as bars, with ticks at the optimal shares."""
     span = (0.0, 1.04 * chart.most)
     ticks = nice_ticks(*span)
     drawn = []
@@ -150,7 +150,7 @@ def bar_chart(chart: ShareChart) -> Markup:
 
 
 def counts_chart(counts: Sequence[tuple[str, int]]) -> Markup:
-    """Return numbers as bars, one for each name."""
+    """Return a chart of numbers as bars, one per name."""
     span = (0.0, 1.04 * max(number_of for _, number_of in counts))
     ticks = [tick for tick in nice_ticks(*span) if tick.is_integer()]
     rows = [
@@ -166,12 +166,12 @@ def counts_chart(counts: Sequence[tuple[str, int]]) -> Markup:
 
 
 def counts_key(meaning: str) -> list[Markup]:
-    """Return what the bars mean."""
+    """Return the key of a chart of numbers."""
     return [_key_item(_whole_bar(), meaning)]
 
 
 def bar_key(chart: ShareChart) -> list[Markup]:
-    """Return what bars and ticks mean."""
+    """Return the key of a chart of shares."""
     items = [_key_item(_whole_bar(), f"share of {plural(chart.total, 'result')}")]
     if chart.has_optimal:
         items.append(_key_item(_upright("50%", "limit"), "optimal share"))
@@ -195,7 +195,7 @@ def _bar(bar: Bar | None, span: Span) -> Markup:
 
 
 def evidence_chart(chart: EvidenceChart) -> Markup:
-    """Return evidence and threshold over the results, with a strip of who led."""
+    """Return a chart of evidence and threshold by results, with a strip of the leaders."""
     (low, high), across = chart.height, (float(chart.span[0]), float(chart.span[1]))
     up = (low, high + 0.08 * (high - low or 1.0))
     plot = element(
@@ -228,7 +228,7 @@ def evidence_chart(chart: EvidenceChart) -> Markup:
 
 
 def evidence_key(chart: EvidenceChart) -> list[Markup]:
-    """Return what the lines mean."""
+    """Return the key of a chart of evidence."""
     flat = {"x1": "0", "x2": "100%", "y1": "50%", "y2": "50%"}
     what = "evidence for the leader", "threshold that stops the policy"
     if chart.in_e_values:
@@ -307,7 +307,7 @@ def _period(period: LeadPeriod, across: Span) -> Markup:
 
 
 def nice_ticks(low: float, high: float, about: int = 3) -> list[float]:
-    """Return round numbers in [low, high], `about` that many.
+    """Return about `about` round numbers in [low, high].
 
     Examples
     --------
@@ -322,7 +322,7 @@ def nice_ticks(low: float, high: float, about: int = 3) -> list[float]:
 
 
 def whole_ticks(span: Span) -> list[float]:
-    """Return round whole numbers in a span.
+    """Return round integers in a span.
 
     Examples
     --------
@@ -333,7 +333,7 @@ def whole_ticks(span: Span) -> list[float]:
 
 
 def tick_texts(ticks: Sequence[float]) -> list[str]:
-    """Return ticks as people read them, with as many decimals as tell them apart.
+    """Return the texts of ticks, with as many decimals as needed to tell them apart.
 
     Examples
     --------
@@ -344,7 +344,7 @@ def tick_texts(ticks: Sequence[float]) -> list[str]:
     if len(set(texts)) == len(texts):
         return texts
     step = min(abs(later - earlier) for earlier, later in pairwise(ticks))
-    # As for a round step: 0.25 has two decimals, 0.2 one.
+    # The decimals of the step: 0.25 has two, 0.2 one.
     places = next((n for n in range(16) if abs(step * 10**n - round(step * 10**n)) < 1e-6), 16)
     return [fixed(tick, places) for tick in ticks]
 
@@ -384,7 +384,7 @@ def _mark(x: str, state: Standing) -> Markup:
 
 
 def _shape(x: str, path: str, class_: str) -> Markup:
-    # The inner picture carries the place in per cent, the path its size in pixels.
+    # The inner picture has its position in per cent, the path its size in pixels.
     return element("svg", element("path", d=path, class_=class_), x=x, y="50%", class_="mark")
 
 

@@ -59,7 +59,7 @@ _MOMENTS_LISTED = 24
 
 
 def decision(found: Findings, facts: Mapping[str, object]) -> Markup:
-    """Return the section."""
+    """Return the section on the decision."""
     recommendation = found.progress.recommendation
     said = (
         support(found.progress, found.endless),
@@ -89,7 +89,7 @@ def decision(found: Findings, facts: Mapping[str, object]) -> Markup:
 
 
 def _missing(found: Findings) -> list[Markup]:
-    """Return what a study that runs still needs before it can decide."""
+    """Return what a running study still needs before it can decide."""
     if found.progress.recommendation.status != "running" or found.endless:
         return []
     return [element("h3", "What is still missing"), bullets(still_missing(found.progress))]
@@ -119,7 +119,7 @@ def _closest_calls(found: Findings) -> list[str]:
     ]
     if not own:
         return []
-    # Measures have units of their own: their distances are compared in widths of intervals.
+    # Measures have different units, so distances are compared in widths of intervals.
     measured = "measure" in own[0].labels
     distance = certain_distance if measured else found.distance_of
     action = min(own, key=lambda one: distance(one) or 0.0)
@@ -177,7 +177,7 @@ def _evidence(found: Findings) -> Markup:
 
 
 def _in_turn(led: Sequence[str]) -> str:
-    # The leaders of a moment may be several, with commas between them.
+    # One moment can have several leaders, separated by commas.
     return listed(led, 6, "; ") or "nobody yet"
 
 
@@ -203,7 +203,7 @@ def _standing_of_evidence(progress: Progress) -> str:
 
 
 def _against_others(found: Findings) -> Markup | None:
-    """Return the evidence against every possible answer, where the policy weighs them."""
+    """Return the evidence against each possible answer, if the policy measures it."""
     progress = found.progress
     shown, note = shown_alternatives(progress, found.minimize)
     if not shown:
@@ -233,7 +233,7 @@ def _against(one: Alternative, level: float | None, after: int | None) -> tuple[
 
 
 def _within(trace: Sequence[Progress], span: tuple[int, int]) -> list[Progress]:
-    """Return the moments that are shown; of a range too short to have any, the last before."""
+    """Return the moments in the range; if there are none, the last one before its end."""
     shown = [moment for moment in trace if span[0] <= moment.told <= span[1]]
     return shown or [moment for moment in trace if moment.told <= span[1]][-1:]
 

@@ -1,4 +1,4 @@
-"""A page that needs nothing but a browser, and the file that it is written to."""
+"""Self-contained HTML pages, and writing them to files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["document", "write_document"]
 
 
 def document(title: str, *sections: Markup | None) -> str:
-    """Return a whole page: it holds its own style, runs no script, and asks the network nothing."""
+    """Return a complete page with its own style, no scripts and no network requests."""
     policy = "default-src 'none'; style-src 'unsafe-inline'"
     style = Markup(files("fairtrial.report").joinpath("report.css").read_text(encoding="utf-8"))
     head = element(
@@ -33,18 +33,18 @@ def document(title: str, *sections: Markup | None) -> str:
 
 
 def write_document(path: str | Path, page: str) -> Path:
-    """Write a page to a file, whole or not at all, and return the file.
+    """Write a page to a file, completely or not at all, and return the file.
 
     Raises
     ------
     InvalidArgument
-        If it cannot be written.
+        If the file cannot be written.
     """
     if not isinstance(path, str | PathLike):
         raise InvalidArgument("path", "must be the path of a file", path)
     file = Path(path)
     try:
-        # It may contain data about people: readable by its owner only, as a study is.
+        # It may contain data about people, so only its owner may read it, as with a study.
         with replacing(file) as part:
             part.write_text(page, encoding="utf-8", newline="\n")
     except StorageError as error:

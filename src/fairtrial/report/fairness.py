@@ -1,4 +1,4 @@
-"""The section on fairness: every floor with the distance from it, or how shares were kept."""
+"""The section on fairness: each limit with the distance from it, or how shares were kept."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ _NO_LIMITS = "This study sets no limit for any group, so nothing has to be kept 
 
 
 def fairness(found: Findings) -> Markup:
-    """Return the section."""
+    """Return the section on fairness."""
     if shares_of(found.progress):
         kept = element("p", _shares_kept(found))
         return section("Fairness", kept, _shares_table(found), behind_over_time(found))
@@ -98,7 +98,7 @@ def fairness(found: Findings) -> Markup:
 
 
 def _chart(found: Findings) -> IntervalChart:
-    """Return the chart of the means that have limits: of actions, or of answers."""
+    """Return the chart of the means that have limits: of actions or of answers."""
     if found.limits_answers:
         shown = found.cut_of_limited.keep(found.progress.arms)
         arms = [arm_of(arm.labels) for arm in shown]
@@ -108,14 +108,14 @@ def _chart(found: Findings) -> IntervalChart:
 
 
 def _limits_table(found: Findings, title: str, estimates: Sequence[Estimate], limit: str) -> Markup:
-    """Return a table of estimates with their limits, and how far they are from these."""
+    """Return a table of estimates with their limits and their distances from them."""
     of_measure: dict[object, list[Estimate]] = {}
     for one in estimates:
         of_measure.setdefault(one.labels.get("measure"), []).append(one)
-    # Measures have units of their own.
+    # Measures have different units.
     places = {measure: places_of(own) for measure, own in of_measure.items()}
     labels = [str(key).capitalize() for key in estimates[0].labels]
-    # Answers that cannot be pulled have no results of their own.
+    # Answers that cannot be pulled have no results.
     pulled = any(one.pulls for one in estimates)
     heads = (
         *labels,
@@ -133,7 +133,7 @@ def _limits_table(found: Findings, title: str, estimates: Sequence[Estimate], li
 
 
 def _further(found: Findings) -> Markup | None:
-    """Return limits on other predictions of the arms, and how these stand to them."""
+    """Return the limits on further predictions of the arms, and whether they are met."""
     limited = found.progress.limited
     shown = cut_of_arms(found.progress, found.minimize).keep(limited)[:_MOST_LIMITS]
     if not shown:
@@ -151,7 +151,7 @@ def _further(found: Findings) -> Markup | None:
 
 
 def _limits_of_measures(found: Findings) -> Markup | None:
-    """Return every limit of a measure, those overall among them, and how arms stand to it."""
+    """Return each limit of a measure, including overall ones, and whether arms meet it."""
     limits = guardrails(found.progress, found.minimize)
     if not limits:
         return None
@@ -185,7 +185,7 @@ def _limits_of_measures(found: Findings) -> Markup | None:
 
 
 def _against_control(found: Findings) -> Markup | None:
-    """Return the limits of differences from the control, and how arms stand to them."""
+    """Return the limits on differences from the control, and whether arms meet them."""
     effects = limited(found.progress)
     if not effects:
         return None
@@ -217,7 +217,7 @@ def _against_control(found: Findings) -> Markup | None:
 
 
 def _bounds(found: Findings) -> Markup | None:
-    """Return values that must stay below a bound, and how they stand to it."""
+    """Return the values that must stay below a bound, and whether they do."""
     values = bounded_values(found.progress, found.minimize)
     if not values:
         return None
@@ -257,7 +257,7 @@ def _shares_kept(found: Findings) -> str:
 
 
 def _shares_table(found: Findings) -> Markup:
-    """Return the shares of the pulls against what is owed, as a table."""
+    """Return a table of shares of the pulls next to what is owed."""
     shares = shares_of(found.progress)
     shown, note = shown_shares(shares)
     rows = [

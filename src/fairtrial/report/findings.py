@@ -1,4 +1,4 @@
-"""What the sections of a report have in common."""
+"""What all sections of a report share."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ _Chart = TypeVar("_Chart", bound=_OverTime)
 
 @dataclass(frozen=True, slots=True)
 class Zoom:
-    """The results that pictures over time show, where readers can choose them.
+    """The range of results in charts over time, on pages where readers can choose it.
 
     Parameters
     ----------
     shown : Range
-        The results.
+        The range of results.
     controls : callable
-        Returns by what readers choose others, for a picture with a name of its own.
+        Returns the controls of a chart, given the chart's name.
     """
 
     shown: Range
@@ -63,7 +63,7 @@ class Zoom:
 
 @dataclass(frozen=True)
 class Findings:
-    """What the sections have in common, read from the study once."""
+    """What all sections share, read from the study once."""
 
     study: StudyLike
     progress: Progress
@@ -83,7 +83,7 @@ class Findings:
         arrivals: Arrivals | None = None,
         zoom: Zoom | None = None,
     ) -> Findings:
-        """Read a study; audit it, and go through its log, unless that was done before."""
+        """Read a study; audit it and go through its log unless the caller has done so."""
         return cls(
             study,
             study.progress(),
@@ -96,13 +96,13 @@ class Findings:
         )
 
     def zoomed(self, chart: _Chart) -> _Chart:
-        """Return the part of a chart over time that is looked at."""
+        """Return the part of a chart over time that is zoomed to."""
         if self.zoom is None or self.zoom.shown.is_whole:
             return chart
         return chart.within(self.zoom.shown.begin, self.zoom.shown.end)
 
     def of_results(self, caption: str) -> str:
-        """Return a caption that says which results are shown, if not all are."""
+        """Return a caption that says which results are shown, unless all are."""
         if self.zoom is None or self.zoom.shown.is_whole:
             return caption
         shown = self.zoom.shown
@@ -110,7 +110,7 @@ class Findings:
         return f"{caption} Shown are results {part}."
 
     def controls(self, name: str) -> Markup | None:
-        """Return by what readers choose the results that a picture shows."""
+        """Return the controls with which readers choose the results in a chart."""
         return None if self.zoom is None else self.zoom.controls(name)
 
     @cached_property
@@ -120,7 +120,7 @@ class Findings:
 
     @cached_property
     def shown(self) -> Progress:
-        """The progress with the estimates of those arms only."""
+        """The progress, reduced to the estimates of the shown arms."""
         return self.cut.apply(self.progress)
 
     @property
@@ -145,12 +145,12 @@ class Findings:
 
     @property
     def limit(self) -> str:
-        """What a limit is called here."""
+        """The name for a limit in this study."""
         return name_of_limit(self.limited)
 
     @property
     def limited(self) -> list[Estimate]:
-        """The actions that are held against a limit; answers, where those cannot be pulled."""
+        """The estimates that have limits: of actions, or of answers that cannot be pulled."""
         progress = self.progress
         own = [action for action in progress.actions if limits_of(action)]
         if own or progress.quantity != "mean":
@@ -159,27 +159,27 @@ class Findings:
 
     @property
     def limits_answers(self) -> bool:
-        """Whether limits are on answers that cannot be pulled."""
+        """Whether the limits apply to answers that cannot be pulled."""
         return bool(self.limited) and not any(map(limits_of, self.progress.actions))
 
     @cached_property
     def cut_of_limited(self) -> Cut:
-        """The arms of which limits are shown."""
+        """The arms whose limits are shown."""
         return cut_of_arms(self.progress, self.minimize) if self.limits_answers else self.cut
 
     def name(self, estimate: Estimate) -> str:
-        """Return what an estimate is of, for a sentence."""
+        """Return the name of what is estimated, for a sentence."""
         return " / ".join(shorten(value, LABEL_LENGTH) for value in estimate.labels.values())
 
     def distance_of(self, estimate: Estimate) -> float | None:
-        """Return how far the mean is on the right side of its limit."""
+        """Return the distance of the mean from its limit; negative if the limit is missed."""
         return distance_to_limit(finite(estimate.mean), estimate)
 
     def sure_distance_of(self, estimate: Estimate) -> float | None:
-        """Return how far the whole interval is there."""
+        """Return the distance of the whole interval from the limit."""
         return sure_distance(estimate)
 
 
 def places_of(estimates: Iterable[Estimate]) -> int:
-    """Return the decimals for a table of estimates."""
+    """Return the number of decimals for a table of estimates."""
     return decimals(value for one in estimates for value in (one.mean, one.lower, one.upper))

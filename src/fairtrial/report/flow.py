@@ -16,7 +16,7 @@ _HEADS = ("Assigned", "No outcome", "Analysed")
 
 
 def flow(found: Findings) -> Markup | None:
-    """Return the section; nothing of a study that assigned its units itself."""
+    """Return the section on units; None for a study that assigned its units itself."""
     units = flow_of(found.study)
     if units is None:
         return None
@@ -52,7 +52,7 @@ def _diagram(units: Flow) -> Markup:
 
 
 def _boxes(one: ArmFlow) -> Iterator[Markup]:
-    """Yield the name, and what the flow passes; nobody missing leaves the arrow alone."""
+    """Yield an arm's name, boxes and arrow; missing outcomes are noted at the arrow."""
     yield element("span", label(one.arm), class_="name")
     yield _box(one.assigned, "assigned")
     lost = f"{count(one.missing)} without outcome" if one.missing else None
@@ -65,8 +65,8 @@ def _box(number: int, what: str) -> Markup:
 
 
 def _arrow() -> Markup:
-    """Return an arrow to the right, as wide as its place."""
+    """Return an arrow to the right that fills its cell."""
     line = element("line", x1="0", x2="100%", y1="50%", y2="50%", class_="change")
-    # The inner picture carries the place in per cent, the path its size in pixels.
+    # The inner picture has its position in per cent, the path its size in pixels.
     head = element("svg", element("path", d="M-6,-4L0,0L-6,4z", class_="tip"), x="100%", y="50%")
     return element("svg", line, head, class_="arrow", aria_hidden="true")

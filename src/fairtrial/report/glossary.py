@@ -1,4 +1,4 @@
-"""The words that the pages use, for readers who meet them for the first time."""
+"""A glossary for readers who see the pages for the first time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _WORDS = {
 
 
 def glossary() -> Markup:
-    """Return the words with their meanings, under a line that opens them."""
+    """Return the words with their meanings, folded under a line that opens them."""
     rows = [text_of([element("dt", word), element("dd", said)]) for word, said in _WORDS.items()]
     return element(
         "details",

@@ -1,4 +1,4 @@
-"""What is promised, and on which assumptions."""
+"""The guarantee and its assumptions, in words."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _KINDS = {
 
 
 def guarantee_in_words(guarantee: Guarantee | None) -> list[Markup]:
-    """Return the promise with its label, its assumptions, and its source."""
+    """Return the guarantee's statement with its label, its assumptions and its source."""
     if guarantee is None:
         return [element("p", "The policy claims no guarantee.")]
     kind = _KINDS[guarantee.label]

@@ -1,4 +1,4 @@
-"""The section on health: whether the log replays, and what went astray."""
+"""The section on health: whether the log replays, and which pulls had problems."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _EXPIRIES = {"drop": "given up", "reissue": "given out again"}
 
 
 def health(found: Findings, *, blinded: bool = False) -> Markup:
-    """Return the section; blinded, it says nothing of arms."""
+    """Return the section on health; if blinded, without anything about arms."""
     values = dict(found.study.health(blinded=blinded))
     warnings = values.pop("warnings", ())
     expiry = values.get("expiry")
@@ -82,7 +82,7 @@ def _sentence(text: str) -> str:
 
 def _audit(check: VerificationLike, blinded: bool) -> Markup:
     if not check.ok:
-        # The difference may name a result.
+        # The difference may reveal a result.
         where = "those who may see the full view find where" if blinded else check.first_difference
         said = f"The log does not replay to the recorded decisions: {where}."
         return element("p", element("strong", said), class_="warning")
@@ -122,7 +122,7 @@ def _delays(found: Findings) -> Markup | None:
 
 
 def _returned(found: Findings) -> Markup | None:
-    """Return how many pulls of every action brought a result."""
+    """Return for each action how many pulls have results."""
     asked, told = found.arrivals.asked, found.arrivals.told
     labels = found.study.problem.action_labels
     shown, note = most_pulled(labels, [asked[action] for action in range(len(labels))])
@@ -159,7 +159,7 @@ def _returned(found: Findings) -> Markup | None:
 
 
 def _missing(found: Findings) -> Markup | None:
-    """Return how many values of every measure never will be known."""
+    """Return for each measure how many values will never be known."""
     summary = summary_of_missing(found.progress)
     if not summary:
         return None

@@ -1,4 +1,4 @@
-"""Elements of a page as text: whatever is not an element already is escaped."""
+"""HTML elements as text; everything that is not markup is escaped."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ __all__ = [
 ]
 
 LABEL_LENGTH = 48
-"""Longer labels lose their middle, except in the answer itself."""
+"""Longer labels are shortened in the middle, except in the answer itself."""
 
 _ROWS_UNFOLDED = 24
 _EMPTY_ELEMENTS = frozenset({"meta", "circle", "line", "rect", "path"})
 
 
 class Markup(str):
-    """Text that is markup already."""
+    """Text that is already markup."""
 
     __slots__ = ()
 
 
 def element(tag: str, *children: object, **attributes: object) -> Markup:
-    """Return an element; names of attributes lose a last ``_`` and ``_`` inside becomes ``-``.
+    """Return an element; attribute names lose a trailing ``_``, and ``_`` inside becomes ``-``.
 
-    Children are escaped unless they are `Markup`; None, as child or attribute, is left out.
+    Children are escaped unless they are `Markup`; None is left out, as a child or an attribute.
 
     Examples
     --------
@@ -54,7 +54,7 @@ def element(tag: str, *children: object, **attributes: object) -> Markup:
 
 
 def text_of(children: Iterable[object]) -> Markup:
-    """Return children one after the other, escaped where they are not markup."""
+    """Return the children joined into one text, escaped unless they are markup."""
     return Markup(
         "".join(
             child if isinstance(child, Markup) else html.escape(safe(child))
@@ -65,12 +65,12 @@ def text_of(children: Iterable[object]) -> Markup:
 
 
 def bdi(text: object, full: object = None) -> Markup:
-    """Return a label that keeps its own direction of writing to itself."""
+    """Return a text whose direction of writing does not affect its surroundings."""
     return element("bdi", text, title=full)
 
 
 def label(text: object) -> Markup:
-    """Return a label, its middle left out if it is long."""
+    """Return a label, shortened in the middle if it is long."""
     short = shorten(text, LABEL_LENGTH)
     return bdi(short, None if short == clean(text) else clean(text))
 
@@ -84,8 +84,8 @@ def table(
 ) -> Markup:
     """Return a table in a box that scrolls if the page is too narrow.
 
-    The first cell of a row is its head. The columns in `words` (by default all) hold
-    words, the others numbers, which stand at the right.
+    The first cell of each row is its header. The columns in `words` (by default all) contain
+    words; the others contain numbers, which are aligned to the right.
     """
     kinds = [
         "words" if words is None or column in words else "number" for column in range(len(heads))
@@ -100,7 +100,7 @@ def table(
         element("thead", element("tr", *head)),
         element("tbody", *(_table_row(row, kinds) for row in rows)),
     )
-    # A user of the keyboard can reach the box, and scroll it.
+    # The tab index lets keyboard users reach the box and scroll it.
     return element("div", inner, class_="scroll", role="region", aria_label=caption, tabindex="0")
 
 
@@ -119,11 +119,11 @@ def section(name: str, *content: object) -> Markup:
 
 
 def bullets(points: Iterable[object]) -> Markup:
-    """Return a list."""
+    """Return a list of points."""
     return element("ul", *(element("li", point) for point in points))
 
 
 def folded(summary: str, content: Markup, rows: int) -> Markup:
-    """Return content under a line that opens it; open from the start if it is short."""
+    """Return content folded under a line that opens it; short content is open at first."""
     is_open = "" if rows <= _ROWS_UNFOLDED else None
     return element("details", element("summary", summary), content, open=is_open)

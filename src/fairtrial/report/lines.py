@@ -1,4 +1,4 @@
-"""Lines on a page: drawn in per cent, told apart by colour, by dashes, and by their marks."""
+"""Line charts of a page, with positions in per cent; colours, dashes and marks differ by line."""
 
 from __future__ import annotations
 
@@ -32,25 +32,25 @@ def lines_figure(
     drawn: LineChart | None = None,
     controls: Markup | None = None,
 ) -> Markup:
-    """Return lines over the results with their key, caption and data table.
+    """Return a line chart with its key, caption and data table.
 
     Parameters
     ----------
     chart : LineChart
-        All that is known.
+        The whole chart.
     caption : str
-        What it shows, with its numbers.
+        What the chart shows, with its numbers.
     name : str
-        What the values in the table are.
+        The name of the values in the table.
     drawn : LineChart, optional
-        The part of it that is shown; by default everything.
+        The part of the chart to draw; by default all of it.
     controls : Markup, optional
-        What it is controlled by.
+        The controls of the chart on an interactive page.
     """
     drawn = chart if drawn is None else drawn
     low, high = drawn.span
     written = _written(chart)
-    # Where lines were cut between two moments, nothing was measured.
+    # Points where a line was cut at the ends of the range are not measurements.
     moments = sorted({x for line in chart.lines for x in line.across if low <= x <= high})
     step = max(1, -(-len(moments) // _ROWS))
     values = [dict(zip(line.across, line.up, strict=True)) for line in chart.lines]
@@ -65,7 +65,7 @@ def lines_figure(
 
 
 def _written(chart: LineChart) -> Callable[[float], str]:
-    """Return what writes the heights of a chart's points in its table."""
+    """Return a function that formats the heights of points for the table."""
     if chart.in_e_values and chart.level is not None:
         most = chart.level.height
         return lambda value: f"{strength(value)} or more" if value >= most else strength(value)
@@ -121,7 +121,7 @@ def _across(place: str, class_: str) -> Markup:
 
 
 def line_key(chart: LineChart) -> list[Markup]:
-    """Return what the lines are."""
+    """Return the key of the lines."""
     return [*_lines_in_key(chart), *_level_in_key(chart)]
 
 

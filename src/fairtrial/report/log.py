@@ -1,4 +1,4 @@
-"""The section on the log: its ends, and how to replay it."""
+"""The section on the log: its first and last events, and how to replay it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ KINDS = {
 
 
 def log(found: Findings) -> Markup:
-    """Return the section: both ends of the log, and where the decisions come from."""
+    """Return the section on the log: both ends of it, and the origin of the decisions."""
     first, last, total = _both_ends(found.study)
     left_out = total - len(first) - len(last)
     title = f"First and last of {plural(total, 'event')}"
@@ -56,7 +56,7 @@ def event_table(
     later: Sequence[EventLike] = (),
     left_out: int = 0,
 ) -> Markup:
-    """Return events as a table: a row each, and one for those left out before the later ones."""
+    """Return events as a table: a row each, and one for those left out before `later`."""
     every = [*events, *later]
     columns = [column for column in _COLUMNS if column.always or any(map(column.value, every))]
     rows: list[Sequence[object]] = [
@@ -70,7 +70,7 @@ def event_table(
 
 
 def origin(study: StudyLike) -> list[Markup]:
-    """Return what the decisions follow from, and how to check that."""
+    """Return what the decisions follow from, and how to verify this."""
     rows = [
         ("policy", bdi(_signature(study.policy))),
         ("problem", f"{study.problem.family}, {plural(study.problem.n_actions, 'action')}"),
@@ -91,22 +91,22 @@ def origin(study: StudyLike) -> list[Markup]:
 
 
 def _signature(policy: Parametrized) -> str:
-    """Return the policy with all its parameters, also those left at their defaults."""
+    """Return the policy with all its parameters, including those with default values."""
     arguments = ", ".join(f"{name}={value!r}" for name, value in policy.get_params().items())
     return f"{type(policy).__name__}({arguments})"
 
 
 def _both_ends(study: StudyLike) -> tuple[list[EventLike], list[EventLike], int]:
-    """Return the first and the last events of a log that may be too long to be gone through."""
+    """Return the first and last events of a log that may be too long to read completely."""
     total = study.n_events
     first = list(islice(study.events(), _EVENTS_AT_EACH_END))
-    # A study in use may be longer by now.
+    # A study in use may have grown meanwhile.
     place = max(total - _EVENTS_AT_EACH_END, len(first))
     return first, list(islice(study.events(place), max(total - place, 0))), total
 
 
 class _Column(NamedTuple):
-    """A column of the table of events; unless it is always there, only where it has something."""
+    """A column of the table of events; shown always, or only if some event has a value."""
 
     name: str
     value: Callable[[EventLike], object]

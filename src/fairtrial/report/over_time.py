@@ -1,4 +1,4 @@
-"""How limits and shares were kept in the course of a study: lines over the results."""
+"""How limits and shares were kept during a study: line charts by results."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = [
 
 
 def distances_over_time(found: Findings) -> Markup | None:
-    """Return how the distance from the limits has moved, of the arm that leads or is the answer."""
+    """Return how the distances from limits have changed for the arm that leads or is the answer."""
     arm = _arm_of(found)
     chart = None if arm is None else distance_chart(found.trace, arm)
     if chart is None:
@@ -43,7 +43,7 @@ def distances_over_time(found: Findings) -> Markup | None:
 
 
 def measures_over_time(found: Findings) -> Markup | None:
-    """Return the same of limits of measures, and how the evidence for each of these has grown."""
+    """Return the same for limits of measures, and how the evidence for each one has grown."""
     arm = _arm_of(found)
     if arm is None:
         return None
@@ -95,7 +95,7 @@ def _arm_of(found: Findings) -> str | None:
 
 
 def _nearest(chart: LineChart) -> str:
-    """Return in a sentence which of an arm's means is nearest to its limit now."""
+    """Return a sentence that says which of an arm's means is nearest to its limit now."""
     least, where = min((line.up[-1], line.name) for line in chart.lines)
     side = "on the right side of" if least >= 0 else "beyond"
     named = shorten(where, LABEL_LENGTH)
@@ -143,6 +143,6 @@ def behind_over_time(found: Findings) -> Markup | None:
 def _lines_figure(
     found: Findings, chart: LineChart, caption: str, name: str, place: str = ""
 ) -> Markup:
-    """Return a figure of the results that are looked at; `place` names it in addresses."""
+    """Return a figure for the chosen range of results; `place` is its name in addresses."""
     controls = found.controls(place or name.lower().replace(" ", "-"))
     return lines_figure(chart, found.of_results(caption), name, found.zoomed(chart), controls)

@@ -1,4 +1,4 @@
-"""A study on one page that needs nothing but a browser."""
+"""Write a study as one self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def write_report(
 ) -> Path:
     """Write a study as one HTML file: question, decision, arms, fairness, health, log.
 
-    The page of a finished experiment also shows what became of its units, by arm.
+    The page of a finished experiment also shows the flow of its units, by arm.
 
-    The file holds its own style and pictures, runs no script, asks the network for
-    nothing, and prints. The same study gives the same bytes. Matplotlib is not needed.
+    The file contains its own style and charts, runs no scripts, makes no network requests and
+    can be printed. The same study gives the same bytes. Matplotlib is not needed.
 
     Parameters
     ----------
@@ -50,14 +50,14 @@ def write_report(
     title : str, optional
         The page's title; by default the study's name.
     facts : mapping of str to object, optional
-        More that readers should know, one row each: ``{"lower bound": "812 pulls"}``.
+        Further facts for readers, one row each: ``{"lower bound": "812 pulls"}``.
     optimal : array_like of shape (n_actions,) or (n_arms, n_groups), optional
-        Optimal shares by action, to hold the allocation against.
+        Optimal shares by action, to compare the allocation with.
     verification : Verification, optional
-        What `study.verify()` returned just now; without it the study is audited.
+        A recent result of `study.verify()`; by default the study is audited.
     blinded : bool
-        Whether the page is for those who recruit or treat: it then shows the question, how many
-        came, and the study's health, but neither results nor evidence nor who leads. `facts` are
+        Whether the page is for people who recruit or treat. It then shows the question, the
+        recruitment and the study's health, but no results, no evidence and no leader; `facts` are
         left out.
 
     Returns
@@ -68,7 +68,7 @@ def write_report(
     Raises
     ------
     InvalidArgument
-        If `study` is none, `optimal` is not a distribution over the actions, or the file
+        If `study` is not a study, `optimal` is not a distribution over the actions, or the file
         cannot be written.
 
     Examples

@@ -1,4 +1,4 @@
-"""What a planned experiment would do, on one page, in the order that protocols are read in."""
+"""Write what a planned study would do as one page, in the order in which protocols are read."""
 
 from __future__ import annotations
 
@@ -49,29 +49,29 @@ def write_characteristics(
     configuration: str | None = None,
     command: str | None = None,
 ) -> Path:
-    """Write operating characteristics as one HTML file that prints well and asks for nothing.
+    """Write operating characteristics as one self-contained HTML file that can be printed.
 
-    The order is the one in which the guidance of the FDA on adaptive designs lists what to submit:
-    the design in words, decision rules, example runs, scenarios and why they were chosen, the
-    number of replications and the resulting error, the characteristics, and what is needed to
-    repeat them.
+    The order follows the FDA's guidance on adaptive designs, which lists what to submit: the
+    design in words, decision rules, example runs, scenarios and why they were chosen, the number
+    of replications and the resulting error, the characteristics, and what is needed to repeat
+    them.
 
     Parameters
     ----------
     found : OperatingCharacteristics
-        What `fairtrial.simulation.operating_characteristics` returned.
+        The result of `fairtrial.simulation.operating_characteristics`.
     path : str or Path
         Where to write; an existing file is replaced.
     title : str
         The page's title.
     curve : sequence of (float, Characteristics)
-        Rows by the size of an effect, for two figures.
+        Rows for different sizes of an effect, for two figures.
     examples : sequence of ExampleRun
         Single runs to show: see `fairtrial.simulation.example_runs`.
     configuration : str, optional
-        The file that describes the study, so that anyone can run it again.
+        The text of the file that describes the study, so that anyone can repeat the simulation.
     command : str, optional
-        The command that does so.
+        The command that repeats it.
 
     Returns
     -------
@@ -81,7 +81,7 @@ def write_characteristics(
     Raises
     ------
     InvalidArgument
-        If `found` is something else, or the file cannot be written.
+        If `found` is of another type, or the file cannot be written.
 
     Examples
     --------

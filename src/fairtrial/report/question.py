@@ -1,4 +1,4 @@
-"""The section on the question: what was asked, as the problem states it."""
+"""The section on the question, as the problem states it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["question"]
 
 
 def question(problem: Problem) -> Markup | None:
-    """Return the section; nothing of a problem that does not say what it asks."""
+    """Return the section on the question; None if the problem does not state one."""
     words = problem.in_words()
     if not words:
         return None

@@ -1,4 +1,4 @@
-"""The section on recruitment: the part of a study that those who recruit may see."""
+"""The section on recruitment, for people who recruit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["recruited"]
 
 
 def recruited(found: Findings) -> Markup:
-    """Return the section."""
+    """Return the section on recruitment."""
     rows = [(bdi(name), count(number)) for name, number in recruitment(found.progress).items()]
     stopped = found.progress.recommendation.status != "running"
     return section(

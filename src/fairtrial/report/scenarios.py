@@ -1,4 +1,4 @@
-"""The section on scenarios: what may be true, and why each is looked at."""
+"""The section on scenarios: what may be true, and why each scenario was chosen."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOST_ARMS = 12
 
 
 def scenarios(found: OperatingCharacteristics) -> Markup:
-    """Return the section."""
+    """Return the section on scenarios."""
     rows = {row.scenario.name: row for row in found}
     grid = [
         (label(name), bdi(ended(row.scenario.why)), label(row.right_answer))
