@@ -1,4 +1,4 @@
-"""By how much arms differ from the control, or from the leader: what is said and shown of it."""
+"""Differences between arms and the control, or the leader, in words and tables."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from fairtrial.presentation.words import count, percent
 __all__ = ["OVERALL", "Differences", "differences", "limited"]
 
 OVERALL = "overall"
-"""Where means of all groups together are compared."""
+"""The place of comparisons of means over all groups."""
 
 _MOST = 12
 
 
 @dataclass(frozen=True)
 class Differences:
-    """The arms against one of them.
+    """The differences between the arms and one of them.
 
     Parameters
     ----------
     reference : str
-        What they are compared with.
+        The arm that the others are compared with.
     overall : tuple of Effect
-        By their overall means, the best first.
+        Differences of overall means, the best first.
     by_group : tuple of Effect
-        The same arms within each group, if there are several groups.
+        Differences for the same arms within each group, if there are several groups.
     note : str
         How to read the intervals.
     """
@@ -39,19 +39,19 @@ class Differences:
 
     @property
     def title(self) -> str:
-        """What the table shows."""
+        """The title of the table."""
         return f"Difference from {self.reference}"
 
 
 def differences(progress: Progress, minimize: bool) -> Differences | None:
-    """Return what is known of how much arms differ; None if the policy does not say.
+    """Return the differences between arms; None if the policy does not report them.
 
     Parameters
     ----------
     progress : Progress
-        How far the experiment has come.
+        The experiment's progress.
     minimize : bool
-        Whether small means are good.
+        Whether smaller means are better.
     """
     known = [effect for effect in progress.effects if finite(effect.difference) is not None]
     if not known:
@@ -70,7 +70,7 @@ def differences(progress: Progress, minimize: bool) -> Differences | None:
 
 
 def limited(progress: Progress) -> list[Effect]:
-    """Return the differences that are held to a limit."""
+    """Return the differences that have a limit."""
     return [
         effect
         for effect in progress.effects

@@ -1,4 +1,4 @@
-"""A finished experiment as a flow of units: assigned, without an outcome, analysed, by arm."""
+"""The flow of units through a finished experiment, by arm: assigned, no outcome, analysed."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ __all__ = ["ArmFlow", "Flow", "flow_of"]
 
 
 _RESULTS = ("tell", "late_tell", "unsolicited")
-"""Kinds of events that bring an outcome; after the answer nobody asks for the rest of the units."""
+"""Kinds of events with an outcome; units after the answer are told without being asked for."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArmFlow:
-    """What became of the units of an arm, or of all arms.
+    """The flow of the units of one arm, or of all arms.
 
     Parameters
     ----------
     arm : str
-        The label.
+        The arm's label.
     assigned, analysed : int
-        Units that were assigned, and those of them that have an outcome.
+        Number of assigned units, and of those with an outcome.
     """
 
     arm: str
@@ -33,7 +33,7 @@ class ArmFlow:
 
     @property
     def missing(self) -> int:
-        """Units without an outcome."""
+        """The number of units without an outcome."""
         return self.assigned - self.analysed
 
 
@@ -44,13 +44,13 @@ class Flow:
     Parameters
     ----------
     total : ArmFlow
-        Those of all arms together.
+        The flow of all arms together.
     arms : tuple of ArmFlow
-        Those of each arm that is shown.
+        The flow of each arm that is shown.
     used : int
-        Units, in the order of assignment, that the answer rests on.
+        Number of units, in the order of assignment, on which the answer is based.
     note : str
-        Which arms are not shown; empty if all are.
+        Which arms are not shown; empty if all are shown.
     """
 
     total: ArmFlow
@@ -60,7 +60,7 @@ class Flow:
 
 
 def flow_of(study: StudyLike) -> Flow | None:
-    """Return what became of the units that were assigned; None of a study that assigned its own."""
+    """Return the flow of the assigned units; None for a study that assigned its units itself."""
     assigned = study.policy.get_params().get("assigned")
     if assigned is None:
         return None
@@ -72,7 +72,7 @@ def flow_of(study: StudyLike) -> Flow | None:
         if event.kind in _RESULTS and event.action is not None
     )
     flows = {
-        # Whoever tells the study more afterwards adds no unit to the experiment.
+        # Results that are told later add no units to the experiment.
         arm: ArmFlow(arm, units[arm], min(told[arm], units[arm]))
         for arm in dict.fromkeys(arms)
     }

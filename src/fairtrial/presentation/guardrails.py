@@ -1,4 +1,4 @@
-"""Limits of measures, where one pull measures several things: what is shown of them."""
+"""Limits of measures, for problems in which one pull measures several things."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ EVIDENCE = (
 
 @dataclass(frozen=True, slots=True)
 class Guardrail:
-    """A limit of a measure, and how an arm stands to it.
+    """A limit of a measure, and whether an arm meets it.
 
     Parameters
     ----------
     arm, measure, where : str
-        The arm, what is limited, and the group or "overall".
+        The arm, the limited measure, and the group or "overall".
     kind : {"floor", "ceiling"}
-        Whether the bound is a lower or an upper one.
+        Whether it is a lower or an upper limit.
     bound : float
         The limit.
     estimate : float or None
-        The mean so far; None if nothing is known of it.
+        The mean so far; None if unknown.
     log_evidence : float or None
-        The logarithm of the e-value against "the limit is missed": 0 before the first bet, None if
-        it is not known.
+        The logarithm of the e-value against "the limit is missed"; 0 before the first bet, None if
+        unknown.
     standing : Standing
-        How the arm stands to the limit.
+        Whether the arm meets the limit.
     """
 
     arm: str
@@ -61,12 +61,12 @@ class Guardrail:
 
     @property
     def log_wealth(self) -> float | None:
-        """The evidence where something was bet, else None: an e-value of 1 says nothing."""
+        """The evidence; None before the first bet, because an e-value of 1 says nothing."""
         return self.log_evidence or None
 
     @property
     def distance(self) -> float | None:
-        """How far the mean is on the right side of the limit, in units of its measure."""
+        """How far the mean is on the right side of the limit, in the measure's units."""
         if self.estimate is None:
             return None
         return finite(
@@ -74,7 +74,7 @@ class Guardrail:
         )
 
     def limit(self, places: int) -> str:
-        """Return the limit in words, with that many decimals."""
+        """Return the limit in words, with `places` decimals."""
         return f"{'at least' if self.kind == 'floor' else 'at most'} {fixed(self.bound, places)}"
 
 
@@ -98,13 +98,13 @@ def guardrails(progress: Progress, minimize: bool) -> list[Guardrail]:
 
 
 def guardrails_of_arm(progress: Progress, arm: str) -> list[Guardrail]:
-    """Return the limits of one arm, at every moment in the same order: that of the problem."""
+    """Return the limits of one arm, always in the order of the problem."""
     is_answer = arm in named(progress.recommendation)
     return [_guardrail(row, is_answer) for row in _rows(progress) if str(row["arm"]) == arm]
 
 
 def places_of_measures(limits: Iterable[Guardrail]) -> dict[str, int]:
-    """Return by measure with how many decimals to write it: each has a unit of its own.
+    """Return for each measure the number of decimals to show, as measures have different units.
 
     Examples
     --------

@@ -1,7 +1,8 @@
-"""A layered drawing of a directed acyclic graph, causes at the left.
+"""A layered drawing of a directed acyclic graph, with causes on the left.
 
 Sugiyama, Tagawa and Toda 1981, "Methods for visual understanding of hierarchical system
-structures": nodes in layers, long edges cut into steps, crossings lessened by barycentres.
+structures": nodes are placed in layers, long edges are cut into steps, and barycentres reduce the
+number of crossings.
 """
 
 from __future__ import annotations
@@ -23,21 +24,21 @@ Item = str | tuple[str, str, int]
 _SWEEPS = 12
 _CLEARANCE = 0.04
 _ARROW_ROOM = 0.35
-"""Height that an arrow on its way through a layer needs, in that of a node."""
+"""Height that an arrow needs in a layer that it passes, as a fraction of a node's height."""
 
 
 @dataclass(frozen=True)
 class Drawing:
-    """Where things are, in inches from the lower left.
+    """Positions of nodes and edges, in inches from the lower left corner.
 
     Parameters
     ----------
     places : mapping of str to (float, float)
-        Centre of every node.
+        The centre of each node.
     routes : mapping of (str, str) to ndarray of shape (n, 2)
-        Points that the arrow of every edge passes.
+        The points through which the arrow of each edge passes.
     width, height : float
-        Size of the whole.
+        The size of the drawing.
     """
 
     places: Mapping[str, Place]
@@ -52,7 +53,7 @@ def arrange(
     layer_gap: float,
     row_gap: float,
 ) -> Drawing:
-    """Return a drawing of the graph whose nodes are listed parents first.
+    """Return a drawing of a graph; `parents` must list parents before their children.
 
     Examples
     --------
@@ -76,7 +77,7 @@ def arrange(
 
 
 def _depths(parents: Mapping[str, Sequence[str]]) -> dict[str, int]:
-    """Return every node's layer: after all its parents; a root stands just before its children."""
+    """Return each node's layer: after its parents; roots are just before their first child."""
     depth: dict[str, int] = {}
     for node, above in parents.items():
         depth[node] = max((depth[parent] + 1 for parent in above), default=0)
@@ -90,7 +91,7 @@ def _depths(parents: Mapping[str, Sequence[str]]) -> dict[str, int]:
 def _with_steps(
     parents: Mapping[str, Sequence[str]], depth: Mapping[str, int]
 ) -> tuple[list[list[Item]], list[tuple[Item, Item]]]:
-    """Return the layers' items and the links between neighbouring layers."""
+    """Return the items of each layer and the links between neighbouring layers."""
     ranks: list[list[Item]] = [[] for _ in range(max(depth.values()) + 1)]
     links: list[tuple[Item, Item]] = []
     for node in parents:
@@ -108,7 +109,7 @@ def _with_steps(
 
 
 def _lessen_crossings(ranks: list[list[Item]], links: Sequence[tuple[Item, Item]]) -> None:
-    """Order every layer by the mean position of its neighbours, to and fro; keep the best."""
+    """Sort layers by the mean positions of neighbours, back and forth; keep the best order."""
     best, fewest = [list(rank) for rank in ranks], _crossings(ranks, links)
     for sweep in range(_SWEEPS):
         forward = sweep % 2 == 0
@@ -156,7 +157,7 @@ def _crossings(ranks: Sequence[Sequence[Item]], links: Sequence[tuple[Item, Item
 def _columns(
     ranks: Sequence[Sequence[Item]], widths: Mapping[str, float], gap: float
 ) -> list[float]:
-    """Return the middle of every layer."""
+    """Return the horizontal centre of each layer."""
     xs, left = [], 0.0
     for rank in ranks:
         widest = max((widths[item] for item in rank if isinstance(item, str)), default=0.0)
@@ -168,7 +169,7 @@ def _columns(
 def _rows(
     ranks: Sequence[Sequence[Item]], links: Sequence[tuple[Item, Item]], gap: float
 ) -> tuple[dict[Item, float], float]:
-    """Return the height of every item: near its neighbours, in the layer's order, kept apart."""
+    """Return the height of each item: near its neighbours, in the layer's order, with gaps."""
     offsets = [_offsets(rank, gap) for rank in ranks]
     ys = {
         item: offset[-1] / 2 - below
@@ -184,13 +185,13 @@ def _rows(
 
 
 def _offsets(rank: Sequence[Item], gap: float) -> list[float]:
-    """Return how far below the first item each one is at least; arrows need less room."""
+    """Return the least distance of each item below the first; arrows need less room."""
     half = [gap / 2 if isinstance(item, str) else _ARROW_ROOM * gap / 2 for item in rank]
     return list(accumulate((above + below for above, below in pairwise(half)), initial=0.0))
 
 
 def _kept_apart(wanted: Sequence[float], offsets: Sequence[float]) -> list[float]:
-    """Return the nearest heights that fall as the offsets do or faster: least squares."""
+    """Return the least-squares heights that decrease at least as fast as the offsets require."""
     groups: list[tuple[float, int]] = []
     for y, offset in zip(wanted, offsets, strict=True):
         total, size = y + offset, 1
@@ -217,7 +218,7 @@ def _route(
 
 
 def bezier(route: Floats) -> Floats:
-    """Return a smooth curve through the points of a route: Bezier points, level at each of them.
+    """Return a smooth curve through a route: Bezier points with horizontal tangents.
 
     Examples
     --------

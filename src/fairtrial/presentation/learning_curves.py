@@ -1,4 +1,4 @@
-"""A search over a model's settings as curves: the mean score of every candidate, split by split."""
+"""Learning curves of a search over a model's settings: each candidate's mean score by split."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = [
 
 
 class SearchLike(Protocol):
-    """A search after its `fit`: `fairtrial.sklearn.RacingSearchCV`."""
+    """A fitted search, such as `fairtrial.sklearn.RacingSearchCV`."""
 
     scoring: Any
     refit: bool | str
@@ -36,18 +36,18 @@ class SearchLike(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LearningCurve:
-    """The scores of one candidate, in the order in which it got them.
+    """The scores of one candidate, in the order of the race.
 
     Parameters
     ----------
     name : str
-        Its settings, those that all candidates share left out.
+        The candidate's settings, without those that all candidates share.
     status : str
         ``"best"``, ``"undecided"``, ``"rejected"``, ``"set aside"`` or ``"withdrawn"``.
     scores : ndarray of shape (splits,)
-        Until it was dropped.
+        The scores until the candidate was dropped.
     behind : ndarray of shape (splits,), optional
-        By how much the best candidate was better, split by split; None if candidates do not share
+        By how much the best candidate was better on each split; None if candidates do not share
         their splits.
     """
 
@@ -64,11 +64,11 @@ class LearningCurves:
     Parameters
     ----------
     metric : str
-        What the scores are.
+        The name of the score.
     curves : tuple of LearningCurve
-        Of the candidates that have a score.
+        The curves of candidates with a score.
     without_score : int
-        How many candidates have none.
+        Number of candidates without a score.
     """
 
     metric: str
@@ -89,9 +89,9 @@ def running_mean(values: Floats) -> Floats:
 
 
 def half_widths(values: Floats) -> Floats:
-    """Return half the width of Student's 95 % interval of every running mean.
+    """Return half the width of Student's 95 % interval for each running mean.
 
-    Not a number where there are fewer than three values.
+    NaN for fewer than three values.
 
     Examples
     --------
@@ -101,7 +101,7 @@ def half_widths(values: Floats) -> Floats:
     from scipy.special import stdtrit
 
     count = np.arange(1.0, len(values) + 1)
-    # About the first value, lest squares of values that hardly differ lose their digits.
+    # Subtract the first value, so that squares of nearly equal values keep their precision.
     about = values - values[:1]
     squares = np.cumsum(about**2) - np.cumsum(about) ** 2 / count
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -116,7 +116,7 @@ def curves_of(search: SearchLike) -> LearningCurves:
     Raises
     ------
     InvalidArgument
-        If it was not fitted, or does not race.
+        If the search is not fitted, or does not race.
     """
     columns = getattr(search, "cv_results_", None)
     if not isinstance(columns, Mapping) or "dropped_after" not in columns:
@@ -129,7 +129,7 @@ def curves_of(search: SearchLike) -> LearningCurves:
     is_paired = search.paired and search.partial is None
     curves = []
     for arm in np.argsort(columns[f"rank_test_{raced}"]):
-        # A fit that was on its way when its candidate was dropped may have given a score too.
+        # A fit that was running when its candidate was dropped may also have given a score.
         until = columns["dropped_after"][arm]
         tried = np.flatnonzero(np.isfinite(table[arm]))[: None if np.ma.is_masked(until) else until]
         own = table[arm, tried]
@@ -144,8 +144,8 @@ def curves_of(search: SearchLike) -> LearningCurves:
 def _in_order(columns: Mapping[str, Any], metric: str) -> Floats:
     """Return scores by candidate and split, in the order of the race.
 
-    Splits that were given are listed as they were given. As candidates only ever leave, those on
-    which more candidates were tried came first.
+    Splits passed by the user are listed in their given order. As candidates only ever leave the
+    race, splits with more candidates came first.
     """
     splits = itertools.count()
     keys = itertools.takewhile(columns.__contains__, (f"split{at}_test_{metric}" for at in splits))
@@ -156,7 +156,7 @@ def _in_order(columns: Mapping[str, Any], metric: str) -> Floats:
 
 
 def _names(settings: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the settings in which candidates differ, in words; steps only where they tell."""
+    """Return the settings that differ between candidates; short names if they are unambiguous."""
     keys = list(dict.fromkeys(key for setting in settings for key in setting))
     telling = [key for key in keys if len({repr(one.get(key)) for one in settings}) > 1] or keys
     short = {key: key.rpartition("__")[2] for key in telling}

@@ -1,4 +1,4 @@
-"""How an estimate stands against its limit: one vocabulary for figures, tables and words."""
+"""The standing of an estimate against its limit: one vocabulary for figures, tables and words."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ __all__ = [
 
 
 class Standing(StrEnum):
-    """How an estimate stands to its limit, in words for readers.
+    """Whether an estimate meets its limit, in words for readers.
 
-    It is settled once the whole interval is on one side of the limit, or once the arm is the
-    answer: that can only be right if the arm keeps all its limits.
+    This is settled once the whole interval is on one side of the limit, or once the arm is the
+    answer, which can only be right if the arm keeps all its limits.
     """
 
     FREE = "no limit"
@@ -40,17 +40,17 @@ class Standing(StrEnum):
 
 
 def finite(value: float | None) -> float | None:
-    """Return the number, or None for one that is missing or not finite."""
+    """Return the number, or None if it is missing or not finite."""
     return None if value is None or not math.isfinite(value) else float(value)
 
 
 def limits_of(estimate: Estimate) -> list[float]:
-    """Return the limits that the estimate is held against: none, one, or both of an interval."""
+    """Return the limits on an estimate: none, one, or the two ends of an interval."""
     return _finite([estimate.lower_limit, estimate.upper_limit])
 
 
 def name_of_limit(estimates: Iterable[Estimate | None]) -> str:
-    """Return what a limit is called among these estimates."""
+    """Return the name for a limit among these estimates."""
     known = [estimate for estimate in estimates if estimate is not None]
     has_floors = any(finite(estimate.lower_limit) is not None for estimate in known)
     has_ceilings = any(finite(estimate.upper_limit) is not None for estimate in known)
@@ -60,7 +60,7 @@ def name_of_limit(estimates: Iterable[Estimate | None]) -> str:
 
 
 def distance_to_limit(value: float | None, estimate: Estimate) -> float | None:
-    """Return how far a value is from the nearest limit; negative on the wrong side of it.
+    """Return the distance of a value from the nearest limit; negative on the wrong side.
 
     Examples
     --------
@@ -76,7 +76,7 @@ def distance_to_limit(value: float | None, estimate: Estimate) -> float | None:
 
 
 def sure_distance(estimate: Estimate) -> float | None:
-    """Return how far the whole interval of an estimate is on the right side of its limits."""
+    """Return the distance of the whole interval from the limits; negative on the wrong side."""
     low, high = _interval_of(estimate)
     lower, upper = _ends(estimate)
     distance = min(lower - low, high - upper)
@@ -84,12 +84,12 @@ def sure_distance(estimate: Estimate) -> float | None:
 
 
 def standing(estimate: Estimate, answer: Collection[str] = ()) -> Standing:
-    """Return how the estimate stands. A mean exactly on its limit keeps it.
+    """Return whether the estimate meets its limits; a mean exactly on a limit does.
 
     Parameters
     ----------
     estimate : Estimate
-        Of an arm, in a group or overall.
+        An estimate for an arm, in a group or overall.
     answer : collection of str
         The arms that a decision has named.
     """
@@ -110,7 +110,7 @@ def standing(estimate: Estimate, answer: Collection[str] = ()) -> Standing:
 
 
 def as_estimate(effect: Effect) -> Estimate:
-    """Return a difference from the control as an estimate, to be held against its limits."""
+    """Return a difference from the control as an estimate, to compare it with its limits."""
     return Estimate(
         labels={"arm": effect.arm},
         pulls=0,
@@ -133,10 +133,10 @@ def _ends(estimate: Estimate) -> tuple[float, float]:
 
 
 def visible_range(estimates: Iterable[Estimate | None]) -> tuple[float, float]:
-    """Return an axis on which all means and limits show, and most intervals whole.
+    """Return an axis that shows all means and limits, and most intervals completely.
 
-    A few cells with hardly any results have intervals so wide that they would squeeze
-    everything else; those run off the axis.
+    A few cells with hardly any results have intervals so wide that they would squeeze everything
+    else; those may extend beyond the axis.
     """
     known = [estimate for estimate in estimates if estimate is not None]
     anchors = _finite([e.mean for e in known]) + [end for e in known for end in limits_of(e)]

@@ -1,4 +1,4 @@
-"""Lines over one axis, as data: what changes with the pulls, or with the size of an effect."""
+"""Line charts as data: what changes with the number of results, or the size of an effect."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _MOST_LINES = 6
 _MOST_MEASURES = 6
 
 _Name = tuple[str, int]
-"""What a line is called, and a number that tells it from others of that name."""
+"""The name of a line, and a number that distinguishes it from others with the same name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +49,9 @@ class Line:
     Parameters
     ----------
     name : str
-        What it is of.
+        What the line shows.
     across, up : tuple of float
-        Where its points are.
+        The coordinates of its points.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """A height that lines are held against, and what it is called."""
+    """A height with a name, to compare lines with."""
 
     height: float
     name: str
@@ -74,19 +74,19 @@ class LineChart:
     Parameters
     ----------
     lines : tuple of Line
-        What is drawn.
+        The lines to draw.
     across, up : str
-        What the axes are.
+        The names of the axes.
     span, height : (float, float)
-        Their ends.
+        The ends of the axes.
     shares : bool
-        Whether what goes up is a probability, to be written in per cent.
+        Whether the heights are probabilities, to be written in per cent.
     marked : bool
-        Whether the points themselves are shown: where they are few.
+        Whether to mark the points themselves, if there are few.
     level : Level, optional
-        What the lines are held against.
+        The level to compare the lines with.
     in_e_values : bool
-        Whether what goes up are logarithms of e-values: readers are shown those.
+        Whether the heights are logarithms of e-values; readers see the e-values.
     """
 
     lines: tuple[Line, ...]
@@ -101,13 +101,13 @@ class LineChart:
 
     @property
     def shown_level(self) -> Level | None:
-        """The level, if it is among the heights that are shown."""
+        """The level, if it is within the height of the chart."""
         if self.level is None or not self.height[0] <= self.level.height <= self.height[1]:
             return None
         return self.level
 
     def within(self, begin: float, end: float) -> LineChart:
-        """Return the part of the chart between two places, as high as its lines are there.
+        """Return the part of the chart between two places, with the height of that part.
 
         Examples
         --------
@@ -133,16 +133,16 @@ def _height(values: Sequence[float]) -> tuple[float, float]:
 
 
 def stopping_chart(times: Mapping[str, ArrayLike], runs: int, most: int) -> LineChart:
-    """Return the probability of having decided by a number of pulls.
+    """Return the share of runs that have decided, by number of pulls.
 
     Parameters
     ----------
     times : mapping of str to array_like
-        By name, the pulls of the runs that decided.
+        For each name, the numbers of pulls of the runs that decided.
     runs : int
-        Number of all runs.
+        Number of all runs, including those that did not decide.
     most : int
-        Pulls after which runs were ended.
+        Number of pulls after which runs were cut off.
 
     Examples
     --------
@@ -166,7 +166,7 @@ def _decided_by(pulls: ArrayLike, times: ArrayLike) -> np.ndarray[tuple[int], np
 def effect_chart(
     effects: Sequence[float], values: Mapping[str, Sequence[float]], up: str, shares: bool
 ) -> LineChart:
-    """Return values over the size of an effect, as a multiple of what is assumed.
+    """Return values by the size of an effect, as a multiple of the assumed one.
 
     Examples
     --------
@@ -181,10 +181,10 @@ def effect_chart(
 
 
 def distance_chart(trace: Sequence[Progress], arm: str) -> LineChart | None:
-    """Return how far an arm's means were on the right side of their limits, over the results.
+    """Return how far an arm's means were on the right side of their limits, by results.
 
-    Those that are nearest to their limits now are shown; None if there is nothing to draw, or if
-    pulls measure several things: `measure_charts` shows those.
+    The chart shows the means that are nearest to their limits now. None if there is nothing to
+    draw, or if pulls have several measures: see `measure_charts`.
     """
     if any("measure" in one.labels for moment in trace for one in moment.actions[:1]):
         return None
@@ -199,10 +199,10 @@ def distance_chart(trace: Sequence[Progress], arm: str) -> LineChart | None:
 
 
 def measure_charts(trace: Sequence[Progress], arm: str) -> dict[str, LineChart]:
-    """Return by measure how far an arm's means of it were on the right side of their limits.
+    """Return for each measure how far an arm's means were on the right side of their limits.
 
-    Each measure has a unit of its own, so each has a chart of its own. Of many measures those are
-    returned with the limits for which there is least evidence now.
+    Each measure has its own chart, because units differ. If there are many, return the measures
+    whose limits have the least evidence now.
     """
     charts = {}
     for measure in _least_certain(trace[-1], arm):
@@ -215,10 +215,10 @@ def measure_charts(trace: Sequence[Progress], arm: str) -> dict[str, LineChart]:
 
 
 def limit_evidence_chart(trace: Sequence[Progress], arm: str) -> LineChart | None:
-    """Return the evidence that an arm keeps each limit of a measure, over the results.
+    """Return the evidence that an arm keeps each limit of a measure, by results.
 
-    Evidence is the same for all measures, whatever their units. It is drawn as far as the level
-    that settles a limit, and as far below 1; None if nothing was bet on the arm's limits.
+    Evidence has the same scale for all measures. The chart ends at the level that settles a limit,
+    and as far below 1. None if there were no bets on the arm's limits.
     """
     settled = finite(trace[-1].threshold)
     if settled is None or not settled > 0.0:
@@ -241,7 +241,7 @@ def _of_limits(
     value_of: Callable[[Guardrail], float | None],
     measure: str | None = None,
 ) -> dict[_Name, list[tuple[float, float]]]:
-    """Return a value of an arm's limits, of one measure or of all, at every moment."""
+    """Return a value for each of an arm's limits at each moment, for one measure or for all."""
     limits = guardrails_of_arm(trace[-1], arm)
     places = places_of_measures(limits)
     found: dict[_Name, list[tuple[float, float]]] = {}
@@ -257,7 +257,7 @@ def _of_limits(
 
 
 def _least_certain(progress: Progress, arm: str) -> list[str]:
-    """Return the measures whose limits are shown, in the order of the problem."""
+    """Return the measures whose limits to show, in the order of the problem."""
     least: dict[str, float] = {}
     for one in guardrails_of_arm(progress, arm):
         known = math.inf if one.log_evidence is None else one.log_evidence
@@ -267,7 +267,7 @@ def _least_certain(progress: Progress, arm: str) -> list[str]:
 
 
 def bound_chart(trace: Sequence[Progress], arm: str) -> LineChart | None:
-    """Return how far an arm's bounded values were within their bound, over the results."""
+    """Return how far an arm's bounded values were within their bound, by results."""
     found: dict[_Name, list[tuple[float, float]]] = {}
     for moment in trace:
         for one in bounded_values(moment, minimize=False):
@@ -277,7 +277,7 @@ def bound_chart(trace: Sequence[Progress], arm: str) -> LineChart | None:
 
 
 def behind_chart(trace: Sequence[Progress]) -> LineChart | None:
-    """Return by how many pulls arms were behind what they are owed; None if it is not known."""
+    """Return by how many pulls arms were behind what they are owed; None if unknown."""
     found: dict[_Name, list[tuple[float, float]]] = {}
     for moment in trace:
         for one in shares_of(moment):
@@ -294,7 +294,7 @@ def _over_results(
     *,
     smallest_first: bool = True,
 ) -> LineChart | None:
-    """Return values over the results; only the lines that matter most now, if they are many."""
+    """Return values by results; if there are many lines, only those that matter most now."""
     drawn = {name: points for name, points in found.items() if len({x for x, _ in points}) > 1}
     if not drawn:
         return None

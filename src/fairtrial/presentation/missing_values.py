@@ -1,4 +1,4 @@
-"""Values of measures that never will be known: how many, where, and what becomes of them."""
+"""Values of measures that will never be known: how many, where, and how they are treated."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ _MEANING = {
 
 @dataclass(frozen=True, slots=True)
 class MissingValues:
-    """How many values of a measure are known of an arm in a group, and how many never will be.
+    """Numbers of known and missing values, by arm, group and measure.
 
     Parameters
     ----------
     arm, group, measure : str
-        Whose values they are.
+        What the values belong to.
     known, missing : int
-        The values there are, and those that never will be known.
+        Number of known values, and of values that will never be known.
     """
 
     arm: str
@@ -51,12 +51,12 @@ class MissingValues:
 
     @property
     def share(self) -> float:
-        """The part of the values that is missing."""
+        """The share of values that are missing."""
         return self.missing / max(1, self.known + self.missing)
 
 
 def missing_values(progress: Progress) -> list[MissingValues]:
-    """Return by arm, group and measure what is missing, largest shares first; else nothing.
+    """Return the missing values by arm, group and measure, the largest shares first.
 
     Examples
     --------
@@ -80,7 +80,7 @@ def _all_values(progress: Progress) -> list[MissingValues]:
 
 
 def summary_of_missing(progress: Progress) -> str:
-    """Return by measure how many values are missing; empty where a pull measures one thing."""
+    """Return how many values are missing, by measure; empty if pulls have only one measure."""
     totals: dict[str, tuple[int, int]] = {}
     for one in _all_values(progress):
         known, missing = totals.get(one.measure, (0, 0))
@@ -98,6 +98,6 @@ def summary_of_missing(progress: Progress) -> str:
 
 
 def counting_of_missing(progress: Progress) -> str:
-    """Return what bets take a missing value for, and what that assumes."""
+    """Return how bets treat missing values, and what this assumes."""
     losses: Mapping[str, Any] = progress.details.get("losses", {})
     return _MEANING.get(str(losses.get("counted_as")), "")

@@ -1,4 +1,4 @@
-"""Every estimate in its place: a panel for each group, and of many groups those that matter."""
+"""Arrange estimates in panels, one per group; with many groups, only those that matter most."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class Panels:
     Parameters
     ----------
     arms : tuple of str
-        What the rows are.
+        The arms in the rows.
     overall : tuple of Panel
-        The arms' overall quality, if it is reported beside that in groups; else nothing.
+        The arms' overall means, if they are reported in addition to those by group.
     groups : tuple of Panel
-        One for each group; without groups one for all.
+        One panel for each group; a single panel without groups.
     note : str
-        Which arms and groups these are, if not all are here.
+        Which arms and groups are shown, if not all are.
     """
 
     arms: tuple[str, ...]
@@ -44,7 +44,7 @@ class Panels:
 
 
 def panels_of(progress: Progress) -> Panels:
-    """Return all estimates of a progress."""
+    """Return panels with all estimates of a progress."""
     actions = reported_actions(progress)
     grid = Grid.of([action.labels for action in actions])
     groups = tuple((name or "mean", row) for name, row in grid.panels(actions))
@@ -55,7 +55,7 @@ def panels_of(progress: Progress) -> Panels:
 
 
 def shown_panels(progress: Progress, minimize: bool) -> Panels:
-    """Return the estimates of the arms and groups that a picture has room for."""
+    """Return panels with the arms and groups that fit into a figure."""
     cut = cut_of(progress, minimize)
     panels = panels_of(cut.apply(progress))
     names, note = _critical_groups(panels, progress)
@@ -65,7 +65,7 @@ def shown_panels(progress: Progress, minimize: bool) -> Panels:
 
 
 def _critical_groups(panels: Panels, progress: Progress) -> tuple[tuple[str, ...], str]:
-    """Return the groups that the answer, or who leads, is most likely to fail, and the note."""
+    """Return the groups that the answer, or the leader, is most likely to fail, and a note."""
     best = answered(progress.recommendation)
     rows = [row for row, arm in enumerate(panels.arms) if arm in best]
     found = {name: [one for one in row if one is not None] for name, row in panels.groups}
@@ -98,7 +98,7 @@ def _least_distance(estimates: Iterable[Estimate | None]) -> float | None:
 def certain_distance(estimate: Estimate) -> float | None:
     """Return how far a mean is from its limit, in half-widths of its interval.
 
-    So groups with many and with few results can be compared, and measures in different units.
+    This makes groups with many and few results comparable, and measures with different units.
     """
     distance = distance_to_limit(finite(estimate.mean), estimate)
     if distance is None:

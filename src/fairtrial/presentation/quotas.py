@@ -1,4 +1,4 @@
-"""What the figures of guaranteed shares read of a simulation."""
+"""What figures of guaranteed shares need from a simulation."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ __all__ = ["AllocationRuns", "is_simulation", "measured", "quotas_of", "rounds",
 
 
 class AllocationRuns(Protocol):
-    """Replications of a policy that serves arms with guaranteed shares: a `Simulation`."""
+    """Runs of a policy that guarantees shares to arms: a `Simulation`."""
 
     @property
     def problem(self) -> Any:
-        """What was asked, and what is known."""
+        """The problem."""
 
     @property
     def pulls(self) -> NDArray[Any]:
-        """Pulls by run and action."""
+        """Numbers of pulls, by run and action."""
 
     @property
     def metrics(self) -> Mapping[str, NDArray[np.float64]]:
-        """A family's numbers about every run."""
+        """The family's numbers about each run."""
 
 
 def is_simulation(source: object) -> TypeGuard[AllocationRuns]:
-    """Return whether a source is many runs of one policy."""
+    """Return whether a source consists of many runs of one policy."""
     pulls = getattr(source, "pulls", None)
     return isinstance(pulls, np.ndarray) and pulls.ndim == 2 and hasattr(source, "problem")
 
 
 def rounds(runs: AllocationRuns) -> float:
-    """Return the rounds that a simulation's runs have had; each may serve several arms."""
+    """Return the number of rounds of a simulation's runs; a round can serve several arms."""
     return float(runs.pulls[0].sum()) / getattr(runs.problem, "plays", 1)
 
 
 def measured(runs: AllocationRuns, measure: str) -> Floats:
-    """Return one number of every run, by the name that its family gave it."""
+    """Return the family's number with this name, for each run."""
     if measure not in runs.metrics:
         known = ", ".join(runs.metrics) or "nothing"
         raise InvalidArgument("simulations", f"must measure {measure!r}; this measures {known}")
@@ -50,7 +50,7 @@ def measured(runs: AllocationRuns, measure: str) -> Floats:
 
 
 def violations(runs: AllocationRuns) -> Floats:
-    """Return for every run what the arm that lacks most is behind its share, in pulls."""
+    """Return for each run by how many pulls the arm that is furthest behind lacks its share."""
     owed = quotas_of(runs.problem) * rounds(runs)
     lacking: Floats = (owed - runs.pulls).max(axis=1)
     return lacking

@@ -1,4 +1,4 @@
-"""A part of an experiment that is looked at closely: from one number of results to another."""
+"""A range of an experiment's results, for zooming."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from dataclasses import dataclass
 __all__ = ["Range", "moments_within", "value_at"]
 
 _LEAST = 4
-"""Results that the closest look still spans."""
+"""Smallest number of results in a range."""
 _NEWEST = 4
-"""Of the whole, the first look at the newest results shows this part."""
+"""The newest results shown from the whole are one part in this many."""
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Results `begin` to `end` of an experiment that has `total` of them.
+    """Results `begin` to `end` of an experiment with `total` results.
 
     Parameters
     ----------
@@ -40,23 +40,23 @@ class Range:
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing is left out."""
+        """Whether the range contains all results."""
         return self.begin == 0 and self.end == self.total
 
     @property
     def follows(self) -> bool:
-        """Whether it reaches to the newest result, and grows with the experiment."""
+        """Whether the range ends with the newest result, and grows with the experiment."""
         return self.end == self.total
 
     def closer(self) -> Range:
-        """Return half of it: the middle, or the newest half of a range that follows."""
+        """Return half of the range: the middle, or the newest half of a range that follows."""
         width = max(self._width // 2, min(_LEAST, self._width))
         if self.follows and not self.is_whole:
             return self._of(self.end - width, width)
         return self._of(self.begin + (self._width - width) // 2, width)
 
     def wider(self) -> Range:
-        """Return a range twice as wide around it, or as wide as there are results."""
+        """Return a range twice as wide around this one, as far as there are results."""
         width = min(2 * self._width, self.total)
         return self._of(self.begin - (width - self._width) // 2, width)
 
@@ -65,17 +65,17 @@ class Range:
         return self._of(self.begin - max(self._width // 2, 1), self._width)
 
     def later(self) -> Range:
-        """Return the range moved on by half its width."""
+        """Return the range moved forward by half its width."""
         return self._of(self.begin + max(self._width // 2, 1), self._width)
 
     def newest(self) -> Range:
-        """Return the newest results: that many, but no more than a quarter of all."""
+        """Return the newest results: as many as in this range, but at most a quarter of all."""
         most = max(self.total // _NEWEST, min(_LEAST, self.total))
         width = min(self._width, most)
         return self._of(self.total - width, width)
 
     def whole(self) -> Range:
-        """Return everything."""
+        """Return the range of all results."""
         return Range(0, self.total, self.total)
 
     @property
@@ -88,7 +88,7 @@ class Range:
 
 
 def moments_within(across: Sequence[float], begin: float, end: float) -> list[float]:
-    """Return the places between two others, which are added where lines reach them.
+    """Return the places between `begin` and `end`; these are included if the line reaches them.
 
     Examples
     --------
@@ -101,7 +101,7 @@ def moments_within(across: Sequence[float], begin: float, end: float) -> list[fl
 
 
 def value_at(across: Sequence[float], up: Sequence[float | None], where: float) -> float | None:
-    """Return the height of a line at a place; None beyond its ends, and where it has a gap.
+    """Return the height of a line at a place; None beyond its ends and in its gaps.
 
     Examples
     --------

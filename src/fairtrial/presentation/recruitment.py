@@ -1,4 +1,4 @@
-"""What those who recruit may see of a study: how many came, and nothing of how they fared."""
+"""What people who recruit may see of a study: how many took part, but no results by arm."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BLINDED = (
 
 
 def recruitment(progress: Progress) -> dict[str, int]:
-    """Return how many pulls were asked for, have a result or are open, and results by group.
+    """Return numbers of pulls requested, with results and open, and of results by group.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Shares of the pulls against what every arm is owed, as a progress says it."""
+"""Shares of the pulls compared with what each arm is owed, taken from a policy's progress."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ _ROUNDING = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """An arm's share of the rounds, or that of a group of arms together.
+    """The share of the rounds of an arm, or of a group of arms together.
 
     Parameters
     ----------
     arm : str
-        Its label.
+        Label of the arm or group.
     pulls : int
-        Pulls issued.
+        Number of pulls issued.
     share, quota : float
-        The share that they are, and the one that is guaranteed.
+        The actual share, and the guaranteed one.
     owed : float
-        The share owed by now: the quota, counted on from the credit that the arm began with.
+        The share owed so far: the quota, plus the credit with which the arm began.
     behind : float or None
-        Pulls that it lacks of what is owed; negative if it is ahead.
+        Number of pulls owed minus pulls issued; negative if the arm is ahead.
     carried : bool
-        Whether what is owed is not the quota.
+        Whether the owed share differs from the quota.
     joint : bool
-        Whether it is a group's, whose pulls are those of its arms.
+        Whether it is a group, whose pulls are those of its arms.
     """
 
     arm: str
@@ -56,7 +56,7 @@ class Share:
 
 
 def shares_of(progress: Progress) -> list[Share]:
-    """Return the share of every arm, and then of every group, if a policy guarantees them."""
+    """Return the shares of all arms, then of all groups, if a policy guarantees them."""
     limits = [arm.lower_limit for arm in progress.arms if arm.lower_limit is not None]
     if progress.quantity != "share" or not limits or len(limits) < len(progress.arms):
         return []
@@ -86,7 +86,7 @@ def shares_of(progress: Progress) -> list[Share]:
 
 
 def pulls_in(shares: Sequence[Share]) -> int:
-    """Return how many pulls shares are of."""
+    """Return the total number of pulls behind the shares."""
     return sum(one.pulls for one in shares if not one.joint)
 
 
@@ -105,14 +105,14 @@ BEHIND = "Pulls behind: what an arm lacks of what it is owed; negative if it is 
 
 
 def shown_shares(shares: Sequence[Share]) -> tuple[list[Share], str]:
-    """Return the shares nearest to what is owed, or most below it, and the note on the others."""
+    """Return the shares nearest to what is owed, or furthest below it, and a note on the rest."""
     rank = {one.arm: one.share - one.owed for one in shares}
     cut = cut_by(rank, "those nearest to what they are owed, or most below it")
     return [one for one in shares if one.arm in cut.arms], cut.note
 
 
 def carried_note(shares: Sequence[Share]) -> str:
-    """Return what owed means where it is not the quota; empty where it is."""
+    """Return what "owed" means if it differs from the quota; otherwise empty."""
     if not any(one.carried for one in shares):
         return ""
     return (
@@ -122,7 +122,7 @@ def carried_note(shares: Sequence[Share]) -> str:
 
 
 def earlier_note(progress: Progress) -> str:
-    """Return how many results are of no pull that a share is of; empty if there are none."""
+    """Return a note on results that do not belong to the shares' pulls; empty if there are none."""
     if progress.quantity != "share":
         return ""
     own = sum(arm.pulls for arm in progress.arms) - progress.outstanding

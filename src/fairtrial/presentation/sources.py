@@ -1,4 +1,4 @@
-"""What pictures are made of: results and progress, whatever offers them."""
+"""What charts and reports need of simulations, studies and progress, as protocols and helpers."""
 
 from __future__ import annotations
 
@@ -52,57 +52,57 @@ _MANY_ACTIONS = 200
 _FEWEST_MOMENTS = 40
 _MEASURE = "measure"
 _MOST_ESTIMATES = 40_000
-"""Estimates at all moments of a trace together, above which there are fewer moments."""
+"""Largest number of estimates in all moments of a trace together; more mean fewer moments."""
 
 
 class SimulationLike(Protocol):
-    """Replications of one policy: what `fairtrial.simulate` returns."""
+    """Runs of one policy: the result of `fairtrial.simulate`."""
 
     @property
     def problem(self) -> Problem:
-        """What was asked, and what is known."""
+        """The problem."""
 
     @property
     def stopping_time(self) -> NDArray[Any]:
-        """Pulls of every run."""
+        """Number of pulls of each run."""
 
     @property
     def status(self) -> Sequence[Any] | NDArray[Any]:
-        """How every run ended."""
+        """How each run ended."""
 
     @property
     def pulls(self) -> NDArray[Any]:
-        """Pulls by run and action."""
+        """Numbers of pulls, by run and action."""
 
     @property
     def lower_bound(self) -> float | None:
-        """The pulls that no rule needs fewer of on average."""
+        """The least mean number of pulls of any policy."""
 
 
 class HasProgress(Protocol):
-    """A policy or a study: it knows how far it has come."""
+    """A policy or a study: an object with a progress."""
 
     def progress(self) -> Progress:
-        """Return how far it has come."""
+        """Return the progress."""
 
 
 class Traced(Protocol):
-    """A study: it can tell how far it had come at earlier moments."""
+    """A study: an object with its progress at earlier times."""
 
     def trace(self, points: int = 200) -> Sequence[Progress]:
-        """Return how far it had come at earlier moments, and now."""
+        """Return the progress at earlier times, and now."""
 
 
 class EventLike(Protocol):
-    """One entry of a study's log."""
+    """An event of a study's log."""
 
     @property
     def seq(self) -> int:
-        """Its number, from 1."""
+        """Its position in the log, from 1."""
 
     @property
     def kind(self) -> str:
-        """What happened, in one word."""
+        """The kind of event, in one word."""
 
     @property
     def at(self) -> datetime:
@@ -110,51 +110,51 @@ class EventLike(Protocol):
 
     @property
     def action(self) -> int | None:
-        """The action of its pull, if it is about one."""
+        """The action of its pull, if it concerns one."""
 
     @property
     def pull_id(self) -> str | None:
-        """The identity of its pull, if it is about one."""
+        """The id of its pull, if it concerns one."""
 
     @property
     def actor(self) -> str | None:
-        """Who did it, if that was said."""
+        """Who caused it, if recorded."""
 
     @property
     def body(self) -> Mapping[str, Any]:
-        """What else was written."""
+        """Everything else that was recorded."""
 
     @property
     def outcome(self) -> float | Mapping[str, Any] | None:
-        """The result, if it tells one."""
+        """The outcome, if it has one."""
 
     @property
     def hash(self) -> str:
-        """Of the event and all before it."""
+        """The hash of this event and all earlier ones."""
 
 
 class VerificationLike(Protocol):
-    """Whether a log replays to the decisions that it records."""
+    """The result of checking whether a log replays to its recorded decisions."""
 
     @property
     def ok(self) -> bool:
-        """Whether nothing differs."""
+        """Whether there are no differences."""
 
     @property
     def events(self) -> int:
-        """How many events were checked."""
+        """The number of events checked."""
 
     @property
     def first_difference(self) -> str | None:
-        """The first that differs, in words."""
+        """The first difference, in words."""
 
     @property
     def skipped(self) -> int:
-        """How many events before were not checked."""
+        """The number of earlier events that were not checked."""
 
 
 class StudyLike(HasProgress, Traced, Protocol):
-    """A durable experiment: what `fairtrial.Study` is."""
+    """A durable experiment, such as a `fairtrial.Study`."""
 
     @property
     def name(self) -> str:
@@ -162,15 +162,15 @@ class StudyLike(HasProgress, Traced, Protocol):
 
     @property
     def problem(self) -> Problem:
-        """What was asked, and what is known."""
+        """The problem."""
 
     @property
     def policy(self) -> Parametrized:
-        """The rule."""
+        """The policy."""
 
     @property
     def seed(self) -> int:
-        """What its random numbers are drawn from."""
+        """The seed of its random numbers."""
 
     @property
     def head_hash(self) -> str:
@@ -181,7 +181,7 @@ class StudyLike(HasProgress, Traced, Protocol):
         """Number of events in the log."""
 
     def health(self, *, blinded: bool = False) -> Mapping[str, Any]:
-        """Return what may be wrong."""
+        """Return signs of problems."""
 
     def weighted_means(self) -> Sequence[float | None]:
         """Return the mean of every action, weighted by inverse propensities."""
@@ -190,20 +190,20 @@ class StudyLike(HasProgress, Traced, Protocol):
         """Audit the log."""
 
     def events(self, after: int = 0) -> Iterable[EventLike]:
-        """Yield the events of the log after that one."""
+        """Yield the events of the log after number `after`."""
 
 
 Source = Progress | HasProgress | SimulationLike
 
 
 def check_offers(name: str, value: object, accepted: str, *attributes: str) -> None:
-    """Require an object that has what is needed of it, whatever its class."""
+    """Raise unless an object has all the attributes needed, whatever its class."""
     if isinstance(value, type) or not all(hasattr(value, wanted) for wanted in attributes):
         raise InvalidArgument(name, accepted, value)
 
 
 def progress_of(source: object) -> Progress:
-    """Return the progress that `source` is or has."""
+    """Return the progress that `source` is or has; raise if it has none."""
     if isinstance(source, Progress):
         return source
     method = getattr(source, "progress", None)
@@ -217,7 +217,7 @@ def trace_of(source: object) -> list[Progress]:
     """Return the moments of an experiment, in order; at least one."""
     method = getattr(source, "trace", None)
     actions = getattr(getattr(source, "problem", None), "n_actions", 1)
-    # Whatever has few actions may give as many moments as it likes.
+    # With few actions, use the source's own number of moments.
     points = () if actions <= _MANY_ACTIONS else (moments_of(actions),)
     trace = method(*points) if callable(method) else source
     if not isinstance(trace, Iterable):
@@ -229,7 +229,7 @@ def trace_of(source: object) -> list[Progress]:
 
 
 def moments_of(n_actions: int, points: int = 200) -> int:
-    """Return to how many moments to keep: with thousands of actions each takes its time.
+    """Return how many moments to keep; fewer with many actions, because each takes time.
 
     Examples
     --------
@@ -242,19 +242,19 @@ def moments_of(n_actions: int, points: int = 200) -> int:
 
 
 def pulls_of(source: object) -> tuple[list[Mapping[str, Any]], NDArray[np.int64]]:
-    """Return the labels of every action and its pulls, over all replications together."""
+    """Return each action's labels and its number of pulls, over all runs together."""
     pulls, problem = getattr(source, "pulls", None), getattr(source, "problem", None)
     if isinstance(pulls, np.ndarray) and pulls.ndim == 2 and problem is not None:
         return list(problem.action_labels), pulls.sum(axis=0, dtype=np.int64)
     progress = progress_of(source)
-    # Where shares of the pulls are kept, pulls count when they are issued: results of earlier
-    # epochs are no pulls of this one.
+    # With guaranteed shares, pulls count when they are issued; results of earlier epochs do not
+    # belong to this epoch's pulls.
     own = progress.arms if progress.quantity == "share" else pulled(reported_actions(progress))
     return [one.labels for one in own], np.array([one.pulls for one in own], dtype=np.int64)
 
 
 def pulled(actions: Sequence[Estimate]) -> list[Estimate]:
-    """Return one estimate for every action; where a pull measures several things, of the first.
+    """Return one estimate for each action; with several measures, that of the first measure.
 
     Examples
     --------
@@ -273,7 +273,7 @@ def pulled(actions: Sequence[Estimate]) -> list[Estimate]:
 
 
 def reported_actions(progress: Progress) -> tuple[Estimate, ...]:
-    """Return the estimates by action, of a policy that reports them."""
+    """Return the estimates by action; raise if the policy reports none."""
     if not progress.actions:
         raise InvalidArgument("source", "must report estimates by action; its progress has none")
     return progress.actions
@@ -290,22 +290,22 @@ def optimal_shares(optimal: ArrayLike | None, n_actions: int) -> Floats | None:
 
 
 def minimizes(source: object) -> bool:
-    """Whether smaller outcomes are better, so that a limit is a ceiling and not a floor."""
+    """Return whether smaller outcomes are better, so that a limit is a ceiling and not a floor."""
     return getattr(getattr(source, "problem", None), "direction", "maximize") == "minimize"
 
 
 def is_endless(source: object) -> bool:
-    """Whether a study's policy, or a policy, never stops by itself."""
+    """Return whether a policy, or a study's policy, never stops by itself."""
     return bool(getattr(getattr(source, "policy", source), "endless", False))
 
 
 def named(recommendation: Recommendation) -> frozenset[str]:
-    """Return the arms that a decision has named; none while there is no decision."""
+    """Return the arms that a decision has named; empty without a decision."""
     return answered(recommendation) if recommendation.decided else frozenset()
 
 
 def answered(recommendation: Recommendation) -> frozenset[str]:
-    """Return the arms that are the answer; while there is none, those that lead."""
+    """Return the arms that are the answer or, without a decision, lead."""
     best = recommendation.arm if recommendation.decided else recommendation.leader
     if best is None:
         return frozenset()
@@ -331,7 +331,7 @@ class Grid:
 
     @classmethod
     def of(cls, labels: Sequence[Mapping[str, Any]]) -> Grid:
-        """Lay out actions by their labels; what is not the arm makes the group."""
+        """Arrange actions by their labels; all labels except the arm form the group."""
         pairs = [_arm_and_group(row) for row in labels]
         arms = tuple(dict.fromkeys(arm for arm, _ in pairs))
         groups = tuple(dict.fromkeys(group for _, group in pairs))
@@ -339,7 +339,7 @@ class Grid:
         return cls(arms, groups, tuple((row[arm], panel[group]) for arm, group in pairs))
 
     def panels(self, values: Sequence[Item]) -> list[tuple[str, list[Item | None]]]:
-        """Return every group's name with its values by arm, None where there is no action."""
+        """Return for each group its name and its values by arm, None for missing actions."""
         table: list[list[Item | None]] = [[None] * len(self.arms) for _ in self.groups]
         for (arm, group), value in zip(self.places, values, strict=True):
             table[group][arm] = value
@@ -347,7 +347,7 @@ class Grid:
 
 
 def arm_of(labels: Mapping[str, Any]) -> str:
-    """Return the arm that labels name."""
+    """Return the name of the arm in an action's labels."""
     return _arm_and_group(labels)[0]
 
 
@@ -363,7 +363,7 @@ def _positions(names: Sequence[str]) -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class LeadPeriod:
-    """A stretch of an experiment with the same leader: from `start` to `end` results."""
+    """A period of an experiment with the same leader: from `start` to `end` results."""
 
     leader: str
     start: int
@@ -371,7 +371,7 @@ class LeadPeriod:
 
 
 def lead_periods(trace: Sequence[Progress]) -> list[LeadPeriod]:
-    """Return who led when; before the first result no arm does."""
+    """Return which arm led when; none leads before the first result."""
     found: list[LeadPeriod] = []
     for moment in trace:
         if moment.told == 0:
@@ -392,7 +392,7 @@ _REPLAY = "replay of "
 
 
 def replay_actor(rows: str) -> str:
-    """Return by which name a log calls the rows of a table that are sampled repeatedly.
+    """Return the actor that a log records for rows of a table that are sampled repeatedly.
 
     Examples
     --------
@@ -403,13 +403,13 @@ def replay_actor(rows: str) -> str:
 
 
 def replay_note(study: StudyLike) -> str | None:
-    """Return what a reader must be told first about a study of replayed rows; None of any other."""
+    """Return a warning for readers if the study replays rows of a table; otherwise None."""
     tells = (event for event in study.events() if event.kind == "tell")
     return said_of_replay(getattr(next(tells, None), "actor", None))
 
 
 def said_of_replay(actor: str | None) -> str | None:
-    """Return what has to be said first where a log names this actor; None if it is no replay.
+    """Return the warning for readers if this actor stands for replayed rows; otherwise None.
 
     Examples
     --------

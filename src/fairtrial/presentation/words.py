@@ -1,4 +1,4 @@
-"""Numbers and decisions in words, the same in figures and on the page."""
+"""Numbers and decisions in words, the same in figures and on pages."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ NOTHING = "\N{EN DASH}"
 
 
 def number(value: float | None, digits: int = 4) -> str:
-    """Return a number as people write it, a dash for none.
+    """Return a number in the usual notation; a dash for None.
 
     Examples
     --------
@@ -48,14 +48,14 @@ def number(value: float | None, digits: int = 4) -> str:
         return NOTHING
     if math.isinf(value):
         return "∞" if value > 0 else MINUS + "∞"
-    # Whole from where the digits asked for would need an exponent.
+    # Use no decimals where `digits` digits would need an exponent.
     whole = min(1000, 10**digits - 0.5) <= abs(value) < 1e9
     text = f"{value:,.0f}" if whole else f"{value:.{digits}g}"
     return text.replace("-", MINUS)
 
 
 def decimals(values: Iterable[float | None], digits: int = 4) -> int:
-    """Return how many decimals to print so that the largest value shows `digits` digits.
+    """Return the number of decimals with which the largest value shows `digits` digits.
 
     Examples
     --------
@@ -68,7 +68,7 @@ def decimals(values: Iterable[float | None], digits: int = 4) -> int:
 
 
 def fixed(value: float | None, places: int) -> str:
-    """Return a number with a given number of decimals, for columns of a table.
+    """Return a number with a fixed number of decimals, for columns of a table.
 
     Examples
     --------
@@ -82,12 +82,12 @@ def fixed(value: float | None, places: int) -> str:
 
 
 def count(value: float) -> str:
-    """Return a whole number with its thousands apart."""
+    """Return a whole number with separators of thousands."""
     return f"{round(value):,}"
 
 
 def percent(share: float, places: int | None = None) -> str:
-    """Return a share in per cent, with a decimal where it matters, or always as many.
+    """Return a share in per cent, with decimals as needed or with a fixed number of them.
 
     Examples
     --------
@@ -104,7 +104,7 @@ def percent(share: float, places: int | None = None) -> str:
 
 
 def safe(text: object) -> str:
-    """Return text without the characters that a page or a font cannot hold."""
+    """Return text without the characters that a page or a font cannot show."""
     return "".join("\ufffd" if _unprintable(char) else char for char in str(text))
 
 
@@ -118,7 +118,7 @@ def clean(text: object) -> str:
 
 
 def shorten(text: object, length: int) -> str:
-    """Return text of at most `length` characters; the middle goes, as labels share beginnings.
+    """Return text of at most `length` characters, cut in the middle as labels share beginnings.
 
     Examples
     --------
@@ -133,14 +133,14 @@ def shorten(text: object, length: int) -> str:
 
 
 def label_of(answer: Any) -> str:
-    """Return the answer's label: several for a top-k problem, "no arm" for none."""
+    """Return the label of an answer: several arms for a top-k problem, "no arm" for None."""
     if answer is None:
         return "no arm"
     return clean(", ".join(map(str, answer)) if isinstance(answer, tuple) else answer)
 
 
 def headline(recommendation: Recommendation, endless: bool = False) -> str:
-    """Return the decision in a few words; an `endless` policy keeps serving.
+    """Return the decision in a few words; an `endless` policy continues to serve.
 
     Examples
     --------
@@ -170,7 +170,7 @@ def _leading(recommendation: Recommendation) -> str:
 
 
 def support(progress: Progress, endless: bool = False) -> str:
-    """Return what is promised of the answer; without one only what the headline does not say.
+    """Return what is promised of the answer or, without one, what the headline does not say.
 
     Examples
     --------
@@ -205,9 +205,9 @@ def _promised(recommendation: Recommendation) -> str:
 
 
 def because(recommendation: Recommendation) -> str:
-    """Return why the policy stopped or goes on, as a sentence; empty if it does not say.
+    """Return a sentence about why the policy stopped or continues; empty if it gives no reason.
 
-    Who leads is said by the headline, and not again.
+    The leader is left out, as the headline names it.
 
     Examples
     --------
@@ -222,7 +222,7 @@ def because(recommendation: Recommendation) -> str:
 
 
 def ended(text: str) -> str:
-    """Return text that ends as a sentence does.
+    """Return text that ends like a sentence.
 
     Examples
     --------
@@ -234,7 +234,7 @@ def ended(text: str) -> str:
 
 
 def pull_sentence(progress: Progress) -> str:
-    """Return the pulls used and, while it runs, those expected."""
+    """Return a sentence with the pulls used and, while the study runs, those expected."""
     sentence = f"{plural(progress.told, 'result')} of {plural(progress.asked, 'pull')}"
     if progress.outstanding:
         sentence += f", {count(progress.outstanding)} outstanding"
@@ -245,7 +245,7 @@ def pull_sentence(progress: Progress) -> str:
 
 
 def listed(items: Sequence[str], most: int, between: str = ", ") -> str:
-    """Return items in a sentence; how many more there are, if there are too many."""
+    """Return items as a list in a sentence; if there are too many, say how many more."""
     shown = list(items[:most])
     rest = len(items) - len(shown)
     return between.join(shown) + (f" and {rest} more" if rest else "")
