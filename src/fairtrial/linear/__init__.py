@@ -80,7 +80,7 @@ __all__ = [
     "xy_optimal_design",
 ]
 
-# These import compiled code.
+# These modules import compiled code.
 __getattr__, __dir__ = lazy_names(
     __name__, ["environments", "policies", "planning", "designs", "fit"]
 )

@@ -1,4 +1,4 @@
-"""What a problem is given: rows of features, labels, numbers by arm, a range."""
+"""Arguments of a problem: rows of features, labels, numbers by arm, a range."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from fairtrial.errors import InvalidArgument
 Floats = NDArray[np.float64]
 
 _LARGEST = 1e200
-"""The largest size of a feature; the inverse is the least, except 0."""
+"""The largest size of a feature; the smallest is its inverse, except for 0."""
 
 
 def is_frame(value: Any) -> bool:
-    """Return whether a table has names for its rows and columns."""
+    """Return whether a table names its rows and columns."""
     return all(hasattr(value, name) for name in ("index", "columns", "to_numpy"))
 
 
 def column_names(value: Any, number: int) -> tuple[str, ...]:
-    """Return the names of features: the table's, or their numbers."""
+    """Return the names of features: the table's, or numbers."""
     return tuple(map(str, value.columns if is_frame(value) else range(number)))
 
 
 def rows_of(name: str, value: Any, width: int | None = None) -> Floats:
-    """Return features as read-only floats of shape (n, width), of a size that can be scaled."""
+    """Return features as read-only floats of shape (n, width), in sizes that can be scaled."""
     numbers = _numbers_of(value) if is_frame(value) else _without_booleans(value)
     rows = check_array(name, numbers, (None, width), axes=("rows", "features"))
     if not rows.size:
@@ -43,12 +43,12 @@ def rows_of(name: str, value: Any, width: int | None = None) -> Floats:
 
 
 def _numbers_of(frame: Any) -> Any:
-    """Return the numbers of a table; truth values, as `pandas.get_dummies` gives, are 0 and 1."""
+    """Return the numbers of a table; truth values, as from `pandas.get_dummies`, are 0 and 1."""
     return frame.to_numpy(dtype=np.float64, na_value=np.nan)
 
 
 def _without_booleans(value: Any) -> Any:
-    """Return an array of truth values as numbers; anything else as it is."""
+    """Return an array of truth values as numbers; anything else unchanged."""
     is_boolean = isinstance(value, np.ndarray) and value.dtype.kind == "b"
     return value.astype(np.float64) if is_boolean else value
 
@@ -62,7 +62,7 @@ def in_the_order_of(candidates: Any, features: Any) -> Any:
 
 
 def labels_of(name: str, labels: Any, rows: Any, number: int) -> tuple[str, ...]:
-    """Return the labels of that many rows: those given, or the table's, or their numbers."""
+    """Return labels for that many rows: the given ones, or the table's, or numbers."""
     if labels is None:
         labels = list(rows.index) if is_frame(rows) else number
     clean = check_labels(name, labels)

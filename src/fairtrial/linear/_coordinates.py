@@ -1,8 +1,8 @@
-"""Features in coordinates of full rank, accurately, and which candidates are the same.
+"""Accurate coordinates of full rank for features, and candidates that are the same.
 
-Nothing here depends on the units of the features: columns are scaled by powers of two, which is
-exact. A direction is kept if some arm's features differ along it by more than rounding. What is
-kept is measured with twice the digits of a float where a plain product would lose it.
+The results do not depend on the units of the features: columns are scaled by powers of two, which
+is exact. A direction is kept if some arm's features differ along it by more than rounding. Where a
+plain product would lose these differences, it is computed with twice the digits of a float.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 ROUNDING = 2.0**-48
-"""What is smaller than this, relative to the numbers it is a difference of, may be rounding."""
+"""A difference smaller than this, relative to its two numbers, may be rounding."""
 
 HARMLESS = 1e-13
 """Candidates this near, in units of the arms' spread, differ by no more than this part of the
 arms' largest mean."""
 
 _NEGLIGIBLE = -200
-"""Entries this power of two below what counts are taken for zero."""
+"""Entries this many powers of two below the others count as zero."""
 
 _WIDEST_RANGE = -460
-"""The least power of two of a row, where the largest are about one."""
+"""The least power of two of a row, if the largest rows are about one."""
 
 _PLAIN = 1e3
-"""Up to this condition a plain product of floats keeps all the digits that matter."""
+"""Up to this condition number a plain product of floats keeps all digits that matter."""
 
 _ACCURATE = 1e-10
-"""The error that is accepted in an arm's coordinates, and in a difference of candidates."""
+"""The accepted error in an arm's coordinates, and in a difference of candidates."""
 
 _MOST_STAGES = 4
 _LEAST_VALUE = 1e-13
@@ -45,7 +45,7 @@ _MOST_NEIGHBOURS = 64
 
 
 class Untrustworthy(Exception):
-    """The arithmetic cannot be trusted: which row, and which column is to blame (or -1)."""
+    """The arithmetic cannot be trusted; names the row and the column responsible (or -1)."""
 
     def __init__(self, row: int, column: int) -> None:
         super().__init__(row, column)
@@ -58,21 +58,21 @@ class Reduced(NamedTuple):
     With ``theta = basis @ phi``, times the largest noise scale, the reward of arm k, divided by
     its own noise scale, has mean ``arms[k] @ phi``, and two candidates differ in value by
     ``unit * (candidates[i] - candidates[j] + rest[i] - rest[j]) @ phi``. ``arms.T @ arms / K`` is
-    the identity, nearly.
+    nearly the identity.
 
     Attributes
     ----------
     arms : ndarray of shape (K, r)
         Features over noise scale, in the r coordinates.
     candidates : ndarray of shape (G, r)
-        The distinct candidates, measured from the first of them; at most about 1 in size.
+        The distinct candidates, relative to the first of them; at most about 1 in size.
     basis : ndarray of shape (d, r)
-        What takes a row of features to its coordinates: ``row @ basis``.
+        Matrix from a row of features to its coordinates: ``row @ basis``.
     rest : ndarray of shape (G, r)
-        What rounding took from `candidates`: without it, differences of candidates that are near
-        each other would lose digits.
+        Rounding errors of `candidates`: without them, differences between nearby candidates would
+        lose digits.
     unit : float
-        What a candidate's coordinates are multiples of.
+        Unit of the candidates' coordinates.
     """
 
     arms: Floats
@@ -83,22 +83,22 @@ class Reduced(NamedTuple):
 
 
 class Coordinates(NamedTuple):
-    """What takes rows of features to coordinates of full rank.
+    """The transformation from rows of features to coordinates of full rank.
 
     Attributes
     ----------
     exponents : ndarray of shape (d,)
         The powers of two that columns are divided by.
     columns : ndarray of shape (r,)
-        Columns that all others depend on, to rounding.
+        Columns that all others depend on, up to rounding.
     relation : ndarray of shape (r, d - r)
-        How: the other columns are ``columns @ relation``.
+        The dependence: the other columns are ``columns @ relation``.
     stages : tuple of ndarray
-        Matrices by which a row of `columns` is multiplied, one after the other.
+        Matrices that multiply a row of `columns`, one after the other.
     arms : ndarray of shape (K, r)
-        The arms' coordinates, over the noise.
+        The arms' coordinates, divided by the noise.
     is_exact : bool
-        Whether no column was left out that agrees with the others only to rounding.
+        Whether all columns that were left out agree with the others exactly, not only to rounding.
     """
 
     exponents: Integers
@@ -110,12 +110,12 @@ class Coordinates(NamedTuple):
 
     @property
     def others(self) -> Integers:
-        """Columns that depend on the rest."""
+        """Columns that depend on the others."""
         return np.setdiff1d(np.arange(self.exponents.size), self.columns)
 
     @property
     def basis(self) -> Floats:
-        """What takes a row of features to its coordinates, shape (d, r); to rounding."""
+        """The matrix from features to coordinates, shape (d, r); up to rounding."""
         found = np.zeros((self.exponents.size, self.columns.size))
         if self.columns.size:
             powers = np.ldexp(1.0, -self.exponents[self.columns])
@@ -150,12 +150,12 @@ def coordinates_of(rows: Floats, weights: Floats) -> Coordinates:
 
 
 def _exponents(rows: Floats) -> Integers:
-    """Return the power of two of every column's largest entry."""
+    """Return the power of two of the largest entry in every column."""
     return np.asarray(np.frexp(np.abs(rows).max(axis=0, initial=0.0))[1], dtype=np.int64)
 
 
 def _cleared(scaled: Floats) -> Floats:
-    """Return rows without entries that are nothing beside the rest of their row."""
+    """Return rows without entries that are negligible in their row."""
     sizes = np.frexp(np.abs(scaled).max(axis=1, initial=0.0))[1]
     small = scaled.any(axis=1) & (sizes < _WIDEST_RANGE)
     if small.any():
@@ -166,9 +166,10 @@ def _cleared(scaled: Floats) -> Floats:
 
 
 def _independent_columns(scaled: Floats) -> tuple[Integers, Floats, bool]:
-    """Return columns that all others depend on to rounding, how they do, and whether exactly.
+    """Return columns that all others depend on up to rounding, the relation, and if it is exact.
 
-    Rows are brought to one length first: a direction that one small row measures counts.
+    Rows are scaled to the same length first, so that a direction counts that only a small row
+    measures.
     """
     width = scaled.shape[1]
     norms = np.linalg.norm(scaled, axis=1)
@@ -189,7 +190,7 @@ def _independent_columns(scaled: Floats) -> tuple[Integers, Floats, bool]:
 
 
 def _rounded(rows: Floats, relation: Floats) -> Floats:
-    """Return the columns that depend on others by whole numbers and simple fractions, exactly."""
+    """Return an exact relation where columns depend by whole numbers and simple fractions."""
     return np.asarray(rows @ (np.round(relation * 1024.0) / 1024.0))
 
 
@@ -220,7 +221,7 @@ def _whitening(
 
 
 def _blamed(stages: Sequence[Floats], columns: Integers) -> int:
-    """Return the column whose digits are cancelled most."""
+    """Return the column that loses most digits by cancellation."""
     return int(columns[np.abs(_combined(stages)).max(axis=1).argmax()])
 
 
@@ -237,7 +238,7 @@ def _staged(rows: Pair, error: Floats, stage: Floats, plain: bool) -> tuple[Pair
 
 
 class Placed(NamedTuple):
-    """Candidates in the arms' coordinates, as in `Reduced`, and how near is as good as equal."""
+    """Candidates in the arms' coordinates, as in `Reduced`, and the distance taken for equal."""
 
     places: Pair
     exponent: int
@@ -246,7 +247,7 @@ class Placed(NamedTuple):
 
 
 def place(coordinates: Coordinates, candidates: Floats) -> Placed:
-    """Return the coordinates of different candidates, measured from the first of them.
+    """Return the coordinates of different candidates, relative to the first of them.
 
     Raises
     ------
@@ -256,7 +257,7 @@ def place(coordinates: Coordinates, candidates: Floats) -> Placed:
     columns = coordinates.columns
     exponents = coordinates.exponents[columns]
     measured = candidates[:, columns]
-    # What is nothing beside the arms' features moves no value by anything.
+    # An entry that is negligible beside the arms' features has no effect on any value.
     counts = (measured != 0.0) & (np.frexp(measured)[1] >= exponents + _NEGLIGIBLE)
     scaled, common = _scaled_down(np.where(counts, measured, 0.0), exponents)
     lost = counts & (np.frexp(scaled)[1] < _WIDEST_RANGE)
@@ -280,7 +281,7 @@ def place(coordinates: Coordinates, candidates: Floats) -> Placed:
 
 
 def _scaled_down(rows: Floats, exponents: Integers) -> tuple[Floats, int]:
-    """Return rows over powers of two by column, and over one more so that none is above 1."""
+    """Return rows over powers of two: one by column, and a common one so that none is above 1."""
     own = _exponents(rows)
     present = rows.any(axis=0)
     common = int((own - exponents)[present].max(initial=-(2**20))) if present.any() else 0
@@ -301,7 +302,7 @@ def _carried(coordinates: Coordinates, scaled: Floats, plain: bool) -> tuple[Pai
 
 
 def _nearest(places: Floats, distance: float) -> tuple[int, int] | None:
-    """Return two rows that are nearer than a distance, or that may be where there are many."""
+    """Return two rows that are nearer than a distance; if there are many, two that may be."""
     line, order = _in_order(places)
     for step in range(1, len(order)):
         near = np.flatnonzero(line[step:] - line[:-step] < distance)
@@ -315,7 +316,7 @@ def _nearest(places: Floats, distance: float) -> tuple[int, int] | None:
 
 
 def _in_order(places: Floats) -> tuple[Floats, Integers]:
-    """Return places along a direction of no meaning, sorted: rows that are near are neighbours."""
+    """Return places sorted along an arbitrary direction, so that near rows are neighbours."""
     direction = np.cos(np.arange(places.shape[1]))
     line = places @ (direction / max(1.0, float(np.linalg.norm(direction))))
     order = np.argsort(line, kind="stable")
@@ -329,7 +330,7 @@ def too_close(placed: Placed, kept: Integers) -> tuple[int, int] | None:
 
 
 def measured(coordinates: Coordinates, candidates: Floats) -> tuple[Floats, NDArray[np.bool_]]:
-    """Return the coordinates of candidates themselves, and of which the arms measure the value."""
+    """Return the coordinates of the candidates themselves, and which of them the arms measure."""
     left, rounding = _left_over(coordinates, candidates)
     columns = coordinates.columns
     with np.errstate(over="ignore"):
@@ -343,10 +344,10 @@ def measured(coordinates: Coordinates, candidates: Floats) -> tuple[Floats, NDAr
 
 
 def outside(coordinates: Coordinates, candidates: Floats) -> tuple[int, int] | None:
-    """Return two candidates that differ along a direction no arm measures, if there are any.
+    """Return two candidates that differ along a direction that no arm measures, if there are any.
 
-    Every candidate is compared with the one that is known best: what of it the arms do not measure
-    must be the same, up to the rounding of both.
+    Every candidate is compared with the best known one: the parts that the arms do not measure must
+    be the same, up to the rounding of both.
     """
     left, rounding = _left_over(coordinates, candidates)
     if not left.size:
@@ -357,11 +358,11 @@ def outside(coordinates: Coordinates, candidates: Floats) -> tuple[int, int] | N
 
 
 def _left_over(coordinates: Coordinates, candidates: Floats) -> tuple[Floats, Floats]:
-    """Return what the arms do not measure of candidates, and how much of it may be rounding."""
+    """Return the part of candidates that arms do not measure, and how much may be rounding."""
     columns, others = coordinates.columns, coordinates.others
     exponents = coordinates.exponents.copy()
     measured = coordinates.relation.any(axis=0)
-    # A feature that no arm has counts by the candidates' own size, whatever its unit.
+    # A feature that no arm has is measured by the candidates' own size, whatever its unit.
     exponents[others[~measured]] = _exponents(candidates[:, others[~measured]])
     scaled, _ = _scaled_down(candidates, exponents)
     left = scaled[:, others] - scaled[:, columns] @ coordinates.relation
@@ -373,7 +374,7 @@ def _left_over(coordinates: Coordinates, candidates: Floats) -> tuple[Floats, Fl
 
 
 def equal_rows(rows: Floats) -> tuple[tuple[int, ...], ...]:
-    """Return equal rows together, by index, in the order of their first."""
+    """Return groups of equal rows, by index, in the order of their first row."""
     groups: dict[bytes, list[int]] = {}
     for index, row in enumerate(rows + 0.0):  # so that -0.0 is 0.0
         groups.setdefault(row.tobytes(), []).append(index)
@@ -381,10 +382,10 @@ def equal_rows(rows: Floats) -> tuple[tuple[int, ...], ...]:
 
 
 def joined_where_close(rows: Floats, reach: Floats) -> tuple[tuple[int, ...], ...]:
-    """Return rows together that are as close as `reach` (same shape), in the order of their first.
+    """Return groups of rows within `reach` (same shape), in the order of their first row.
 
-    A row joins the first one that it is close to, never a row that is close to such a one: a
-    chain of rows may reach far.
+    A row joins the first row that it is close to, never one that has itself joined another: a chain
+    of rows could reach far.
     """
     line, order = _in_order(rows)
     slack = np.linalg.norm(reach, axis=1)[order]
@@ -406,7 +407,7 @@ def joined_where_close(rows: Floats, reach: Floats) -> tuple[tuple[int, ...], ..
 def condition_of(rows: Floats, weights: Floats, rank: int) -> float:
     """Return the condition number of the sum of weight times row row', columns scaled.
 
-    Only as many directions count as the rank says.
+    Only as many directions count as the rank.
     """
     used = weights > 0.0
     rows = rows[used] * np.sqrt(weights[used])[:, np.newaxis]

@@ -1,4 +1,4 @@
-"""Rows of features as they are given: numbers, or tables whose text is encoded."""
+"""Rows of features as given: numbers, or tables whose text is encoded."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Described:
-    """How what describes arms and candidates is read.
+    """How the descriptions of arms and candidates are read.
 
     Parameters
     ----------
     tables : mapping of str to Table
         Those of ``features`` and ``candidates`` that are tables to encode.
     encoding : Encoding, optional
-        How they are; None of plain numbers.
+        The encoding of the tables; None for plain numbers.
     """
 
     tables: Mapping[str, Table]
@@ -41,12 +41,12 @@ class Described:
 
     @property
     def interactions(self) -> tuple[tuple[str, ...], ...]:
-        """Columns whose products are features as well."""
+        """Columns whose products are also features."""
         return () if self.encoding is None else self.encoding.interactions
 
     @property
     def references(self) -> Mapping[str, str]:
-        """By column of text, the value that the others are compared with."""
+        """By column of text, the value that the other values are compared with."""
         return {} if self.encoding is None else self.encoding.references
 
     def features(self, features: Any) -> tuple[Floats, tuple[str, ...]]:
@@ -58,7 +58,7 @@ class Described:
         return rows, column_names(features, rows.shape[1])
 
     def candidates(self, candidates: Any, features: Any, width: int) -> Floats | None:
-        """Return the candidates' features, shape (M, width); None if the arms are those."""
+        """Return the candidates' features, shape (M, width); None if they are the arms."""
         if candidates is None:
             return None
         if self.encoding is not None:
@@ -70,14 +70,14 @@ class Described:
     def labels(
         self, name: str, labels: Any, argument: str, rows: Any, number: int
     ) -> tuple[str, ...]:
-        """Return the labels of rows: those given, or the table's, or what describes them."""
+        """Return the labels of rows: the given ones, or the table's, or the joined conditions."""
         has_own = is_frame(rows) and type(rows.index).__name__ != "RangeIndex"
         if labels is None and argument in self.tables and not has_own:
             labels = joined_labels(self.tables[argument])
         return labels_of(name, labels, rows, number)
 
     def predicted(self, name: str, given: Any, names: Sequence[str]) -> Floats | Table:
-        """Return features of other predictions, a row for every candidate, or their table."""
+        """Return features of other predictions, one row per candidate, or their table."""
         if self.encoding is not None:
             table = table_of(name, given, is_encoded=True)
             if table is None:
@@ -90,19 +90,19 @@ class Described:
         return rows_of(name, given, len(names))
 
     def rows_predicted(self, name: str, given: Any, width: int) -> Floats:
-        """Return what `predicted` gave as floats of shape (n, width)."""
+        """Return the result of `predicted` as floats of shape (n, width)."""
         if self.encoding is None:
             return np.asarray(given)
         return rows_of(name, self.encoding.features(name, given), width)
 
     def conditions(self, arm: int) -> Mapping[str, float | str]:
-        """Return the values of an arm in the table that describes the arms; nothing without one."""
+        """Return an arm's values in the table that describes the arms; empty without a table."""
         table = self.tables.get("features", {})
         return {name: column[arm] for name, column in table.items()}
 
 
 def described(features: Any, candidates: Any, interactions: Any) -> Described:
-    """Return how these arguments are read: tables are encoded if they hold text or interact."""
+    """Return how these arguments are read: tables with text or interactions are encoded."""
     has_interactions = not isinstance(interactions, Sequence) or len(interactions) > 0
     table = table_of("features", features, is_encoded=has_interactions)
     if table is None:

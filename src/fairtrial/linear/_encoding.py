@@ -1,4 +1,4 @@
-"""Tables of conditions as features: categories as indicators, and products for interactions."""
+"""Tables of conditions as features: categories as indicators, interactions as products."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ __all__ = ["Encoding", "Table", "encoding_of", "joined_labels", "table_of"]
 
 Floats = NDArray[np.float64]
 Table = dict[str, list[float] | list[str]]
-"""Columns by name, each all numbers or all text."""
+"""Columns by name; each has only numbers or only text."""
 
 INTERCEPT = "intercept"
 
 _LONGEST_JOINED = 100
 _MOST_ENTRIES = 50_000_000
-"""Numbers in an encoded table, at most: 400 MB of them."""
+"""The most numbers in an encoded table: 400 MB."""
 
 
 @dataclass(frozen=True)
 class Encoding:
     """How a table becomes features.
 
-    A column of text has an indicator of 0 and 1 for every level but the first in the table, the
-    reference. A constant is added where there is such a column: the mean of the references.
+    A column of text has an indicator (0 or 1) for every level except the first in the table, the
+    reference. If there is such a column, a constant is added: the mean of the reference conditions.
 
     Parameters
     ----------
     levels : mapping of str to tuple of str
-        By column its levels, the reference first; nothing for a column of numbers.
+        Levels by column, the reference first; empty for a column of numbers.
     interactions : tuple of tuple of str
-        Columns whose products are features as well.
+        Columns whose products are also features.
     has_constant : bool
         Whether a constant is added.
     """
@@ -70,7 +70,7 @@ class Encoding:
         return (*constant, *(part for parts in own.values() for part in parts), *products)
 
     def in_words(self) -> str:
-        """Return the columns, what their values are compared with, and what interacts."""
+        """Return in words the columns, their reference values, and the interactions."""
         columns = [
             f"{name} (against {self.references[name]})" if name in self.references else name
             for name in self.levels
@@ -89,7 +89,7 @@ class Encoding:
         Raises
         ------
         InvalidArgument
-            If its columns or levels are others.
+            If its columns or levels differ.
         """
         if set(table) != set(self.levels):
             raise InvalidArgument(
@@ -129,25 +129,25 @@ class Encoding:
 
 
 def _products(blocks: Sequence[Floats]) -> Floats:
-    """Return the products of a column of each block, in all combinations."""
+    """Return the products of one column from each block, in all combinations."""
     found = blocks[0]
     for block in blocks[1:]:
         found = (found[:, :, np.newaxis] * block[:, np.newaxis, :]).reshape(len(found), -1)
     return found
 
 
-# ------------------------------------------------------------------------- what is given
+# ------------------------------------------------------------------------- arguments
 
 
 def table_of(argument: str, value: Any, *, is_encoded: bool) -> Table | None:
-    """Return the columns of a table that is to be encoded, and None of rows of numbers.
+    """Return the columns of a table to encode, or None for rows of numbers.
 
     A DataFrame of numbers is rows of numbers unless `is_encoded`.
 
     Raises
     ------
     InvalidArgument
-        If a column is neither of numbers nor of text, or columns have the same name.
+        If a column has neither numbers nor text, or columns have the same name.
     """
     if is_frame(value):
         if not is_encoded and all(_kind(kind) in "biuf" for kind in value.dtypes):
@@ -176,7 +176,7 @@ def _columns_of_frame(argument: str, frame: Any) -> dict[str, Any]:
     for name, own in zip(names, frame.columns, strict=True):
         column = frame[own]
         is_categorical = type(column.dtype).__name__ == "CategoricalDtype"
-        # Categories may be numbers: they are labels all the same.
+        # Categories may be numbers, but they are still labels.
         columns[name] = [
             label_of(value) if is_categorical and value == value else value
             for value in column.tolist()
@@ -204,12 +204,12 @@ def _column(argument: str, name: str, column: Any) -> list[float] | list[str]:
 
 
 def encoding_of(table: Table, interactions: Any) -> Encoding:
-    """Return how a table is encoded, the levels in the order of their first rows.
+    """Return how a table is encoded, with levels in the order of their first rows.
 
     Raises
     ------
     InvalidArgument
-        If an interaction is not one of several columns, or a column of text identifies the rows.
+        If an interaction names fewer than two columns, or a column of text identifies the rows.
     """
     levels = {
         name: tuple(dict.fromkeys(map(str, column))) if isinstance(column[0], str) else ()
@@ -231,7 +231,7 @@ def encoding_of(table: Table, interactions: Any) -> Encoding:
 
 
 def check_interactions(interactions: Any, columns: Sequence[str]) -> tuple[tuple[str, ...], ...]:
-    """Return groups of distinct columns, two or more in each."""
+    """Return groups of two or more distinct columns."""
     accepted = 'must be lists of two or more columns, as [["ligand", "base"]]'
     if isinstance(interactions, str) or not isinstance(interactions, Sequence):
         raise InvalidArgument("interactions", accepted, interactions)
@@ -255,7 +255,7 @@ def check_interactions(interactions: Any, columns: Sequence[str]) -> tuple[tuple
 
 
 def joined_labels(table: Table) -> list[str] | None:
-    """Return the values of each row as its label, if these are distinct and not too long.
+    """Return the joined values of each row as labels, if they are distinct and not too long.
 
     Examples
     --------

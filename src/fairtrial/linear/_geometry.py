@@ -1,4 +1,4 @@
-"""Where arms and candidates are: coordinates of full rank, what is equal, what no arm measures."""
+"""Arms and candidates as points: coordinates of full rank, equal points, unmeasured directions."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 _LEAST_TESTS = 3
-"""How many arms are pulled, beyond those that any function fits, to test whether it is linear."""
+"""Extra arms beyond those that any function fits, pulled to test whether it is linear."""
 
 
 class NotEstimable(InvalidArgument):
@@ -44,7 +44,7 @@ class NotEstimable(InvalidArgument):
 
 
 class Names(NamedTuple):
-    """What a user calls features, arms and candidates."""
+    """The user's names for features, arms and candidates."""
 
     features: Sequence[str]
     arms: Sequence[str]
@@ -59,13 +59,13 @@ class Geometry:
     ----------
     features : ndarray of shape (K, d)
     scale : ndarray of shape (K,)
-        Noise of the arms.
+        Noise scale of the arms.
     candidates : ndarray of shape (M, d), optional
-        The arms if there are none of their own.
+        By default the arms.
     requirements : tuple of Requirement
         Limits of the candidates.
     names : Names
-        How errors speak of them.
+        The names used in errors.
     """
 
     features: Floats
@@ -74,10 +74,10 @@ class Geometry:
     requirements: tuple[Requirement, ...]
     names: Names
 
-    # ---------------------------------------------------------------- what is refused
+    # ---------------------------------------------------------------- refusals
 
     def check(self) -> None:
-        """Refuse candidates that no arm tells apart, and what floats cannot tell apart."""
+        """Refuse candidates that no arm tells apart, and differences that floats cannot resolve."""
         groups = self._value_groups
         pair = None
         if self.candidates is not None:
@@ -119,20 +119,20 @@ class Geometry:
             "(subtract a constant from it, change its unit, or leave it out)",
         )
 
-    # ---------------------------------------------------------- which candidates are equal
+    # ---------------------------------------------------------- equal candidates
 
     @cached_property
     def answer_groups(self) -> tuple[tuple[int, ...], ...]:
-        """Candidates with the same features, by index, in the order of their first.
+        """Candidates with the same features, by index, in the order of their first member.
 
-        Features that differ by no more than rounding are the same: the values of two candidates
-        of a group are equal to 13 digits of the arms' largest mean.
+        Features that differ only by rounding are the same: the values of two candidates of a group
+        are equal to 13 digits of the arms' largest mean.
         """
         return tuple(members for members, _ in self._answer_parts)
 
     @cached_property
     def group_of(self) -> Integers:
-        """The place of every candidate's group in `answer_groups`; shape (M,)."""
+        """The position of every candidate's group in `answer_groups`; shape (M,)."""
         found = np.empty(len(self.names.answers), dtype=np.int64)
         for number, group in enumerate(self.answer_groups):
             found[list(group)] = number
@@ -140,7 +140,7 @@ class Geometry:
 
     @cached_property
     def _answer_parts(self) -> tuple[tuple[tuple[int, ...], int], ...]:
-        """Candidates that are one answer, and the number of their value's group."""
+        """Candidates that are one answer, with the number of their value's group."""
         found = []
         for number, members in enumerate(self._value_groups):
             parts: dict[bytes, list[int]] = {}
@@ -151,14 +151,14 @@ class Geometry:
 
     @cached_property
     def _value_groups(self) -> tuple[tuple[int, ...], ...]:
-        """Candidates with the same value, whatever theta is, by index."""
+        """Candidates with the same value for every theta, by index."""
         return tuple(
             tuple(sorted(index for row in rows for index in self._different[row]))
             for rows in self._joined
         )
 
     def _limits_of(self, candidate: int) -> bytes:
-        """Return what differs between candidates whose limits differ, whatever theta is."""
+        """Return bytes that differ between candidates if their limits differ for some theta."""
         found = [
             np.append(rows.rows[candidate], rows.least[candidate]) for rows, _ in self._limited
         ]
@@ -166,7 +166,7 @@ class Geometry:
 
     @cached_property
     def _limited(self) -> tuple[tuple[Rows, tuple[int, ...]], ...]:
-        """The requirements in reduced coordinates, and candidates for which no arm measures one."""
+        """The requirements in reduced coordinates, with candidates that leave one unmeasured."""
         return tuple(map(self._limited_by, self.requirements))
 
     def _limited_by(self, one: Requirement) -> tuple[Rows, tuple[int, ...]]:
@@ -176,7 +176,7 @@ class Geometry:
             )
         except Untrustworthy as error:
             raise self._refusal(one.name, self.names.answers, error) from None
-        # A limit that is kept whatever theta is, is none.
+        # A limit that is kept for every theta is no limit.
         kept = ~rows.rows.any(axis=1) & (rows.least <= 0.0)
         return rows._replace(least=np.where(kept, -math.inf, rows.least)), unseen
 
@@ -204,10 +204,10 @@ class Geometry:
 
     @cached_property
     def _joined(self) -> tuple[tuple[int, ...], ...]:
-        """Which of the different candidates are the same up to rounding."""
+        """Groups of the different candidates that are the same up to rounding."""
         return joined_where_close(self._placed.places.high, self._placed.reach)
 
-    # ---------------------------------------------------------------- in coordinates
+    # ---------------------------------------------------------------- coordinates
 
     @property
     def rank(self) -> int:
@@ -256,18 +256,18 @@ class Geometry:
 
     @cached_property
     def constant_error(self) -> float:
-        """By how much the features fail to give a constant of one."""
+        """How far the features are from containing a constant of one."""
         if self.constant_parameter is not None:
             return 0.0
         rows = self.reduced.arms
-        # Rows are over the noise here, so that is what a constant is over, too.
+        # Rows are divided by the noise here, so the constant is, too.
         wanted = self._noise_unit / self.scale
         weights, *_ = np.linalg.lstsq(rows, wanted, rcond=None)
         return float(np.abs((rows @ weights - wanted) / wanted).max())
 
     @property
     def has_rounded_columns(self) -> bool:
-        """Whether some feature depends on others up to rounding, and not exactly."""
+        """Whether some feature depends on others only up to rounding."""
         return not self._coordinates.is_exact
 
     def condition(self, pulls: Floats) -> float:
@@ -276,12 +276,12 @@ class Geometry:
 
     @property
     def _noise_unit(self) -> float:
-        """The largest noise scale of an arm: what rewards are measured in."""
+        """The largest noise scale of an arm: the unit of rewards."""
         return float(self.scale.max())
 
     @cached_property
     def _scaled_features(self) -> Floats:
-        """Features over noise scale, columns in units in which they are about one."""
+        """Features divided by noise scale, with columns in units in which they are about one."""
         rows = np.ldexp(self.features, -self._coordinates.exponents)
         return np.asarray(rows * (self._noise_unit / self.scale)[:, np.newaxis])
 
@@ -292,20 +292,20 @@ class Geometry:
         except Untrustworthy as error:
             raise self._refusal("features", self.names.arms, error) from None
 
-    # ---------------------------------------------------------------- arms in an order
+    # ---------------------------------------------------------------- orders of arms
 
     @cached_property
     def distinct_arms(self) -> Integers:
-        """Arms that measure something, and not what another before them does as well."""
+        """Arms that measure something, without those that measure the same as an earlier arm."""
         first = [group[0] for group in equal_rows(self._scaled_features)]
         return np.array([arm for arm in first if self.features[arm].any()], dtype=np.int64)
 
     @cached_property
     def basis_arms(self) -> Integers:
-        """As many arms as the rank, that together measure all that can be measured; (r,).
+        """As many arms as the rank, which together measure all that can be measured; shape (r,).
 
-        By pivoted QR of the reduced features: each is the one least explained by those
-        before it, in the metric of equal pulls of all arms.
+        Found by pivoted QR of the reduced features: each arm is the one that the earlier arms
+        explain least, in the metric of equal pulls of all arms.
         """
         if self.rank == 0:
             return np.zeros(0, dtype=np.int64)
@@ -318,8 +318,8 @@ class Geometry:
     def start_arms(self) -> Integers:
         """The arms that adaptive rules pull first: the basis, and a few others if there are any.
 
-        The basis alone fits any rewards: whether means are linear could not be tested. The others
-        are those that are least explained by each other.
+        A basis alone fits any rewards, so linearity could not be tested. The other arms are those
+        that are least explained by each other.
         """
         basis = self.basis_arms
         others = np.setdiff1d(self.distinct_arms, basis)
@@ -331,5 +331,5 @@ class Geometry:
 
     @cached_property
     def varied_arms(self) -> Integers:
-        """All distinct arms, the start first, in an order of which every beginning is varied."""
+        """All distinct arms, the start first, ordered so that any first part is varied."""
         return varied_order(self.reduced.arms, self.distinct_arms, self.start_arms)

@@ -1,4 +1,4 @@
-"""Limits of candidates: what is given, and what it says of the parameter, row by row.
+"""Limits of candidates: the arguments, and the restrictions on the parameter, row by row.
 
 Every limit of a candidate is a *requirement*: a row of features times theta, or the difference of
 two such rows, is at least some number. Ceilings, and rewards that are minimised, turn the sign.
@@ -38,33 +38,33 @@ Floats = NDArray[np.float64]
 Booleans = NDArray[np.bool_]
 
 LARGEST = 1e200
-"""How far from 0 a limit may be."""
+"""The largest distance of a limit from 0."""
 
 _MOST = 1e100
-"""What a limit counts as at most, in units of the noise."""
+"""The largest size of a limit, in units of the noise; larger ones count as this."""
 
 _ROUNDING = 1e-12
-"""What a prediction may miss its limit by, relative to its size, and still be on it."""
+"""A prediction that misses its limit by this, relative to its size, counts as on it."""
 
 _ACCURATE = 1e-10
-"""The error that is accepted in the difference of two rows."""
+"""The accepted error in the difference of two rows."""
 
 
 class Requirement(NamedTuple):
-    """One limit of every candidate: of rewards as they are maximised.
+    """One limit of every candidate, for rewards to be maximised.
 
     Attributes
     ----------
     name : str
-        The argument that states it: ``"floors"``, or ``"limits['cold'].margin"``.
+        The argument with the limit: ``"floors"``, or ``"limits['cold'].margin"``.
     features : ndarray of shape (M, d)
-        What is predicted of every candidate.
+        Features of the limited prediction of every candidate.
     factor : float
-        1, or -1 where the prediction must not be larger than something.
+        1, or -1 if the prediction has an upper limit.
     least : ndarray of shape (M,)
-        What the factor times the prediction must reach; minus infinity for a candidate without.
+        The least value of factor times prediction; minus infinity for a candidate without a limit.
     control : int
-        The candidate whose prediction is taken off; -1 for none.
+        The candidate whose prediction is subtracted; -1 for none.
     """
 
     name: str
@@ -79,9 +79,10 @@ class Requirement(NamedTuple):
         return np.asarray(self.least > -math.inf)
 
     def distance(self, predicted: Floats) -> Floats:
-        """Return by how much predictions, shape (M,), keep the limit.
+        """Return how far predictions, shape (M,), are within the limit.
 
-        Infinite where there is none. What is on a limit but for rounding is on it.
+        Infinite for candidates without the limit. A prediction on the limit up to rounding counts
+        as on it.
         """
         rounding = _ROUNDING * np.abs(predicted)
         if self.control >= 0:
@@ -99,11 +100,11 @@ class Rows(NamedTuple):
     rows : ndarray of shape (M, r)
         At most one in size; zeros for a candidate without the limit.
     least : ndarray of shape (M,)
-        In the units of the rows.
+        The required value, in the units of the rows.
     unit : ndarray of shape (M,)
-        What a unit of the rows is, in units of the noise.
+        The unit of the rows, in units of the noise.
     constant : ndarray of shape (M,)
-        What of the row a constant reward of one takes part in; 0 for differences.
+        How much a constant reward of one contributes to the row; 0 for differences.
     """
 
     rows: Floats
@@ -112,13 +113,13 @@ class Rows(NamedTuple):
     constant: Floats
 
 
-# ---------------------------------------------------------------------------- what is given
+# ---------------------------------------------------------------------------- arguments
 
 
 def bounds_by_candidate(name: str, given: Any, answers: Sequence[str], free: float) -> Floats:
     """Return a bound for every candidate, shape (M,): one for all, in order, or by label.
 
-    `free` is what stands for "no limit", as None does.
+    `free` is the value for "no limit", like None.
     """
     value = plain_labels(name, given)
     if isinstance(value, Mapping):
@@ -144,14 +145,14 @@ def bounds_by_candidate(name: str, given: Any, answers: Sequence[str], free: flo
 
 
 def margins_by_candidate(name: str, given: Any, answers: Sequence[str]) -> Floats:
-    """Return a margin for every candidate, shape (M,); infinite for one without."""
+    """Return a margin for every candidate, shape (M,); infinite for a candidate without one."""
     margins = bounds_by_candidate(name, given, answers, math.inf)
     require_each(name, margins, margins >= 0.0, "must not be negative", [answers])
     return margins
 
 
 def superiority_of(given: float | None) -> float | None:
-    """Return by how much a candidate must exceed the control, if it must."""
+    """Return how much a candidate must exceed the control, if at all."""
     return None if given is None else check_number("superiority", given, low=0.0, high=LARGEST)
 
 
@@ -181,13 +182,13 @@ def named_bounds(given: Any) -> dict[str, Mapping[str, Any]]:
 
 
 def none_if_free(bounds: Floats | None) -> list[float | None] | None:
-    """Return bounds as JSON has them."""
+    """Return bounds in the form that JSON has."""
     if bounds is None:
         return None
     return [value if math.isfinite(value) else None for value in bounds.tolist()]
 
 
-# --------------------------------------------------------------------------- what is asked
+# --------------------------------------------------------------------------- requirements
 
 
 def requirements_on(
@@ -195,7 +196,7 @@ def requirements_on(
 ) -> list[Requirement]:
     """Return the requirements on one prediction, `rows` of shape (M, d), of every candidate.
 
-    `prefix` comes before the name of each; `sign` is -1 where rewards are minimised; `control` is
+    `prefix` comes before the name of each; `sign` is -1 if rewards are minimised; `control` is
     the index of the candidate that a margin is measured from.
     """
     found = []
@@ -215,7 +216,7 @@ def requirements_on(
 def check_intervals(
     requirements: Sequence[Requirement], answers: Sequence[str], sign: float, spare: float
 ) -> None:
-    """Refuse ceilings that are not beyond the floors by more than twice the floor tolerance."""
+    """Refuse ceilings that are not above the floors by more than twice the floor tolerance."""
     ceilings = {one.name: one for one in requirements if one.factor < 0.0}
     for floor in requirements:
         ceiling = ceilings.get(floor.name.replace("floors", "ceilings"))
@@ -235,7 +236,7 @@ def check_reach(
     sign: float,
     reward_range: tuple[float, float],
 ) -> None:
-    """Refuse limits on arms' own means that rewards in a known range cannot keep."""
+    """Refuse limits on arms' own means that rewards in a known range cannot satisfy."""
     low, high = sorted(sign * end for end in reward_range)
     for one in requirements:
         if one.name not in ("floors", "ceilings", "superiority"):
@@ -248,7 +249,7 @@ def check_reach(
 
 
 def in_words(one: Requirement, sign: float, control: str | None) -> str:
-    """Return what a requirement asks of a candidate: "whose mean is at least 0.3"."""
+    """Return in words what a requirement demands of a candidate: "whose mean is at least 0.3"."""
     subject = "whose mean"
     if one.name.startswith("limits["):
         subject += f" for {one.name[len('limits[') : one.name.rindex(']')]}"
@@ -264,7 +265,7 @@ def in_words(one: Requirement, sign: float, control: str | None) -> str:
 
 
 def _size(bounds: Floats) -> str:
-    """Return a bound, if all candidates have the same."""
+    """Return a bound in words, if all candidates have the same."""
     return f"{bounds[0]:,.12g}" if (bounds == bounds[0]).all() else "a limit of its own"
 
 
@@ -279,13 +280,13 @@ def rows_of_requirement(
 ) -> tuple[Rows, tuple[int, ...]]:
     """Return a requirement in reduced coordinates, and candidates for which no arm measures it.
 
-    `constant_weights`: the parameter, shape (d,), that gives every arm a mean of one; None if
-    there is none, or if nobody needs it.
+    `constant_weights` is the parameter, shape (d,), that gives every arm a mean of one; None if
+    there is none, or it is not needed.
 
     Raises
     ------
     Untrustworthy
-        If floats cannot hold what tells the rows apart.
+        If floats cannot resolve the differences between the rows.
     """
     limited = requirement.limited
     constant = np.zeros(len(limited))
@@ -307,7 +308,7 @@ def rows_of_requirement(
 
 
 def _scaled(values: Floats, noise_unit: float, powers: NDArray[Any]) -> Floats:
-    """Return numbers in units of the noise times a power of two, within what products can hold."""
+    """Return numbers in units of the noise times a power of two, within the range of products."""
     with np.errstate(over="ignore", under="ignore"):
         found = np.ldexp(values / noise_unit, -powers)
     return np.where(np.isinf(values), values, np.clip(found, -_MOST, _MOST))
@@ -316,7 +317,7 @@ def _scaled(values: Floats, noise_unit: float, powers: NDArray[Any]) -> Floats:
 def _difference_rows(
     requirement: Requirement, coordinates: Coordinates
 ) -> tuple[Floats, int, tuple[int, ...]]:
-    """Return rows less the control's, over a power of two; zeros where they are the same."""
+    """Return rows minus the control's, divided by a power of two; zeros where they are the same."""
     limited = np.flatnonzero(requirement.limited)
     among = np.append(requirement.control, limited)
     pair = outside(coordinates, requirement.features[among])

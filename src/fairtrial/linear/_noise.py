@@ -1,4 +1,4 @@
-"""What is known of the noise: its size for every arm, or the range of rewards."""
+"""What is known about the noise: its size for every arm, or the range of rewards."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ Floats = NDArray[np.float64]
 ESTIMATED = "estimated"
 
 _LARGEST = 1e200
-"""How large the noise, or a range of rewards, may be; the inverse is the least."""
+"""The largest noise, or range of rewards; the smallest is its inverse."""
 
 _NARROWEST = 1e-12
-"""How narrow a range of rewards may be, relative to its ends: rounding must not matter."""
+"""The narrowest range of rewards, relative to its ends: rounding must not matter."""
 
 _MOST_RATIO = 1e8
-"""How many times larger than another the noise of an arm may be."""
+"""The largest ratio between the noise of two arms."""
 
 
 def check_noise(
     noise_std: ArrayLike | None, reward_range: Any, arms: int
 ) -> tuple[float | str | Floats | None, tuple[float, float] | None]:
-    """Return the noise and the range of rewards, of which exactly one must be given."""
+    """Return the noise and the range of rewards; exactly one must be given."""
     if noise_std is not None and reward_range is None:
         return _check_std(noise_std, arms), None
     if noise_std is None and reward_range is not None:

@@ -1,4 +1,4 @@
-"""An order of arms of which every beginning is varied: for a first plate of different arms."""
+"""An order of arms in which any first part is varied: for a first plate of different arms."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 _TIMES_START = 4
-"""How many times as many arms as the start has are chosen to measure all directions well."""
+"""This many times the arms of the start are chosen to measure all directions well."""
 
 _GOLDEN = (5**0.5 - 1) / 2
 
 
 def varied_order(rows: Floats, arms: Integers, start: Integers) -> Integers:
-    """Return some arms in an order of which every beginning measures many directions.
+    """Return arms in an order in which any first part measures many directions.
 
-    First come those of the start, then another basis from those that are left, and so on; once
-    four times as many as the start has are chosen, the rest.
+    The arms of the start come first, then another basis of the remaining arms, and so on; after
+    four times as many arms as the start has, the rest follow.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ def varied_order(rows: Floats, arms: Integers, start: Integers) -> Integers:
     arms : ndarray of int
         The arms to order; each measures something, and no two the same.
     start : ndarray of int
-        Those that come first.
+        The arms that come first.
 
     Examples
     --------
@@ -50,7 +50,7 @@ def varied_order(rows: Floats, arms: Integers, start: Integers) -> Integers:
 
 
 def _scattered(arms: Integers) -> Integers:
-    """Return arms in an order in which neighbours, often alike, are far from each other."""
+    """Return arms in an order in which neighbours, which are often similar, are far apart."""
     size = arms.size
     step = max(1, round(_GOLDEN * size))
     while size > 1 and gcd(step, size) > 1:

@@ -1,7 +1,7 @@
 """Products of rows and matrices with twice the digits of a float.
 
-Where features are large and differ by little (times in seconds since 1970, their squares), what
-tells rows apart is lost in a plain product. A row is kept here as an unevaluated sum of two floats.
+If features are large and differ by little (times in seconds since 1970, their squares), a plain
+product loses the differences between rows. A row is kept here as an unevaluated sum of two floats.
 Source: Dekker (1971), "A floating-point technique for extending the available precision".
 """
 
@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 UNIT = 2.0**-100
-"""Error of a product, relative to the sum of the sizes of its terms; 2^-104 for each of a few."""
+"""Error of a product, relative to the sum of the sizes of its terms; 2^-104 per term."""
 
 _SPLITTER = 2.0**27 + 1.0
 
 
 class Pair(NamedTuple):
-    """Rows as the sum of two arrays of one shape; the second holds what rounding took."""
+    """Rows as the sum of two arrays of the same shape; the second has the rounding errors."""
 
     high: Floats
     low: Floats
@@ -33,7 +33,7 @@ def exact_difference(rows: Floats, origin: Floats) -> Pair:
 
 
 def product(rows: Pair, matrix: Floats) -> Pair:
-    """Return rows times a matrix, accurate to `UNIT` of the sum of its terms' sizes."""
+    """Return rows times a matrix, with an error of `UNIT` times the sum of its terms' sizes."""
     shape = (len(rows.high), matrix.shape[1])
     total = Pair(np.zeros(shape), np.zeros(shape))
     for column, line in enumerate(matrix):

@@ -1,4 +1,4 @@
-"""A problem in the numbers of the kernels: rewards maximised, noise of one, unknown scales gone."""
+"""A problem in the kernels' numbers: rewards maximised, noise of one, unknown scales removed."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ __all__ = ["Units", "tie_key"]
 Floats = NDArray[np.float64]
 
 _LARGEST = 1e100
-"""What tolerances count as at most, in the units of the reduced problem."""
+"""The largest size of a tolerance, in the units of the reduced problem."""
 
 
 class Units:
-    """The numbers of a problem that its policies hand to the kernels.
+    """The numbers of a problem that its policies pass to the kernels.
 
     Attributes
     ----------
     shape : tuple of int
         Arms, distinct candidates, and rank.
     factors : ndarray of shape (K,)
-        What rewards are multiplied by, so that they are maximised and have a noise of one.
+        Factors of rewards, so that they are maximised and have a noise of one.
     deviations : ndarray of shape (K,)
-        By how much means may differ from linear ones, in units of each arm's noise.
+        How much means may differ from linear ones, in units of each arm's noise.
     tolerance, misspecification : float
-        Those of the problem, in units of the reduced one.
+        As in the problem, in the units of the reduced problem.
     """
 
     def __init__(self, problem: Problem) -> None:
@@ -41,25 +41,25 @@ class Units:
         self.problem = problem
         self.shape = (len(reduced.arms), len(reduced.candidates), reduced.arms.shape[1])
         self.factors: Floats = problem.sign / problem.scale
-        # In the units of the reduced problem, and within what products of floats can hold.
+        # In the units of the reduced problem, and within the range of products of floats.
         with np.errstate(over="ignore"):
             self.deviations = np.minimum(problem.misspecification / problem.scale, _LARGEST)
         self.tolerance = _in_units(problem.tolerance, reduced.unit)
         self.misspecification = _in_units(problem.misspecification, reduced.unit)
 
     def reward(self, action: int, outcome: float) -> float:
-        """Return a reward as it is maximised, in units of the noise."""
+        """Return a reward to be maximised, in units of the noise."""
         return float(self.factors[action]) * outcome
 
     @property
     def model(self) -> Model:
-        """The problem as the kernels see it."""
+        """The problem in the form that kernels read."""
         arms, candidates, _, rest, _ = self.problem.reduced
         start = self.problem.geometry.start_arms.astype(np.float64)
         return Model(arms, candidates, rest, start, start, self.deviations)
 
     def limits(self, shift: float) -> Limits:
-        """Return the limits of the distinct candidates, of rewards less `shift`."""
+        """Return the limits of the distinct candidates, for rewards minus `shift`."""
         problem = self.problem
         if not problem.has_limits:
             none = np.empty((0, 0))
@@ -85,14 +85,14 @@ class Units:
 
 
 def _in_units(value: float, unit: float) -> float:
-    """Return a number as a multiple of a unit, which may be too small or large for a float."""
+    """Return a number as a multiple of a unit that may be too small or large for a float."""
     if value == 0.0:
         return 0.0
     return min(value / unit, _LARGEST) if unit > value / _LARGEST else _LARGEST
 
 
 def tie_key(ties: str, seed: int) -> int:
-    """Return the key of the numbers that break ties, small enough for a float; -1 for the first.
+    """Return the key of the numbers that break ties, small enough for a float; -1 for "first".
 
     Raises
     ------

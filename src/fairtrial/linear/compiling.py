@@ -1,4 +1,4 @@
-"""Compile every kernel of this family, by using each path once."""
+"""Compile every kernel of this family by using each path once."""
 
 from __future__ import annotations
 

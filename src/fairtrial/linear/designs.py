@@ -1,4 +1,4 @@
-"""Which shares of the pulls measure best: G-optimal, XY-optimal and oracle designs, certified."""
+"""Optimal shares of the pulls: G-optimal, XY-optimal and oracle designs, with certificates."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 _NEGLIGIBLE = (1e-6, 1e-8, 0.0)
-"""Smaller shares are left out: the first of these that keeps the design within `tol`."""
+"""Thresholds for leaving out small shares: the first that keeps the design within `tol`."""
 
 _RESIDUAL = 1e-9
 _ROUNDING = 1e-12
@@ -59,19 +59,19 @@ class DesignNotConverged(FairtrialError, RuntimeError):
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """Shares of the pulls, how well they measure, and how well any could.
+    """Shares of the pulls, the variance that they give, and a bound for any shares.
 
     Attributes
     ----------
     weights : ndarray of shape (K,)
-        Share of every arm, with sum one. Of arms that are the same, the first has it.
+        Share of every arm; the sum is one. Among equal arms, the first has the share.
     value : float
-        The criterion at these weights: the largest variance that one pull, divided by these
-        shares, leaves; in units in which every arm has unit noise.
+        The criterion at these weights: the largest variance that remains after one pull, divided
+        by these shares; in units in which every arm has unit noise.
     lower : float
-        Certified: no weights have a smaller value.
+        Certified lower bound: no weights have a smaller value.
     essential : tuple of int
-        Arms with a share below 1e-6 without which something could not be measured at all.
+        Arms with a share below 1e-6 that are necessary to measure something at all.
     """
 
     weights: Floats
@@ -81,35 +81,35 @@ class Design:
 
     @property
     def gap(self) -> float:
-        """Certified distance from the optimum, relative."""
+        """Certified relative distance from the optimum."""
         return self.value / self.lower - 1.0 if self.lower > 0.0 else 0.0
 
     @property
     def support(self) -> Integers:
-        """Arms that have a share."""
+        """Arms with a share."""
         return np.flatnonzero(self.weights)
 
 
 def g_optimal_design(
     problem: Problem, tol: float = 1e-4, max_seconds: float | None = None, require: bool = False
 ) -> Design:
-    """Return the design that measures the worst measured arm best.
+    """Return the design that minimises the variance of the worst measured arm.
 
-    It minimises the largest ``x' L^-1 x`` over arms, with ``L`` the sum of
-    ``weights[k] x_k x_k'`` and every x divided by its noise scale. The optimum is exactly
-    the rank of the features, and the design is D-optimal too. It measures every difference of
-    two arms within four times the rank.
+    It minimises the largest ``x' L^-1 x`` over arms, where ``L`` is the sum of
+    ``weights[k] x_k x_k'`` and every x is divided by its noise scale. The optimum is exactly the
+    rank of the features, and the design is also D-optimal. It measures every difference of two
+    arms within four times the rank.
 
     Parameters
     ----------
     problem : Problem
         The problem.
     tol : float
-        Relative distance from the optimum to be reached.
+        Relative distance from the optimum to reach.
     max_seconds : float, optional
-        When to stop short of it. The result then depends on the speed of the machine.
+        Time after which to stop early. The result then depends on the speed of the machine.
     require : bool
-        Whether to raise if `tol` is not reached; else the design's `gap` tells.
+        Whether to raise if `tol` is not reached; otherwise see the design's `gap`.
 
     Raises
     ------
@@ -119,8 +119,8 @@ def g_optimal_design(
     Notes
     -----
     Source: Kiefer, Wolfowitz (1960), "The equivalence of two extremum problems"; solved by
-    exchanges with away steps on a set of arms that grows: Todd, Yildirim (2007), "On
-    Khachiyan's algorithm for the computation of minimum-volume enclosing ellipsoids".
+    exchanges with away steps on a growing set of arms: Todd, Yildirim (2007), "On Khachiyan's
+    algorithm for the computation of minimum-volume enclosing ellipsoids".
 
     Examples
     --------
@@ -144,15 +144,15 @@ def xy_optimal_design(
     max_seconds: float | None = None,
     require: bool = False,
 ) -> Design:
-    """Return the design that measures the worst measured difference of two candidates best.
+    """Return the design that minimises the variance of the worst measured difference.
 
-    It minimises the largest ``y' L^-1 y`` over all differences y of candidates, with ``L``
-    the sum of ``weights[k] x_k x_k'`` and every x divided by its noise scale.
+    It minimises the largest ``y' L^-1 y`` over all differences y of candidates, where ``L`` is
+    the sum of ``weights[k] x_k x_k'`` and every x is divided by its noise scale.
 
     Parameters
     ----------
     candidates : array-like of int, optional
-        Which candidates, by index, if not all: those that are still in the race.
+        Indices of the candidates to compare: those still in the race; by default all.
 
     Raises
     ------
@@ -178,7 +178,7 @@ def xy_optimal_design(
 
 
 def reduced_xy_design(problem: Problem, candidates: Integers, tol: float) -> Design:
-    """Return the XY design for some of the distinct candidates, by place in the reduced problem.
+    """Return the XY design for some distinct candidates, by position in the reduced problem.
 
     Its value is in the units of the reduced problem.
     """
@@ -197,16 +197,16 @@ def oracle_design(
     max_seconds: float | None = None,
     require: bool = False,
 ) -> Design:
-    """Return the design that tells the best candidate from all others with fewest pulls.
+    """Return the design that distinguishes the best candidate from all others with fewest pulls.
 
-    It minimises the largest ``y' L^-1 y / gap^2`` over the differences y of the best
+    It minimises the largest ``y' L^-1 y / gap^2`` over the differences y between the best
     candidate and another, and their gaps in value (plus `tolerance`). With `top` above 1
-    these are all pairs of one that is among the best and one that is not.
+    these are all pairs of a candidate among the best and one that is not.
 
     Parameters
     ----------
     theta : array-like of shape (d,)
-        What the parameter is assumed to be.
+        The assumed parameter.
 
     Returns
     -------
@@ -216,7 +216,7 @@ def oracle_design(
     Raises
     ------
     InvalidArgument
-        If candidates tie for best, so that no number of pulls can tell.
+        If candidates tie for best: no number of pulls can distinguish them.
     DesignNotConverged
         If `tol` is not reached and `require` is set.
 
@@ -239,7 +239,7 @@ def oracle_design(
     return _min_max(problem, contrasts.directions, False, goal)
 
 
-# ----------------------------------------------------------------------------- what is asked
+# ----------------------------------------------------------------------------- arguments
 
 
 class _Goal(NamedTuple):
@@ -259,7 +259,7 @@ def _goal(problem: Problem, tol: float, max_seconds: float | None, require: bool
 
 
 def _chosen(problem: Problem, candidates: ArrayLike | None) -> Integers:
-    """Return the places of candidates among the distinct ones."""
+    """Return the positions of candidates among the distinct ones."""
     if candidates is None:
         return np.arange(len(problem.answer_groups))
     accepted = f"must be indices of candidates, 0 to {len(problem.answers) - 1}"
@@ -272,16 +272,16 @@ def _chosen(problem: Problem, candidates: ArrayLike | None) -> Integers:
 
 
 class Contrasts(NamedTuple):
-    """What has to be told apart at some theta.
+    """What must be distinguished at some theta.
 
     Attributes
     ----------
     best : tuple of int
         The best candidates, best first.
     tied : tuple of int
-        Two candidates between which no number of pulls could decide; else empty.
+        Two candidates that no number of pulls could distinguish; otherwise empty.
     directions : ndarray of shape (m, r)
-        Differences of one among the best and one that is not, over their gap plus the tolerance.
+        Differences between a best candidate and another, over their gap plus the tolerance.
     """
 
     best: tuple[int, ...]
@@ -290,7 +290,7 @@ class Contrasts(NamedTuple):
 
 
 def contrasts_at(problem: Problem, theta: ArrayLike) -> Contrasts:
-    """Return the best candidates at `theta`, and what tells them from the others."""
+    """Return the best candidates at `theta`, and what distinguishes them from the others."""
     first = np.array([group[0] for group in problem.answer_groups])
     values = problem.sign * problem.values(theta)
     least = _ROUNDING * float(np.abs(values).max())
@@ -300,9 +300,9 @@ def contrasts_at(problem: Problem, theta: ArrayLike) -> Contrasts:
 def _contrasts(
     problem: Problem, values: Floats, slack: float, least: float, unit: float
 ) -> Contrasts:
-    """Return what tells the best of the distinct candidates from the others.
+    """Return what distinguishes the best of the distinct candidates from the others.
 
-    `slack` is added to every gap; `unit` is that of a candidate's coordinates in those of values.
+    `slack` is added to every gap; `unit` converts a candidate's coordinates to values.
     """
     first = [group[0] for group in problem.answer_groups]
     order = np.argsort(-values, kind="stable")
@@ -321,9 +321,9 @@ def _contrasts(
 
 
 def plug_in_design(problem: Problem, phi: Floats, near: float, tol: float) -> Design:
-    """Return the oracle design at an estimate in the reduced coordinates, as it is maximised.
+    """Return the oracle design at an estimate in the reduced coordinates, rewards maximised.
 
-    To every gap so much of the range of all values is added.
+    `near` is the part of the range of all values that is added to every gap.
     """
     reduced = problem.reduced
     values = (reduced.candidates + reduced.rest) @ phi
@@ -333,7 +333,7 @@ def plug_in_design(problem: Problem, phi: Floats, near: float, tol: float) -> De
     return _min_max(problem, contrasts.directions, False, _goal(problem, tol, None, False))
 
 
-# ---------------------------------------------------------------------------- what is returned
+# ---------------------------------------------------------------------------- results
 
 
 def _nothing_to_measure(problem: Problem) -> Design:
@@ -345,7 +345,7 @@ def _nothing_to_measure(problem: Problem) -> Design:
 def _finished(
     problem: Problem, shares: Floats, search: Search, lower: float, goal: _Goal
 ) -> Design:
-    """Leave out shares that do not matter, and measure what is left to full accuracy."""
+    """Leave out negligible shares, and compute the rest to full accuracy."""
     arms = problem.reduced.arms[problem.distinct_arms]
     clear = _needed(arms, shares, search.span(), _NEGLIGIBLE[0])
     for negligible in _NEGLIGIBLE:
@@ -386,7 +386,7 @@ def _needed(arms: Floats, shares: Floats, wanted: Floats, negligible: float) -> 
 
 
 def _start(problem: Problem) -> Integers:
-    """Return places, among the distinct arms, of arms that span all."""
+    """Return positions, among the distinct arms, of arms that span everything."""
     return np.searchsorted(problem.distinct_arms, np.sort(problem.basis_arms))
 
 
@@ -404,26 +404,26 @@ def _min_max(problem: Problem, points: Floats, pairs: bool, goal: _Goal) -> Desi
 
 
 def round_design(design: Design | ArrayLike, n: int) -> NDArray[np.int64]:
-    """Return whole numbers of pulls that come closest to a design, `n` in all.
+    """Return the whole numbers of pulls that come closest to a design, `n` in total.
 
     Parameters
     ----------
     design : Design or array-like of shape (K,)
-        The design, or shares. Those below 1e-6 of the sum are left out, unless they are
+        The design, or shares. Shares below 1e-6 of the sum are left out, unless they are
         essential to the design.
     n : int
-        Pulls in all: at least one for every arm with a share.
+        Total number of pulls: at least one for every arm with a share.
 
     Returns
     -------
     ndarray of int, shape (K,)
         At least 1 for every arm with a share. With p such arms, variances grow by a factor
-        of at most ``n / (n - p + 1)`` against the exact shares.
+        of at most ``n / (n - p + 1)`` compared with the exact shares.
 
     Raises
     ------
     InvalidArgument
-        If `n` is smaller than the number of arms with a share, or the shares are no shares.
+        If `n` is smaller than the number of arms with a share, or the shares are not valid.
 
     Notes
     -----
@@ -457,7 +457,7 @@ def round_design(design: Design | ArrayLike, n: int) -> NDArray[np.int64]:
 
 
 def _shares(design: Design | ArrayLike) -> Floats:
-    """Return shares without negligible ones, with sum one."""
+    """Return shares without negligible ones; the sum is one."""
     weights = design.weights if isinstance(design, Design) else design
     given = check_array("design", weights, (None,), axes=("arms",))
     if not given.size or (given < 0.0).any() or given.sum() == 0.0:

@@ -26,11 +26,11 @@ __all__ = ["BernoulliEnvironment", "GaussianEnvironment", "ReplayEnvironment"]
 Floats = NDArray[np.float64]
 
 _ROUNDING = 1e-12
-"""Values that differ by less than this, relative to the largest, are taken for equal."""
+"""Values that differ by less than this, relative to the largest, count as equal."""
 
 
 class ArmEnvironment(StationaryEnvironment):
-    """An environment in which every arm has its own distribution, whatever happened before."""
+    """An environment whose arms each have one fixed distribution, independent of the past."""
 
     problem: Problem
 
@@ -50,10 +50,10 @@ class ArmEnvironment(StationaryEnvironment):
         """True value by candidate, shape (M,)."""
 
     def evidence_price(self, weights: Floats) -> EvidencePrice:
-        """Return what a unit of evidence takes at shares of the pulls, shape (K,).
+        """Return the price of a unit of evidence at shares of the pulls, shape (K,).
 
-        The best candidate's difference to another is a sum of coefficients times mean rewards of
-        arms: where these are arms themselves, that of two means.
+        The difference between the best candidate and another is a sum of coefficients times mean
+        rewards of arms; if the candidates are arms themselves, it is the difference of two means.
         """
         return evidence_price(self.problem, self.closest_theta, self.arm_stds, weights)
 
@@ -65,12 +65,12 @@ class ArmEnvironment(StationaryEnvironment):
         return np.asarray(reduced.basis @ np.linalg.lstsq(rows, self.arm_means, rcond=None)[0])
 
     def predicted(self, features: Floats) -> Floats:
-        """Return the true means of rows of features that are limited."""
+        """Return the true means of rows of features that have limits."""
         return np.asarray(features @ self.closest_theta)
 
     @cached_property
     def limited_means(self) -> tuple[Floats, ...]:
-        """The true mean that each of the problem's requirements is about, shape (M,) each."""
+        """The true mean in each of the problem's requirements, shape (M,) each."""
         own = self.problem.candidate_features
         return tuple(
             self.values if one.features is own else self.predicted(one.features)
@@ -81,9 +81,9 @@ class ArmEnvironment(StationaryEnvironment):
     def truth(self) -> Truth:
         """Means of the arms, values of the candidates and every acceptable answer.
 
-        ``details`` has the candidates' ``values`` and, where they have limits, which are
-        ``feasible``. With `top` above 1, ``best`` is a tuple of labels, best first, and answers are
-        accepted in any order.
+        ``details`` has the candidates' ``values`` and, if they have limits, the mask ``feasible``.
+        With `top` above 1, ``best`` is a tuple of labels, best first, and answers are accepted in
+        any order.
         """
         if self.problem.has_limits:
             return self._truth_with_limits()
@@ -141,7 +141,7 @@ class GaussianEnvironment(ArmEnvironment):
     theta : array-like of shape (d,)
         The true parameter: arm k has mean ``features[k] @ theta``.
     std : float or array-like of shape (K,), optional
-        True standard deviations; the problem's by default, if it states them.
+        True standard deviations; by default the problem's, if it states them.
 
     Examples
     --------
@@ -188,7 +188,7 @@ class GaussianEnvironment(ArmEnvironment):
 
     @cached_property
     def source(self) -> Source:
-        """The environment as the kernels see it."""
+        """The environment in the form that kernels read."""
         return Source.gaussian(self.arm_means, self._stds)
 
 
@@ -241,17 +241,18 @@ class BernoulliEnvironment(ArmEnvironment):
 
     @cached_property
     def source(self) -> Source:
-        """The environment as the kernels see it."""
+        """The environment in the form that kernels read."""
         return Source.bernoulli(self._means)
 
 
 class ReplayEnvironment(ArmEnvironment):
     """Measured rewards, drawn with replacement from the rows of a table; linear or not.
 
-    The truth is what was measured, not a fit of it: so one sees what a linear policy makes
-    of an environment that is linear only roughly.
+    The truth is what was measured, not a fit of it: runs show how a linear policy handles an
+    environment that is only roughly linear.
 
-    Runs show what a policy does with these rows; `about` says so, and a simulation's summary does.
+    Runs show what a policy does with these rows; `about` and the summary of a simulation state
+    this.
 
     Parameters
     ----------
@@ -268,10 +269,10 @@ class ReplayEnvironment(ArmEnvironment):
     Raises
     ------
     InvalidArgument
-        If a column is missing, a label is unknown, an arm has no row, or noise is to be
-        added to rewards that have a range.
+        If a column is missing, a label is unknown, an arm has no row, or noise would be added to
+        rewards that have a range.
     InvalidOutcome
-        If a reward is refused by the problem; the row is named.
+        If the problem refuses a reward; the error names the row.
 
     Examples
     --------
@@ -315,7 +316,7 @@ class ReplayEnvironment(ArmEnvironment):
 
     @property
     def about(self) -> str:
-        """That recorded rows are sampled repeatedly, in a sentence."""
+        """A sentence that tells readers that recorded rows are sampled repeatedly."""
         return said_of_rows(plural(sum(map(len, self._rows)), "row"))
 
     @cached_property
@@ -325,7 +326,7 @@ class ReplayEnvironment(ArmEnvironment):
 
     @cached_property
     def arm_stds(self) -> Floats:
-        """Standard deviation of a reward by arm, shape (K,), with the noise that is added."""
+        """Standard deviation of a reward by arm, shape (K,), including the added noise."""
         own = np.array([rows.var() for rows in self._rows])
         return np.sqrt(own + self.noise_std**2)
 
@@ -344,7 +345,7 @@ class ReplayEnvironment(ArmEnvironment):
         return np.array([np.mean(self._by_label[label]) for label in self.problem.answers])
 
     def predicted(self, features: Floats) -> Floats:
-        """Return measured means of rows of features; those of the linear fit, if not measured."""
+        """Return measured means of rows of features; from the linear fit if not measured."""
         problem = self.problem
         known = dict(zip(map(_row_key, problem.features), self.arm_means, strict=True))
         fitted = features @ self.closest_theta
@@ -359,7 +360,7 @@ class ReplayEnvironment(ArmEnvironment):
 
     @cached_property
     def source(self) -> Source:
-        """The environment as the kernels see it."""
+        """The environment in the form that kernels read."""
         return Source.replay(self._rows, self.noise_std)
 
 

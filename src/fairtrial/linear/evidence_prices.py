@@ -1,4 +1,4 @@
-"""How many results a unit of evidence takes, where differences are sums over many arms."""
+"""How many results a unit of evidence takes, if differences are sums over many arms."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ __all__ = ["evidence_price"]
 Floats = NDArray[np.float64]
 
 _HARDEST = 20
-"""Number of the hardest comparisons that are looked at one by one."""
+"""The number of hardest comparisons that are checked one by one."""
 
 
 def evidence_price(
     problem: Problem, theta: ArrayLike, std: ArrayLike, weights: ArrayLike
 ) -> EvidencePrice:
-    """Return what a unit of evidence takes, on the comparison of candidates that takes most.
+    """Return the price of a unit of evidence, for the most expensive comparison of candidates.
 
     Parameters
     ----------
     problem : Problem
         The problem; a `tolerance` is added to every gap.
     theta : array-like of shape (d,)
-        What the parameter is assumed to be; two candidates must not tie for best.
+        The assumed parameter; two candidates must not tie for best.
     std : array-like of shape (K,)
         True standard deviations by arm.
     weights : array-like of shape (K,)
-        Shares of the pulls, such as those of `complexity`.
+        Shares of the pulls, such as the `allocation` of `complexity`.
 
     Notes
     -----
     At shares w the best estimate of a difference, divided by its gap, is a sum of c_k times the
-    mean of arm k. Its variance after n pulls is half of `spread` over n, and `reach` is the sum of
-    all abs(c_k): as much as a range of width 1 moves what one pull, drawn with a probability in
-    proportion to abs(c_k), says of the difference.
+    mean of arm k. Its variance after n pulls is half of `spread` divided by n. `reach` is the sum
+    of all abs(c_k): how far a range of width 1 can move a single pull's estimate of the difference,
+    if its arm is drawn with probability proportional to abs(c_k).
 
     Examples
     --------
@@ -62,7 +62,7 @@ def evidence_price(
 
 
 def _directions(problem: Problem, theta: Floats, shares: Floats) -> Floats:
-    """Return what decides, over its effect: differences from the best, and limits."""
+    """Return the directions that decide, divided by their effects: differences, and limits."""
     if not problem.has_limits:
         return contrasts_at(problem, theta).directions
     best = best_within_limits(problem, theta)

@@ -1,4 +1,4 @@
-"""What this family answers to the command and a service."""
+"""What this family provides to the command and a service."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _doubts_of_table(problem: Problem) -> tuple[str, ...]:
 
 
 def _analysis(problem: Problem, actions: Sequence[int], delta: float) -> BlockBetting:
-    """Return block betting over units that were assigned by others."""
+    """Return block betting for units whose arms were assigned by others."""
     return BlockBetting(problem, delta, assigned=list(actions))
 
 

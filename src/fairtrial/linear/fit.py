@@ -1,4 +1,4 @@
-"""Whether the means are linear in the features: a test against what repeats differ by."""
+"""A test whether the means are linear in the features, based on differences between repeats."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ __all__ = ["LackOfFit", "lack_of_fit"]
 Floats = NDArray[np.float64]
 
 _ROUNDING = 1e-24
-"""Sums of squares below this, relative to that of the rewards, are rounding."""
+"""Sums of squares below this, relative to that of the rewards, are rounding errors."""
 
 
 @dataclass(frozen=True)
 class LackOfFit:
-    """How far the arms' means are from a linear function, against what repeats differ by.
+    """How far the arms' means are from a linear function, compared with the spread of repeats.
 
     Attributes
     ----------
     statistic : float
-        F: the mean square of the arms' means about the fit over that of rewards about their
-        arm's mean. About 1 if the means are linear.
+        F: the mean square of the arms' means around the fit, divided by that of rewards around
+        their arm's mean. About 1 if the means are linear.
     degrees_of_freedom : (int, int)
-        Of the two mean squares.
+        Degrees of freedom of the two mean squares.
     p_value : float
-        The probability of a statistic as large, were the means linear and the noise normal.
+        The probability of a statistic at least this large if means are linear and noise is normal.
     noise_std : float
-        Standard deviation of a reward about its arm's mean; where the problem states the noise
-        arm by arm, as a multiple of what it states.
+        Standard deviation of a reward around its arm's mean; if the problem states the noise by
+        arm, as a multiple of the stated noise.
     deviation : float
-        Root mean square of what the arms' means differ by from the fit, averaged over the
-        rewards, the share of the noise taken off; in the same units.
+        Root mean square difference between the arms' means and the fit, averaged over the rewards,
+        with the contribution of the noise subtracted; in the same units.
     """
 
     statistic: float
@@ -56,18 +56,17 @@ def lack_of_fit(problem: Problem, arms: Sequence[Any], rewards: ArrayLike) -> La
 
     It compares how much the arms' means differ from the linear fit with how much repeats of
     an arm differ from each other. No stated noise is needed, only repeats. A large p-value
-    does not show that the means are linear: few data cannot tell.
+    does not show that the means are linear: a few data are not enough to tell.
 
     Parameters
     ----------
     problem : Problem
-        The problem, for its features. Where it states the noise by arm, rewards are weighed by
-        it.
+        The problem, for its features. If it states the noise by arm, rewards are weighted by it.
     arms : sequence of str
         The label of the arm of every reward, shape (n,).
     rewards : array-like of shape (n,)
-        What came of them. Which arms were pulled must not depend on rewards (a design, not
-        an adaptive rule), or the p-value is only a rough guide.
+        The rewards. The choice of arms must not depend on rewards (a design, not an adaptive
+        rule), otherwise the p-value is only a rough guide.
 
     Raises
     ------
@@ -75,7 +74,7 @@ def lack_of_fit(problem: Problem, arms: Sequence[Any], rewards: ArrayLike) -> La
         If an arm is unknown, if no arm was repeated, or if so few different arms were pulled
         that a linear function fits any means.
     InvalidOutcome
-        If a reward is refused by the problem.
+        If the problem refuses a reward.
 
     Notes
     -----
@@ -122,7 +121,7 @@ def lack_of_fit(problem: Problem, arms: Sequence[Any], rewards: ArrayLike) -> La
 def _checked(
     problem: Problem, arms: Sequence[Any], rewards: ArrayLike
 ) -> tuple[NDArray[np.int64], Floats]:
-    """Return the place of every reward's arm, and the rewards."""
+    """Return the index of every reward's arm, and the rewards."""
     check_instance("problem", problem, Problem)
     labels, values = list(arms), list(np.asarray(rewards, dtype=object).ravel())
     if len(labels) != len(values):

@@ -18,9 +18,9 @@ Booleans = NDArray[np.bool_]
 def fixed_design(environment: ArmEnvironment) -> FixedDesign | None:
     """Return the experiment with equal numbers of all arms, and a weighted least squares fit.
 
-    Each of the best candidates is held against each of the others. Where candidates have limits,
-    each is shown to be worse or beyond a limit of its own, and the best to be within all of its
-    limits. None where no answer is right.
+    Each of the best candidates is compared with each of the others. If candidates have limits, each
+    rival must be shown to be worse or beyond one of its limits, and the best to be within all of
+    its limits. None if no answer is right.
     """
     problem, truth = environment.problem, environment.truth
     if truth.tied:
@@ -52,7 +52,7 @@ def _with_limits(environment: ArmEnvironment) -> FixedDesign:
     first = [group[0] for group in problem.answer_groups]
     limits = int(limited[first].sum(axis=1).max())
     tests = max(1, len(first) - 1 + limits)
-    # A candidate is most easily excluded by the limit that it is farthest beyond.
+    # A candidate is most easily excluded by the limit that it exceeds most clearly.
     excluded = np.where(limited, -apart[0], -np.inf).max(axis=1)
     if truth.best is None:
         return FixedDesign(excluded[first], tests, len(problem.arms))
@@ -69,9 +69,9 @@ def _with_limits(environment: ArmEnvironment) -> FixedDesign:
 
 
 def _limit_signals(environment: ArmEnvironment, root: Floats) -> tuple[Floats, Booleans]:
-    """Return how clearly each limit is kept, and which there are, by candidate and limit.
+    """Return how clearly each limit is kept, and which limits exist, by candidate and limit.
 
-    The first of two arrays is of limits as rivals must keep them, the second as the answer must.
+    The first of two arrays has the limits that rivals must keep, the second those of the answer.
     """
     problem = environment.problem
     found, limited = [], []

@@ -1,4 +1,4 @@
-"""What shares of the pulls tell of everything that an answer with limits rests on."""
+"""The information in shares of the pulls on everything that an answer with limits depends on."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Floats = NDArray[np.float64]
 Look = Callable[[Floats], tuple[float, Floats, Floats]]
 
 _NEAR = 1.1
-"""Comparisons that have so many times as much information as the hardest are looked at, too."""
+"""Comparisons with up to this many times the information of the hardest are included."""
 
 
 def best_within_limits(problem: Problem, theta: Floats) -> int | None:
@@ -29,9 +29,9 @@ def best_within_limits(problem: Problem, theta: Floats) -> int | None:
 def looked_at(problem: Problem, theta: Floats, best: int | None) -> Look:
     """Return a function of shares of the pulls, shape (K, 1).
 
-    It returns their information on the hardest comparison, derivatives of this one and of those
-    nearly as hard, shape (n, K, 1), and the directions in which they are decided, in the reduced
-    coordinates and over their effects, shape (n, r).
+    It returns their information on the hardest comparison; the derivatives of this one and of those
+    nearly as hard, shape (n, K, 1); and the directions that decide them, in the reduced coordinates
+    and divided by their effects, shape (n, r).
     """
     units = Units(problem)
     model, limits = units.model, units.limits(0.0)

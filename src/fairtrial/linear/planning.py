@@ -1,4 +1,4 @@
-"""How many pulls the answer needs at least: the complexity T*, certified, and its shares."""
+"""How many pulls an answer needs at least: the complexity T*, with certified bounds, and shares."""
 
 from __future__ import annotations
 
@@ -30,28 +30,28 @@ _ROUNDING = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class Complexity(CertifiedComplexity):
-    """What it costs to be sure of the answer, if the environment is what it is assumed to be.
+    """The cost of being sure of the answer, if the environment is as assumed.
 
     Attributes
     ----------
     value : float
         T*: pulls for each nat of evidence, at the shares in `allocation`; infinite if no number
-        of pulls can tell.
+        of pulls is enough.
     lower, upper : float
         Certified bounds on T*; `upper` is `value`.
     allocation : ndarray of shape (K,), or None
-        Optimal shares of the pulls, with sum one; None if T* is infinite. They need not be
+        Optimal shares of the pulls, which sum to one; None if T* is infinite. They need not be
         unique.
     answer : str, tuple of str, or None
         The right answer: the label of the best candidate or, with `top` above 1, the labels
         of the best, best first. None if no candidate keeps all its limits.
     reason : str
-        Why T* is infinite; else empty.
+        Why T* is infinite; otherwise empty.
     assumes : str
-        What the rewards are taken to be. For rewards in a known range T* is a yardstick.
+        What is assumed about the rewards. For rewards in a known range T* is a yardstick.
     hardness : float
-        H of the literature: ``value / (2 sigma^2)``, with sigma the noise of an arm, or the
-        largest where the arms differ.
+        H of the literature: ``value / (2 sigma^2)``, where sigma is the noise of an arm, or the
+        largest if the arms differ.
     """
 
     hardness: float = math.inf
@@ -60,23 +60,23 @@ class Complexity(CertifiedComplexity):
 def complexity(
     environment: ArmEnvironment, tol: float = 1e-6, max_seconds: float | None = None
 ) -> Complexity:
-    """Return the complexity T* of finding the best, certified, and its optimal shares.
+    """Return certified bounds on the complexity T* of finding the best, and its optimal shares.
 
-    No rule that is wrong with probability at most delta can do with fewer than
-    ``T* kl(delta, 1 - delta)`` pulls on average, whatever it knows of theta. With `tolerance` that
+    A rule that is wrong with probability at most delta needs at least
+    ``T* kl(delta, 1 - delta)`` pulls on average, even if it knows theta. With `tolerance` this
     holds for rules that answer the best; another answer within `tolerance` can take fewer.
 
     Parameters
     ----------
     environment : GaussianEnvironment, BernoulliEnvironment or ReplayEnvironment
-        The problem, with what is assumed to be true. A `tolerance` of the problem is added to
-        every gap. Where measured means are not linear, the linear function that comes closest
-        takes their place. A standard deviation of zero counts as 1e-7 of the largest.
+        The problem, with the assumed truth. A `tolerance` of the problem is added to every gap.
+        If measured means are not linear, the closest linear function replaces them. A standard
+        deviation of zero counts as 1e-7 of the largest.
     tol : float
-        Relative distance of the certified bounds to be reached, in [1e-9, 1]. Very large or
-        very ill-scaled problems may fall short of it: the bounds returned tell.
+        Relative distance of the certified bounds to reach, in [1e-9, 1]. Very large or very
+        ill-scaled problems may not reach it: see the bounds returned.
     max_seconds : float, optional
-        When to stop short of `tol`.
+        Time after which to stop before `tol` is reached.
 
     Raises
     ------
@@ -85,15 +85,15 @@ def complexity(
 
     Notes
     -----
-    Where candidates have limits, T* counts what it takes to know that the answer keeps its own,
+    If candidates have limits, T* counts the pulls needed to know that the answer keeps its limits,
     and that every other candidate breaks one or is worse.
 
-    T* is that of Gaussian rewards. For others it is a yardstick: close to what the best rules
-    need, and not a bound.
+    T* is computed for Gaussian rewards. For other rewards it is a yardstick, close to what the best
+    rules need, but not a bound.
 
     Source: Soare, Lazaric, Munos (2014), eq. (6), with ``T* = 2 sigma^2 H``; as a bound for
     every rule: Degenne, Menard, Shang, Valko (2020), "Gamification of pure exploration for
-    linear bandits", Theorem 1. With limits: the page on block betting.
+    linear bandits", Theorem 1. With limits: see the page on block betting.
 
     Examples
     --------
@@ -134,7 +134,7 @@ def complexity(
 def _complexity_with_limits(
     problem: Problem, theta: Floats, tol: float, max_seconds: float | None
 ) -> Complexity:
-    """Return the complexity at a theta where candidates have limits."""
+    """Return the complexity at a theta if candidates have limits."""
     best = best_within_limits(problem, theta)
     answer = None if best is None else problem.answers[best]
     assumes = ""
@@ -160,7 +160,7 @@ def _complexity_with_limits(
 
 
 def _nearly_best(cuts_at: CutsAt, problem: Problem) -> Floats:
-    """Return shares from some steps towards whatever the hardest item needs."""
+    """Return shares after some steps, each towards the needs of the hardest item."""
     shares = np.zeros((len(problem.arms), 1))
     shares[problem.distinct_arms] = 1.0 / len(problem.distinct_arms)
     best, most = shares, 0.0
@@ -178,7 +178,7 @@ def _nearly_best(cuts_at: CutsAt, problem: Problem) -> Floats:
 
 
 def _why_infinite(problem: Problem, theta: Floats, best: int | None) -> str:
-    """Return why no number of pulls can tell; empty if one can."""
+    """Return why no number of pulls is enough; empty if some number is."""
     if best is None:
         return ""
     spare = problem.floor_tolerance

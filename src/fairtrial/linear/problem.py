@@ -46,16 +46,16 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 _RESIDUAL = 1e-9
-"""Features hold a constant if they give it to this part of it."""
+"""Features contain a constant if they give it with at most this relative error."""
 
 _HARMLESS_SHIFT = 1e-5
-"""What taking off a constant may change a mean by, in units of the range."""
+"""The most that subtracting a constant may change a mean, in units of the range."""
 
 _BOUNDS = ("floors", "ceilings", "margin")
-"""What can be asked of a prediction, by the names of arguments."""
+"""Arguments for limits on a prediction."""
 
 _MOST_REWARD = 1e100
-"""How many times the noise a reward may be: its square must be a float."""
+"""The largest reward as a multiple of the noise: its square must be a float."""
 
 
 NO_INTERCEPT = (
@@ -75,62 +75,63 @@ class Problem(BaseProblem):
     ----------
     features : array-like, pandas.DataFrame or mapping of str to sequence
         One row for every arm that can be pulled; the index of a DataFrame labels the arms.
-        Rows may repeat and columns may depend on each other. Unless means are 0 where all
-        features are 0, one column must be of ones. A column of text (or of a categorical type)
-        is encoded: it becomes an indicator of 0 and 1 for each of its values but the first, its
-        reference; a column of ones is added then.
+        Rows may repeat and columns may depend on each other. Unless means are 0 where all features
+        are 0, one column must be all ones. A column of text (or of a categorical type) is encoded:
+        it becomes an indicator of 0 and 1 for each of its values except the first, its reference;
+        a column of ones is then added.
     candidates : array-like, pandas.DataFrame or mapping of str to sequence, optional
-        What is chosen among, if that is not the arms themselves; with the columns of `features`.
+        The possible answers, if they are not the arms themselves; with the columns of `features`.
         Only differences between candidates need to be measurable. Identical candidates are one
         answer.
     arms : sequence of str, or int, optional
-        Labels of the K arms; those of the DataFrame, or 0 to K - 1, by default.
+        Labels of the K arms; by default those of the DataFrame, or 0 to K - 1.
     noise_std : float, array-like of shape (K,), or "estimated"
         Standard deviation of a reward (of its sub-Gaussian bound), if it is known.
-        ``"estimated"`` takes it from the residuals of the fit, the same for all arms: no rule
-        is proven for that.
+        ``"estimated"`` takes it from the residuals of the fit, the same for all arms; no rule is
+        proven for this.
     reward_range : (float, float)
-        The range that every reward lies in, if that is what is known.
+        The range that contains every reward, if that is what is known.
     tolerance : float
-        An answer within `tolerance` of the best will do.
+        How much worse than the best an answer may be.
     top : int
         How many of the best (distinct) candidates are wanted.
     direction : {"maximize", "minimize"}
-        Which rewards are good.
+        Whether large or small rewards are good.
     answers : sequence of str, or int, optional
-        Labels of the candidates; those of the DataFrame, or 0 to M - 1, by default. Without
-        `candidates` they are the arms'.
+        Labels of the candidates; by default those of the DataFrame, or 0 to M - 1. Without
+        `candidates` they are the arms' labels.
     misspecification : float
-        By how much the mean of an arm, and the value of a candidate, may differ from a linear
-        function of the features. An answer then holds whatever those differences are; where
-        they could hide the best, a study ends undecided.
+        How much the mean of an arm, and the value of a candidate, may differ from a linear function
+        of the features. An answer then holds whatever those differences are; if they could hide the
+        best, a study ends undecided.
     interactions : sequence of sequence of str
         Columns of `features` whose effects depend on each other, as ``[["ligand", "base"]]``: the
-        products of what these columns are encoded as are features, too.
+        products of the features that encode these columns are also features.
     control : str, optional
-        The candidate that others are compared with in `Progress.effects`; the leader if none is
-        named. It changes no decision but by a `margin` and by `superiority`.
+        The candidate that others are compared with in `Progress.effects`; by default the leader.
+        It changes decisions only through `margin` and `superiority`.
     floors : float, None, array-like of shape (M,), or mapping by label, optional
         What the value of a candidate must reach to be an answer: one number for all, in order, or
         by label; None, or ``-inf``, for a candidate without a floor. If no candidate keeps all its
-        limits, the answer is "no arm". With ``direction="minimize"`` a value must stay at or below
-        its floor, and ``inf`` stands for none.
+        limits, the answer is "no arm". With ``direction="minimize"`` a value must not exceed its
+        floor, and ``inf`` sets no floor.
     ceilings : as `floors`
         Limits on the other side.
     margin : float, None, array-like of shape (M,), or mapping by label, optional
-        How much worse than the control's a candidate's value may be. It matters where the control
-        may break a limit of its own: else the best is never worse than the control.
+        How much worse than the control's a candidate's value may be. It matters only if the control
+        may break a limit of its own: otherwise the best is never worse than the control.
     superiority : float, optional
-        By how much a candidate must be better than the control. If none is, the answer is the
-        control, unless it breaks a limit of its own. It takes the place of `margin`.
+        How much better than the control a candidate must be. If none is, the answer is the
+        control, unless it breaks a limit of its own. It replaces `margin`.
     limits : mapping of str to mapping
         Limits on other predictions of the same linear function, by name: each has ``features``, a
         row for every candidate (as `candidates`), and at least one of ``floors``, ``ceilings`` and
-        ``margin``, on these rows times theta. So a condition must work at a second temperature,
-        too. Results of another kind (a side effect, say) do not inform theta: a limit on them needs
-        `subpopulations` or a study of its own.
+        ``margin``, which limit these rows times theta. A condition may have to work at a second
+        temperature as well, for example. Results of another kind, such as a side effect, do not
+        inform theta: a limit on them needs `subpopulations` or a separate study.
     floor_tolerance : float
-        How far beyond a limit the answer may be, and within it its rivals must be.
+        How far beyond a limit the answer may be; a rival must be this far within its limits to
+        count.
 
     Attributes
     ----------
@@ -138,22 +139,22 @@ class Problem(BaseProblem):
     candidates : ndarray of shape (M, d), or None
         As given, or encoded.
     feature_names : tuple of str
-        The names of the d features: those of the columns, or as ``ligand=L02`` where they are
-        encoded; their numbers where they have none.
+        The names of the d features: those of the columns, or such as ``ligand=L02`` if they are
+        encoded; numbers if they have no names.
     references : mapping of str to str
-        By column of text, the value that the others are compared with.
+        By column of text, the value that the other values are compared with.
     arms, answers : tuple of str
         Labels of arms and candidates.
     noise_std : float, ndarray of shape (K,), "estimated", or None
     floors, ceilings, margin : ndarray of shape (M,), or None
-        By candidate; infinite where there is none.
+        By candidate; infinite for a candidate without a limit.
     tolerance, top, direction, reward_range, misspecification
         As given.
 
     Raises
     ------
     NotEstimable
-        If two candidates differ along a direction that no arm measures, or if something is limited
+        If two candidates differ along a direction that no arm measures, or if something has a limit
         that no arm measures.
     InvalidArgument
         If another argument is not acceptable; exactly one of `noise_std` and
@@ -168,7 +169,7 @@ class Problem(BaseProblem):
     Notes
     -----
     Source: Soare, Lazaric, Munos (2014), "Best-arm identification in linear bandits",
-    section 2; with candidates of their own: Fiez, Jain, Jamieson, Ratliff (2019),
+    section 2; with separate candidates: Fiez, Jain, Jamieson, Ratliff (2019),
     "Sequential experimental design for transductive linear bandits".
 
     Examples
@@ -192,7 +193,7 @@ class Problem(BaseProblem):
     >>> heated.feature_names, heated.arms[2], heated.features[2].tolist()
     (('intercept', 'base=CsOPiv', 'heat'), 'CsOPiv 90', [1.0, 1.0, 90.0])
 
-    The best dose when it is warm that also works when it is cold:
+    The best dose at a warm temperature that also works at a cold one:
 
     >>> tried = [[1, dose, heat] for dose in (1, 2) for heat in (0, 1)]
     >>> cold = {"features": [[1, 1, 0], [1, 2, 0]], "floors": 0.3}
@@ -271,7 +272,7 @@ class Problem(BaseProblem):
         return self.arms
 
     def _given_bounds(self, name: str, given: Any, side: float) -> Floats | None:
-        """Return bounds by candidate; `side`: 1 for an upper one, as of rewards to be maximised."""
+        """Return bounds by candidate; `side` is 1 for upper ones, of rewards to be maximised."""
         if given is None:
             return None
         return bounds_by_candidate(name, given, self.answers, side * self.sign * math.inf)
@@ -294,7 +295,7 @@ class Problem(BaseProblem):
         return superiority
 
     def _given_requirements(self) -> tuple[Requirement, ...]:
-        """Return every limit of the candidates, of rewards as they are maximised."""
+        """Return every limit of the candidates, for rewards to be maximised."""
         found = self._requirements_on("", self.candidate_features, self._own_bounds())
         for name, limit in self.limits.items():
             rows = self._rows_of_limit(f"limits[{name!r}].features", limit["features"])
@@ -339,7 +340,7 @@ class Problem(BaseProblem):
         return {"floors": self.floors, "ceilings": self.ceilings, name: margin}
 
     def _check_limits(self) -> None:
-        """Refuse limits that cannot be kept together, or that no rule here is proven for."""
+        """Refuse limits that cannot be kept together, or for which no rule here is proven."""
         if not self.has_limits:
             if self.floor_tolerance:
                 accepted = "must be 0 where no candidate has a limit"
@@ -373,7 +374,7 @@ class Problem(BaseProblem):
     # -------------------------------------------------------------------- meaning
 
     def in_words(self) -> Mapping[str, str]:
-        """Return what is asked, by topic."""
+        """Return the question in words, by topic."""
         asked = best_of(self.answers, self.direction, self.top) + or_within(self.tolerance)
         features = self.features.shape[1]
         assumed = f", if means are linear in {plural(features, 'feature')}"
@@ -391,7 +392,7 @@ class Problem(BaseProblem):
 
     @property
     def _limits_asked(self) -> str:
-        """Which limits an answer must keep, in words."""
+        """Return in words which limits an answer must keep."""
         if not self.has_limits:
             return ""
         asked = [in_words(one, self.sign, self.control) for one in self._requirements]
@@ -405,7 +406,7 @@ class Problem(BaseProblem):
 
     @property
     def requirements(self) -> tuple[Requirement, ...]:
-        """Every limit of the candidates, of rewards as they are maximised."""
+        """Every limit of the candidates, for rewards to be maximised."""
         return self._requirements
 
     def feasible(self, theta: ArrayLike, spare: float = 0.0) -> NDArray[np.bool_]:
@@ -414,9 +415,9 @@ class Problem(BaseProblem):
         return self.within([one.features @ given for one in self._requirements], spare)
 
     def within(self, predicted: Sequence[Floats], spare: float = 0.0) -> NDArray[np.bool_]:
-        """Return which candidates keep all limits that are `spare` wider apart, shape (M,).
+        """Return which candidates keep all limits when they are `spare` wider apart, shape (M,).
 
-        `predicted`: what each of `requirements` is about, as rewards are, shape (M,).
+        `predicted` has the mean in each of `requirements`, in the units of rewards, shape (M,).
         """
         kept = np.ones(len(self.answers), dtype=np.bool_)
         for one, means in zip(self._requirements, predicted, strict=True):
@@ -425,15 +426,15 @@ class Problem(BaseProblem):
 
     @property
     def references(self) -> Mapping[str, str]:
-        """By column of text, the value that the others are compared with."""
+        """By column of text, the value that the other values are compared with."""
         return self._described.references
 
     def get_params(self) -> dict[str, Any]:
-        """Return the constructor's arguments by name; tables that were encoded as columns."""
+        """Return the constructor's arguments by name; encoded tables as columns."""
         return {**super().get_params(), **self._described.tables}
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the problem as JSON's own types; a candidate without a limit has null."""
+        """Return the problem as JSON's own types; null for a candidate without a limit."""
         data = super().to_dict()
         for name in _BOUNDS:
             data[name] = none_if_free(getattr(self, name))
@@ -445,16 +446,16 @@ class Problem(BaseProblem):
 
     @property
     def has_intercept(self) -> bool:
-        """Whether the features can say that all arms have the same mean, other than 0.
+        """Whether the features allow all arms to have the same mean, other than 0.
 
-        Without a constant among them, or indicators that add up to one, they cannot: a mean
-        is then 0 where all features are 0.
+        This needs a constant among them, or indicators that add up to one. Otherwise a mean is 0
+        where all features are 0.
         """
         return self.geometry.constant_error < _RESIDUAL
 
     @property
     def holds_constant_exactly(self) -> bool:
-        """Whether the middle of the range can be taken off all rewards without a trace."""
+        """Whether the middle of the range can be subtracted from all rewards without any error."""
         low, high = self.reward_range or (-1.0, 1.0)
         far = abs(0.5 * low + 0.5 * high) / (0.5 * high - 0.5 * low)
         return self.geometry.constant_error * far < _HARMLESS_SHIFT
@@ -465,7 +466,7 @@ class Problem(BaseProblem):
         return tuple({"arm": arm} for arm in self.arms)
 
     def conditions(self, action: int) -> Mapping[str, float | str]:
-        """Return the values of an arm in the table that describes the arms; nothing without one."""
+        """Return an arm's values in the table that describes the arms; empty without a table."""
         return self._described.conditions(action)
 
     @property
@@ -509,29 +510,29 @@ class Problem(BaseProblem):
 
     @property
     def answer_groups(self) -> tuple[tuple[int, ...], ...]:
-        """Candidates with the same features, by index, in the order of their first."""
+        """Candidates with the same features, by index, in the order of their first member."""
         return self.geometry.answer_groups
 
     @property
     def group_of(self) -> Integers:
-        """The place of every candidate's group in `answer_groups`; shape (M,)."""
+        """The position of every candidate's group in `answer_groups`; shape (M,)."""
         return self.geometry.group_of
 
     @property
     def distinct_arms(self) -> Integers:
-        """Arms that measure something, and not what another before them does as well."""
+        """Arms that measure something, without those that measure the same as an earlier arm."""
         return self.geometry.distinct_arms
 
     @property
     def basis_arms(self) -> Integers:
-        """As many arms as the rank, that together measure all that can be measured; (r,)."""
+        """As many arms as the rank, which together measure all that can be measured; shape (r,)."""
         return self.geometry.basis_arms
 
     def condition(self, pulls: ArrayLike) -> float:
         """Return the condition number of the Gram matrix of that many pulls by arm, shape (K,).
 
-        Columns are scaled to one length, and only directions count that all arms together
-        measure. From about 1e12 on, estimates lose digits.
+        Columns are scaled to the same length, and only directions count that all arms together
+        measure. From about 1e12, estimates lose digits.
 
         Examples
         --------
@@ -548,7 +549,7 @@ class Problem(BaseProblem):
         return np.asarray(self.candidate_features @ self.check_theta(theta))
 
     def check_theta(self, theta: ArrayLike) -> Floats:
-        """Return a parameter as an array of shape (d,); it must have one entry a feature."""
+        """Return a parameter as an array of shape (d,), with one entry per feature."""
         return check_array("theta", theta, (self.features.shape[1],), axes=("features",))
 
     def check_outcome(self, outcome: Any, name: str = "reward") -> float:

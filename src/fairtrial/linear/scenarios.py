@@ -1,4 +1,4 @@
-"""What may be true instead of the parameter that is assumed."""
+"""What may be true instead of the assumed parameter."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Floats = NDArray[np.float64]
 _ROUNDING = 1e-9
 
 _JUST = 0.1
-"""How far beyond a limit "just" is, as a part of how far the mean was assumed to be within it."""
+"""How far "just beyond" a limit is, relative to the assumed distance within it."""
 
 _LEAST_OF_SPREAD = 0.01
 
@@ -38,10 +38,10 @@ def values(environment: Environment) -> dict[str, float]:
 
 
 def at_effect(environment: ArmEnvironment, effect: float, control: str | None) -> ArmEnvironment:
-    """Return the environment in which all differences from the control are `effect` times as large.
+    """Return the environment in which all differences from the control are multiplied by `effect`.
 
-    Without a control it is the worst candidate. Where no parameter gives all arms the same mean
-    (the features contain no constant), the means themselves are `effect` times as large.
+    Without a control it is the worst candidate. If no parameter gives all arms the same mean (the
+    features contain no constant), the means themselves are multiplied by `effect`.
     """
     problem, found = environment.problem, environment.values
     worst = int(np.argmin(problem.sign * found))
@@ -82,9 +82,10 @@ def _moved(environment: ReplayEnvironment, base: float, effect: float) -> Replay
 
 
 def harms(environment: ArmEnvironment) -> Iterator[Scenario]:
-    """Yield the scenario in which the assumed answer is just beyond the closest of its limits.
+    """Yield the scenario in which the assumed answer is just beyond its closest limit.
 
-    Of simulated environments: theta moves as little as that takes, in the metric of equal pulls.
+    For simulated environments only. Theta moves as little as possible, in the metric of equal
+    pulls.
     """
     problem, best = environment.problem, environment.truth.best
     if not problem.has_limits or best is None or isinstance(environment, ReplayEnvironment):

@@ -1,4 +1,4 @@
-"""What all policies of the family share: caps, estimates, and what they report."""
+"""What all policies of the family share: caps, estimates, and reports."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ Integers = NDArray[np.int64]
 
 
 ILL_CONDITIONED = 1e12
-"""Condition of the Gram matrix, its columns scaled, from which on there is a warning."""
+"""A larger condition number of the Gram matrix (columns scaled) gives a warning."""
 
 
 _MODEL = "linear in the features of its arm"
-"""What every rule's guarantee says of mean rewards."""
+"""What every rule's guarantee assumes about mean rewards."""
 
 
 class LinearPolicy(FixedConfidencePolicy):
-    """What all policies of the family share: the problem in arrays, and what they report."""
+    """What all policies of the family share: the problem as arrays, and the reports."""
 
     version = 3
     problem: Problem
@@ -45,7 +45,7 @@ class LinearPolicy(FixedConfidencePolicy):
     _nothing_yet = "not every direction has been measured yet"
 
     _takes_limits: ClassVar[bool] = False
-    """Whether the rule is proven where candidates must keep limits."""
+    """Whether the rule is proven if candidates must keep limits."""
 
     _race: Race
     """The state of the rule, made by its constructor; block betting keeps its own instead."""
@@ -73,17 +73,17 @@ class LinearPolicy(FixedConfidencePolicy):
         return self._race.choose()
 
     def learn(self, pull: Pull, outcome: float) -> None:
-        """Take one reward and test whether it is enough."""
+        """Take one reward, and test whether the evidence is sufficient."""
         reward = self._units.reward(pull.action, outcome)
         in_flight = pull.number in self._outstanding
         self._race.learn(pull, reward, in_flight, was_lost=self.is_lost(pull))
 
     def on_failure(self, pull: Pull, reason: str) -> None:
-        """Free the pull's place: the rule asks for it again if it still wants it."""
+        """Free the pull's place: the rule pulls it again if it still wants it."""
         self._race.lose(pull)
 
     def on_amend(self, pull: Pull, old: float, new: float) -> None:
-        """Correct a reward; the evidence is that of the corrected data."""
+        """Correct a reward; the evidence is then computed from the corrected data."""
         before, after = (self._units.reward(pull.action, value) for value in (old, new))
         self._race.amend(pull, before, after)
         self._amended += 1
@@ -97,10 +97,10 @@ class LinearPolicy(FixedConfidencePolicy):
         return counts
 
     def metrics(self) -> dict[str, float]:
-        """Return what is noted of a run besides its result."""
+        """Return metrics of a run besides its result."""
         return self._race.metrics
 
-    # ---------------------------------------------------- what is known of the race
+    # ---------------------------------------------------- the state of the race
 
     @property
     def _found_best(self) -> bool:
@@ -109,12 +109,12 @@ class LinearPolicy(FixedConfidencePolicy):
 
     @property
     def _hopeless(self) -> bool:
-        """Whether the rule has found that misspecified means can hide what it looks for."""
+        """Whether the rule has found that misspecified means can hide the best."""
         return self._race.hopeless
 
     @property
     def _answer(self) -> Sequence[int] | None:
-        """The answer, or the leaders, as distinct candidates; None before there are any."""
+        """The answer, or the leaders, as distinct candidates; None if there are none yet."""
         return self._best_first(self._race.leaders)[: self.problem.top] or None
 
     def _live(self) -> Sequence[int]:
@@ -122,7 +122,7 @@ class LinearPolicy(FixedConfidencePolicy):
         return list(self._answer or ()) if self._found_best else self._race.live
 
     def _confidence_set(self) -> Sequence[int] | None:
-        """Return the candidates among which the best is at all times; None if there is no such."""
+        """Return candidates that include the best at all times; None if there is no such set."""
         known = self._race.confidence_set
         return self._live() if known is not None and self._found_best else known
 
@@ -131,27 +131,27 @@ class LinearPolicy(FixedConfidencePolicy):
 
     @property
     def _data(self) -> tuple[Floats, Floats]:
-        """Counts and sums by arm, shape (K,), rewards as maximised, in units of the noise."""
+        """Counts and sums by arm, shape (K,), of rewards to be maximised, in units of the noise."""
         return self._race.counts, self._race.sums
 
     @property
     def _records(self) -> tuple[Floats, Floats]:
-        """The record of all rewards by arm, and what it was when theta could first be estimated."""
+        """The records of rewards by arm: now, and when theta could first be estimated."""
         return self._race.records
 
     @property
     def _initial(self) -> int:
-        """Pulls of every arm of the basis that come before everything else."""
+        """Pulls of every arm of the basis that come before all others."""
         return self._race.initial_pulls
 
     @property
     def _noise_variance(self) -> float:
-        """Variance of a reward in units of the stated one; infinite while it is unknown."""
+        """Variance of a reward relative to the stated one; infinite while it is unknown."""
         return self._race.noise_variance
 
     @property
     def guarantee(self) -> Guarantee:
-        """The rule's guarantee, weakened where the data no longer fit its assumptions."""
+        """The rule's guarantee, weakened if the data no longer fit its assumptions."""
         promise = self._race.promise
         if self._race.follows_results:
             promise = promise.assuming(PREDICTABLE)
@@ -169,14 +169,14 @@ class LinearPolicy(FixedConfidencePolicy):
 
     @property
     def _hides_the_best(self) -> bool:
-        """Whether candidates of the answer have equal features, and perhaps different values."""
+        """Whether candidates of the answer have equal features but may have different values."""
         if not self._twins_may_differ:
             return False
         groups = self.problem.answer_groups
         return any(len(groups[index]) > 1 for index in self._answer or ())
 
     def _labels(self, candidates: Sequence[int]) -> list[Any]:
-        """Return the labels of distinct candidates; None for "no arm", the number after them."""
+        """Return the labels of distinct candidates; None for "no arm", numbered after them."""
         return [self._members([index])[0] for index in candidates]
 
     def _members(self, candidates: Sequence[int]) -> list[Any]:
@@ -224,14 +224,14 @@ class LinearPolicy(FixedConfidencePolicy):
         )
 
     def _candidates(self) -> tuple[str, ...] | None:
-        """Return the labels of the candidates that are not ruled out, if that is a valid set."""
+        """Return the labels of the candidates that are not ruled out, if they are a valid set."""
         found = self._confidence_set()
         if found is None:
             return None
         return tuple(self._members((self._answer or ()) if self._decided else found))
 
     def _more_evidence(self) -> dict[str, Any]:
-        """Return what in the answer has equal features; of a rule that failed, what it left."""
+        """Return which answers have equal features; for a rule that failed, what remains."""
         more: dict[str, Any] = {}
         named = [index for index in self._answer or () if index < len(self.problem.answer_groups)]
         groups = [self.problem.answer_groups[index] for index in named]
@@ -244,18 +244,18 @@ class LinearPolicy(FixedConfidencePolicy):
         return more
 
     def _best_first(self, candidates: Iterable[int]) -> list[int]:
-        """Return candidates in the order of their fitted values; ties in the order given."""
+        """Return candidates in the order of their fitted values; ties in the given order."""
         fitted = self._fit()
         order = list(map(int, candidates))
         if fitted is None or len(order) < 2:
             return order
         rows = self.problem.reduced.candidates
-        # "No arm", if it is one of them, comes last.
+        # "No arm", if it is included, comes last.
         values = np.append(rows @ fitted[0], -math.inf)[order]
         return [order[index] for index in np.argsort(-values, kind="stable")]
 
     def _as_it_stands(self, promise: Guarantee) -> Guarantee:
-        """Return the guarantee with its assumptions, weakened by what happened."""
+        """Return the guarantee with its assumptions, weakened by the events of the study."""
         problem = self.problem
         model = _MODEL
         if not problem.has_intercept:
@@ -287,7 +287,7 @@ class LinearPolicy(FixedConfidencePolicy):
 
     @property
     def _could_be_tested(self) -> bool:
-        """Whether enough different arms were pulled to test the fit, or there are no more."""
+        """Whether enough different arms were pulled to test the fit, or all were."""
         arms = self.problem.distinct_arms
         pulled = int((self._data[0][arms] > 0.0).sum())
         return pulled > self.problem.rank or len(arms) <= self.problem.rank or not self.told
@@ -301,7 +301,7 @@ class LinearPolicy(FixedConfidencePolicy):
         return {**details, **self._rule_details()}
 
     def _rule_details(self) -> dict[str, Any]:
-        """Return what only rules in phases, or ones that eliminate, have to say."""
+        """Return details that only rules in phases, or with eliminations, have."""
         details: dict[str, Any] = {}
         if self._race.phase is not None:
             details["phase"] = self._race.phase
@@ -310,7 +310,7 @@ class LinearPolicy(FixedConfidencePolicy):
         return details
 
     def _rulings(self) -> dict[str, Any]:
-        """Return how many candidates are not ruled out, and of each whether it is."""
+        """Return the number of candidates that are not ruled out, and whether each one is."""
         live = frozenset(self._live())
         none = int(self.problem.has_limits)
         labels = self._labels(range(len(self.problem.answer_groups) + none))
@@ -325,7 +325,7 @@ class LinearPolicy(FixedConfidencePolicy):
         return () if against is None else (f"the results contradict an assumption: {against}",)
 
     def _warnings(self) -> list[str]:
-        """Return all that there is to be warned of: the numbers' accuracy, and contradictions."""
+        """Return all warnings: about the accuracy of numbers, and about contradictions."""
         warnings = []
         counts = self._data[0]
         fitted = self._is_estimable
@@ -338,7 +338,7 @@ class LinearPolicy(FixedConfidencePolicy):
         return [*warnings, *self.warnings()]
 
     def _fit(self) -> tuple[Floats, Floats, float] | None:
-        """Return theta in the reduced coordinates, the whitener and the radius; None before."""
+        """Return theta in the reduced coordinates, the whitener and the radius; None at first."""
         counts, sums = self._data
         if not self._is_estimable:
             return None
@@ -367,7 +367,7 @@ class LinearPolicy(FixedConfidencePolicy):
 
     @property
     def _initial_counts(self) -> Floats:
-        """The initial pulls of every arm, at least one of each of a basis; shape (K,)."""
+        """The initial pulls of every arm, at least one for each arm of a basis; shape (K,)."""
         counts = np.zeros(len(self.problem.arms))
         counts[self.problem.basis_arms] = max(1, self._initial)
         return counts
@@ -377,7 +377,7 @@ class LinearPolicy(FixedConfidencePolicy):
         return self.delta
 
     def _estimates(self) -> tuple[tuple[Estimate, ...], tuple[Estimate, ...]]:
-        """Return estimates by the linear model of all arms and candidates.
+        """Return estimates of all arms and candidates by the linear model.
 
         Their intervals hold for all of them and at all times at once.
         """
@@ -404,7 +404,7 @@ class LinearPolicy(FixedConfidencePolicy):
         return with_limits(found, problem.sign, problem.floors, problem.ceilings)
 
     def _limited(self) -> tuple[Estimate, ...]:
-        """Return what limits of their own name are about, of every candidate that has them."""
+        """Return the means in limits with their own names, for candidates that have such limits."""
         problem, fitted = self.problem, self._fit()
         found: list[Estimate] = []
         for name, limit in problem.limits.items():
@@ -429,7 +429,7 @@ class LinearPolicy(FixedConfidencePolicy):
         floors: Floats | None,
         ceilings: Floats | None,
     ) -> tuple[Estimate, ...]:
-        """Return estimates of what a requirement is about, by candidate."""
+        """Return estimates of the mean in a requirement, by candidate."""
         problem = self.problem
         rows = one.features - (one.features[one.control] if one.control >= 0 else 0.0)
         values = half = np.full(len(rows), np.nan)
@@ -469,7 +469,7 @@ class LinearPolicy(FixedConfidencePolicy):
         return with_limits(found, problem.sign, problem.floors, problem.ceilings)
 
     def _reach(self, rows: Floats, root: Floats, radius: float) -> Floats:
-        """Return how far the estimates of rows can be off, by noise and misspecified means."""
+        """Return the possible error of estimates of rows, from noise and misspecified means."""
         lengths = np.linalg.norm(rows @ root.T, axis=1)
         reach = np.full(len(rows), radius)
         np.multiply(reach, lengths, out=reach, where=lengths > 0.0)
@@ -499,7 +499,7 @@ class LinearPolicy(FixedConfidencePolicy):
 def with_limits(
     estimates: Sequence[Estimate], sign: float, floors: Floats | None, ceilings: Floats | None
 ) -> tuple[Estimate, ...]:
-    """Return estimates by candidate with what they must not fall below, and not exceed."""
+    """Return estimates by candidate with their lower and upper limits."""
     lower, upper = (floors, ceilings) if sign > 0 else (ceilings, floors)
     return tuple(
         replace(one, lower_limit=_bound(lower, place), upper_limit=_bound(upper, place))
@@ -514,7 +514,7 @@ def _bound(bounds: Floats | None, place: int) -> float | None:
 
 
 def refuse_several_answers(problem: Problem, policy: str) -> None:
-    """Refuse a problem that wants more than one answer of a rule that eliminates."""
+    """Refuse a problem that wants more than one answer if the rule eliminates."""
     if problem.top > 1:
         raise InvalidArgument(
             "problem", f"must want one answer for {policy}; LinGapE gives several", problem.top

@@ -41,14 +41,14 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 MOST_PAIRS = 25_000_000
-"""Pairs of candidates that have a wealth of their own, at most: 200 MB of them."""
+"""The most pairs of candidates that have their own wealth: 200 MB."""
 
 
 _ASSIGNED_PER_FEATURE = 3
-"""Units of a block that others assigned for each independent feature, at least."""
+"""The least number of units per independent feature in a block that others assigned."""
 
 _MOST_COMPARED = 20
-"""Candidates that are compared with another: those of the largest fitted values."""
+"""The most candidates that are compared with another: those with the largest fitted values."""
 
 
 class _Blocks(LiveBlocks):
@@ -67,7 +67,7 @@ class BlockBetting(LinearPolicy, BlockPolicy):
     planned from earlier data, but only its own results decide its bets: that is why delta need
     not be divided among candidates, directions or times.
 
-    With a `reward_range` nothing else has to be known. With `noise_std` the noise has to be
+    With a `reward_range` nothing else need be known. With `noise_std` the noise must be
     sub-Gaussian at that scale.
 
     Parameters
@@ -76,19 +76,19 @@ class BlockBetting(LinearPolicy, BlockPolicy):
         The problem. With `tolerance`, or if several of the best are wanted, there is one wealth
         per pair of candidates instead: the square of their number is kept in memory.
     batch : int, optional
-        Pulls per block; a few more if so few could not distinguish the candidates. By default
+        Pulls per block; a few more if that many could not distinguish the candidates. By default
         4 % of the pulls so far, but at least 1.5 times the number of independent features.
     initial_pulls : int, optional
-        Initial pulls of every arm of a basis. By default there are as many initial pulls as 4 of
-        each would be, of different arms: none is repeated before every arm was pulled.
+        Initial pulls of every arm of a basis. By default the same number of pulls as 4 of each, but
+        of different arms: none is repeated before every arm was pulled.
 
     Notes
     -----
     Source: docs/explanation/block-betting.md and bounded-rewards.md, with the proofs.
-    A pull that is lost counts as the worst value for every bet if rewards have a range:
-    the guarantee then holds whatever made it get lost. With a known noise its block is
-    closed with the pulls that came, which assumes that losing does not depend on the value.
-    A result that comes after its pull was lost still counts if its block is open.
+    If rewards have a range, a lost pull counts as the worst value for every bet: the guarantee
+    then holds whatever the reason for the loss. With a known noise its block is closed with the
+    pulls that came, which assumes that a loss does not depend on the value. A result that comes
+    after its pull was lost still counts if its block is open.
 
     Examples
     --------
@@ -134,7 +134,7 @@ class BlockBetting(LinearPolicy, BlockPolicy):
                 f"with {others}",
                 self._units.shape[1],
             )
-        # Repeats are made only where they are asked for.
+        # Arms are repeated only if this was requested.
         repeats = self.initial_pulls is not None
         self._opening = problem.geometry.start_arms if repeats else problem.geometry.varied_arms
         model = self._units.model._replace(opening=self._opening.astype(np.float64))
@@ -145,18 +145,18 @@ class BlockBetting(LinearPolicy, BlockPolicy):
         self._follow(assigned)
 
     def _cut(self, assigned: ArrayLike) -> Cuts:
-        """Return the blocks of a finished experiment: first come units until theta is known."""
+        """Return the blocks of a finished experiment: the first units determine theta."""
         actions = actions_of(assigned, self.problem)
         arms, _, rank = self._units.shape
         begin = self._units_until_measured(actions, self._initial * rank)
         return Cuts(actions, arms, begin, self._rules.growth, _ASSIGNED_PER_FEATURE * rank)
 
     def _units_until_measured(self, actions: Integers, least: int) -> int:
-        """Return after how many units, or all, every direction is measured as by one of a basis."""
+        """Return how many units measure every direction like a basis does, or the number of all."""
         self._require_all_directions(actions)
         model = self._units.model
         shortest, longest = min(least, len(actions)), len(actions)
-        # More units never measure less: halve what is left.
+        # More units never measure less, so bisection works.
         while shortest < longest:
             middle = (shortest + longest) // 2
             counts = np.bincount(actions[:middle], minlength=len(model.arms)).astype(np.float64)
@@ -184,7 +184,7 @@ class BlockBetting(LinearPolicy, BlockPolicy):
 
     @property
     def _separately(self) -> bool:
-        """Whether every ledger is tested by itself, as limits with a tolerance need it."""
+        """Whether every ledger is tested separately, as limits with a tolerance require."""
         spare = max(self.problem.tolerance, self.problem.floor_tolerance)
         return self.problem.has_limits and spare > 0.0
 
@@ -209,9 +209,9 @@ class BlockBetting(LinearPolicy, BlockPolicy):
 
     @property
     def _threshold(self) -> float:
-        """What a log wealth has to reach.
+        """The log wealth that rejects.
 
-        Pairwise, a wrong answer needs one of its members to beat, wrongly, one of the best.
+        With pairs, an answer is wrong if one of its members wrongly beats one of the best.
         """
         top, candidates = self.problem.top, self._units.shape[1]
         errors = max(1, top * (candidates - top)) if self._pairwise else 1
@@ -221,16 +221,16 @@ class BlockBetting(LinearPolicy, BlockPolicy):
 
     @property
     def _shift(self) -> float:
-        """The middle of the range, which is taken off every reward if the features hold one.
+        """The middle of the range, subtracted from every reward if the features contain a constant.
 
-        A range that lies far from 0 would cost digits.
+        A range far from 0 would cost digits.
         """
         problem = self.problem
         known = problem.geometry.constant_parameter is not None
         if problem.reward_range is None or not problem.holds_constant_exactly:
             return 0.0
         if problem.has_limits and not known:
-            # Limits on means, not on their differences, would have to be moved exactly.
+            # Limits on means, unlike limits on differences, would have to be shifted exactly.
             return 0.0
         low, high = problem.reward_range
         return float(self._units.factors[0]) * (0.5 * low + 0.5 * high)
@@ -266,7 +266,7 @@ class BlockBetting(LinearPolicy, BlockPolicy):
 
     @property
     def _dimensions(self) -> dict[str, int]:
-        """Those of the state but for how many blocks can be open at once."""
+        """Dimensions of the state, without the number of blocks that can be open at once."""
         arms, candidates, rank = self._units.shape
         top, bounded = self.problem.top, self.problem.reward_range is not None
         ledgers = candidates**2 if self._pairwise else candidates
@@ -294,12 +294,12 @@ class BlockBetting(LinearPolicy, BlockPolicy):
     choose = BlockPolicy.choose
 
     def learn(self, pull: Pull, outcome: float) -> None:
-        """Take one reward; after its loss it counts for bets as long as its block is open."""
+        """Take one reward; a lost one that comes after all counts while its block is open."""
         reward = self._units.reward(pull.action, outcome)
         self._blocks.learn(pull, reward, was_lost=pull.number in self._lost)
 
     def on_failure(self, pull: Pull, reason: str) -> None:
-        """Count a pull as its worst value if rewards have a range, else leave it out."""
+        """Count the pull as the worst value if rewards have a range; otherwise leave it out."""
         self._blocks.lose(pull, stopped=self.stopped)
 
     def on_amend(self, pull: Pull, old: float, new: float) -> None:
@@ -336,7 +336,7 @@ class BlockBetting(LinearPolicy, BlockPolicy):
         return 1.0
 
     def metrics(self) -> dict[str, float]:
-        """Return what is noted of a run besides its result: nothing."""
+        """Return metrics of a run besides its result: none."""
         return {}
 
     @property
@@ -358,19 +358,19 @@ class BlockBetting(LinearPolicy, BlockPolicy):
 
     @property
     def _wealth(self) -> Floats:
-        """The log wealth against every candidate, shape (1, M), or pair of them, (M, M).
+        """The log wealth against every candidate, shape (1, M), or every pair, shape (M, M).
 
-        Where candidates have limits, of shape (1, M + 1), with "no arm".
+        If candidates have limits, the shape is (1, M + 1), including "no arm".
         """
         if self.problem.has_limits:
             return np.asarray(blocks.wealth_now(*self._blocks.arrays)[np.newaxis])
         return np.asarray(self._blocks.state.ledgers.reshape((-1, self._units.shape[1])))
 
     def _confidence_set(self) -> Sequence[int] | None:
-        """Return what no wealth has ruled out; of several that are wanted, what may be one.
+        """Return the candidates that are not ruled out; if several are wanted, possible members.
 
-        Of those, one is ruled out by as many others as are wanted: not all of them can be right.
-        With `tolerance` a wealth rules out less than that one is the best.
+        Of several wanted candidates, one is ruled out if that many others beat it: they cannot all
+        be wrong. With `tolerance` a wealth does not rule out that a candidate is the best.
         """
         if self._separately:
             return None
@@ -385,7 +385,7 @@ class BlockBetting(LinearPolicy, BlockPolicy):
         evidence = blocks.evidence_now(*self._blocks.arrays)
         if math.isnan(evidence):
             return None, self._threshold
-        # Every rival is rejected: what the last of them came to is at least the threshold.
+        # Every rival is rejected: even the smallest of their wealths reached the threshold.
         return min(evidence, self._threshold) if self._found_best else evidence, self._threshold
 
     def _live(self) -> Sequence[int]:
@@ -425,7 +425,7 @@ class BlockBetting(LinearPolicy, BlockPolicy):
 
     @property
     def _limits_of_effects(self) -> dict[int, float]:
-        """By distinct candidate: what its difference from the control must reach, if anything."""
+        """By distinct candidate: the least difference from the control, if there is one."""
         problem = self.problem
         if problem.margin is None and problem.superiority is None:
             return {}
@@ -454,7 +454,7 @@ class BlockBetting(LinearPolicy, BlockPolicy):
         return details
 
     def warnings(self) -> tuple[str, ...]:
-        """Return what the results contradict, what keeps evidence back, and unequal losses."""
+        """Return what the results contradict, what delays the evidence, and unequal losses."""
         found = (*super().warnings(), *self._standstill)
         return (*found, UNEQUAL_LOSSES) if self._blocks.loses_unequally() else found
 

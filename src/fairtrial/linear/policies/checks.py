@@ -1,4 +1,4 @@
-"""Whether the rewards contradict what the problem states: the noise, and that means are linear."""
+"""Whether rewards contradict what the problem states: the noise, and that means are linear."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from fairtrial.linear.problem import Problem
 Floats = NDArray[np.float64]
 
 _SIZES = tuple(4.0**power for power in range(21))
-"""How large the first rewards may be expected to be, in units of the noise."""
+"""Possible sizes of the first rewards, in units of the noise."""
 
 
 class Data(NamedTuple):
-    """Rewards by arm, in units of the noise: how many, their mean, and squares about it; (K,)."""
+    """Rewards by arm, in units of the noise: number, mean, and squares around it; shape (K,)."""
 
     number: Floats
     mean: Floats
@@ -27,16 +27,16 @@ class Data(NamedTuple):
 
 
 def contradiction(problem: Problem, record: Floats, early: Floats) -> str | None:
-    """Return what the rewards contradict, in words; None as long as they fit what is stated.
+    """Return in words what the rewards contradict; None while they fit what is stated.
 
     Parameters
     ----------
     problem : Problem
-        The problem. If its noise is to be estimated there is nothing to contradict.
+        The problem. If its noise is estimated there is nothing to contradict.
     record : ndarray of shape (K, 4)
         The record of all rewards, as `fairtrial.confidence.noise_kernels` keeps it.
     early : ndarray of shape (K, 4)
-        What it was when theta could first be estimated.
+        The record at the time when theta could first be estimated.
     """
     if problem.estimates_noise:
         return None
@@ -58,9 +58,9 @@ def contradiction(problem: Problem, record: Floats, early: Floats) -> str | None
 def log_evidence(problem: Problem, record: Floats, early: Floats) -> float:
     """Return the logarithm of an e-value against the linear model with the stated noise.
 
-    The mean of four: rewards are predicted by the linear fit to those before them, with a larger
-    variance, or by the mean of their own arm; and the first ones, for which there is neither, are
-    not tested, or are predicted to be anything up to some size. Valid at all times.
+    It is the mean of four e-values: rewards are predicted by the linear fit to earlier rewards,
+    with a larger variance, or by the mean of their own arm; and the first rewards, which have no
+    prediction, are either not tested or may be anything up to some size. Valid at all times.
     """
     arms, slack = problem.reduced.arms, problem.misspecification / problem.scale
     found = [*_by_fit(arms, slack, record, early), *_by_arm(arms, slack, record)]
@@ -70,8 +70,8 @@ def log_evidence(problem: Problem, record: Floats, early: Floats) -> float:
 def _by_fit(arms: Floats, slack: Floats, record: Floats, early: Floats) -> tuple[float, float]:
     """Return two log e-values of predictions by the linear fit.
 
-    The squares of their errors, over their variances, add up to what the residual sum of squares
-    has grown by since the first fit; the variances multiply to the growth of the determinant.
+    The squared errors, divided by their variances, add up to the growth of the residual sum of
+    squares since the first fit; the variances multiply to the growth of the determinant.
     """
     before, now = _data(early), _data(record)
     first, last = _log_determinant(arms, before.number), _log_determinant(arms, now.number)
@@ -93,7 +93,7 @@ def _by_arm(arms: Floats, slack: Floats, record: Floats) -> tuple[float, float]:
 def _tested(
     arms: Floats, slack: Floats, now: Data, first: Data, spread: float, growth: float
 ) -> tuple[float, float]:
-    """Return the log e-values without the first rewards, and with these predicted by their size."""
+    """Return log e-values without the first rewards, and with a prediction of their size."""
     later = _without(now, first)
     results = float(later.number.sum())
     if results < 1.0:
@@ -118,7 +118,7 @@ def _data(record: Floats) -> Data:
 
 
 def _without(all_of_it: Data, part: Data) -> Data:
-    """Return the data without a part of them."""
+    """Return the data without one part."""
     number = all_of_it.number - part.number
     some = number > 0.0
     divisor = np.where(some, number, 1.0)
@@ -134,14 +134,14 @@ def _without(all_of_it: Data, part: Data) -> Data:
 def _residual(arms: Floats, data: Data, slack: Floats | None = None) -> float:
     """Return the least sum of squared residuals of a linear fit, if means may be off by `slack`.
 
-    At most it: the distance of the means from the fit, less that of what they may be off by.
+    A lower bound: the distance of the means from the fit, minus the largest allowed deviation.
     """
     pulled = data.number > 0.0
     weights = np.sqrt(data.number[pulled])
     means = weights * data.mean[pulled]
     rows = weights[:, np.newaxis] * arms[pulled]
     fitted = rows @ np.linalg.lstsq(rows, means, rcond=1e-12)[0]
-    # What the fit has lost to rounding is fitted again.
+    # The part of the fit that was lost to rounding is fitted again.
     fitted += rows @ np.linalg.lstsq(rows, means - fitted, rcond=1e-12)[0]
     distance = float(np.linalg.norm(means - fitted))
     allowed = 0.0 if slack is None else float(np.linalg.norm(weights * slack[pulled]))

@@ -1,4 +1,4 @@
-"""Designs as policies need them; one of the whole problem is computed once for all clones."""
+"""Designs for policies; a design of the whole problem is computed once for all clones."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ def oracle_shares(problem: Problem, theta: tuple[float, ...]) -> Floats:
 
 
 def plug_in_shares(problem: Problem, phi: Floats) -> Floats:
-    """Return about the best shares at an estimate in the reduced coordinates.
+    """Return nearly the best shares at an estimate in the reduced coordinates.
 
-    Near ties count as a thousandth of the range.
+    Gaps below a thousandth of the range count as a thousandth.
     """
     return plug_in_design(problem, phi, 1e-3, ROUGHLY).weights
 
 
 def phase_shares(problem: Problem, alive: Integers) -> tuple[Floats, float]:
-    """Return shares for the differences of the candidates alive, and their largest variance.
+    """Return shares for the differences of the remaining candidates, and the largest variance.
 
     The variance is that of the reduced problem's candidates.
     """
@@ -60,7 +60,7 @@ def phase_shares(problem: Problem, alive: Integers) -> tuple[Floats, float]:
 
 
 def phase_pulls_g(problem: Problem, live: Integers, pulls: int) -> Floats:
-    """Return that many pulls of the arms given, G-optimal for them; shape (K,)."""
+    """Return that many pulls of the given arms, G-optimal for them; shape (K,)."""
     live = live[problem.features[live].any(axis=1)]
     if not live.size:
         live = problem.basis_arms

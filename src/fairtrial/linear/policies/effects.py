@@ -1,4 +1,4 @@
-"""By how much the leading candidates differ from the control, or from the leader."""
+"""How much the leading candidates differ from the control, or from the leader."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _UNSEEN = 1e-9
 
 
 class _Fit(NamedTuple):
-    """What takes the results of each block to a least-squares fit of them alone."""
+    """Matrices that turn the results of each block into a separate least-squares fit."""
 
     matrices: Floats
     inverses: Floats
@@ -43,22 +43,22 @@ def effects_of_candidates(
     level: float,
     limits: Mapping[int, float],
 ) -> tuple[Effect, ...]:
-    """Return some candidates against one, as every block alone measures their difference.
+    """Return the effects of some candidates against one, from separate fits in every block.
 
     Parameters
     ----------
     units : Units
-        The problem as policies see it.
+        The problem in the numbers of policies.
     labels : sequence of str
-        Of all distinct candidates.
+        Labels of all distinct candidates.
     candidates, reference
-        The distinct candidates that are compared, and with which.
+        The distinct candidates to compare, and the one to compare them with.
     results : BlockResults
-        Of the blocks, in units of the noise.
+        Results of the blocks, in units of the noise.
     level : float
         The probability with which each interval ever fails.
     limits : mapping of int to float
-        By candidate, what its difference must not be below; not above, where small is good.
+        By candidate, a lower limit of its difference; an upper one if small is good.
     """
     reduced = units.problem.reduced
     kept = np.asarray((results.drawn > 0.0).any(axis=0))

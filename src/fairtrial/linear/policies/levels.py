@@ -1,8 +1,8 @@
-"""What squared gaps are held against, by name: each proven for some samplers, or a heuristic.
+"""Levels that squared gaps must exceed, by name: each proven for some samplers, or a heuristic.
 
 A policy stops (or eliminates) when ``gap^2 >= B ||z - z'||^2`` in the metric of the inverse
-Gram matrix; each level here is one B. Below, M is the number of candidates (of which, for one
-answer, M - 1 can wrongly beat the best), N of results, and the noise has scale sigma.
+Gram matrix; each level here is one B. Below, M is the number of candidates (for one answer, M - 1
+of them can wrongly beat the best), N the number of results, and sigma the scale of the noise.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class Level(Threshold):
     Attributes
     ----------
     samplers : frozenset of str
-        For which sampling it holds: ``"static"`` (fixed before any reward), ``"adaptive"``,
-        ``"phased"`` (fixed before each phase, which is judged by its own data).
+        The kinds of sampling for which it holds: ``"static"`` (fixed before any reward),
+        ``"adaptive"``, ``"phased"`` (fixed before each phase, which is judged by its own data).
     """
 
     samplers: ClassVar[frozenset[str]]
@@ -61,8 +61,8 @@ class Level(Threshold):
 class MixtureLevel(Level):
     """``2 sigma^2 (1 + u) (ln(1/delta) + 1/2 ln det(I + (u A0)^-1 A))``; the adaptive default.
 
-    A0 is the Gram matrix of a start-up that is fixed before any reward. No bound on theta is
-    needed, and nothing changes with the units of the features.
+    A0 is the Gram matrix of initial pulls that are fixed before any reward. No bound on theta is
+    needed, and the level does not depend on the units of the features.
 
     Parameters
     ----------
@@ -93,16 +93,16 @@ class MixtureLevel(Level):
 class RidgeLevel(Level):
     """``(sqrt(d ln((1 + N L^2 / eta) / delta)) + sqrt(eta) S)^2``, with ``A + eta I``.
 
-    Rows and rewards are divided by the noise's scale first, also where all arms share it, so L
-    is the largest norm of a row over its noise. In one dimension ``ln(1/delta)`` counts twice:
+    Rows and rewards are first divided by the scale of the noise, even if all arms share it, so L is
+    the largest norm of a row divided by its noise. In one dimension ``ln(1/delta)`` counts twice:
     the formula as printed is not proven there.
 
     Parameters
     ----------
     norm_bound : float
-        The S of the formula: the norm of theta is at most that.
+        The S of the formula: an upper bound on the norm of theta.
     ridge : float
-        The eta of the formula, more than 0: against rows that are divided by the noise.
+        The eta of the formula, more than 0; it applies to rows that are divided by the noise.
 
     Examples
     --------
@@ -126,7 +126,7 @@ class RidgeLevel(Level):
         check_number("ridge", self.ridge, low=0.0, open_low=True)
 
     def guarantee(self, delta: float) -> Guarantee:
-        """Return the guarantee at an error of `delta`, with the bound on theta it assumes."""
+        """Return the guarantee at an error of `delta`, with the assumed bound on theta."""
         promise = super().guarantee(delta)
         bound = f"the norm of theta is at most {self.norm_bound:g}"
         return replace(promise, assumptions=(*promise.assumptions, bound))
@@ -208,7 +208,7 @@ class Soare2014Level(Level):
 
 @dataclass(frozen=True, repr=False)
 class ConstantLevel(Level):
-    """``sigma^2`` times a number: to reproduce publications only.
+    """``sigma^2`` times a number: only to reproduce publications.
 
     Parameters
     ----------
@@ -249,7 +249,7 @@ _WITH_NUMBERS = {
 
 
 def level_named(level: str | Level, samplers: str, policy: str) -> Level:
-    """Return the level that a policy's argument ``stopping=`` names.
+    """Return the level that the argument ``stopping`` of a policy names.
 
     Raises
     ------

@@ -36,7 +36,7 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 COUNTS, SUMS, TO_ISSUE, GOT, OWN = range(5)
-"""Rows of the results: all data, what of the phase is to be issued, and the phase's data."""
+"""Rows of the results: all data, pulls of the phase to issue, and the phase's data."""
 
 _MOST_IN_PHASE = 10_000_000.0
 
@@ -46,21 +46,20 @@ _LARGEST_UNIT = 32.0
 class Phases(Race):
     """Phases of pulls that are fixed in advance, each judged by its own data.
 
-    A lost pull is issued again; late results, and those that nobody asked for, do not count in
-    any phase.
+    A lost pull is issued again; late results, and unsolicited ones, do not count in any phase.
 
     Parameters
     ----------
     units : Units
-        The problem.
+        The problem in the numbers of the kernels.
     plan : callable
         Returns the pulls of the next phase by arm, shape (K,).
     judge : callable
-        Takes candidates out by the phase's data; returns how it stands after it.
+        Removes candidates according to the phase's data; returns the new status.
     promise : Guarantee
         The guarantee before there are any data.
     is_confidence_set : bool
-        Whether the best is among the candidates left at all times.
+        Whether the remaining candidates include the best at all times.
     """
 
     fields = (
@@ -94,17 +93,17 @@ class Phases(Race):
 
     @property
     def first_arms(self) -> Integers:
-        """Arms that a phase pulls whatever its design: at first, more than a basis."""
+        """The arms that a phase pulls whatever its design: at first, more than a basis."""
         problem = self.units.problem
         return problem.geometry.start_arms if self.number == 1 else problem.basis_arms
 
     @property
     def square(self) -> float:
-        """What variances of the reduced candidates are multiplied by when a phase is planned.
+        """The factor for variances of the reduced candidates when a phase is planned.
 
-        It makes them those of rewards, as in the papers, in whose units gaps are about one. Where
-        rewards are far larger or smaller, so that the first phases would be endless, or many, they
-        count in units of the noise.
+        It converts them to variances of rewards as in the papers, in units in which gaps are about
+        one. If rewards are far larger or smaller, so that the first phases would be endless or very
+        many, units of the noise are used.
         """
         problem = self.units.problem
         unit = problem.reduced.unit
@@ -112,7 +111,7 @@ class Phases(Race):
             unit /= float(problem.scale.max())
         return min(max(unit, 1.0 / _LARGEST_UNIT), _LARGEST_UNIT) ** 2
 
-    # ---------------------------------------------------------------- what happens
+    # ---------------------------------------------------------------- events
 
     def _begin(self) -> None:
         self.number += 1
@@ -122,7 +121,7 @@ class Phases(Race):
         self.waiting = int(planned.sum())
 
     def choose(self) -> Choice:
-        """Return the next pull of the phase; none before the results that the next one needs."""
+        """Return the next pull of the phase; None if the next one needs results first."""
         if self.waiting == 0:
             self._begin()
         support = np.flatnonzero(self.results[TO_ISSUE])
@@ -131,7 +130,7 @@ class Phases(Race):
         return int(next_of(self.results[TO_ISSUE], support)), self.number
 
     def learn(self, pull: Pull, reward: float, in_flight: bool, was_lost: bool) -> None:
-        """Take one reward; the last one of a phase lets it be judged."""
+        """Take one reward; judge the phase after its last reward."""
         self.results[COUNTS, pull.action] += 1.0
         self.results[SUMS, pull.action] += reward
         record_result(self.record, pull.action, reward)
@@ -155,8 +154,8 @@ class Phases(Race):
         self.results[TO_ISSUE, pull.action] += 1.0
 
     def amend(self, pull: Pull, old: float, new: float) -> None:
-        """Correct a reward; phases that were judged stay so."""
-        # The test of the noise begins again: its first results may have been others.
+        """Correct a reward; phases that were judged are not judged again."""
+        # The test of the noise starts again: its first results may have been others.
         replace_result(self.record, pull.action, old, new)
         self.early = self.record.copy()
         self.results[SUMS, pull.action] += new - old
@@ -166,7 +165,7 @@ class Phases(Race):
     def run(
         self, environment: ArmEnvironment, generator: np.random.Generator, horizon: int
     ) -> None:
-        """Go on, phase after phase, to the stop or until there are that many results."""
+        """Continue, phase after phase, until the stop or until there are that many results."""
         told = int(self.counts.sum())
         while not (self.found or self.given_up) and told < horizon:
             self._begin()
@@ -177,7 +176,7 @@ class Phases(Race):
             self.waiting -= pulls
             self._settle()
 
-    # --------------------------------------------------------------- how it stands
+    # --------------------------------------------------------------- current state
 
     @property
     def found_best(self) -> bool:
@@ -186,7 +185,7 @@ class Phases(Race):
 
     @property
     def hopeless(self) -> bool:
-        """Whether misspecified means can hide which is the best."""
+        """Whether misspecified means can hide the best."""
         return bool(self.given_up)
 
     @property
@@ -201,37 +200,37 @@ class Phases(Race):
 
     @property
     def records(self) -> tuple[Floats, Floats]:
-        """The record of all rewards by arm, and what it was when theta could first be estimated."""
+        """The records of rewards by arm: now, and when theta could first be estimated."""
         return self.record, self.early
 
     @property
     def leaders(self) -> Sequence[int]:
-        """What is left; before theta can be estimated, nothing leads."""
+        """The remaining candidates; none lead before theta can be estimated."""
         return self.live if self.found or self.units.can_be_fitted(self.counts) else []
 
     @property
     def live(self) -> Sequence[int]:
-        """The candidates that are left."""
+        """The remaining candidates."""
         return np.flatnonzero(self.alive).tolist()
 
     @property
     def confidence_set(self) -> Sequence[int] | None:
-        """The candidates that are left, if their elimination is proven."""
+        """The remaining candidates, if the elimination is proven."""
         return self.live if self._is_confidence_set else None
 
     @property
     def noise_variance(self) -> float:
-        """Variance of a reward in units of the stated one; infinite if none is stated."""
+        """Variance of a reward relative to the stated one; infinite if none is stated."""
         return math.inf if self.units.problem.estimates_noise else 1.0
 
     @property
     def phase(self) -> int:
-        """The present phase."""
+        """The current phase."""
         return int(self.number)
 
     @property
     def survivors(self) -> Sequence[int]:
-        """The candidates that are left."""
+        """The remaining candidates."""
         return self.live
 
     @property
@@ -240,7 +239,7 @@ class Phases(Race):
         return self._promise
 
     def weakened(self, promise: Guarantee, lost: int) -> Guarantee:
-        """Return a guarantee, weakened by pulls that were lost and are in no phase."""
+        """Return a guarantee, weakened by lost pulls that are in no phase."""
         event = "got lost for reasons unrelated to rewards"
         return promise.weakened_by(lost + len(self.late), "pull", event)
 
@@ -249,7 +248,7 @@ class Phases(Race):
 
 
 def height_of(phases: Phases, level: Level, delta: float) -> float:
-    """Return the level of the present phase."""
+    """Return the level of the current phase."""
     if isinstance(level, ConstantLevel):
         return level.value
     errors = max(1, phases.units.shape[1] - 1)
@@ -257,14 +256,14 @@ def height_of(phases: Phases, level: Level, delta: float) -> float:
 
 
 def eliminate(phases: Phases, level: Level, delta: float) -> int:
-    """Take out every candidate that another one beats; return how it stands."""
+    """Remove every candidate that another one beats; return the new status."""
     units = phases.units
     wanted = (height_of(phases, level, delta), units.tolerance, units.misspecification)
     return int(judge(units.model, phases.results, *wanted, phases.alive))
 
 
 def plan_greedily(phases: Phases, alpha: float, ties: int) -> Floats:
-    """Return pulls that lower the largest variance of a difference to `alpha` times what it was."""
+    """Return pulls that reduce the largest variance of a difference by the factor `alpha`."""
     counts = np.zeros(phases.units.shape[0])
     counts[phases.first_arms] = 1.0
     live = np.flatnonzero(phases.alive)
@@ -274,7 +273,7 @@ def plan_greedily(phases: Phases, alpha: float, ties: int) -> Floats:
 
 
 def plan_design(phases: Phases, level: Level, delta: float) -> Floats:
-    """Return pulls of an XY-optimal design on what is left, four times as many in each phase."""
+    """Return pulls of an XY-optimal design on the remaining candidates, 4 times the last phase."""
     shares, value = phase_shares(phases.units.problem, np.flatnonzero(phases.alive))
     height = height_of(phases, level, delta)
     wanted = 1.1 * phases.square * value * height * 4.0**phases.number
@@ -289,7 +288,7 @@ def plan_design(phases: Phases, level: Level, delta: float) -> Floats:
 
 
 def plan_budget(phases: Phases, budget: int, number: int) -> Floats:
-    """Return the phase's part of the budget as a G-optimal design on the arms that are left."""
+    """Return the phase's part of the budget as a G-optimal design on the remaining arms."""
     problem = phases.units.problem
     before = (phases.number - 1) * budget // number
     pulls = phases.number * budget // number - before

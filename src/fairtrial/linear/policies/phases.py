@@ -35,7 +35,7 @@ Floats = NDArray[np.float64]
 def _elimination(
     units: Units, level: Level, delta: float, plan: Callable[[Phases], Floats]
 ) -> Phases:
-    """Return phases after each of which a candidate that another one beats is out for good."""
+    """Return phases that each remove for good the candidates that another one beats."""
     judge = partial(eliminate, level=level, delta=delta)
     is_proven = not isinstance(level, ConstantLevel)
     return Phases(units, plan, judge, level.guarantee(delta), is_confidence_set=is_proven)
@@ -57,21 +57,21 @@ class XYAdaptive(LinearPolicy):
     Parameters
     ----------
     problem : Problem
-        With one answer wanted. All pairs of survivors are weighed at every pull: not for
-        more than a few dozen candidates.
+        It must want one answer. All pairs of survivors are weighed at every pull: do not use it
+        for more than a few dozen candidates.
     delta : float
-        Probability of a wrong answer that is accepted.
+        Accepted probability of a wrong answer.
     stopping : str or Level
         ``"phase"`` (proven, default), or a `ConstantLevel`.
     alpha : float
-        A phase ends when the largest variance of a difference is `alpha` times what it was at
-        the end of the phase before; in (0, 1).
+        A phase ends when the largest variance of a difference is `alpha` times its value at the
+        end of the phase before; in (0, 1).
     max_pulls : int, optional
         Stop undecided after this many results.
     ties : {"first", "random"}
-        Which of the arms that help equally is pulled: the first, or a random one.
+        Which of several equally useful arms is pulled: the first, or a random one.
     seed : None, int or numpy.random.Generator
-        For random ties.
+        Seed of random ties.
 
     Notes
     -----
@@ -111,21 +111,21 @@ class XYAdaptive(LinearPolicy):
 
 @documented_by(XYAdaptive)
 class Rage(LinearPolicy):
-    """Phases of an XY-optimal design on the survivors, four times as long each.
+    """Phases of an XY-optimal design on the survivors, each four times as long as the last.
 
     The rule for few, large batches: all pulls of a phase can be in flight at once.
 
     Parameters
     ----------
     problem : Problem
-        With one answer wanted.
+        It must want one answer.
     seed : None, int or numpy.random.Generator
         Ignored; the policy is deterministic.
 
     Notes
     -----
     Source: Fiez, Jain, Jamieson, Ratliff (2019), "Sequential experimental design for
-    transductive linear bandits", with elimination at the variances that were realised. With
+    transductive linear bandits", with elimination at the variances that were attained. With
     `tolerance`, it also stops after a phase in which the leader is within `tolerance` of every
     survivor.
 
@@ -155,14 +155,14 @@ class Rage(LinearPolicy):
 
 
 class ODLinBAI(LinearPolicy):
-    """A fixed budget: G-optimal phases on the arms that are left, of which the better half stays.
+    """A fixed budget: G-optimal phases on the remaining arms; the better half stays after each.
 
     Parameters
     ----------
     problem : Problem
-        With one answer wanted, and without candidates of their own.
+        It must want one answer, and have no separate candidates.
     budget : int
-        Pulls in all; at least as many for each of the ceil(log2 d) phases as there are
+        Total number of pulls: for each of the ceil(log2 d) phases at least as many as there are
         directions.
     seed : None, int or numpy.random.Generator
         Ignored; the policy is deterministic.

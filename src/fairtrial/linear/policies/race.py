@@ -1,4 +1,4 @@
-"""What a policy asks of the state of its rule."""
+"""The interface of a rule's state."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 
 
 class Race(ABC):
-    """The state of a rule that samples and stops: what comes in, what is next, and how it stands.
+    """The state of a rule that samples and stops: its data, next pull, and current answer.
 
     Candidates are the distinct ones of the reduced problem; rewards are maximised, in units of the
     noise.
@@ -28,18 +28,18 @@ class Race(ABC):
     Attributes
     ----------
     initial_pulls : int
-        Pulls of every arm of the basis that come before everything else.
+        Pulls of every arm of the basis that come before all others.
     """
 
     fields: ClassVar[tuple[str, ...]]
-    """Attributes that have to be saved."""
+    """Attributes that must be saved."""
 
     initial_pulls: int
 
     follows_results: ClassVar[bool] = True
-    """Whether the next pull depends on earlier results, so that these foretell it."""
+    """Whether the next pull depends on earlier results, so that they predict it."""
 
-    # ---------------------------------------------------------------- what happens
+    # ---------------------------------------------------------------- events
 
     @abstractmethod
     def choose(self) -> Choice:
@@ -47,11 +47,11 @@ class Race(ABC):
 
     @abstractmethod
     def learn(self, pull: Pull, reward: float, in_flight: bool, was_lost: bool) -> None:
-        """Take a reward of a pull in flight, of a lost one, or of one that nobody asked for."""
+        """Take a reward of a pull in flight, of a lost one, or of an unsolicited one."""
 
     @abstractmethod
     def lose(self, pull: Pull) -> None:
-        """Take note that a pull will have no result."""
+        """Handle a pull that will have no result."""
 
     @abstractmethod
     def amend(self, pull: Pull, old: float, new: float) -> None:
@@ -61,9 +61,9 @@ class Race(ABC):
     def run(
         self, environment: ArmEnvironment, generator: np.random.Generator, horizon: int
     ) -> None:
-        """Go on, one pull after the other, to the stop or until there are that many results."""
+        """Continue, pull after pull, until the stop or until there are that many results."""
 
-    # --------------------------------------------------------------- how it stands
+    # --------------------------------------------------------------- current state
 
     @property
     @abstractmethod
@@ -73,7 +73,7 @@ class Race(ABC):
     @property
     @abstractmethod
     def hopeless(self) -> bool:
-        """Whether misspecified means can hide which is the best."""
+        """Whether misspecified means can hide the best."""
 
     @property
     @abstractmethod
@@ -88,12 +88,12 @@ class Race(ABC):
     @property
     @abstractmethod
     def records(self) -> tuple[Floats, Floats]:
-        """The record of all rewards by arm, and what it was when theta could first be estimated."""
+        """The records of rewards by arm: now, and when theta could first be estimated."""
 
     @property
     @abstractmethod
     def leaders(self) -> Sequence[int]:
-        """The answer once it is found; before, those among which the best by the data lead."""
+        """The answer once it is found; before that, the candidates with the best data."""
 
     @property
     @abstractmethod
@@ -103,7 +103,7 @@ class Race(ABC):
     @property
     @abstractmethod
     def confidence_set(self) -> Sequence[int] | None:
-        """Candidates among which the best is at all times; None if the rule has no such set."""
+        """Candidates that include the best at all times; None if the rule has no such set."""
 
     @property
     @abstractmethod
@@ -112,34 +112,34 @@ class Race(ABC):
 
     @abstractmethod
     def weakened(self, promise: Guarantee, lost: int) -> Guarantee:
-        """Return a guarantee, weakened by what the rule leaves out: that many pulls are lost."""
+        """Return a guarantee, weakened by what the rule leaves out, such as `lost` lost pulls."""
 
     @property
     def evidence(self) -> tuple[float | None, float | None]:
-        """Evidence for the leader, and what it is held against."""
+        """Evidence for the leader, and the value that it must exceed."""
         return None, None
 
     @property
     def noise_variance(self) -> float:
-        """Variance of a reward in units of the stated one; infinite while it is unknown."""
+        """Variance of a reward relative to the stated one; infinite while it is unknown."""
         return 1.0
 
     @property
     def phase(self) -> int | None:
-        """The phase, if there are phases."""
+        """The current phase, if there are phases."""
         return None
 
     @property
     def survivors(self) -> Sequence[int] | None:
-        """Candidates that a rule which eliminates for good has left."""
+        """The remaining candidates of a rule that eliminates for good."""
         return None
 
     @property
     def metrics(self) -> dict[str, float]:
-        """What is noted of a run besides its result."""
+        """Metrics of a run besides its result."""
         return {}
 
 
 def state_in(race: type[Race]) -> tuple[str, ...]:
-    """Return the names of the state of a policy whose race is of this class."""
+    """Return the names of the state fields of a policy whose race has this class."""
     return ("_amended", *(f"_race.{field}" for field in race.fields))

@@ -29,19 +29,19 @@ class StaticPolicy(LinearPolicy):
     problem : Problem
         The problem.
     delta : float
-        Probability of a wrong answer that is accepted.
+        Accepted probability of a wrong answer.
     stopping : str or Level
         ``"static-checks"`` (default), ``"static"``, ``"mixture"``, ``"soare2014"``, or a level
-        object; all proven but `ConstantLevel`.
+        object; all are proven except `ConstantLevel`.
     initial_pulls : int, optional
-        Initial pulls of every arm of a basis: 10 with the mixture level, else 1.
+        Initial pulls of every arm of a basis: 10 with the mixture level, otherwise 1.
     max_pulls : int, optional
         Stop undecided after this many results.
     shares : array-like of shape (K,), optional
-        Shares of one's own instead; not negative, with sum one.
+        Shares to use instead of the rule's own; not negative, with sum one.
     block_draws : bool
-        In a simulation with Gaussian noise draw the sum of an arm's rewards from one look to the
-        next at once: far faster, other random numbers. The run's `metrics` say so.
+        In a simulation with Gaussian noise, draw the sum of an arm's rewards between two looks at
+        once: far faster, but with other random numbers. The run's `metrics` state it.
     seed : None, int or numpy.random.Generator
         Ignored; the policy is deterministic.
     """
@@ -76,7 +76,7 @@ class StaticPolicy(LinearPolicy):
 
 @documented_by(StaticPolicy)
 class GAllocation(StaticPolicy):
-    """G-optimal shares, fixed in advance: measure every arm as well as the worst.
+    """G-optimal shares, fixed in advance: minimise the variance of the worst measured arm.
 
     Notes
     -----
@@ -97,7 +97,7 @@ class GAllocation(StaticPolicy):
 class XYAllocation(StaticPolicy):
     """XY-optimal shares, fixed in advance: measure every difference of candidates.
 
-    With more than 20,000 candidates `GAllocation` is the better choice: the design here takes
+    With more than 20,000 candidates `GAllocation` is the better choice, because this design takes
     minutes.
 
     Notes
@@ -121,7 +121,7 @@ class XYOracle(StaticPolicy):
     Parameters
     ----------
     theta : array-like of shape (d,)
-        The parameter that the shares are best for; only the speed rests on its being true.
+        The parameter for which the shares are optimal; if it is wrong, only the speed suffers.
 
     Notes
     -----

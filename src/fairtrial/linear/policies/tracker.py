@@ -59,16 +59,16 @@ __all__ = ["RedesigningTracker", "StaticTracker", "Tracker"]
 Floats = NDArray[np.float64]
 
 _AT_LOOKS_ONLY = (StaticChecksLevel, ConstantLevel)
-"""Levels that do not hold at every moment, or at all."""
+"""Levels that do not hold at every moment, or not at all."""
 
 _MOST_CONDITION = 1e6
-"""Of the features, from which on the square of a ridge in their units is lost to rounding."""
+"""With a larger condition number of the features, the square of a ridge is lost to rounding."""
 
 _ON_THE_BASIS = 0.02
 """Share of the pulls that a redesigned plan keeps for a basis."""
 
 _GROWTH = 1.25
-"""How much more data there is when shares are designed again."""
+"""Shares are designed again when the data have grown by this factor."""
 
 
 class Tracker(Race):
@@ -77,15 +77,15 @@ class Tracker(Race):
     Parameters
     ----------
     units : Units
-        The problem.
+        The problem in the numbers of the kernels.
     level : Level
-        What squared gaps are held against.
+        The level that squared gaps must exceed.
     delta : float
-        Probability of a wrong answer that is accepted.
+        Accepted probability of a wrong answer.
     rule : int
         How pulls are chosen: a constant of the kernels' module `track`.
     initial_pulls : int, optional
-        Pulls of every arm of the basis that come first; 10 by default.
+        Initial pulls of every arm of the basis; 10 by default.
     ties : int
         The key of the numbers that break ties; -1 for the first arm.
     """
@@ -132,7 +132,7 @@ class Tracker(Race):
 
     @property
     def _control(self) -> NDArray[np.int64]:
-        # The last of the integers: to open the whole state takes longer than to look there.
+        # The last of the integers: faster than opening the whole state.
         return self.integers[-CONTROLS:]
 
     @property
@@ -146,33 +146,33 @@ class Tracker(Race):
         track.support[: support.size] = support
         track.control[SUPPORT] = support.size
 
-    # ---------------------------------------------------------------- what happens
+    # ---------------------------------------------------------------- events
 
     def choose(self) -> int:
-        """Return the arm that the rule wants next, given what is told and what is in flight."""
+        """Return the arm that the rule wants next, given the results and the pulls in flight."""
         return int(ask_tracker(*self._arrays(self._rule)))
 
     def learn(self, pull: Pull, reward: float, in_flight: bool, was_lost: bool) -> None:
-        """Take one reward and test whether it is enough."""
+        """Take one reward, and test whether the evidence is sufficient."""
         self.unasked += pull.number == UNSOLICITED
         tell_tracker(*self._arrays(self._rule, pull.action, reward, in_flight))
 
     def lose(self, pull: Pull) -> None:
-        """Free the pull's place: the rule will choose the arm again if it still wants it."""
+        """Free the pull's place: the rule chooses the arm again if it still wants it."""
         lose_in_tracker(*self._arrays(pull.action))
 
     def amend(self, pull: Pull, old: float, new: float) -> None:
-        """Correct a reward; the evidence is that of the corrected data."""
+        """Correct a reward; the evidence is then computed from the corrected data."""
         correct_in_tracker(*self._arrays(self._rule, pull.action, old, new))
 
     def run(
         self, environment: ArmEnvironment, generator: np.random.Generator, horizon: int
     ) -> None:
-        """Go on, one pull after the other, to the stop or until there are that many results."""
+        """Continue, pull after pull, until the stop or until there are that many results."""
         source = (environment.source, self._units.factors, generator, horizon)
         run_tracker(*self._arrays(self._rule, *source))
 
-    # --------------------------------------------------------------- how it stands
+    # --------------------------------------------------------------- current state
 
     @property
     def found_best(self) -> bool:
@@ -181,7 +181,7 @@ class Tracker(Race):
 
     @property
     def hopeless(self) -> bool:
-        """Whether misspecified means can hide which is the best."""
+        """Whether misspecified means can hide the best."""
         return bool(self._control[HOPELESS])
 
     @property
@@ -196,18 +196,18 @@ class Tracker(Race):
 
     @property
     def records(self) -> tuple[Floats, Floats]:
-        """The record of all rewards by arm, and what it was when theta could first be estimated."""
+        """The records of rewards by arm: now, and when theta could first be estimated."""
         track = self.track
         return track.record, track.early
 
     @property
     def leaders(self) -> Sequence[int]:
-        """The answer, or the best candidates by the data."""
+        """The answer, or the candidates with the best data."""
         return np.flatnonzero(self.track.chosen).tolist()
 
     @property
     def live(self) -> Sequence[int]:
-        """The candidates that some leader does not beat yet."""
+        """The candidates that no leader beats yet."""
         live = np.zeros(self._units.shape[1], dtype=np.int64)
         live_in_tracker(*self._arrays(live))
         return np.flatnonzero(live).tolist()
@@ -221,16 +221,16 @@ class Tracker(Race):
 
     @property
     def evidence(self) -> tuple[float | None, float | None]:
-        """Evidence for the leader, and what it is held against."""
+        """Evidence for the leader, and the value that it must exceed."""
         evidence, level = (float(value) for value in self.track.evidence[:2])
         if not self._control[READY] or level <= 0.0:
             return None, None
-        # A single survivor has no rival left: its evidence is what was needed.
+        # A single survivor has no rival left: its evidence is the required level.
         return (evidence if math.isfinite(evidence) else level), level
 
     @property
     def noise_variance(self) -> float:
-        """Variance of a reward in units of the stated one; infinite while it is unknown."""
+        """Variance of a reward relative to the stated one; infinite while it is unknown."""
         few = self._told - self._units.shape[2] < LEAST_FREEDOM
         if self._units.problem.estimates_noise and few:
             return math.inf
@@ -238,7 +238,7 @@ class Tracker(Race):
 
     @property
     def survivors(self) -> Sequence[int] | None:
-        """What the rule that eliminates has left."""
+        """The remaining candidates, if the rule eliminates."""
         if self._rule != GREEDY:
             return None
         return np.flatnonzero(self.track.ruled_out == 0).tolist()
@@ -249,7 +249,7 @@ class Tracker(Race):
         return self._level.guarantee(self._delta)
 
     def weakened(self, promise: Guarantee, lost: int) -> Guarantee:
-        """Return a guarantee, weakened by results that nobody asked for, and by lost pulls."""
+        """Return a guarantee, weakened by unsolicited results, and by lost pulls."""
         if self.unasked and "adaptive" not in self._level.samplers:
             promise = promise.weakened(
                 f"the {self.unasked} results that nobody asked for were fixed before any reward"
@@ -263,13 +263,13 @@ class StaticTracker(Tracker):
     Parameters
     ----------
     units, level, delta, initial_pulls
-        As of `Tracker`; `initial_pulls` is 10 with the mixture level by default, else 1.
+        As in `Tracker`; `initial_pulls` is by default 10 with the mixture level, otherwise 1.
     design : callable
         Returns the shares of a problem's arms, shape (K,).
     shares : array-like of shape (K,), optional
         Shares that the user gives instead.
     block_draws : bool
-        Whether a simulation draws an arm's sum of rewards from one look to the next at once.
+        Whether a simulation draws the sum of an arm's rewards between two looks at once.
     """
 
     follows_results = False
@@ -309,7 +309,7 @@ class StaticTracker(Tracker):
     def run(
         self, environment: ArmEnvironment, generator: np.random.Generator, horizon: int
     ) -> None:
-        """Go on to the stop or to that many results, from look to look where that is allowed."""
+        """Continue until the stop or that many results, from look to look if that is allowed."""
         if not (self._block_draws and isinstance(environment, GaussianEnvironment)):
             super().run(environment, generator, horizon)
             return
@@ -329,7 +329,7 @@ class RedesigningTracker(Tracker):
     Parameters
     ----------
     units, level, delta, initial_pulls
-        As of `Tracker`.
+        As in `Tracker`.
     """
 
     fields = (*Tracker.fields, "redesign_at")
@@ -346,7 +346,7 @@ class RedesigningTracker(Tracker):
         return shares
 
     def choose(self) -> int:
-        """Return the arm farthest behind its share, after a new design when one is due."""
+        """Return the arm farthest behind its share; make a new design first if one is due."""
         self._redesign_if_due()
         return super().choose()
 
@@ -361,7 +361,7 @@ class RedesigningTracker(Tracker):
     def run(
         self, environment: ArmEnvironment, generator: np.random.Generator, horizon: int
     ) -> None:
-        """Go on from one design to the next, to the stop or until there are that many results."""
+        """Continue from one design to the next, until the stop or that many results."""
         while not (self.found_best or self.hopeless) and self._told < horizon:
             self._redesign_if_due()
             until = min(horizon, max(self.redesign_at, self._told + 1))

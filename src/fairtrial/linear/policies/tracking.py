@@ -1,4 +1,4 @@
-"""The rules that choose one pull at a time, by what the data say so far."""
+"""The rules that choose one pull at a time, from the data so far."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class TrackingPolicy(LinearPolicy):
     problem : Problem
         The problem.
     delta : float
-        Probability of a wrong answer that is accepted.
+        Accepted probability of a wrong answer.
     stopping : str or Level
         ``"mixture"`` (proven, default), or a level object: `RidgeLevel` (proven) or
         `ConstantLevel`.
@@ -64,7 +64,7 @@ class TrackingPolicy(LinearPolicy):
 
 @documented_by(TrackingPolicy)
 class LinGapE(TrackingPolicy):
-    """Reduce the variance of the gap that matters most: the best of the one-at-a-time rules.
+    """Reduce the variance of the most important gap: the best of the one-at-a-time rules.
 
     Takes results in any order, pulls in flight, `tolerance`, and several answers.
 
@@ -88,13 +88,13 @@ class LinGapE(TrackingPolicy):
 
 @documented_by(TrackingPolicy)
 class LinGame(TrackingPolicy):
-    """Let a learner of arms play against the closest alternative, and track what it plays.
+    """Let a learner of arms play against the closest alternative, and track its plays.
 
     Notes
     -----
     Source: Degenne, Menard, Shang, Valko (2020), "Gamification of pure exploration for linear
-    bandits", with AdaHedge and without the bonus for optimism: its proof of optimal sampling
-    is not claimed. The stop is proven for any sampling.
+    bandits", with AdaHedge and without the bonus for optimism, so its proof of optimal sampling
+    does not apply. The stop is proven for any sampling.
 
     Examples
     --------
@@ -107,13 +107,13 @@ class LinGame(TrackingPolicy):
 
 @documented_by(TrackingPolicy)
 class FrankWolfeSampling(TrackingPolicy):
-    """Steps towards the steepest ascent of the evidence, averaged over near alternatives.
+    """Step towards the steepest ascent of the evidence, averaged over near alternatives.
 
     Notes
     -----
     Source: Wang, Tzeng, Proutiere (2021), "Fast pure exploration via Frank-Wolfe", with the
-    average of the near gradients for its game: its proof of optimal sampling is not
-    claimed. The stop is proven for any sampling.
+    average of the near gradients instead of its game, so its proof of optimal sampling does not
+    apply. The stop is proven for any sampling.
 
     Examples
     --------
@@ -128,13 +128,13 @@ class FrankWolfeSampling(TrackingPolicy):
 class LazyTrackAndStop(TrackingPolicy):
     """Track the best shares for the estimated theta, redesigned when there is 25 % more data.
 
-    The choice for batches among the one-at-a-time rules: it seldom changes its mind.
+    The choice for batches among the one-at-a-time rules: its plan seldom changes.
 
     Notes
     -----
     Source: Jedra, Proutiere (2020), "Optimal best-arm identification in linear bandits", with
-    2 % of the pulls on a basis for its forced exploration: its proof of optimal sampling is
-    not claimed. The stop is proven for any sampling.
+    2 % of the pulls on a basis instead of its forced exploration, so its proof of optimal sampling
+    does not apply. The stop is proven for any sampling.
 
     Examples
     --------
@@ -155,14 +155,14 @@ class FullyAdaptiveXY(TrackingPolicy):
     Parameters
     ----------
     problem : Problem
-        With one answer wanted. All pairs of candidates are weighed at every pull: not for
-        more than a few dozen.
+        It must want one answer. All pairs of candidates are weighed at every pull: do not use it
+        for more than a few dozen.
     stopping : str or Level
         A `RidgeLevel`, as in the paper; ``"mixture"`` by default, which needs no bound on theta.
     ties : {"first", "random"}
-        Which of the arms that help equally is pulled: the first, or a random one.
+        Which of several equally useful arms is pulled: the first, or a random one.
     seed : None, int or numpy.random.Generator
-        For random ties.
+        Seed of random ties.
 
     Notes
     -----
