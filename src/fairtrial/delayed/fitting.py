@@ -43,7 +43,7 @@ def fit_environment(
     readings     their deviation about the outcome, and their bias if the problem has one;
                  for ``refining`` how the deviation shrinks with the time left, and whether
                  errors look nested or redrawn
-    losses the share of pulls without an outcome
+    losses       the share of pulls without an outcome
     ============ ======================================================================
 
     Parameters

@@ -1,7 +1,7 @@
-"""What the results themselves say against a race's assumptions, at all times.
+"""Tests, valid at all times, of a race's assumptions against its own results.
 
-Each test is an e-process: while its assumption holds, it ever reaches 1 / `FALSE_ALARM` with
-probability `FALSE_ALARM` at most. Proofs: docs/explanation/delayed.md.
+Each test is an e-process: if its assumption holds, the probability that it ever reaches 1 /
+`FALSE_ALARM` is at most `FALSE_ALARM`. Proofs: docs/explanation/delayed.md.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 NUMBER, WEIGHT, CENTRE, SQUARES = range(4)
-"""Columns of the errors of a pull's readings: their number, the weight and the value of what they
-say of the outcome, and the sum of their weighted squares about it."""
+"""Columns of the errors of a pull's readings: their number, the weight and value of the estimate of
+the outcome, and the weighted sum of squares about it."""
 
 ERROR_COLUMNS = 4
 
 
 def contradicts(log_evidence: float) -> bool:
-    """Return whether so much evidence against a true assumption is as rare as `FALSE_ALARM`."""
+    """Return whether the evidence is so large that its chance is at most `FALSE_ALARM`."""
     return log_evidence >= -math.log(FALSE_ALARM)
 
 
@@ -43,7 +43,7 @@ def contradicts(log_evidence: float) -> bool:
 
 
 def spread_of_results(arms: Integers, values: Floats, number: int) -> NoiseTest:
-    """Return the test of the stated noise for results in the order in which they came.
+    """Return the test of the stated noise, for results in the order in which they arrived.
 
     `values` are in units of the stated noise of their arm; there are `number` arms.
     """
@@ -52,7 +52,7 @@ def spread_of_results(arms: Integers, values: Floats, number: int) -> NoiseTest:
     known, first = np.unique(arms, return_index=True)
     record[:, COUNT] = counts
     record[known, FIRST] = values[first]
-    # About the first result, so that a large mean costs no digits.
+    # Relative to the first result, so that a large mean does not cost digits.
     shifted = values - record[arms, FIRST]
     with np.errstate(over="ignore", invalid="ignore"):
         means = np.bincount(arms, shifted, number) / np.maximum(counts, 1.0)
@@ -65,10 +65,10 @@ def spread_of_results(arms: Integers, values: Floats, number: int) -> NoiseTest:
 
 
 def record_reading(errors: Floats, value: float, variance: float, nested: bool) -> None:
-    """Add a reading to the row of its pull; `variance` is that of its error, more than 0.
+    """Add a reading to its pull's row; `variance` is that of its error, more than 0.
 
-    Of nested errors only the newest reading counts, and the step to it has the difference of the
-    variances; `value` and `variance` are in units of the noise of the arm.
+    With nested errors, only the newest reading counts, and the step to it has the difference of the
+    variances. `value` and `variance` are in units of the arm's noise.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         weight = 1.0 / variance
@@ -97,9 +97,9 @@ def log_evidence_against_errors(
     Parameters
     ----------
     errors : ndarray of shape (pulls, 4)
-        Rows that `record_reading` has written.
+        Rows written by `record_reading`.
     outcomes : ndarray of shape (pulls,)
-        What the pulls came to, in units of the noise; NaN where that is not known.
+        Outcomes of the pulls, in units of the noise; NaN if unknown.
     arms : ndarray of int, shape (pulls,)
         The pulls' arms.
     biased : bool
@@ -107,9 +107,9 @@ def log_evidence_against_errors(
 
     Notes
     -----
-    For errors e of stated deviation s, prod v^(-1/2) exp((1 - 1/v) e^2 / (2 s^2)) is a martingale
-    given the outcomes, for every v > 1. Where an outcome or a bias is not known, its smallest
-    value takes its place.
+    For errors e with stated deviation s, ``prod v^(-1/2) exp((1 - 1/v) e^2 / (2 s^2))`` is a
+    martingale given the outcomes, for every v > 1. If an outcome or a bias is not known, the value
+    that minimises this is used.
     """
     read = errors[:, NUMBER] > 0.0
     known = read & np.isfinite(outcomes)
@@ -131,19 +131,19 @@ def log_evidence_against_errors(
 def log_evidence_of_delays(arms: Integers, values: Floats, lateness: Floats, number: int) -> float:
     """Return the logarithm of an e-value against "delays are independent of results".
 
-    For each arm a mean that moves with the lateness competes with one that does not. The result
-    is the mean of their e-values, averaged with their product.
+    For each arm, a mean that changes with the lateness competes with a constant mean. The result is
+    the average of the mean of the arms' e-values and their product.
 
     Parameters
     ----------
     arms : ndarray of int, shape (results,)
-        Arms in the order in which results came.
+        Arms in the order in which results arrived.
     values : ndarray of shape (results,)
         Outcomes in units of the stated noise.
     lateness : ndarray of shape (results,)
-        In [-1, 1]; known before the outcome.
+        Lateness in [-1, 1]; known before the outcome.
     number : int
-        How many arms there are.
+        Number of arms.
     """
     counts = np.bincount(arms, minlength=number).astype(np.float64)
     present = counts > 0.0
@@ -155,9 +155,9 @@ def log_evidence_of_delays(arms: Integers, values: Floats, lateness: Floats, num
         squares = np.bincount(arms, lateness * lateness, number)
         own = squares - late * late / counts
         slope = np.where(own > 1e-12, np.bincount(arms, shifted * lateness, number) / own, 0.0)
-        # A normal prior of precision 1 for the shift and for the slope, in units of the noise.
+        # Normal priors with precision 1 for the shift and the slope, in units of the noise.
         determinant = (counts + 1.0) * (squares + 1.0) - late * late
-        # I - I (I + R)^-1 I inverted: what the data say of shift and slope beside the priors.
+        # The inverse of I - I (I + R)^-1 I: what the data say about shift and slope.
         inside = counts - (counts * (squares + 1.0) - late * late) / determinant
         cross = late - late / determinant
         outside = squares - ((counts + 1.0) * squares - late * late) / determinant
@@ -171,10 +171,10 @@ def log_evidence_of_delays(arms: Integers, values: Floats, lateness: Floats, num
 
 
 def log_evidence_of_losses(told: Floats, lost: Floats) -> float:
-    """Return the logarithm of an e-value against "pulls get lost equally often on every arm".
+    """Return the logarithm of an e-value against "pulls are lost equally often on every arm".
 
     Each arm's losses, predicted from its earlier ones (Krichevsky and Trofimov 1981), compete with
-    the one rate for all arms that fits best.
+    the best single rate for all arms.
 
     Examples
     --------

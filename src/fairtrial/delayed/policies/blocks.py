@@ -1,4 +1,4 @@
-"""Block betting on the best k arms: outcomes alone count, in whatever order they come."""
+"""Block betting on the best k arms: only outcomes count, in any order of arrival."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ Floats = NDArray[np.float64]
 
 _MOST_STDS = 1e10
 _RAREST = 1e4
-"""No outcome of an environment is so many standard deviations from its mean."""
+"""Assumed maximum distance of a simulated outcome from its mean, in standard deviations."""
 
 _OF_A_DEAD_ARM = "cancelled"
 _WIDE_SPREAD = "noise_std is as stated (contradicted: results spread far more widely)"
@@ -70,40 +70,41 @@ class _Blocks(LiveBlocks):
 
 @documented_by(BlockPolicy)
 class BlockBetting(BlockPolicy):
-    """Block betting on the best k arms; the default where rewards are bounded and nothing is read.
+    """Block betting on the best k arms; the default for bounded rewards without readings.
 
-    Blocks of pulls are planned from all results before them; a block alone pays or loses, and
-    counts once it and all blocks before it are complete. So results may come in any order, and
-    delays may depend on them. For every set of k arms there is one wealth, which cannot grow on
-    average if the set is right: no union over arms, pairs or times is needed.
+    Blocks of pulls are planned from all results before them. Bets are paid once per block, when it
+    and all blocks before it are complete. So results may arrive in any order, and delays may depend
+    on them. For every set of k arms there is a wealth against it, which cannot grow on average if
+    the set is right: no union bound over arms, pairs or times is needed.
 
-    With a `reward_range` nothing else has to be known. With `noise_std` the noise has to be
+    With a `reward_range`, nothing else has to be known. With `noise_std`, the noise has to be
     sub-Gaussian at that scale. Readings are ignored.
 
     Parameters
     ----------
     problem : Problem
-        With a `reward_range` or a `noise_std`.
+        The problem, with a `reward_range` or a `noise_std`.
     batch : int, optional
-        Pulls in a block; by default 3 % of the results so far, and at least two for every arm
-        that is not settled.
+        Number of pulls in a block; by default 3 % of the results so far, and at least two for every
+        undecided arm.
     initial_pulls : int, optional
-        First pulls of every arm, on which nothing is bet: 10 with a reward range, 5 with a known
-        noise.
+        First pulls of every arm, without bets; by default 10 with a reward range, and 5 with a
+        known noise.
 
     Raises
     ------
     InvalidArgument
-        If an argument is not acceptable, or the noise is to be estimated.
+        If an argument is not acceptable, or the noise has to be estimated.
 
     Notes
     -----
     Source: docs/explanation/delayed.md, "Block betting on the best k", with the proof; the bets are
     those of docs/explanation/block-betting.md and bounded-rewards.md.
-    A pull that gets lost counts as the worst value for every bet if rewards have a range, whatever
-    made it get lost; if it comes before its block is complete, it counts as what it is. With a
-    known noise its block is closed without it, which assumes that losing does not depend on the
-    value. With a `tolerance` each pair of arms is tested on its own, at delta / (k (n - k)).
+    If rewards have a range, a lost pull counts for every bet as the worst value, whatever the
+    reason for the loss; if its result arrives before its block is complete, the result counts
+    instead. With a known noise, the block is completed without it, which assumes that losses do not
+    depend on values. With a `tolerance`, each pair of arms is tested separately, at delta / (k (n -
+    k)).
 
     Examples
     --------
@@ -145,7 +146,7 @@ class BlockBetting(BlockPolicy):
         constants, _ = CONSTANTS.pack(Constants(variances, self._rules))
         self.randomize = check_randomize(randomize)
         self._blocks = _Blocks(constants, self.randomize, self._key, **self._dimensions)
-        # Pulls that failed and count as the failure value.
+        # Failed pulls that count as the failure value.
         self._valued: list[int] = []
         self._follow(assigned)
 
@@ -156,9 +157,9 @@ class BlockBetting(BlockPolicy):
         )
 
     def _units(self) -> tuple[float, float]:
-        """Return what counts as 0 and as 1 inside: there more is better, bounded rewards in [0, 1].
+        """Return origin and unit of internal values: larger is better, a range becomes [0, 1].
 
-        A known noise is counted in a power of two, so that nothing is rounded.
+        With a known noise, the unit is a power of two, so that nothing is rounded.
         """
         problem = self.problem
         if problem.reward_range is not None:
@@ -178,7 +179,7 @@ class BlockBetting(BlockPolicy):
 
     def _rules_of(self, problem: Problem) -> Rules:
         origin, unit = self._units()
-        # With a tolerance each pair of an arm outside and one inside is tested on its own.
+        # With a tolerance, each pair of an arm outside and an arm inside is tested separately.
         pairs = problem.top * (len(problem.arms) - problem.top)
         tests = max(pairs, 1) if problem.tolerance > 0.0 else 1
         return Rules(
@@ -199,7 +200,7 @@ class BlockBetting(BlockPolicy):
 
     @property
     def _dimensions(self) -> dict[str, int]:
-        """Those of the state but for how many blocks can be open at once."""
+        """Return the dimensions of the state, except the number of open blocks."""
         arms, top = len(self.problem.arms), self.problem.top
         return {
             "arms": arms,
@@ -212,7 +213,7 @@ class BlockBetting(BlockPolicy):
     # ------------------------------------------------------------------------- contract
 
     def learn(self, pull: Pull, outcome: float) -> None:
-        """Take one result: in time, after a loss, or unsolicited (then it informs plans only)."""
+        """Learn one result: in time, after a loss, or unsolicited (then only plans use it)."""
         self._require_near(outcome)
         if pull.number in self._valued:
             self._valued.remove(pull.number)
@@ -221,16 +222,16 @@ class BlockBetting(BlockPolicy):
             self._blocks.learn(pull, outcome, was_lost=pull.number in self._lost)
 
     def read(self, pull: Pull, value: float, **details: Any) -> None:
-        """Ignore a reading: outcomes alone count."""
+        """Ignore a reading: only outcomes count."""
 
     def read_late(self, pull: Pull, value: float, **details: Any) -> None:
-        """Ignore a reading that its pull's outcome has overtaken."""
+        """Ignore a reading that arrives after its pull's outcome."""
 
     def on_failure(self, pull: Pull, reason: str) -> None:
-        """Take note that a pull will have no outcome.
+        """Record that a pull will have no outcome.
 
-        It counts as the problem's `failure_value` if there is one; else as its worst value for
-        every bet if rewards have a range, and not at all if only their noise is known.
+        It counts as the problem's `failure_value` if there is one. Otherwise, it counts for every
+        bet as the worst value if rewards have a range, and not at all if only their noise is known.
         """
         is_wanted = reason != _OF_A_DEAD_ARM or bool(self._live_arms[pull.action])
         if is_wanted and self.problem.failure_value is not None and not self.stopped:
@@ -240,13 +241,13 @@ class BlockBetting(BlockPolicy):
             self._blocks.lose(pull, is_wanted, stopped=self.stopped)
 
     def on_amend(self, pull: Pull, old: float, new: float) -> None:
-        """Correct the data, and all bets on the result."""
+        """Correct the data and all bets on the result."""
         self._require_near(old)
         self._require_near(new)
         self._blocks.amend(pull, old, new)
 
     def _require_near(self, outcome: float) -> None:
-        """Require an outcome that noise of the stated scale can be told apart in."""
+        """Raise if an outcome is so large that noise of the stated scale is lost in rounding."""
         if not self._bounded and abs(outcome / self._rules.unit) > _MOST_STDS:
             raise InvalidOutcome(
                 "outcome",
@@ -261,7 +262,7 @@ class BlockBetting(BlockPolicy):
         return 0.0 if value is None else value
 
     def to_cancel(self) -> list[Pull]:
-        """Return the pulls in flight that no bet needs any more; all, once stopped."""
+        """Return the pulls in flight that no bet needs any more; all after the stop."""
         if self.stopped:
             return self.outstanding()
         live = self._live_arms
@@ -271,7 +272,7 @@ class BlockBetting(BlockPolicy):
 
     @property
     def _live_arms(self) -> Floats:
-        """One for every arm whose results some bet may still need, else zero."""
+        """One for every arm whose results a bet can still need, zero otherwise."""
         live = np.empty(len(self.problem.arms))
         blocks.find_live_arms(*self._blocks.arrays[1:], live)
         return live
@@ -310,14 +311,14 @@ class BlockBetting(BlockPolicy):
 
     @property
     def _open_pairs(self) -> NDArray[np.bool_]:
-        """Which pairs of an arm outside of the target and one inside are not settled."""
+        """Which pairs of an arm outside the target and an arm inside are undecided."""
         wealth = self._blocks.state.wealth
         inside = wealth.target > 0.0
         return np.asarray((wealth.ledgers < math.inf) & ~inside[:, None] & inside)
 
     @property
     def _answer(self) -> tuple[str, ...]:
-        """The answer, or what leads so far; the best first."""
+        """The answer, or the leading arms so far; the best first."""
         state = self._blocks.state
         means = np.where(state.counts > 0.0, state.means, -math.inf)
         settled = self._finished and self._has_target
@@ -332,20 +333,20 @@ class BlockBetting(BlockPolicy):
         return is_best(label, self.problem.tolerance)
 
     def _evidence(self) -> tuple[float | None, float | None]:
-        """Return the least wealth against a rival set, as a logarithm, and what rejects it."""
+        """Return the smallest log wealth against a rival set, and the rejection threshold."""
         threshold = self._rules.threshold
         if self.problem.top == len(self.problem.arms):
             return None, None
         if not self._has_target:
             return 0.0, threshold
-        # Rejected sets came to the threshold at least.
+        # The wealth against rejected sets is at least the threshold.
         least = self._blocks.state.wealth.ledgers[self._open_pairs].min(initial=threshold)
         return float(least), threshold
 
     def _candidates(self) -> tuple[str, ...] | None:
         """Return the arms of sets that are not rejected, in the order of the problem.
 
-        With a tolerance pairs are tested and not sets: an arm that is left out may be the best.
+        With a tolerance, pairs are tested instead of sets: an arm that is left out can be the best.
         """
         if self.problem.tolerance > 0.0:
             return None
@@ -354,7 +355,7 @@ class BlockBetting(BlockPolicy):
         wealth = self._blocks.state.wealth
         inside, order = wealth.target > 0.0, wealth.order
         waiting = self._open_pairs.any(axis=1)
-        # A set with an arm was followed by a pair whose arm comes no later in the order.
+        # A set with an arm was followed by a pair whose arm is not later in the order.
         first = order[waiting].min() if waiting.any() else math.inf
         later = order >= first if self.problem.top > 1 else waiting
         kept = inside | (~inside & later)
@@ -381,7 +382,7 @@ class BlockBetting(BlockPolicy):
         return tuple(estimates), tuple(estimates)
 
     def _settled_ends(self) -> tuple[Floats, Floats]:
-        """Return pulls by arm in complete blocks, and both ends of an interval from them, inside.
+        """Return pulls by arm in complete blocks, and both ends of their interval, unscaled.
 
         A lost pull counts as either end of the range; with a known noise it does not count.
         """
@@ -405,13 +406,13 @@ class BlockBetting(BlockPolicy):
         return partial(effects_of_arms, arms, arms.index(reference), weights, difference)
 
     def _difference(self) -> Difference | None:
-        """Return what finds a difference; None before there is any result to find it from."""
+        """Return a function that computes differences; None before the first result."""
         problem, (origin, unit) = self.problem, (self._rules.origin, self._rules.unit)
         has_control = problem.control is not None
         level = level_of_each(self.delta, len(problem.arms), has_control=has_control)
         spread = Spread(problem.scale, problem.reward_range)
         if self._cuts is not None:
-            # All results of an experiment say more than those of the blocks before the stop.
+            # All results of an experiment are more informative than the blocks before the stop.
             state = self._blocks.state
             counts, missing = state.counts.copy(), self._cuts.missing(state.counts)
             sums = counts * (origin + unit * state.means)
@@ -424,7 +425,7 @@ class BlockBetting(BlockPolicy):
         return partial(difference_of_arms, results, spread=spread, level=level)
 
     def _details(self) -> Mapping[str, Any]:
-        """Return blocks, and which arms are settled; with a tolerance only pairs of them are."""
+        """Return blocks, and which arms are decided; with a tolerance, only pairs are decided."""
         candidates = self._candidates()
         if candidates is None:
             return {"blocks": self._blocks.planned}
@@ -465,7 +466,7 @@ class BlockBetting(BlockPolicy):
                 f"a pull that fails has the outcome {problem.failure_value:g}, which the noise of "
                 "other outcomes does not foresee"
             )
-        # Losses were stated above, by arm.
+        # Losses were already stated above, by arm.
         stated = self._blocks.as_it_stands(stated, leaves_out=False)
         if self._contradicts_noise:
             stated = stated.weakened(_WIDE_SPREAD)
@@ -476,7 +477,7 @@ class BlockBetting(BlockPolicy):
         return not self._bounded and NoiseTest(self._blocks.state.settled_noise).contradicted
 
     def warnings(self) -> tuple[str, ...]:
-        """Return what the results contradict, what keeps evidence back, and unequal losses."""
+        """Return contradicted assumptions, what holds evidence back, and unequal losses."""
         found = list(self._standstill)
         if self._contradicts_noise:
             found.append(f"the results contradict an assumption: {_WIDE_SPREAD}")

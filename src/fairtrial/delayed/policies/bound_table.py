@@ -1,4 +1,4 @@
-"""The radii of a bound by count of outcomes, for kernels."""
+"""The radii of a bound by number of outcomes, for kernels."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 
 @lru_cache(maxsize=32)
 def bound_table(bound: Bound, size: int) -> Floats:
-    """Return the bound's squared radii as ``first + second ln(1/level)``, by count of outcomes."""
+    """Return the squared radii as ``first + second ln(1/level)``, by number of outcomes."""
     counts = np.arange(size, dtype=np.float64)
     small, least, smaller = 0.1, 1e-200, 1e-300
     at = [bound.radius(counts, level) ** 2 for level in (small, smaller, least)]

@@ -1,4 +1,4 @@
-"""What rules without a guarantee share: their state, what they take in and what they report."""
+"""Base class of rules without a guarantee: state, events and report."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _FIRST_WIDTH = 32
 
 
 class BudgetPolicy(Policy):
-    """Base of the rules that end when their budget does, and promise nothing.
+    """Base class of rules that end with their budget and have no guarantee.
 
-    They take the same calls as the races, so that both can be compared in one environment or on one
-    log. What they decide is in compiled code.
+    They accept the same calls as the races, so both can be compared in one environment or on one
+    log. Compiled code makes the decisions.
     """
 
     problem: Problem
@@ -44,7 +44,7 @@ class BudgetPolicy(Policy):
     state_fields: ClassVar[tuple[str, ...]] = ("_words", "_reported", "duplicates")
 
     _source: ClassVar[str]
-    """The paper."""
+    """The paper that describes the rule."""
 
     def __init__(self, problem: Problem, seed: int | np.random.Generator | None = None) -> None:
         check_instance("problem", problem, Problem)
@@ -71,7 +71,7 @@ class BudgetPolicy(Policy):
     def _open(self, rule: int, plan: Floats, kept: float, **constants: float) -> None:
         """Start an empty state with a rule's own plan and constants.
 
-        `kept` is how many readings of a pull matter.
+        `kept` is the number of readings of a pull that matter.
         """
         problem, arms = self.problem, len(self.problem.arms)
         rows, width = max(64, 2 * arms), int(max(1, min(kept, _FIRST_WIDTH)))
@@ -104,11 +104,11 @@ class BudgetPolicy(Policy):
     @_words.setter
     def _words(self, words: Words) -> None:
         self._buffer = words
-        # Columns of the tables: `Any`, as their declaration says what a row is.
+        # Columns of the tables: `Any`, because the declaration describes single rows.
         self._tables: Any = BUDGET.columns(words)
 
     def _make_room(self) -> None:
-        """Let the tables grow until one more pull, and one more reading of any, fit."""
+        """Grow the tables until one more pull, and one more reading of any pull, fit."""
         tables = self._tables
         (rows, width), kept = tables.values.shape, tables.rules.kept[0]
         full = tables.control.rows[0] >= rows
@@ -122,25 +122,25 @@ class BudgetPolicy(Policy):
         self._words = BUDGET.enlarged(self._words, rows=rows, width=width, **aged)
 
     def _act(self, kind: int, at: int, value: float = 0.0, place: int = 0) -> None:
-        """Let one event happen."""
+        """Process one event."""
         self._make_room()
         act(self._words, kind, at, place, value)
 
     # ------------------------------------------------------------------- what goes out
 
     def choose(self) -> Choice:
-        """Return the arm to pull and its row, or None while no more can be started."""
+        """Return the arm to pull and its row, or None while no pull can start."""
         self._make_room()
         row = int(ask(self._words))
         return None if row < 0 else (int(self._tables.pulls.arm[row]), row)
 
     @property
     def stopped(self) -> bool:
-        """Whether the rule has come to its end, and waits for no pull."""
+        """Whether the rule has ended and waits for no pull."""
         return bool(self._tables.control.over[0])
 
     def to_cancel(self) -> list[Pull]:
-        """Return the pulls in flight that are not wanted any more; all, once stopped."""
+        """Return the pulls in flight that are no longer needed; all after the rule has stopped."""
         entries = self._outstanding.values()
         rows = np.fromiter((row for _, row in entries), np.int64, len(entries))
         number: int = keep_unwanted(self._words, rows)
@@ -150,7 +150,7 @@ class BudgetPolicy(Policy):
     # ---------------------------------------------------------------- what comes in
 
     def learn(self, pull: Pull, outcome: float) -> None:
-        """Take an outcome: in time, after a stop, or unsolicited."""
+        """Learn an outcome: in time, after a stop, or unsolicited."""
         own = self.problem.sign * outcome
         if pull.number == UNSOLICITED:
             self._act(DATA, pull.action, own)
@@ -158,7 +158,7 @@ class BudgetPolicy(Policy):
             self._act(TELL, pull.tag, own)
 
     def read(self, pull: Pull, value: float, **details: Any) -> None:
-        """Take a reading; see `InformationRacing`. Its deviation `std` changes nothing."""
+        """Use a reading; see `InformationRacing`. Its deviation `std` is ignored."""
         stage, elapsed, std = known_details(details)
         if self.problem.feedback == "full":
             raise NotSupported("feedback='full' says that there are no readings")
@@ -173,7 +173,7 @@ class BudgetPolicy(Policy):
         self._use(row, place, own, std)
 
     def _use(self, row: int, stage: float, value: float, std: float | None) -> None:
-        """Put a reading at its place among those of its pull."""
+        """Insert a reading among those of its pull, in order."""
         place = self._readings.count(row)
         newest = self._readings.is_newest(row, stage)
         self._readings.add(row, stage, value, std)
@@ -185,11 +185,11 @@ class BudgetPolicy(Policy):
         """Ignore a reading that its pull's outcome has overtaken."""
 
     def on_failure(self, pull: Pull, reason: str) -> None:
-        """Take note that a pull has stopped; its readings stay."""
+        """Record that a pull has stopped; its readings are kept."""
         self._act(STOP, pull.tag)
 
     def on_amend(self, pull: Pull, old: float, new: float) -> None:
-        """Correct an outcome; arms that have left stay out."""
+        """Correct an outcome; eliminated arms stay eliminated."""
         sign, pulls = self.problem.sign, self._tables.pulls
         last = int(self._tables.control.rows[0])
         rows = np.arange(last) if pull.number == UNSOLICITED else np.arange(last)[[pull.tag]]
@@ -228,11 +228,11 @@ class BudgetPolicy(Policy):
     # --------------------------------------------------------------------- report
 
     def _sum_up(self) -> None:
-        """Bring the arms' means up to date, and the best forecasts of their pulls."""
+        """Update the arms' means, and the best forecasts of their pulls."""
         sum_up(self._words)
 
     def recommend(self) -> Recommendation:
-        """Return the top arms by what was seen, the best first; decided at the end."""
+        """Return the best arms by the observed values, the best first; decided at the end."""
         self._sum_up()
         best = self._order()[: self.problem.top].tolist()
         leader = tuple(self.problem.arms[arm] for arm in best)
@@ -248,7 +248,7 @@ class BudgetPolicy(Policy):
 
     @property
     def guarantee(self) -> Guarantee:
-        """None: the rule names arms when its budget ends, at no stated probability of error."""
+        """No guarantee: the rule answers when its budget ends, without an error probability."""
         return Guarantee(
             name=type(self).__name__,
             proven=False,
@@ -287,5 +287,5 @@ class BudgetPolicy(Policy):
 
 
 def check_budget(budget: int, arms: int) -> int:
-    """Require a budget of one pull an arm at least."""
+    """Return the budget; raise if it is less than one pull per arm."""
     return check_integer("budget", budget, low=arms)

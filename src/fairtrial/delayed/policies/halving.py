@@ -1,4 +1,4 @@
-"""Rungs of readings: who is among the best at an age moves on to the next."""
+"""Rules with rungs: arms that are among the best at some age continue to the next rung."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ Bracket = tuple[Sequence[int], Sequence[float]]
 
 
 class RungPolicy(BudgetPolicy):
-    """What the rules with rungs share: the ages at which arms are compared.
+    """Base class of rules with rungs, the ages at which arms are compared.
 
     Parameters
     ----------
     problem : Problem
-        With readings.
+        The problem, with readings.
     eta : float
-        One in `eta` goes on.
+        One in `eta` arms continues.
     min_readings : int
-        Readings at the first rung; every later one has `eta` times as many. The last rung is
-        the outcome.
+        Number of readings at the first rung; every later rung has `eta` times as many. The last
+        rung is the outcome.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class RungPolicy(BudgetPolicy):
         self.min_readings = check_integer("min_readings", min_readings, low=1)
 
     def _all_arms(self) -> Bracket:
-        """Return all arms, and the readings of each at every rung; the last is the outcome."""
+        """Return all arms, and the number of readings at every rung; the last is the outcome."""
         arms = len(self.problem.arms)
         cuts, left = 0, float(arms)
         while left / self.eta >= self.problem.top:
@@ -58,14 +58,14 @@ class RungPolicy(BudgetPolicy):
         return range(arms), ages
 
     def _set_up(self, rule: int, brackets: Sequence[Bracket], pulls: int) -> None:
-        """Start an empty state for arms in brackets, with that many pulls of each at a rung."""
+        """Start an empty state for arms in brackets, with `pulls` pulls of each arm at a rung."""
         ages = [age for _, own in brackets for age in own if age < math.inf]
         plan = _plan_of(brackets, len(self.problem.arms))
         self._open(rule, plan, max(ages, default=0.0), eta=self.eta, pulls_each=pulls)
 
 
 def _plan_of(brackets: Sequence[Bracket], arms: int) -> Floats:
-    """Return a row for each bracket: how many rungs, the readings at each, which arms are in it."""
+    """Return a row for each bracket: number of rungs, readings at each, and membership of arms."""
     most = max(len(ages) for _, ages in brackets)
     plan = np.zeros((len(brackets), 1 + most + arms))
     for row, (own, ages) in zip(plan, brackets, strict=True):
@@ -78,21 +78,21 @@ def _plan_of(brackets: Sequence[Bracket], arms: int) -> Floats:
 class SuccessiveHalving(RungPolicy):
     """Compare all arms after a few readings, keep one in `eta`, and so on; no guarantee.
 
-    A rung is closed when every arm in it has that many readings; the best go on, the pulls of
-    the others are called back. A pull that has to wait for its rung runs on, unless arms of the
-    rung wait for its place: then it is called back, and started again if its arm goes on.
+    A rung ends when every arm in it has enough readings. The best arms continue, the pulls of the
+    others are cancelled. A pull that has to wait for its rung continues to run, unless arms of the
+    rung wait for its place. Then it is cancelled, and started again if its arm continues.
 
     Parameters
     ----------
     problem : Problem
-        With readings.
+        The problem, with readings.
     eta : float
-        One in `eta` goes on, more than 1; as many as are wanted at least.
+        One in `eta` arms continues, but at least as many as are wanted; more than 1.
     min_readings : int
-        Readings at the first rung; every later one has `eta` times as many. The last rung is
-        the outcome.
+        Number of readings at the first rung; every later rung has `eta` times as many. The last
+        rung is the outcome.
     pulls : int
-        Pulls of every arm at a rung, whose values are averaged.
+        Number of pulls of every arm at a rung; their values are averaged.
     seed : None, int or numpy.random.Generator
         Ignored; the policy is deterministic.
 
@@ -144,20 +144,20 @@ class SuccessiveHalving(RungPolicy):
 
 @documented_by(SuccessiveHalving)
 class Hyperband(RungPolicy):
-    """Several brackets of successive halving, from many arms cut early to few cut late.
+    """Run several brackets of successive halving, from many arms cut early to few cut late.
 
-    Bracket s draws at random ceil((S + 1) / (s + 1) eta^s) of the arms, or all if they are
-    fewer, and first compares them after `max_readings` / eta^s readings; s goes down from S, the
-    most for which that is at least one. No guarantee.
+    Bracket s draws ceil((S + 1) / (s + 1) eta^s) arms at random, or all arms if there are fewer. It
+    first compares them after `max_readings` / eta^s readings. s decreases from S, the largest
+    number for which this is at least one reading. No guarantee.
 
     Parameters
     ----------
     max_readings : int
-        Readings of a whole pull.
+        Number of readings of a complete pull.
     eta : float
-        One in `eta` goes on, more than 1.
+        One in `eta` arms continues; more than 1.
     seed : None, int or numpy.random.Generator
-        Which arms go into which bracket.
+        Source of the random assignment of arms to brackets.
 
     Raises
     ------
@@ -196,8 +196,8 @@ class Hyperband(RungPolicy):
 
     @property
     def brackets(self) -> list[tuple[list[int], list[float]]]:
-        """The arms of every bracket, and the readings at its rungs."""
-        # A small excess, as log(27)/log(3) falls short of 3.
+        """The arms of every bracket, and the numbers of readings at its rungs."""
+        # Add a small excess, because log(27)/log(3) is slightly less than 3.
         last = math.floor(math.log(self.max_readings) / math.log(self.eta) + 1e-9)
         generator = np.random.default_rng(self.seed)
         found, arms = [], len(self.problem.arms)
@@ -215,16 +215,16 @@ class Hyperband(RungPolicy):
 
 @documented_by(SuccessiveHalving)
 class ASHA(RungPolicy):
-    """Halving that never waits: an arm goes on as soon as it is among the best of its rung.
+    """Halving without waiting: an arm continues as soon as it is among the best of its rung.
 
-    A pull that reaches a rung runs on if its arm is in the best 1 / `eta` of those that have
-    reached it so far; else it is called back. Its arm is pulled again if later ones push it
-    into the best. Arms that have not been tried come next. No guarantee.
+    A pull that reaches a rung continues if its arm is in the best 1 / `eta` of the arms that have
+    reached the rung so far; otherwise it is cancelled. Its arm is pulled again if later arms push
+    it into the best 1 / `eta`. Otherwise, an arm that was not tried yet comes next. No guarantee.
 
     Parameters
     ----------
     eta : float
-        One in `eta` goes on, more than 1.
+        One in `eta` arms continues; more than 1.
 
     Raises
     ------
@@ -265,7 +265,7 @@ class ASHA(RungPolicy):
     def _order(self) -> NDArray[np.intp]:
         seen = self._tables.seen
         there = ~np.isnan(seen)
-        # How many rungs up an arm was seen last, 0 for nowhere.
+        # The highest rung that an arm has reached, 0 for none.
         height = np.where(there, np.arange(1, len(seen) + 1)[:, None], 0).max(axis=0)
         last = np.take_along_axis(seen, np.maximum(height - 1, 0)[None], axis=0)[0]
         value = np.where(height > 0, last, -math.inf)

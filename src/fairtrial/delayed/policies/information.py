@@ -1,4 +1,4 @@
-"""Racing on the exact likelihood of all that was seen: the policy."""
+"""The policy that races on the exact likelihood of all observations."""
 
 from __future__ import annotations
 
@@ -28,45 +28,46 @@ Floats = NDArray[np.float64]
 class InformationRacing(Race):
     """Race on the exact likelihood of completed, stopped and running pulls; the default.
 
-    A pull with readings counts as what it is: an observation of the mean with the noise of
-    an outcome and that of its readings. No error probability is split between outcomes and
-    readings, and a reading counts at once.
+    A pull with readings counts as an observation of the mean with the noise of an outcome plus that
+    of its readings. The error probability is not split between outcomes and readings, and readings
+    count at once.
 
     Parameters
     ----------
     problem : Problem
-        With normal noise, or without readings.
+        The problem, with normal noise or without readings.
     test : {"pairwise", "box"}
-        Compare every two arms, or an interval of each.
+        Whether to compare pairs of arms, or an interval of each arm.
     sampling : {"lucb", "uniform", "top_two"}
-        Pull the two arms that are least certain at the border, or all survivors equally, or an
-        arm on which two draws from the normal posteriors disagree (top-two Thompson sampling).
+        Pull the two arms that are least certain at the border (``"lucb"``), all survivors equally,
+        or an arm on which two draws from the normal posteriors disagree (top-two Thompson
+        sampling).
     use_partial : bool
-        Whether readings count; without them any sub-Gaussian noise is covered.
+        Whether readings count; without them, any sub-Gaussian noise is covered.
     prior : float
-        Outcomes that the mixture's prior counts for, more than 0.
+        Number of outcomes that the mixture's prior is worth, more than 0.
     truncate : int or "auto", optional
-        Readings after which a pull is called back; by default it runs to its end. ``"auto"``
-        learns it from pulls that were followed to their end, ten at least: where precision per
-        time is best, of the ages at which their readings were as good as stated.
+        Number of readings after which a pull is cancelled; by default pulls run to completion.
+        ``"auto"`` learns it from at least ten complete pulls: the age with the best precision per
+        time, among the ages at which readings were as good as stated.
     setup_time : float
-        Time that it costs to start a pull, for ``truncate="auto"``, in the units of `elapsed`.
+        Time to start a pull, for ``truncate="auto"``, in the units of `elapsed`.
     seed : None, int or numpy.random.Generator
-        For ``sampling="top_two"``; the others are deterministic.
+        Source of randomness for ``sampling="top_two"``; the others are deterministic.
 
     Raises
     ------
     InvalidArgument
-        If an argument is not acceptable, or readings are to count and noise is not normal.
+        If an argument is not acceptable, or readings should count although noise is not normal.
 
     Notes
     -----
-    For a pull's weight w and value x, exp(s sum w (x - mu) - s^2 sum w / 2) is the likelihood
-    ratio of what was observed, hence a martingale whatever starts or stops pulls on the
-    strength of it; mixing s over N(0, sigma^2 / prior) gives the test (Robbins 1970; Howard,
-    Ramdas, McAuliffe, Sekhon 2021). Two arms are told apart at level delta / (k (n - k)).
-    Top-two Thompson sampling: Russo (2020), "Simple Bayesian algorithms for best-arm
-    identification"; for k arms two draws disagree if they have different arms among the best k.
+    For a pull's weight w and value x, ``exp(s sum w (x - mu) - s^2 sum w / 2)`` is the likelihood
+    ratio of the observations. So it is a martingale, however pulls are started or stopped based on
+    them. Mixing s over N(0, sigma^2 / prior) gives the test (Robbins 1970; Howard, Ramdas,
+    McAuliffe, Sekhon 2021). Two arms are distinguished at level delta / (k (n - k)). Top-two
+    Thompson sampling: Russo (2020), "Simple Bayesian algorithms for best-arm identification"; for k
+    arms, two draws disagree if they have different arms among the best k.
 
     Examples
     --------
@@ -146,11 +147,11 @@ class InformationRacing(Race):
         return arm if self._has_place(arm) else least
 
     def _has_place(self, arm: int) -> bool:
-        """Return whether one more pull of an arm may be in flight."""
+        """Return whether an arm can have one more pull in flight."""
         return self.per_arm is None or bool(self._race.arms.in_flight[arm] < self.per_arm)
 
     def _level(self) -> float:
-        """Return the log of tests over delta, and the price of prefixes on top of it."""
+        """Return log(tests / delta), plus the price of prefixes if it applies."""
         arms, top = len(self.problem.arms), self.problem.top
         if self.test == "box":
             return math.log(arms / self.delta)
@@ -191,7 +192,7 @@ class InformationRacing(Race):
             return None, None
         best = [self.problem.arms.index(arm) for arm in self._answer]
         leads = np.isin(np.arange(len(self.problem.arms)), best)
-        # Once all is decided, it is the answer against the rest; a pair that was told apart
+        # After the decision, compare the answer with the other arms; a pair that was distinguished
         # stays so, whatever came later.
         counts = self._finished | (arms.status == SURVIVES)
         inside, outside = np.flatnonzero(leads & counts), np.flatnonzero(~leads & counts)
@@ -209,7 +210,7 @@ class InformationRacing(Race):
     def _student_evidence(
         self, inside: NDArray[np.int64], outside: NDArray[np.int64], gap: Floats
     ) -> float:
-        """Return the least evidence of a pair, 0 if there is none for one of them."""
+        """Return the smallest evidence of a pair, 0 if some pair has none."""
         arms = self._race.arms
         rows = list(zip(arms.variance.tolist(), arms.penalty.tolist(), strict=True))
         found: list[float] = [
@@ -221,7 +222,7 @@ class InformationRacing(Race):
 
     @property
     def guarantee(self) -> Guarantee:
-        """The guarantee and its basis; proven if all that counts is covered."""
+        """The guarantee and its basis; proven if the proof covers all data that count."""
         problem = self.problem
         assumptions = [noise_assumption(self._race)]
         proven = not self._estimates_noise
@@ -253,7 +254,7 @@ class InformationRacing(Race):
 def price_of_prefixes(level: float) -> float:
     """Return x with ``x - ln(1 + x) = level``.
 
-    How much of an arm is complete is no stopping time, so that each of the two e-values of a
+    The length of an arm's complete prefix is not a stopping time. So each of the two e-values of a
     pair has to be bounded by its supremum: P(product >= e^x) <= (1 + x) e^-x.
 
     Examples
@@ -261,7 +262,7 @@ def price_of_prefixes(level: float) -> float:
     >>> round(price_of_prefixes(4.0), 2)
     5.94
     """
-    # Newton from the right of the root, where the function is convex and grows.
+    # Newton's method from the right of the root, where the function is convex and increasing.
     x = level + math.log1p(level) + math.sqrt(2.0 * level)
     for _ in range(20):
         x -= (x - math.log1p(x) - level) * (1.0 + x) / x

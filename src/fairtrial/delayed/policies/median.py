@@ -1,4 +1,4 @@
-"""Stop a pull that does worse than the median of others did at its age."""
+"""Stop a pull that is worse than the median of other pulls at the same age."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ __all__ = ["MedianStopping"]
 
 
 class MedianStopping(BudgetPolicy):
-    """Pull all arms in turn, and call back pulls below the median at their age; no guarantee.
+    """Pull all arms in turn, and cancel pulls below the median at their age; no guarantee.
 
-    A pull is called back when the best of its readings is below the median of the mean
-    readings that completed pulls had at that age.
+    A pull is cancelled when its best reading is below the median, over completed pulls, of the mean
+    of their readings up to that age.
 
     Parameters
     ----------
     problem : Problem
         With readings.
     budget : int
-        Pulls, at least one an arm.
+        Number of pulls, at least one per arm.
     min_readings : int
-        Readings that every pull may give before it can be cancelled.
+        Number of readings before a pull can be cancelled.
     min_completed : int
-        Completed pulls that are needed before a median counts.
+        Number of completed pulls before the median is used.
     seed : None, int or numpy.random.Generator
         Ignored; the policy is deterministic.
 

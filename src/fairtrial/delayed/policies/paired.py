@@ -1,4 +1,4 @@
-"""The race over blocks: every arm is tried on the same block, and arms are compared in pairs."""
+"""The race over shared blocks: all arms are tried on the same blocks and compared in pairs."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ class Departure(NamedTuple):
     Parameters
     ----------
     blocks : int
-        Complete blocks when it left.
+        Number of complete blocks when it left.
     leader : str or None
-        The arm that led then; None if the arm was withdrawn.
+        The leading arm at that time; None if the arm was withdrawn.
     behind : float or None
-        By how much the leader was better on average, in units of the scores; below 0 if it was
-        not, and the arm is only not better by more than the tolerance.
+        How much better the leader was on average, in units of the scores. It is negative if the
+        leader was worse, when the arm left because it is not better by more than the tolerance.
     """
 
     blocks: int
@@ -52,35 +52,35 @@ class Departure(NamedTuple):
 class PairedRacing(FixedConfidencePolicy):
     """Race over blocks that all arms share: a split of a data set, an instance with its seed.
 
-    What a block does to all arms alike cancels in the difference of two of them, so that far
-    fewer pulls are needed than with blocks of its own for every arm. Block after block, each
-    surviving arm is pulled once on it; an arm is rejected when the leader is better with
-    enough evidence. Decisions follow the order of the blocks, not that in which results come:
-    they are the same for any number of workers, and may not be biased by what comes first.
+    Effects of a block that are common to all arms cancel in the difference of two arms, so far
+    fewer pulls are needed than with separate blocks for every arm. On every block, each surviving
+    arm is pulled once. An arm is rejected when there is enough evidence that the leader is better.
+    Decisions follow the order of the blocks, not the order in which results arrive. So they are the
+    same for any number of workers, and are not biased towards fast results.
 
     Parameters
     ----------
     problem : delayed.Problem
-        With ``top=1`` and ``feedback="full"``. With a `reward_range` the race bets on the
-        bounded differences, and is proven; otherwise, as with ``noise_std="estimated"``, it
-        estimates their deviation and takes them for normal; a `noise_std` is not used.
+        The problem, with ``top=1`` and ``feedback="full"``. With a `reward_range`, the race bets on
+        the bounded differences, and is proven. Otherwise, it estimates the deviation of the
+        differences and assumes that they are normal; a `noise_std` is ignored.
     delta : float
-        Probability of a wrong answer that is accepted.
+        Accepted probability of a wrong answer.
     parallel : int, optional
-        Most pulls in flight; by default as many as are asked for.
+        Maximum number of pulls in flight; by default no limit.
     max_pulls : int, optional
         Stop undecided after this many results.
     n_blocks : int, optional
-        How many blocks there are, if they are drawn without replacement: an arm that leads on
-        all of them is the best, for certain. By default blocks are drawn without end.
+        Number of all blocks, if they are drawn without replacement: an arm that leads on all of
+        them is certainly the best. By default there is no end of blocks.
     max_blocks : int, optional
-        Stop undecided after this many complete blocks.
+        Stop undecided after N complete blocks.
     overlap : float
-        The variance of an error that all blocks share, relative to that of a difference. For
-        random splits of one data set, and means that new data of its source would have: the rows
-        tested on, divided by the rows trained on. The race then ends undecided once no number of
-        such blocks could decide it. By default 0: blocks are independent. Only without a
-        `reward_range` and `n_blocks`.
+        The variance of an error that all blocks share, relative to that of a difference. For random
+        splits of one data set, if the means should hold for new data from the same source, it is
+        the number of test rows divided by the number of training rows. The race then ends undecided
+        when no number of such blocks could decide it. By default 0: blocks are independent. Only
+        without a `reward_range` and `n_blocks`.
     seed : None, int or numpy.random.Generator
         Ignored; the policy is deterministic.
 
@@ -91,16 +91,16 @@ class PairedRacing(FixedConfidencePolicy):
 
     Notes
     -----
-    A pull's `tag` is the number of its block; the caller must draw the blocks
-    independently of each other (or all `n_blocks` in random order), and give all arms the
-    same. A pull that is lost is issued again on its block. One that fails for the reason
-    ``"error"`` or ``"user"`` withdraws its arm from the race.
+    A pull's `tag` is the number of its block. The caller must draw the blocks independently of each
+    other (or all `n_blocks` in random order), and use the same blocks for all arms. A lost pull is
+    issued again on its block. A pull that fails for the reason ``"error"`` or ``"user"`` withdraws
+    its arm from the race.
 
     Bets: a mixture of products of 1 + b (difference + tolerance) / range, over fixed stakes b
-    (Waudby-Smith and Ramdas 2024, "Estimating means of bounded random variables by betting");
-    half of it on the arm that led before each block, which needs no union over arms.
+    (Waudby-Smith and Ramdas 2024, "Estimating means of bounded random variables by betting"). Half
+    of it is bet on the arm that led before each block, which needs no union bound over arms.
     Otherwise: `fairtrial.confidence.StudentMixture`, a martingale under every variance if
-    differences are normal. The label is then "calibrated": how often it is wrong was measured
+    differences are normal. The label is then "calibrated": its error rate was measured
     (docs/how-to/tune-a-model.md).
 
     Examples
@@ -168,7 +168,7 @@ class PairedRacing(FixedConfidencePolicy):
     # -------------------------------------------------------------------- contract
 
     def choose(self) -> Choice:
-        """Return the next surviving arm and block that was not tried, the oldest block first."""
+        """Return the next untried pair of a surviving arm and a block, oldest block first."""
         if self.parallel is not None and len(self._outstanding) >= self.parallel:
             return None
         survivors = np.flatnonzero(self._arm_states == _RUNS)
@@ -188,7 +188,7 @@ class PairedRacing(FixedConfidencePolicy):
             self._scores = np.concatenate([self._scores, np.full_like(self._scores, np.nan)])
 
     def learn(self, pull: Pull, outcome: float) -> None:
-        """Take one score; compare the arms on every block that is complete by it."""
+        """Learn one score; compare the arms on every block that it completes."""
         if pull.number == UNSOLICITED:
             raise NotSupported("PairedRacing takes no unsolicited results: they have no block")
         self._scores[pull.tag, pull.action] = self.problem.sign * outcome
@@ -196,7 +196,7 @@ class PairedRacing(FixedConfidencePolicy):
         self._advance()
 
     def on_failure(self, pull: Pull, reason: str) -> None:
-        """Let a lost pull be issued again; an error withdraws the arm."""
+        """Issue a lost pull again; an error withdraws the arm."""
         if reason in _WITHDRAWS:
             if self._arm_states[pull.action] == _RUNS:
                 self._take_out(pull.action, _WITHDRAWN)
@@ -215,7 +215,7 @@ class PairedRacing(FixedConfidencePolicy):
         return bool((self._cells[block, self._arm_states == _RUNS] == _TOLD).all())
 
     def _compare(self) -> None:
-        """Reject what is worse than the leader; all, once no rival can be better by much."""
+        """Reject arms that are worse than the leader; all if no rival can be much better."""
         leader, rivals = self._leader_and_rivals()
         table = self._table()
         better, near_enough = self._test.against(table, leader, rivals)
@@ -234,7 +234,7 @@ class PairedRacing(FixedConfidencePolicy):
         self._left_behind[arms] = leader
 
     def _table(self) -> Floats:
-        """Return the scores of complete blocks, of an arm while it was in the race."""
+        """Return the scores of complete blocks, for each arm while it was in the race."""
         blocks = np.arange(self._complete)[:, None]
         return np.where(blocks < self._raced_until, self._scores[: self._complete], np.nan)
 
@@ -245,13 +245,13 @@ class PairedRacing(FixedConfidencePolicy):
         return int(survivors[at]), np.delete(survivors, at)
 
     def to_cancel(self) -> list[Pull]:
-        """Return the pulls in flight on arms that are decided; all, once stopped."""
+        """Return the pulls in flight on decided arms; all after the race has stopped."""
         if self.stopped:
             return self.outstanding()
         return [pull for pull in self.outstanding() if self._arm_states[pull.action] != _RUNS]
 
     def set_state(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Continue from a state that a policy of the same problem, parameters and seed returned."""
+        """Continue from the state of a policy with the same problem, parameters and seed."""
         super().set_state(state)
         self._test = self._fresh_test()
 
@@ -283,20 +283,21 @@ class PairedRacing(FixedConfidencePolicy):
 
     @property
     def blocks(self) -> int:
-        """Blocks on which every surviving arm was tried."""
+        """Number of blocks on which every surviving arm was tried."""
         return int(self._complete)
 
     @property
     def leader(self) -> int | None:
-        """The arm's number that is best so far; None if all are withdrawn."""
+        """The index of the best arm so far; None if all arms are withdrawn."""
         return self._leader_and_rivals()[0] if (self._arm_states == _RUNS).any() else None
 
     @property
     def shortfall(self) -> float | None:
-        """How much worse than the best the leader may be, with confidence ``1 - delta``.
+        """Upper bound on how much worse than the best the leader is, with confidence ``1 - delta``.
 
-        The problem's tolerance once the race is decided; before, the least tolerance for which
-        it would be. It holds together with all that the race rejects. None without a leader.
+        It is the problem's tolerance when the race is decided; before, the smallest tolerance for
+        which it would be decided. It holds together with all rejections of the race. None without a
+        leader.
         """
         if self.leader is None:
             return None
@@ -309,16 +310,16 @@ class PairedRacing(FixedConfidencePolicy):
 
     @property
     def states(self) -> tuple[str, ...]:
-        """What became of every arm.
+        """The state of every arm.
 
-        ``"undecided"``; ``"rejected"``, as the leader is better; ``"set aside"``, as the leader is
-        at most the tolerance worse; or ``"withdrawn"``.
+        ``"undecided"``; ``"rejected"``, because the leader is better; ``"set aside"``, because the
+        leader is worse by at most the tolerance; or ``"withdrawn"``.
         """
         return tuple(_STATES[code] for code in self._arm_states.tolist())
 
     @property
     def departures(self) -> tuple[Departure | None, ...]:
-        """How every arm left the race; None for one that is still in it."""
+        """How every arm left the race; None for arms that are still in it."""
         return tuple(
             None if state == _RUNS else self._departure(arm)
             for arm, state in enumerate(self._arm_states.tolist())
@@ -334,7 +335,7 @@ class PairedRacing(FixedConfidencePolicy):
 
     @property
     def scores(self) -> Floats:
-        """Scores by block and arm, shape (blocks, arms); not a number where none is known."""
+        """Scores by block and arm, shape (blocks, arms); NaN if unknown."""
         last = np.flatnonzero((self._cells == _TOLD).any(axis=1)).max(initial=-1)
         return self.problem.sign * self._scores[: int(last) + 1]
 
@@ -388,7 +389,7 @@ class PairedRacing(FixedConfidencePolicy):
 
     @property
     def guarantee(self) -> Guarantee:
-        """The guarantee and its basis; proven if scores are bounded, else calibrated."""
+        """The guarantee and its basis; proven if scores are bounded, otherwise calibrated."""
         tolerance = self.problem.tolerance
         sound = not self._withdrawn(after_blocks=True)
         wrong = f"neither the best nor within {tolerance:g} of it" if tolerance else "not the best"
@@ -439,7 +440,7 @@ class PairedRacing(FixedConfidencePolicy):
         return tuple(texts)
 
     def _withdrawn(self, *, after_blocks: bool) -> list[str]:
-        """Return the arms that failed: on the first block, or after others had counted."""
+        """Return the arms that failed: on the first block, or after counted blocks."""
         gone = (self._arm_states == _WITHDRAWN) & ((self._raced_until > 0) == after_blocks)
         return [self.problem.arms[arm] for arm in np.flatnonzero(gone)]
 

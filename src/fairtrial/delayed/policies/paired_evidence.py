@@ -1,4 +1,4 @@
-"""Evidence, in nats, that one arm is better than others on the blocks that they share."""
+"""Evidence, in nats, that one arm is better than others on shared blocks."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ __all__ = ["BettingEvidence", "Evidence", "StudentEvidence"]
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
-# Stakes from nearly all to what suits gaps a sixtieth of a standard deviation wide. Half of the
-# capital is on the first: the best one unless scores deviate by more than the root of their gap.
+# Stakes from nearly all to the best one for gaps of a sixtieth of a standard deviation. Half of the
+# capital is on the first, the best one unless scores deviate by more than the root of their gap.
 _STAKES: Floats = 0.98 * np.exp2(-0.5 * np.arange(13, dtype=np.float64))
 _CAPITAL: Floats = np.array([1 / 2] + 12 * [1 / 24])
-# Differences in the last digits of scores are none.
+# Differences in the last digits of scores count as zero.
 _ROUNDING = 8.0 * np.finfo(float).eps
-# Whether more blocks can help is asked once they are so many that an error that all blocks share
-# has this times the variance of the mean of the others; and for differences that are larger by so
-# many standard errors.
+# Whether more blocks can help is checked when the variance of the shared error is this many times
+# the variance of the mean of the other errors, and for differences that are larger by this many
+# standard errors.
 _ENOUGH, _STANDARD_ERRORS = 5.0, 2.0
-# Of an interval as wide as differences are, to the last digits of a score.
+# Halvings of an interval as wide as differences can be, down to the last digits of a score.
 _HALVINGS = 40
 
 
 class Evidence(ABC):
     """Evidence for every pair against "not better" and "worse by more than the tolerance".
 
-    That any of it ever reaches log(1/delta) against the best of all arms, and wrongly, has at most
-    probability delta: over all arms that lead, and over both kinds. The second is never below
-    the first, or both come of one confidence sequence.
+    The probability that any of it ever wrongly reaches log(1/delta) against the best of all arms is
+    at most delta, over all leaders and both kinds together. The second kind is never below the
+    first, or both come from one confidence sequence.
     """
 
     name: ClassVar[str]
@@ -51,36 +51,36 @@ class Evidence(ABC):
         Parameters
         ----------
         scores : ndarray of shape (blocks, arms)
-            Complete for the leader and the rivals; larger is better. Not a number from the
-            block on before which an arm had left the race.
+            Scores, complete for the leader and the rivals; larger is better. NaN on blocks after an
+            arm has left the race.
         leader : int
-            The arm that is held against the rivals.
+            The arm to compare with the rivals.
         rivals : ndarray of int
 
         Returns
         -------
         better, near_enough : ndarray of shape (rivals,)
-            That the leader is better; that it is not worse by more than the tolerance.
+            Evidence that the leader is better, and that it is not worse by more than the tolerance.
         """
 
     @abstractmethod
     def shortfalls(self, scores: Floats, leader: int, rivals: Indices, level: float) -> Floats:
-        """Return the least tolerance, 0 or more, at which `near_enough` reaches the level."""
+        """Return the smallest tolerance, 0 or more, at which `near_enough` reaches the level."""
 
     def out_of_reach(self, scores: Floats, leader: int, rivals: Indices, level: float) -> bool:
-        """Return whether some rival cannot be decided by any number of blocks like these."""
+        """Return whether no number of blocks like these can decide some rival."""
         return False
 
 
 class StudentEvidence(Evidence):
     """Student's t on differences, mixed over a half-normal prior of the standardised effect.
 
-    Every pair with the best arm has an equal share of the probability of error.
+    Every pair with the best arm gets an equal share of the error probability.
 
     Parameters
     ----------
     tolerance : float
-        How much worse than the best an arm may be.
+        How much worse than the best arm an answer may be.
     overlap : float
         The variance of an error that all blocks share, relative to that of a difference.
 
@@ -111,7 +111,7 @@ class StudentEvidence(Evidence):
         return better, near_enough
 
     def shortfalls(self, scores: Floats, leader: int, rivals: Indices, level: float) -> Floats:
-        """Return the least tolerance, 0 or more, at which `near_enough` reaches the level."""
+        """Return the smallest tolerance, 0 or more, at which `near_enough` reaches the level."""
         unit, differences = _differences(scores, leader, rivals)
         mean, squares = _moments(differences)
         wanted = level + _for_all_pairs(scores)
@@ -119,7 +119,7 @@ class StudentEvidence(Evidence):
         return np.asarray(unit * np.maximum(0.0, least))
 
     def out_of_reach(self, scores: Floats, leader: int, rivals: Indices, level: float) -> bool:
-        """Return whether some rival cannot be decided by any number of blocks like these."""
+        """Return whether no number of blocks like these can decide some rival."""
         blocks = len(scores)
         if blocks * self.overlap < _ENOUGH:
             return False
@@ -134,7 +134,7 @@ class StudentEvidence(Evidence):
 
 
 def _differences(scores: Floats, leader: int, rivals: Indices) -> tuple[float, Floats]:
-    """Return by how much the leader is ahead on every block, in a unit that suits their size."""
+    """Return a unit, and the leader's advantage on every block in that unit."""
     own, others = scores[:, [leader]] / 2.0, scores[:, rivals] / 2.0
     differences = own - others
     tied = abs(differences) <= _ROUNDING * np.maximum(abs(own), abs(others))
@@ -144,7 +144,7 @@ def _differences(scores: Floats, leader: int, rivals: Indices) -> tuple[float, F
 
 
 def _moments(differences: Floats) -> tuple[Floats, Floats]:
-    """Return the mean over blocks, and the sum of squares about it."""
+    """Return the mean over blocks, and the sum of squares about the mean."""
     if not len(differences):
         return np.zeros(differences.shape[1]), np.zeros(differences.shape[1])
     mean = differences.mean(axis=0)
@@ -152,21 +152,21 @@ def _moments(differences: Floats) -> tuple[Floats, Floats]:
 
 
 def _for_all_pairs(scores: Floats) -> float:
-    """Return what evidence for one pair is short of evidence for all pairs with the best arm."""
+    """Return the additional evidence that all pairs with the best arm need, beyond one pair."""
     return math.log(max(1, scores.shape[1] - 1))
 
 
 class BettingEvidence(Evidence):
     """Bets on bounded differences, mixed over fixed stakes.
 
-    One half of the capital against an arm is bet on whichever of the others led before the
-    block. Against the best arm such bets win nothing on average, whichever arm they are on, and so
-    need no union over rivals. They count the tolerance where they are on today's leader. The
-    other half is bet on today's leader from the first block on, in equal parts for every arm
+    Half of the capital against an arm is bet on the best of the other arms before each block.
+    Against the best arm, such bets gain nothing on average, whichever arm they are on, so they need
+    no union bound over rivals. They include the tolerance if they are on the current leader. The
+    other half is bet on the current leader from the first block on, in equal parts for every arm
     that might lead.
 
-    Of `n_blocks` blocks that are drawn without replacement, the remaining ones have a mean of
-    at most ``-won / left`` if all have one of at most 0; a bet pays on what exceeds that.
+    If `n_blocks` blocks are drawn without replacement and their overall mean is at most 0, the
+    remaining blocks have a mean of at most ``-won / left``; a bet pays on the excess over it.
     """
 
     name = "bets on bounded differences"
@@ -198,7 +198,7 @@ class BettingEvidence(Evidence):
         return better, near_enough
 
     def shortfalls(self, scores: Floats, leader: int, rivals: Indices, level: float) -> Floats:
-        """Return the least tolerance, 0 or more, at which `near_enough` reaches the level."""
+        """Return the smallest tolerance, 0 or more, at which `near_enough` reaches the level."""
         blocks, arms = scores.shape
         bets = np.empty((3, blocks, 2, arms))
         sums = np.zeros(arms)
@@ -206,7 +206,7 @@ class BettingEvidence(Evidence):
             bets[:, at] = _bets(block, sums, leader)
             sums = sums + block
         bets, before = bets[..., rivals], np.arange(blocks)[:, None, None]
-        # A difference is never below -1: a tolerance of 1 needs no evidence.
+        # A difference is never below -1, so a tolerance of 1 needs no evidence.
         low, high = np.zeros(len(rivals)), np.ones(len(rivals))
         for _ in range(_HALVINGS):
             middle = (low + high) / 2.0
@@ -217,7 +217,7 @@ class BettingEvidence(Evidence):
     def _growth(
         self, bets: Floats, tolerance: float | Floats, before: int | NDArray[np.intp]
     ) -> Floats:
-        """Return what the log of every capital gains by the block after that many others."""
+        """Return the gain of every log capital by a block with `before` blocks before it."""
         difference, won, is_on_leader = bets
         credit = tolerance * is_on_leader
         expected = np.maximum(0.0, -(won + credit * before) / (self.n_blocks - before))
@@ -227,17 +227,18 @@ class BettingEvidence(Evidence):
 
 
 def _bets(block: Floats, sums: Floats, leader: int) -> Floats:
-    """Return what bets against every arm are about, shape (3, 2, arms).
+    """Return the subjects of the bets against every arm, shape (3, 2, arms).
 
-    The difference on this block, its sum over those before, and whether it is the leader's:
-    of the arm that led the others before, and of the one that leads now.
+    The first axis holds the difference on this block, its sum over earlier blocks, and whether it
+    is the current leader's. The second axis holds the best of the other arms before the block, and
+    the current leader.
     """
     on = np.stack([_best_others(block, sums), np.full(len(block), leader)])
     return np.stack([block[on] - block, sums[on] - sums, on == leader])
 
 
 def _best_others(block: Floats, sums: Floats) -> Indices:
-    """Return for every arm the best of the others before a block, of those that are raced on it."""
+    """Return for every arm the best other arm before a block, among the arms on that block."""
     raced = np.where(np.isnan(block), -math.inf, sums)
     best = int(raced.argmax())
     others = np.full(len(block), best)
@@ -247,7 +248,7 @@ def _best_others(block: Floats, sums: Floats) -> Indices:
 
 
 def _capital(logs: Floats, arms: int) -> Floats:
-    """Return the log of the capital against every arm, of that by bet, arm and stake."""
+    """Return the log capital against every arm, given that by bet, arm and stake."""
     largest = logs.max(axis=-1)
     shares = np.exp(logs - largest[..., None])
     followed, hindsight = largest + np.log((shares * _CAPITAL).sum(axis=-1))

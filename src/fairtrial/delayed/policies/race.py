@@ -1,4 +1,4 @@
-"""What both races share: what they are given, what they take in, and whole compiled runs."""
+"""Base class of both races: arguments, events, and compiled runs."""
 
 from __future__ import annotations
 
@@ -42,25 +42,25 @@ _CHANCE = frozenset({"lost", "error"})
 
 
 class Race(FixedConfidencePolicy):
-    """What both races share; see `InformationRacing` and `Racing`.
+    """Base class of `InformationRacing` and `Racing`.
 
     Parameters
     ----------
     problem : Problem
-        What is known and wanted.
+        The problem.
     delta : float
-        Probability of a wrong answer that is accepted.
+        Accepted probability of a wrong answer.
     parallel : int, optional
-        Most pulls in flight; by default as many as are asked for.
+        Maximum number of pulls in flight; by default no limit.
     per_arm : int, optional
-        Most pulls of one arm in flight; by default no limit.
+        Maximum number of pulls of one arm in flight; by default no limit.
     truncate : int or "auto", optional
-        Readings after which a pull is called back; by default it runs to its end.
+        Number of readings after which a pull is cancelled; by default pulls run to completion.
     max_pulls, max_readings : int, optional
         Stop undecided after this many results, or readings.
     max_time : float, optional
-        Stop undecided when that much time has passed: in a simulation in the units of its
-        delays, in a study in seconds since its first event, else as `pass_time` tells.
+        Stop undecided after this much time: in a simulation in the units of its delays, in a study
+        in seconds since its first event, otherwise as reported by `pass_time`.
     seed : None, int or numpy.random.Generator
         Source of the policy's own randomness, if it has any.
     """
@@ -101,7 +101,7 @@ class Race(FixedConfidencePolicy):
         shares: tuple[float, float] = (0.0, 0.0),
         bound: Bound | None = None,
     ) -> RaceState:
-        """Return the state in which nothing has happened, for a rule's own constants."""
+        """Return the initial state, for the constants of a rule."""
         per_arm = math.inf if self.per_arm is None else self.per_arm
         known = {"delta": self.delta, "per_arm": per_arm, **constants}
         race = RaceState(self.problem, known, shares, self._uses_readings, bound)
@@ -110,7 +110,7 @@ class Race(FixedConfidencePolicy):
         return race
 
     def set_state(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Continue from a state that a policy of the same problem, parameters and seed returned."""
+        """Continue from the state of a policy with the same problem, parameters and seed."""
         super().set_state(state)
         self._race.make_room()
 
@@ -119,21 +119,21 @@ class Race(FixedConfidencePolicy):
     @property
     @abstractmethod
     def _uses_readings(self) -> bool:
-        """Whether readings change anything."""
+        """Whether readings are used."""
 
     @property
     def _keeps_stopped(self) -> bool:
-        """Whether a pull may be stopped because of its readings: only if each of them counts."""
+        """Whether pulls may be stopped because of their readings: only if every reading counts."""
         return self._uses_readings and self.problem.errors != "first"
 
     @property
     def _learns_bias_late(self) -> bool:
-        """Whether a reading counts that comes after the outcome of its pull."""
+        """Whether a reading counts that arrives after the outcome of its pull."""
         return False
 
     @property
     def _setup_time(self) -> float:
-        """Time that it costs to start a pull, for ``truncate="auto"``."""
+        """Time to start a pull, for ``truncate="auto"``."""
         return 0.0
 
     @abstractmethod
@@ -148,12 +148,12 @@ class Race(FixedConfidencePolicy):
 
     @property
     def _waits_for_decision(self) -> bool:
-        """Whether a pull failed in a way that nobody has said how to count."""
+        """Whether a pull failed and it is not known how the failure counts."""
         return bool(self._race.unresolved)
 
     @property
     def stopped(self) -> bool:
-        """Whether there is an answer, a maximum is reached, or a failure has to be decided on."""
+        """Whether there is an answer, a maximum is reached, or a failure needs a decision."""
         return self._finished or self._capped or self._waits_for_decision
 
     @property
@@ -168,7 +168,7 @@ class Race(FixedConfidencePolicy):
     # --------------------------------------------------------------------- what is asked
 
     def choose(self, duration: float | None = None) -> Choice:
-        """Return the arm to pull and its row, or None while no more may be in flight.
+        """Return the arm to pull and its row, or None while no more pulls can be in flight.
 
         Parameters
         ----------
@@ -182,7 +182,7 @@ class Race(FixedConfidencePolicy):
         return None if arm < 0 else (arm, self._race.start(arm, self.asked, pieces))
 
     def _next_arm(self) -> int:
-        """Return the arm to pull, -1 if every survivor has as many pulls in flight as it may."""
+        """Return the arm to pull; -1 if no survivor can have more pulls in flight."""
         return self._race.next_arm()
 
     def _check_duration(self, duration: float | None) -> float | None:
@@ -201,9 +201,9 @@ class Race(FixedConfidencePolicy):
         return check_number("duration", duration, low=0.0, open_low=True)
 
     def to_cancel(self) -> list[Pull]:
-        """Return the pulls in flight that are not wanted any more; all, once stopped.
+        """Return the pulls in flight that are no longer needed; all after the race has stopped.
 
-        They are those on decided arms, and those with as many readings as `truncate` allows.
+        These are the pulls on decided arms, and those with as many readings as `truncate` allows.
         """
         race = self._race
         if self.stopped:
@@ -220,13 +220,13 @@ class Race(FixedConfidencePolicy):
     # ---------------------------------------------------------------------- outcomes
 
     def tell(self, pull: Pull, outcome: Any) -> None:
-        """Take the outcome of a pull: in any order, with any number outstanding."""
+        """Tell the outcome of a pull, in any order and with any number outstanding."""
         super().tell(pull, outcome)
         if self.problem.clip and self.problem.check_outcome(outcome) != float(outcome):
             self._race.clipped += 1
 
     def learn(self, pull: Pull, outcome: float) -> None:
-        """Take one outcome: in time, late after a loss, or unsolicited."""
+        """Learn one outcome: in time, late after a loss, or unsolicited."""
         race = self._race
         value = race.counted(outcome, "outcome")
         if pull.number == UNSOLICITED:
@@ -270,20 +270,20 @@ class Race(FixedConfidencePolicy):
         return int(started) - later, earlier
 
     def on_amend(self, pull: Pull, old: float, new: float) -> None:
-        """Correct an outcome; what was decided before stays decided."""
+        """Correct an outcome; earlier decisions remain."""
         race = self._race
         row = race.row_with(pull, race.counted(old, "outcome"))
         race.act(CORRECT, row, race.counted(new, "outcome"))
         self._amended += 1
 
     def pass_time(self, now: float) -> None:
-        """Take note of the time since the start, for `max_time`; it counts for nothing else.
+        """Report the time since the start; it is only used for `max_time`.
 
         Parameters
         ----------
         now : float
-            In the units of `max_time`. The policy has no clock: a simulation says it, a study,
-            or the user of a race.
+            Time in the units of `max_time`. The policy has no clock: a simulation, a study or the
+            user of a race reports the time.
         """
         self._race.time = max(self._race.time, check_number("now", now, low=0.0))
 
@@ -298,7 +298,7 @@ class Race(FixedConfidencePolicy):
         std: float | None = None,
         **details: Any,
     ) -> None:
-        """Take a reading of a pull that has no outcome yet.
+        """Use a reading of a pull that has no outcome yet.
 
         Parameters
         ----------
@@ -307,20 +307,20 @@ class Race(FixedConfidencePolicy):
         value : float
             The reading.
         stage : float, optional
-            Which of the pull's readings it is; by default its `elapsed`, or the next one. One
-            that comes twice counts once.
+            Which of the pull's readings it is; by default its `elapsed`, or the next number. A
+            repeated reading counts once.
         elapsed : float, optional
-            Time since the start of the pull; where no `stage` is given it stands for it.
+            Time since the start of the pull; it is also the stage if no `stage` is given.
         std : float, optional
             Standard deviation of this reading about the outcome.
         **details
-            Nothing else is known.
+            Other details are refused.
         """
         known_details(details)
         self._take(pull, value, stage, elapsed, std, useful=self._uses_readings)
 
     def read_late(self, pull: Pull, value: float, **details: Any) -> None:
-        """Take a reading that its pull's outcome has overtaken; it can still show a bias."""
+        """Use a reading that arrives after its pull's outcome; it can still show a bias."""
         self._take(pull, value, *known_details(details), useful=self._learns_bias_late)
 
     def _take(
@@ -332,7 +332,7 @@ class Race(FixedConfidencePolicy):
         std: float | None,
         useful: bool,
     ) -> None:
-        """Keep a reading; let the race follow if it is new and of use."""
+        """Store a reading; update the race if the reading is new and useful."""
         race = self._race
         row, own = race.row_of(pull), race.counted(value, "reading")
         place, std = self._check_reading(row, stage, elapsed, std)
@@ -363,7 +363,7 @@ class Race(FixedConfidencePolicy):
         race.act(CHANGED, row)
 
     def _refuse_contradiction(self, row: int, stage: float, std: float | None) -> None:
-        """Refuse more pieces than a pull has, and a nested error larger than an earlier one."""
+        """Raise for more pieces than a pull has, or a nested error larger than an earlier one."""
         race = self._race
         if self.problem.feedback == "incremental":
             pieces = race.pulls.duration[row]
@@ -391,7 +391,7 @@ class Race(FixedConfidencePolicy):
         return (race.readings.next_stage(row) if since is None else since), std
 
     def _check_std(self, std: float | None) -> float | None:
-        """Return the deviation that a reading brings, if this rule takes one."""
+        """Return the deviation given with a reading, if this rule uses it."""
         if std is None:
             if self.problem.feedback == "refining" and self.problem.reading_std is None:
                 raise InvalidArgument("std", "must be given: the problem has no reading_std", None)
@@ -405,12 +405,12 @@ class Race(FixedConfidencePolicy):
     # ----------------------------------------------------------------------- failures
 
     def on_failure(self, pull: Pull, reason: str) -> None:
-        """Take note that a pull will have no outcome; what was read of it stays.
+        """Record that a pull will have no outcome; its readings are kept.
 
-        ``cancelled``, ``eliminated``, ``truncated`` and ``user`` say that somebody stopped it
-        on the strength of what is logged; if readings are logged and do not count, that is
-        a failure due to the outcome. ``lost`` and ``error`` are chance, and every other reason may
-        be due to the outcome, unless the problem says of all failures what they are.
+        The reasons ``cancelled``, ``eliminated``, ``truncated`` and ``user`` mean that the pull was
+        stopped based on logged data; if readings are logged but do not count, this is a failure due
+        to the outcome. ``lost`` and ``error`` are chance, and every other reason can be due to the
+        outcome, unless the problem's `failure` applies to all failures.
         """
         race = self._race
         row, value = race.row_of(pull), self.problem.failure_value
@@ -480,7 +480,7 @@ class Race(FixedConfidencePolicy):
 
     @property
     def duplicates(self) -> int:
-        """How many readings came twice, and counted once."""
+        """Number of repeated readings, which counted once."""
         return self._race.duplicates
 
     def metrics(self) -> dict[str, float]:
@@ -488,7 +488,7 @@ class Race(FixedConfidencePolicy):
         return {"readings": float(self._race.control.readings[0])}
 
     def warnings(self) -> tuple[str, ...]:
-        """Return what the guarantee has to assume since the results do not bear it out."""
+        """Return assumptions of the guarantee that the results do not support."""
         return tuple(
             f"the guarantee is not proven, as it has to assume this: {finding}"
             for finding in race_assumptions.findings(self._race)
@@ -497,7 +497,7 @@ class Race(FixedConfidencePolicy):
     def _promise(
         self, name: str, proven: bool, assumptions: list[str], *, calibrated: bool = False
     ) -> Guarantee:
-        """Return a rule's guarantee, with the assumptions that all races share."""
+        """Return a rule's guarantee with the assumptions that all races share."""
         return race_assumptions.guarantee(
             self._race, name, proven, assumptions, self.delta, self._amended, calibrated=calibrated
         )
@@ -517,7 +517,7 @@ class Race(FixedConfidencePolicy):
         clock, limits = np.zeros(1, runs.CLOCK), self._limits(places, horizon)
         staged = environment.stage(draw_key(generator), places)
         while runs.run(*race.buffers, *staged, clock, limits) == runs.NEEDS_ROOM:
-            # To grow takes as long as hundreds of simulated pulls.
+            # Growing takes as long as hundreds of simulated pulls, so grow a lot at once.
             race.make_room(growth=8, least=512)
         now, losses, cancelled = (clock[name][0].item() for name in ("now", "losses", "cancelled"))
         self.pass_time(now)

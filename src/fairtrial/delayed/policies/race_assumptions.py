@@ -1,4 +1,4 @@
-"""What the promise of a race assumes, and what its results say against that."""
+"""The assumptions of a race's guarantee, and what its results say against them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["findings", "guarantee", "noise_assumption"]
 _SOURCE = "docs/explanation/delayed.md"
 
 _TESTING = 6
-"""Results beyond the first of each arm that can show a noise three times as large as stated."""
+"""Number of further results that can show a noise three times as large as stated."""
 
 
 def guarantee(
@@ -43,17 +43,17 @@ def guarantee(
     race : RaceState
         The race.
     name : str
-        Of the rule.
+        Name of the rule.
     proven : bool
-        Whether its proof covers the problem.
+        Whether the rule's proof covers the problem.
     assumptions : list of str
-        The rule's own.
+        The rule's own assumptions.
     delta : float
-        Probability of a wrong answer that is accepted.
+        Accepted probability of a wrong answer.
     amended : int
-        How many outcomes were corrected after decisions.
+        Number of outcomes that were corrected after decisions.
     calibrated : bool
-        Whether the rule's errors were measured, where it has no proof.
+        Whether the rule's error rate was measured, if it has no proof.
     """
     problem = race.problem
     near = f", within {problem.tolerance:g}" if problem.tolerance else ""
@@ -81,7 +81,7 @@ def guarantee(
 
 
 def noise_assumption(race: RaceState) -> str:
-    """Return what is assumed of the noise."""
+    """Return the assumption about the noise."""
     problem = race.problem
     if problem.reward_range is not None:
         low, high = problem.reward_range
@@ -98,7 +98,7 @@ def noise_assumption(race: RaceState) -> str:
 
 
 def _covers_failures(race: RaceState) -> bool:
-    """Return whether an outcome may be a failure's: not if it is normal, or read beforehand."""
+    """Return whether a failure can have a value: not if outcomes are normal or have readings."""
     valued = race.problem.failure_value is not None
     return not (valued and (race.problem.gaussian or race.uses_readings))
 
@@ -134,7 +134,7 @@ def _common_assumptions(race: RaceState) -> list[str]:
 
 
 def findings(race: RaceState) -> list[str]:
-    """Return what takes the proof away, by the results so far; each as an assumption."""
+    """Return the findings in the results that invalidate the proof, each as an assumption."""
     return [*_found_in_losses(race), *_found_in_results(race), *_found_in_readings(race)]
 
 

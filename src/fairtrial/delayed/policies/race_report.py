@@ -1,4 +1,4 @@
-"""What a race says of itself: its answer, its estimates, and the state of every arm."""
+"""The report of a race: its answer, its estimates, and the state of every arm."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ _STATES = ("undecided", "accepted", "rejected")
 
 
 def best_arms(race: RaceState) -> tuple[str, ...]:
-    """Return the answer, or what it would be now, the best arm first."""
+    """Return the answer, or the current best arms before it is known, the best first."""
     accepted, survives = race.arms.status == ACCEPTED, race.arms.status == SURVIVES
     known = np.isfinite(race.arms.variance)
     means = np.where(known, race.arms.estimate, -math.inf)
-    # Accepted arms have their place; then by mean, and arms of equal mean in their order.
+    # Accepted arms come first, then the others by mean; arms with equal means keep their order.
     order = np.lexsort((-means, ~accepted, ~(accepted | survives)))[: race.problem.top]
     best = sorted(order.tolist(), key=lambda arm: (-means[arm], arm))
     return tuple(race.problem.arms[arm] for arm in best)
 
 
 def candidates(race: RaceState) -> tuple[str, ...]:
-    """Return the arms that may still be among the best k, in the order of the problem."""
+    """Return the arms that can still be among the best k, in the order of the problem."""
     kept = race.arms.status != REJECTED
     return tuple(arm for arm, stays in zip(race.problem.arms, kept, strict=True) if stays)
 
 
 def estimates(race: RaceState, lower: Floats, upper: Floats) -> tuple[Estimate, ...]:
-    """Return an estimate of every arm's mean; the ends of its interval are in the race's unit."""
+    """Return an estimate of every arm's mean; `lower` and `upper` are in the race's unit."""
     lower, upper = race.unit * lower, race.unit * upper
     if race.problem.sign < 0:
         lower, upper = -upper, -lower
@@ -58,7 +58,7 @@ def estimates(race: RaceState, lower: Floats, upper: Floats) -> tuple[Estimate, 
 
 
 def details(race: RaceState) -> Mapping[str, Any]:
-    """Return the state of every arm, and what came of readings."""
+    """Return the state of every arm, and the use of readings."""
     arms, status = race.problem.arms, race.arms.status.tolist()
     return {
         "arms": {arm: _STATES[code] for arm, code in zip(arms, status, strict=True)},
@@ -78,7 +78,7 @@ def details(race: RaceState) -> Mapping[str, Any]:
 
 
 def _declared_better(race: RaceState) -> list[list[str]]:
-    """Return for every arm who was declared better, as many as put it out; by pairs only."""
+    """Return for every arm the arms that were declared better; only with pairwise tests."""
     arms = race.problem.arms
     if race.declared.shape != (len(arms), len(arms)):
         return [[] for _ in arms]

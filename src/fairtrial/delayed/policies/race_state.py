@@ -1,4 +1,4 @@
-"""The state of a race: tables that kernels work on, and what is noted of readings and failures."""
+"""The state of a race: the kernels' tables, and records of readings and failures."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = ["RaceState"]
 Floats = NDArray[np.float64]
 Bits = NDArray[np.bool_]
 
-# Noise beyond this, or below its inverse, is counted in another unit.
+# Noise above this, or below its inverse, is measured in another unit.
 _LARGEST_UNSCALED = 1e40
 
 _FIRST_ROWS = 64
@@ -41,49 +41,49 @@ _MAX_READING = 1e100
 
 
 class RaceState:
-    """All that a race knows. Outcomes are counted in its unit, and larger is better.
+    """The state of a race; outcomes are in the race's unit, and larger is better.
 
     Parameters
     ----------
     problem : Problem
-        What is known and wanted.
+        The problem.
     constants : mapping
-        The rule's own among the constants that `Rules` names.
+        The rule's own values for the constants of `Rules`.
     shares : (float, float)
-        Of the error probability: what goes to readings, and to their bias.
+        Shares of the error probability for readings and for their bias.
     uses_readings : bool
-        Whether readings change anything.
+        Whether readings are used.
     bound : Bound, optional
-        Of the radius of a mean, where the rule has boxes.
+        Bound for the radius of a mean, if the rule has boxes.
 
     Attributes
     ----------
     rules, control, arms, pulls : Rules, Control, Arm, Pull
-        The tables that the kernels work on; in the place of each number, its column.
+        The tables that the kernels work on, with a column in place of each number.
     declared : ndarray
         ``declared[i, j]``: whether arm i was found better than j.
     readings : Readings
         All readings.
     unresolved : list of int
-        Rows of failed pulls that nobody has said how to count.
+        Rows of failed pulls for which it is not known how they count.
     valued : list of int
         Rows of failed pulls that count as the problem's `failure_value`.
     lost : list of int
         Rows of pulls that were lost by chance while their arm was in the race.
     arrivals : list of [int, int, int]
-        Rows in the order in which outcomes came, with how many later pulls of the arm had ended
-        before, and how many earlier ones were still open.
+        Rows in the order in which outcomes arrived, each with the number of later pulls of the arm
+        that had already ended, and of earlier ones that were still open.
     errors : ndarray
-        What is known of the errors of every pull's readings; see `record_reading`.
+        Statistics of the errors of every pull's readings; see `record_reading`.
     hasty : list of int
-        Arms decided on while more of their overtaken pulls were open than had come.
+        Arms that were decided while more of their overtaken pulls were open than complete.
     truncate_at : float
-        Readings after which a pull is called back.
+        Number of readings after which a pull is cancelled.
     look_at : int
-        Outcomes at which ``truncate="auto"`` looks again.
+        Number of outcomes at which ``truncate="auto"`` is computed again.
     returned, not_nested, clipped, duplicates : int
-        Outcomes of pulls that had failed; readings that contradict nested errors; outcomes that
-        were clipped; readings that came twice.
+        Numbers of outcomes of failed pulls, of readings that contradict nested errors, of clipped
+        outcomes, and of repeated readings.
     time : float
         Time since the start.
     """
@@ -137,7 +137,7 @@ class RaceState:
     def _set_rules(self, constants: Mapping[str, float], shares: tuple[float, float]) -> None:
         problem, arms = self.problem, len(self.problem.arms)
         delta = constants["delta"]
-        # Readings that do not count leave nothing of their kind, such as the price of a bias.
+        # If readings do not count, nothing related to them does, such as the price of a bias.
         feedback = problem.feedback if self.uses_readings else "full"
         known = {name: value for name, value in constants.items() if name != "delta"}
         log_all = math.log(arms / delta)
@@ -191,7 +191,7 @@ class RaceState:
 
     @property
     def buffers(self) -> tuple[Words, Floats]:
-        """What the kernels take."""
+        """The arguments of the kernels."""
         return self._words, self._radii
 
     @property
@@ -204,7 +204,7 @@ class RaceState:
         self.readings = Readings.from_array(rows)
 
     def make_room(self, growth: int = 2, least: int = 0) -> None:
-        """Let the tables grow, by that factor or to `least` rows, if no more events fit."""
+        """Grow the tables, by a factor or to `least` rows, if no more events fit."""
         rows = len(self.pulls.arm)
         if self.control.rows[0] >= rows:
             self.words = RACE.enlarged(self.words, rows=max(growth * rows, least))
@@ -217,11 +217,11 @@ class RaceState:
     def act(
         self, kind: int, at: int, first: float = 0.0, second: float = 0.0, third: float = 0.0
     ) -> int:
-        """Let one event happen; return the row of its pull."""
+        """Process one event; return the row of its pull."""
         return int(act(self._words, self._radii, kind, at, first, second, third))
 
     def next_arm(self) -> int:
-        """Return the arm to pull, -1 if every survivor has as many pulls in flight as it may."""
+        """Return the arm to pull; -1 if no survivor can have more pulls in flight."""
         return int(ask(self._words, self._radii))
 
     def start(self, arm: int, number: int, pieces: float | None) -> int:
@@ -233,7 +233,7 @@ class RaceState:
 
     @property
     def rows(self) -> int:
-        """How many pulls have started."""
+        """Number of pulls that have started."""
         return int(self.control.rows[0])
 
     def row_of(self, pull: Pull) -> int:
@@ -248,7 +248,7 @@ class RaceState:
         raise UnknownPull(f"{pull!r} was never issued by this policy")
 
     def row_with(self, pull: Pull, value: float) -> int:
-        """Return the row of a pull that was told with that value."""
+        """Return the row of a pull that was told with this value."""
         rows, pulls = slice(self.rows), self.pulls
         fits = (
             (pulls.number[rows] == pull.number)
@@ -264,7 +264,7 @@ class RaceState:
 
     @property
     def survivors(self) -> int:
-        """How many arms are undecided."""
+        """Number of undecided arms."""
         return int(self.control.survivors[0])
 
     def survives(self, arm: int) -> bool:
@@ -273,12 +273,12 @@ class RaceState:
 
     @property
     def unsolicited(self) -> int:
-        """How many results nobody had asked for."""
+        """Number of unsolicited results."""
         return int((self.pulls.number[: self.rows] == UNSOLICITED).sum())
 
     @property
     def rows_without_outcome(self) -> list[int]:
-        """Rows of the pulls without outcome on arms that survive."""
+        """Rows of the pulls without an outcome on undecided arms."""
         survives = self.arms.status[self.pulls.arm[: self.rows]] == SURVIVES
         found: list[int] = np.flatnonzero(
             survives & (self.pulls.state[: self.rows] != DONE)
@@ -286,18 +286,18 @@ class RaceState:
         return found
 
     def counted(self, value: float, name: str) -> float:
-        """Return a value as the race counts it: larger is better, in its unit.
+        """Return a value in the race's unit, with larger being better.
 
         Raises
         ------
         InvalidOutcome
-            If sums of such values, or of their squares, would lose what tells arms apart.
+            If sums of such values, or of their squares, would lose the differences between arms.
         """
         own = self.inward * value
         if self.problem.estimates_noise:
             if abs(own) > _MAX_READING:
                 raise InvalidOutcome(name, f"must be within {_MAX_READING:g} of 0", value)
-            # Squares of smaller numbers vanish, and would pass for perfect agreement.
+            # Squares of smaller numbers vanish, and would look like perfect agreement.
             return own if abs(own) > 1.0 / _MAX_READING else 0.0
         if name == "outcome" and abs(own) > _MAX_STDS * self._largest_noise:
             raise InvalidOutcome(
@@ -311,20 +311,20 @@ class RaceState:
         return own
 
     def reading_std(self, arm: int) -> float:
-        """Return the deviation of an arm's readings that bring none of their own."""
+        """Return the deviation of an arm's readings that have no deviation of their own."""
         return float(self.arms.reading_std[arm])
 
     # ------------------------------------------------------- what is noted for tests
 
     def note_haste(self, survivors: int) -> None:
-        """Note arms that have just been decided on while most of their overtaken pulls are open."""
+        """Record arms that were just decided while most of their overtaken pulls are open."""
         if self.survivors == survivors or self.problem.delay_depends_on_outcome:
             return
         decided = np.flatnonzero(self.untested_arms() & (self.arms.status != SURVIVES))
         self.hasty += [arm for arm in decided.tolist() if arm not in self.hasty]
 
     def untested_arms(self) -> Bits:
-        """Return for which arms more overtaken pulls are missing than have come."""
+        """Return for which arms more overtaken pulls are missing than complete."""
         number, rows = len(self.problem.arms), slice(self.rows)
         arms, done = self.pulls.arm[rows], self.pulls.state[rows] == DONE
         newest = np.full(number, -1)
@@ -339,7 +339,7 @@ class RaceState:
         return np.asarray(short > np.bincount(late, minlength=number))
 
     def record_error(self, row: int, value: float, std: float | None) -> None:
-        """Add a reading to what is known of the errors of readings, in units of the noise."""
+        """Add a reading to the statistics of reading errors, in units of the noise."""
         if row >= len(self.errors):
             more = np.zeros((max(row + 1, 2 * len(self.errors)), ERROR_COLUMNS))
             more[: len(self.errors)] = self.errors
@@ -354,7 +354,7 @@ class RaceState:
                 self.errors[row, NUMBER] > 0.0 or own > self.rules.target_std[0]
             ):
                 return
-            # As in the kernels: a deviation of 0 counts as one far below the outcome's.
+            # As in the kernels, a deviation of 0 counts as one far below the outcome's.
             variance = max(own / noise, 1e-6) ** 2
         nested = self.problem.feedback == "refining"
         record_reading(self.errors[row], value / noise, variance, nested)
@@ -362,13 +362,13 @@ class RaceState:
     # --------------------------------------------------------------------- failures
 
     def halt(self, row: int, *, capped: bool) -> None:
-        """Decide nothing before this pull's outcome comes, nor ever if a maximum ended the race."""
+        """Pause decisions until this pull's outcome arrives, forever if a maximum was reached."""
         self.control.halted[0] += 1
         if not capped:
             self.unresolved.append(row)
 
     def resolve(self, row: int) -> None:
-        """Go on deciding, now that an outcome has come that was waited for."""
+        """Resume deciding after an awaited outcome has arrived."""
         self.unresolved.remove(row)
         self.control.halted[0] -= 1
         if self.control.halted[0] == 0:
@@ -378,9 +378,9 @@ class RaceState:
 
 
 def _unit_of(problem: Problem) -> float:
-    """Return what a race counts outcomes in: 1, unless squares of the noise would get lost.
+    """Return the unit of outcomes in a race: 1, unless squares of the noise would be lost.
 
-    A power of two, so that nothing is rounded.
+    It is a power of two, so that nothing is rounded.
     """
     scale = problem.scale
     if np.isnan(scale).any():

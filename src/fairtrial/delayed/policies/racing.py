@@ -1,4 +1,4 @@
-"""Racing on confidence boxes, as published and as proven: the policy."""
+"""The policy that races on confidence boxes, as published and as proven."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ _ONE_PULL = ("unbiased", "biased")
 
 @documented_by(Race)
 class Racing(Race):
-    """Race on a confidence box for every arm: sub-Gaussian noise suffices.
+    """Race on a confidence box for every arm; sub-Gaussian noise is enough.
 
-    All survivors are pulled equally often. One is accepted when its box lies above those of
-    all but k - 1 others, rejected when k boxes lie above it.
+    All survivors are pulled equally often. An arm is accepted when its box lies above the boxes of
+    all but k - 1 other arms, and rejected when k boxes lie above its own.
 
     Parameters
     ----------
     problem : Problem
-        The problem; of its kinds of readings, ``refining`` counts in no variant but "full",
-        which ignores readings.
+        The problem; with ``refining`` readings, only the variant "full" is allowed, which ignores
+        readings.
     variant : {"proven", "partial", "full"}
-        ``full``: completed pulls only. ``partial``: the published estimator, which splits
-        delta again at every step; it is not proven. ``proven``: a split fixed in advance, and
-        readings charged pull by pull.
+        ``full``: only completed pulls count. ``partial``: the published estimator, which splits
+        delta again at every step; it is not proven. ``proven``: a split that is fixed in advance,
+        with readings charged pull by pull.
     bound : Bound, optional
-        Radius of a mean: by default a normal mixture for ``proven``, else the finite law of
-        the iterated logarithm of the paper.
+        Radius of a mean; by default a normal mixture for ``proven``, otherwise the paper's finite
+        law of the iterated logarithm.
     parallel, per_arm : int, optional
-        Most pulls in flight, in all and on one arm; by default no limits.
+        Maximum numbers of pulls in flight, in total and per arm; by default no limits.
     running_intersection : bool
-        Whether an arm's box may only shrink.
+        Whether an arm's box can only shrink.
     seed : None, int or numpy.random.Generator
         Ignored; the policy is deterministic.
 
@@ -146,7 +146,7 @@ class Racing(Race):
 
     @property
     def _keeps_stopped(self) -> bool:
-        # The proof follows one pull of an arm at a time; a stop selects among the others.
+        # The proof follows one pull of an arm at a time; stopping would select among the others.
         return super()._keeps_stopped and not (self.variant == "proven" and self._splits)
 
     def _interval_ends(self) -> tuple[Floats, Floats]:

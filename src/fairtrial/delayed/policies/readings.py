@@ -1,4 +1,4 @@
-"""What was reported of every pull: to know a repetition, and to put what comes late in order."""
+"""All readings of every pull, to recognise repetitions and to put late readings in order."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _DETAILS = ("stage", "elapsed", "std")
 
 
 def known_details(details: Mapping[str, Any]) -> tuple[Any, Any, Any]:
-    """Return stage, time and deviation of a reading, None where not given; refuse all else."""
+    """Return stage, time and deviation of a reading, None if not given; raise for other details."""
     for name, value in details.items():
         if name not in _DETAILS:
             message = f"must be one of {', '.join(_DETAILS)} for a reading"
@@ -33,25 +33,25 @@ class Readings:
 
     def __init__(self) -> None:
         self._by_row: dict[int, dict[float, tuple[float, float, float]]] = {}
-        # Of every pull, as to look for them would take longer and longer.
+        # The newest stage of every pull; searching for it would take longer and longer.
         self._newest: dict[int, float] = {}
         self._least_std: dict[int, float] = {}
 
     def next_stage(self, row: int) -> float:
-        """Return the stage of a reading that names none: the one after the newest."""
+        """Return the stage of a reading that gives none: the one after the newest."""
         return math.floor(self._newest.get(row, 0.0)) + 1.0
 
     @property
     def number(self) -> int:
-        """How many readings there are."""
+        """Number of readings."""
         return sum(map(len, self._by_row.values()))
 
     def count(self, row: int) -> int:
-        """Return how many readings a pull has."""
+        """Return the number of readings of a pull."""
         return len(self._by_row.get(row, ()))
 
     def stds_around(self, row: int, stage: float) -> tuple[float, float]:
-        """Return the least deviation stated before a stage, and the largest after it."""
+        """Return the smallest deviation stated before a stage, and the largest after it."""
         if self.is_newest(row, stage):
             return self._least_std.get(row, math.inf), 0.0
         stages = self._by_row.get(row, {})
@@ -65,23 +65,23 @@ class Readings:
         return row in self._by_row
 
     def is_newest(self, row: int, stage: float) -> bool:
-        """Return whether no reading of the pull is of that stage or a later one."""
+        """Return whether the pull has no reading of this stage or a later one."""
         return stage > self._newest.get(row, -math.inf)
 
     def differs_from_newest(self, row: int, value: float, std: float) -> bool:
-        """Return whether a pull's newest reading says something else at the same deviation."""
+        """Return whether a pull's newest reading has the same deviation but another value."""
         if row not in self._newest:
             return False
         newest = self._by_row[row][self._newest[row]]
         return newest[1] == std and newest[0] != value
 
     def is_known(self, row: int, stage: float, value: float, std: float | None) -> bool:
-        """Return whether the very same reading was reported before.
+        """Return whether the same reading was reported before.
 
         Raises
         ------
         ConflictingReport
-            If that stage was reported before with another value.
+            If this stage was reported before with another value.
         """
         known = self._by_row.get(row, {}).get(stage)
         if known is None:
@@ -102,7 +102,7 @@ class Readings:
         std: float | None,
         elapsed: float | None = None,
     ) -> None:
-        """Write down a reading; its stage stands for the time that it does not say."""
+        """Store a reading; its stage is also its time if no time is given."""
         own = _NO_STD if std is None else std
         self._put(row, stage, (value, own, stage if elapsed is None else elapsed))
 
@@ -113,11 +113,11 @@ class Readings:
             self._least_std[row] = min(reading[1], self._least_std.get(row, math.inf))
 
     def in_order(self, row: int) -> Floats:
-        """Return stage, value, std and time of all readings of a pull, by stage."""
+        """Return stage, value, std and time of all readings of a pull, ordered by stage."""
         return np.array([(stage, *self._by_row[row][stage]) for stage in sorted(self._by_row[row])])
 
     def to_array(self) -> NDArray[Any]:
-        """Return everything as rows of (pull, stage, value, std, time)."""
+        """Return all readings as rows of (pull, stage, value, std, time)."""
         rows = [
             (row, stage, *reading)
             for row, readings in self._by_row.items()
@@ -127,7 +127,7 @@ class Readings:
 
     @classmethod
     def from_array(cls, rows: NDArray[Any]) -> Readings:
-        """Return what `to_array` wrote."""
+        """Return the readings from the output of `to_array`."""
         readings = cls()
         for row, stage, *reading in np.asarray(rows).tolist():
             value, std, time = reading

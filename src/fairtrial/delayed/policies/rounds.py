@@ -1,4 +1,4 @@
-"""Fixed budgets of pulls: arms leave at the ends of rounds, by their outcomes alone."""
+"""Rules with a fixed budget: arms leave at the ends of rounds, based on outcomes only."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ __all__ = ["SequentialHalving", "SuccessiveRejects"]
 
 
 class RoundPolicy(BudgetPolicy):
-    """What the rules with rounds share: equally many pulls of all arms left, then a cut.
+    """Base class of rules with rounds: equal pulls of all remaining arms, then a cut.
 
-    A pull that is lost is spent. A round ends when none of its pulls is waited for.
+    A lost pull is spent. A round ends when it has no more pulls in flight.
     """
 
     version = 2
 
     _rule: ClassVar[int]
-    """What the kernels call the rule."""
+    """The rule's number in the kernels."""
 
     def __init__(
         self, problem: Problem, budget: int, seed: int | np.random.Generator | None = None
@@ -37,7 +37,7 @@ class RoundPolicy(BudgetPolicy):
 
     @abstractmethod
     def _rounds(self) -> list[tuple[int, int]]:
-        """Return for every round the pulls that each arm left has had at its end, and who stays."""
+        """Return for every round the pulls per remaining arm at its end, and how many arms stay."""
 
     def _order(self) -> NDArray[np.intp]:
         status = self._tables.arms.status
@@ -45,16 +45,16 @@ class RoundPolicy(BudgetPolicy):
 
 
 class SequentialHalving(RoundPolicy):
-    """Equal shares of the budget in every round, after which half of the arms leave.
+    """Spend equal shares of the budget in every round, after which half of the arms leave.
 
-    Readings change nothing. No guarantee for any given number of arms.
+    Readings are ignored. There is no guarantee.
 
     Parameters
     ----------
     problem : Problem
         The problem.
     budget : int
-        Most pulls, at least one an arm.
+        Maximum number of pulls, at least one per arm.
     seed : None, int or numpy.random.Generator
         Ignored; the policy is deterministic.
 
@@ -97,9 +97,9 @@ class SequentialHalving(RoundPolicy):
 
 @documented_by(SequentialHalving)
 class SuccessiveRejects(RoundPolicy):
-    """One arm leaves in every round; with several wanted, the clearest one, in or out.
+    """Remove one arm in every round; if several are wanted, the clearest one, in or out.
 
-    Readings change nothing. No guarantee for any given number of arms.
+    Readings are ignored. There is no guarantee.
 
     Raises
     ------

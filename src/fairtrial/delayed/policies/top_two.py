@@ -16,17 +16,17 @@ _DRAWS = 50
 def top_two(
     means: Floats, variances: Floats, top: int, generator: np.random.Generator
 ) -> tuple[Arms, Arms]:
-    """Return the arms among the best by a first draw only, and those by a second draw only.
+    """Return the arms among the best only in a first draw, and those only in a second draw.
 
-    The second draw is the first of up to 49 more that has other arms among the best; if none has,
-    the two arms are exchanged of which that is most likely.
+    The second draw is the first of up to 49 more draws that has other arms among the best. If none
+    has, the two arms that are most likely to be exchanged are returned.
 
     Parameters
     ----------
     means, variances : ndarray of shape (arms,)
-        Of the arms' normal posteriors.
+        Means and variances of the arms' normal posteriors.
     top : int
-        How many arms are the best; fewer than there are.
+        Number of best arms, less than the number of arms.
     generator : numpy.random.Generator
         Source of the draws.
     """

@@ -1,4 +1,4 @@
-"""At which reading to call pulls back: learned from pulls that were seen to their end."""
+"""Learn at which reading to cancel pulls, from complete pulls."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ __all__ = [
 ENOUGH = 10
 _MOST_ERRORS = 2.0
 
-# A bias is learned from outcomes only, and full feedback has no readings to keep.
+# A bias is learned only from outcomes, and full feedback has no readings to keep.
 _TRUNCATED = frozenset({"incremental", "unbiased", "refining"})
 
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """What one pull would have been worth, had it been called back at one of its readings.
+    """The value of a pull if it had been cancelled at one of its readings.
 
     Parameters
     ----------
     readings : int
-        Readings until then.
+        Number of readings until then.
     elapsed : float
-        Time since its start.
+        Time since the start of the pull.
     precision : float
         Weight in its arm's mean; an outcome has 1.
     error, std : float
@@ -58,26 +58,26 @@ class Followed:
 
 
 def best_truncation(pulls: Iterable[list[Followed]], setup: float) -> float:
-    """Return after how many readings pulls give most precision per time, infinity for the end.
+    """Return the number of readings with the best precision per time; infinity for the outcome.
 
-    The precision that a moment more brings falls below the best average there (Charnov 1976,
-    "Optimal foraging: the marginal value theorem"). An age counts if at least ten pulls were
-    followed beyond it, and their errors have mean 0 and the stated size, each within two
+    Beyond this point, the precision gained per unit of time falls below the best average (Charnov
+    1976, "Optimal foraging: the marginal value theorem"). An age is considered if at least ten
+    pulls were followed beyond it, and their errors have mean 0 and the stated size, both within two
     standard errors.
 
     Parameters
     ----------
     pulls : iterable of list of Followed
-        By pull, in the order of its readings; a pull without readings tells nothing.
+        By pull, in the order of its readings; pulls without readings are not informative.
     setup : float
-        Time that starting a pull costs.
+        Time to start a pull.
     """
     ages: defaultdict[int, list[Followed]] = defaultdict(list)
     lengths = []
     for steps in pulls:
         for step in steps:
             ages[step.readings].append(step)
-        # The outcome is taken to come as long after the last reading as that after the others.
+        # The outcome is assumed to follow the last reading after the usual time between readings.
         lengths.append(steps[-1].elapsed * (1.0 + 1.0 / steps[-1].readings))
     best, most = math.inf, 1.0 / (setup + math.fsum(lengths) / len(lengths))
     for age in sorted(ages):
@@ -92,7 +92,7 @@ def best_truncation(pulls: Iterable[list[Followed]], setup: float) -> float:
 
 
 def _is_calibrated(steps: list[Followed]) -> bool:
-    """Return whether forecasts at an age are fair, and as good as they are said to be."""
+    """Return whether forecasts at an age are unbiased and as accurate as stated."""
     number = len(steps)
     if number < ENOUGH or any(step.std == 0.0 and step.error != 0.0 for step in steps):
         return False
@@ -104,7 +104,7 @@ def _is_calibrated(steps: list[Followed]) -> bool:
 
 
 def reconsider_truncation(race: RaceState, setup: float) -> None:
-    """Look for the best age to call pulls back, each time that twice as many were followed."""
+    """Compute the best age to cancel pulls, each time the number of complete pulls has doubled."""
     states, readings = race.pulls.state[: race.rows], race.pulls.readings[: race.rows]
     ends = np.flatnonzero((states == DONE) & (readings > 0))
     rows = [row for row in ends.tolist() if row not in race.valued]
@@ -116,7 +116,7 @@ def reconsider_truncation(race: RaceState, setup: float) -> None:
 
 
 def worth_at_readings(race: RaceState, row: int) -> list[Followed]:
-    """Return what a pull that came to its end would have been worth at each reading."""
+    """Return the value that a complete pull would have had at each reading."""
     problem, pulls = race.problem, race.pulls
     arm, count = int(pulls.arm[row]), int(pulls.readings[row])
     outcome, pieces = float(pulls.outcome[row]), float(pulls.duration[row])
@@ -134,7 +134,7 @@ def worth_at_readings(race: RaceState, row: int) -> list[Followed]:
                 std = race.reading_std(arm)
             if problem.feedback == "refining":
                 total, precision = 0.0, 0.0
-            # As in the kernels: a deviation of 0 counts as one far below the outcome's.
+            # As in the kernels, a deviation of 0 counts as one far below the outcome's.
             weight = 1.0 / max(std * std, 1e-12 * variance)
             precision, total = precision + weight, total + weight * value
             forecast, own = total / precision, 1.0 / precision
@@ -144,7 +144,7 @@ def worth_at_readings(race: RaceState, row: int) -> list[Followed]:
 
 
 def check_truncate(problem: Problem, truncate: int | str | None) -> int | str | None:
-    """Return `truncate` if readings of the problem can tell when a pull is worth no more."""
+    """Return `truncate`; raise if the problem's readings do not support it."""
     if truncate is None:
         return None
     if problem.feedback not in _TRUNCATED:
