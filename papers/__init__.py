@@ -1,1 +1,1 @@
-"""Five papers reproduced: their published tables beside ours. Run one by ``./dev papers NAME``."""
+"""Reproductions of five papers: their tables next to ours. Run one by ``./dev papers NAME``."""

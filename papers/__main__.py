@@ -46,7 +46,7 @@ def main(
         raise click.UsageError("--email-data is for baics only")
     try:
         paper = PAPERS[name] if email_data is None else baics.with_email(email_data)
-        # What is printed on the way must not be mixed with the document.
+        # Sections that are printed in between must not get into the document.
         with redirect_stdout(sys.stderr) if as_json else nullcontext():
             report = paper.reproduce(quick, output, seed)
     except FairtrialError as error:

@@ -1,4 +1,4 @@
-"""A paper as this folder reproduces it: sections made one by one, printed and written."""
+"""The reproduction of a paper: sections are computed one by one, printed and written."""
 
 from __future__ import annotations
 
@@ -22,17 +22,16 @@ _Cache = TypeVar("_Cache")
 
 @dataclass(frozen=True, slots=True)
 class Paper(Generic[_Cache]):
-    """The published tables of one paper beside ours.
+    """The published tables of one paper next to ours.
 
     Parameters
     ----------
     title : str
         Heading of the report.
     cache : callable
-        ``cache(quick, seed)`` returns what makes the simulations, each of them once.
+        ``cache(quick, seed)`` returns the object that runs each simulation once.
     sections : callable
-        ``sections(cache)`` makes the sections in the order of reading, each when it is
-        asked for.
+        ``sections(cache)`` yields the sections in reading order, each computed on demand.
     write_figures : callable
         ``write_figures(cache, folder)`` writes the figures and returns their paths.
     """
@@ -45,22 +44,22 @@ class Paper(Generic[_Cache]):
     def reproduce(
         self, quick: bool = False, output: str | Path | None = None, seed: int = 1
     ) -> Report:
-        """Compute the tables again and print each section as soon as it is made.
+        """Compute the tables again, and print each section as soon as it is ready.
 
         Parameters
         ----------
         quick : bool
-            With few replications: a minute or so; else up to half an hour.
+            Use few replications: about a minute instead of up to half an hour.
         output : str or Path, optional
-            Folder for ``report.md``, ``report.json`` and, if matplotlib is installed, the
-            figures; it is created if it does not exist.
+            Folder for ``report.md``, ``report.json`` and, if matplotlib is installed, the figures.
+            It is created if it does not exist.
         seed : int
             Source of all randomness.
 
         Returns
         -------
         Report
-            All tables; ``to_dict()`` gives them as data.
+            All tables; ``to_dict()`` returns them as data.
 
         Raises
         ------
@@ -95,7 +94,7 @@ class Paper(Generic[_Cache]):
 
 
 def _writable_folder(folder: Path) -> Path:
-    """Return the folder, created and proven writable before the long work begins."""
+    """Create the folder if needed, and check that it is writable before the long computation."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "report.md").touch()

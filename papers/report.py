@@ -1,4 +1,4 @@
-"""What a reproduction has to say: tables of ours beside theirs, as text and as data."""
+"""The report of a reproduction: our tables next to the published ones, as text and as data."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ __all__ = [
 ]
 
 AGREES = "agrees"
-"""The column that holds a row's verdict."""
+"""The column that contains a row's verdict."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A mean with its standard error, if that is known.
+    """A mean with its standard error, if it is known.
 
     Examples
     --------
@@ -46,7 +46,7 @@ class Measured:
 
     @classmethod
     def of(cls, values: ArrayLike) -> Self:
-        """Return mean and standard error of one number per run.
+        """Return the mean and standard error of one number per run.
 
         Examples
         --------
@@ -59,7 +59,7 @@ class Measured:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Return what a table prints as "730 (11)", or as "730".
+        """Parse a table's text such as "730 (11)" or "730".
 
         Examples
         --------
@@ -70,7 +70,7 @@ class Measured:
         return cls(float(mean), float(error.strip("()")) if error else None)
 
     def agrees_with(self, reference: Measured, errors: float = 4.0) -> bool:
-        """Return whether the two differ by at most that many standard errors of the difference.
+        """Return whether two means differ by at most `errors` standard errors of the difference.
 
         Examples
         --------
@@ -81,7 +81,7 @@ class Measured:
         return abs(self.mean - reference.mean) <= errors * spread
 
     def rounded(self, decimals: int) -> str:
-        """Return mean and standard error with that many digits after the point.
+        """Return mean and standard error with `decimals` digits after the decimal point.
 
         Examples
         --------
@@ -97,7 +97,7 @@ class Measured:
 
 
 Cell = Measured | str | float | int | bool | None
-"""What stands in a table; True and False are verdicts, None is "nothing to say"."""
+"""A cell of a table; True and False are verdicts, None is an empty cell."""
 
 Row = dict[str, Cell]
 """One line of a table, by column."""
@@ -112,10 +112,10 @@ class Table:
     rows : tuple of dict of str to Cell
         At least one; the first names the columns.
     title : str
-        What the table shows, if its section does not say it.
+        What the table shows, if its section does not say so.
     decimals : mapping of str to int
-        Digits after the point, of columns whose numbers shall line up; the others are
-        printed with as many digits as each number deserves.
+        Digits after the decimal point, for columns whose numbers should be aligned; in other
+        columns, the digits follow each number's precision.
     """
 
     rows: tuple[Row, ...]
@@ -143,14 +143,14 @@ class Table:
         return _text(cell)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the table as JSON's own types."""
+        """Return the table as JSON types."""
         rows = [{name: _plain(cell) for name, cell in row.items()} for row in self.rows]
         return {"title": self.title, "rows": rows}
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Tables that belong together, and what to make of them."""
+    """Tables that belong together, with a text that interprets them."""
 
     name: str
     title: str
@@ -167,7 +167,7 @@ class Section:
         return [cell for cell in cells if isinstance(cell, bool)]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the section as JSON's own types."""
+        """Return the section as JSON types."""
         tables = [table.to_dict() for table in self.tables]
         return {"name": self.name, "title": self.title, "text": self.text, "tables": tables}
 
@@ -181,13 +181,13 @@ class Report:
     title : str
         The paper.
     quick : bool
-        Whether it was made with few replications.
+        Whether it used few replications.
     seed : int
         Source of all randomness.
     seconds : float
-        Time that it took.
+        Running time.
     sections : tuple of Section
-        In the order of reading.
+        The sections in reading order.
     """
 
     title: str
@@ -203,7 +203,7 @@ class Report:
 
     @property
     def conclusion(self) -> str:
-        """Say in one line how many comparisons agree."""
+        """Return one line that says how many comparisons agree."""
         verdicts = self.verdicts
         return (
             f"{sum(verdicts)} of {len(verdicts)} comparisons agree; "
@@ -215,7 +215,7 @@ class Report:
         return "\n\n".join(parts)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the report as JSON's own types."""
+        """Return the report as JSON types."""
         return {
             "title": self.title,
             "quick": self.quick,
@@ -238,7 +238,7 @@ def _text(cell: Cell) -> str:
 
 
 def _number(value: float, digits: int) -> str:
-    """Return a number with that many significant digits, but never fewer than its integer part.
+    """Return a number with `digits` significant digits, or more if its integer part has more.
 
     Examples
     --------
@@ -272,7 +272,7 @@ def _plain(cell: Cell) -> Any:
 
 
 def share(hits: int, runs: int) -> Measured:
-    """Return a share with its standard error, where the hits tell one.
+    """Return a share with its standard error, if the hits determine one.
 
     Examples
     --------
@@ -280,13 +280,13 @@ def share(hits: int, runs: int) -> Measured:
     ('0.290 (0.045)', '0')
     """
     rate = hits / runs
-    # The usual standard error of no hits, or of nothing else, would be 0: it is left out.
+    # With no hits, or only hits, the usual standard error would be 0, so it is left out.
     error = math.sqrt(rate * (1.0 - rate) / runs) if 0 < hits < runs else None
     return Measured(rate, error)
 
 
 def keeps_level(hits: int, runs: int, delta: float) -> bool:
-    """Return whether that many errors are what a rule may make that errs at most `delta`.
+    """Return whether the number of errors is compatible with an error probability of `delta`.
 
     Examples
     --------

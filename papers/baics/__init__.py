@@ -1,7 +1,7 @@
 """Best arm identification with fairness constraints on subpopulations (Wu, Zheng, Zhu).
 
-The published tables, the reference's, and ours. Every environment is defined once, in `instances`;
-every comparison once, in the module of its section.
+The published tables, those of a reference implementation, and ours. Every environment is defined
+once, in `instances`, and every comparison once, in the module of its section.
 """
 
 from __future__ import annotations

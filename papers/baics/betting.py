@@ -1,4 +1,4 @@
-"""Block betting, with known noise and with rewards in a range, against the reference."""
+"""Compare block betting, with known noise and with rewards in a range, with the reference."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ __all__ = [
 
 @dataclass(frozen=True)
 class BlockBettingRow:
-    """One mean stopping time of block betting by the reference.
+    """One mean stopping time of block betting in the reference.
 
     Parameters
     ----------
     instance : Instance
         The environment.
     delta : float
-        Risk.
+        Accepted error probability.
     reference : Measured
         The reference's mean and its standard error.
     runs : tuple of int
-        Our replications, in full and quick.
+        Numbers of our replications, full and quick.
     horizon : int, optional
-        Pulls at which a run is given up.
+        Number of pulls after which a run is stopped.
     """
 
     instance: Instance
@@ -124,7 +124,7 @@ _PLAIN = (
     ("1000 (29)", "1636 (36)", "1283 (38)", "2076 (45)"),
     ("1157 (23)", "1883 (30)", "932 (28)", "1545 (35)"),
 )
-"""Plain environments in order: by the range at delta .1 and .01; told the noise at .1 and .01."""
+"""Plain environments in order: by the range at delta .1, .01; by known noise at .1, .01."""
 
 _EMAIL_MEANS = {0.1: "10637 (882)", 0.05: "11761 (806)", 0.01: "15223 (1099)"}
 _EMAIL_MEDIANS = {0.1: 7048, 0.05: 9092, 0.01: 11208}
@@ -201,7 +201,7 @@ def _email_row(cache: SimulationCache, row: BlockBettingRow) -> Row:
     cells = _block_betting_row(cache, row)
     runs = row.simulate(cache)
     theirs = _EMAIL_MEDIANS[row.delta]
-    # A median moves by 1 / (2 sqrt(runs)) in probability: four of that, of both medians.
+    # The standard error of a median is 1 / (2 sqrt(runs)) in probability: allow four, for both.
     reach = 2.0 * math.sqrt(1.0 / runs.replications + 1.0 / _EMAIL_RUNS)
     low, high = np.quantile(runs.stopping_time, [max(0.0, 0.5 - reach), min(1.0, 0.5 + reach)])
     del cells[AGREES]

@@ -1,4 +1,4 @@
-"""Where the simulations are made, and the policies by the names that the tables use."""
+"""Run the simulations, and map the names in the tables to policies."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _TRACKERS: dict[str, Callable[..., Policy]] = {
 
 
 def tracker(sampling: str, instance: Instance, delta: float, stopping: Stopping) -> Policy:
-    """Return a one-draw-at-a-time policy by the name that the tables give its sampling rule."""
+    """Return a one-draw-at-a-time policy by its sampling rule's name in the tables."""
     if sampling == "static w*":
         weights = instance.complexity().allocation
         return ExactTracking(instance.problem, delta, stopping, shares=weights)
@@ -55,16 +55,16 @@ def tracker(sampling: str, instance: Instance, delta: float, stopping: Stopping)
 
 
 class WatchedBlockBetting(BlockBetting):
-    """Block betting that tells, after a simulated run, whether the true answer was rejected.
+    """Block betting that reports after a simulated run whether the true answer was rejected.
 
-    This is the event whose probability the proof bounds; a wrong stop is part of it. Of
-    several right answers the first is watched.
+    The proof bounds the probability of this event, which includes wrong answers. If there are
+    several right answers, the first one is watched.
     """
 
     def _run(
         self, environment: Any, generator: np.random.Generator, horizon: int | None, parallel: int
     ) -> Run:
-        """Return a whole run, with ``true_answer_rejected`` (0 or 1) among its metrics."""
+        """Return a complete run, with ``true_answer_rejected`` (0 or 1) among its metrics."""
         run = super()._run(environment, generator, horizon, parallel)
         best = environment.truth.best
         answers = self.progress().details["answers"]
@@ -73,16 +73,16 @@ class WatchedBlockBetting(BlockBetting):
 
 
 class SimulationCache:
-    """Makes simulations, each of them once, however many tables show it.
+    """Run each simulation once, even if several tables show it.
 
     Parameters
     ----------
     quick : bool
-        With few replications.
+        Whether to use few replications.
     seed : int
         Source of all randomness: every simulation starts from it.
     most_runs : int, optional
-        Most replications of a simulation.
+        Maximum number of replications of a simulation.
     """
 
     def __init__(self, quick: bool, seed: int, most_runs: int | None = None) -> None:
@@ -98,7 +98,7 @@ class SimulationCache:
         runs: tuple[int, int],
         horizon: int | None = None,
     ) -> Simulation:
-        """Return replications of a policy; `runs` are their numbers, in full and quick."""
+        """Return replications of a policy; `runs` are their numbers, full and quick."""
         number = min(runs[self.quick], self.most_runs or runs[self.quick])
         key = (instance, repr(policy), number, horizon)
         if key not in self._made:
@@ -112,13 +112,13 @@ class SimulationCache:
 
 
 def right_answers(simulation: Simulation) -> int:
-    """Return the number of runs that decided on a right answer."""
+    """Return the number of runs that ended with a right answer."""
     assert simulation.correct is not None
     return int(simulation.correct.sum())
 
 
 def same_share(ours: int, runs: int, reference: float, reference_runs: int) -> bool:
-    """Return whether two shares differ by at most four standard errors, pooled.
+    """Return whether two shares differ by at most four pooled standard errors.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""T* of every environment, certified, against the reference."""
+"""Compare the certified T* of every environment with the reference."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _PASSIVE = (
     (E1, "equally often", _EQUAL, 305.3836),
     (E2, "equally often", _EQUAL, 1859.0870),
 )
-"""T* where groups turn up by themselves: instance, how often, probabilities, reference."""
+"""T* if groups arrive by themselves: instance, description, probabilities, reference."""
 
 
 def complexities(email: Instance | None) -> Section:
-    """Compare T*, certified, with the reference."""
+    """Compare the certified T* with the reference."""
     rows = [_complexity_row(instance) for instance in (E1, E2, NONE_FEASIBLE)]
     for instance, how, arrivals, reference in _PASSIVE:
         found = instance.complexity(arrivals)

@@ -1,4 +1,4 @@
-"""The paper's Figures 1 and 2: where the pulls went, against the optimal allocation."""
+"""The paper's Figures 1 and 2: observed shares of pulls and the optimal allocation."""
 
 from __future__ import annotations
 

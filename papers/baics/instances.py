@@ -1,4 +1,4 @@
-"""The environments of the tables, each defined once, with the reference's complexity."""
+"""The environments of the tables with the reference's complexities, each defined once."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ __all__ = [
 CellEnvironment = GaussianEnvironment | BernoulliEnvironment | ReplayEnvironment
 
 SMALL = 1e-6
-"""The gap of a hard null: no test can see it."""
+"""The gap of a hard null, too small for any test."""
 
 _STEPS_OF_UNIFORM = 2_000
 _LEAST_LIFT = 0.01
@@ -48,19 +48,19 @@ _LEAST_LIFT = 0.01
 
 @dataclass(frozen=True, eq=False)
 class Instance:
-    """One environment, and what the reference says of its complexity.
+    """One environment, and its complexity according to the reference.
 
     Parameters
     ----------
     name : str
-        What the tables call it.
+        Its name in the tables.
     environment : GaussianEnvironment, BernoulliEnvironment or ReplayEnvironment
         The environment; it holds the problem.
     characteristic_time : float, optional
-        T* by the reference, for Gaussian rewards with the true standard deviations.
+        T* according to the reference, for Gaussian rewards with the true standard deviations.
     precision : float
-        How exactly the reference states it; most of its values are whole numbers, from a
-        maximisation that errs on the high side.
+        Relative precision of the reference; most of its values are integers, from a maximisation
+        that errs on the high side.
     """
 
     name: str
@@ -129,10 +129,10 @@ NONE_FEASIBLE = _gaussian("N", [[-0.4, 0.6, 0.7], [0.8, -0.3, -0.5]], characteri
 _NINE_FLOORS = [*[0.0] * 9, -math.inf]
 
 TRAP = _gaussian("B", [[1.0] * 10, [0.01] * 9 + [60.0]], floors=_NINE_FLOORS)
-"""Breaks the stylised rule: nine groups of the right arm are just above their floors."""
+"""This breaks the stylised rule: nine groups of the right arm are just above their floors."""
 
 THREE_EQUAL_ARMS = _gaussian("three equal arms", [[1.0] * 3] * 3)
-"""Nothing to find: a rule that keeps its word hardly ever stops."""
+"""There is nothing to find: a rule with a valid guarantee hardly ever stops."""
 
 
 # ------------------------------------------------------------------------ rewards in a range
@@ -168,13 +168,13 @@ CLICKS = Instance(
 
 
 def email(path: str | Path) -> Instance:
-    """Return Hillstrom's e-mail campaign: visits, floored .01 above each group's own rate.
+    """Return Hillstrom's e-mail campaign: visits, with floors .01 above each group's own rate.
 
     Parameters
     ----------
     path : str or Path
-        The table, a .csv or .csv.gz with the columns segment, bought, newbie and visit; its
-        licence does not allow it to be shipped.
+        The table, a .csv or .csv.gz file with the columns segment, bought, newbie and visit. Its
+        licence does not allow us to ship it.
     """
     table = read_table(path, ["segment", "bought", "newbie", "visit"], text=["newbie"])
     groups = [
@@ -199,7 +199,7 @@ def email(path: str | Path) -> Instance:
 
 
 def coins(name: str, rates: Sequence[float], characteristic_time: float | None = None) -> Instance:
-    """Return plain arms, no groups and no floors, that pay 1 or 0."""
+    """Return plain arms without groups and floors, with rewards 1 or 0."""
     environment = BernoulliEnvironment(_plain(len(rates)), np.reshape(rates, (-1, 1)))
     return Instance(name, environment, characteristic_time)
 
@@ -209,12 +209,12 @@ def _plain(arms: int) -> Problem:
 
 
 def _replay(name: str, cells: Sequence[Sequence[float]], time: float, problem: Problem) -> Instance:
-    """Return an environment of plain arms; each pays one of its rewards, all equally often."""
+    """Return an environment of plain arms that draw from lists of equally likely rewards."""
     return Instance(name, _replayed(problem, cells), time)
 
 
 def _replayed(problem: Problem, cells: Sequence[Sequence[float]]) -> ReplayEnvironment:
-    """Return an environment in which flat cell i pays one of ``cells[i]``, all equally often."""
+    """Return an environment in which flat cell i draws uniformly from ``cells[i]``."""
     labels = problem.action_labels
     rows = [(labels[i], reward) for i, cell in enumerate(cells) for reward in cell]
     return ReplayEnvironment(
@@ -228,7 +228,7 @@ def _replayed(problem: Problem, cells: Sequence[Sequence[float]]) -> ReplayEnvir
 
 
 def _uniform(low: float, high: float) -> list[float]:
-    """Return rewards that are as good as uniform on [low, high]."""
+    """Return rewards that are almost uniform on [low, high]."""
     steps = (np.arange(_STEPS_OF_UNIFORM) + 0.5) / _STEPS_OF_UNIFORM
     rewards: list[float] = (low + (high - low) * steps).tolist()
     return rewards
@@ -252,7 +252,7 @@ def plain_environments() -> tuple[Instance, ...]:
 
 @cache
 def with_noise_known(instance: Instance) -> Instance:
-    """Return the same environment for a rule that is told the largest true standard deviation."""
+    """Return the same environment for a rule that knows the largest true standard deviation."""
     environment = instance.environment
     largest = float(np.max(environment.cell_stds))
     problem = instance.problem.clone(reward_range=None, noise_std=largest)
@@ -285,12 +285,12 @@ def _null_means() -> dict[str, tuple[list[list[float]], float | list[float] | No
 
 @cache
 def hard_nulls(noise: Literal["normal", "coins"]) -> tuple[Instance, ...]:
-    """Return the environments on which a rule that keeps its word hardly ever stops.
+    """Return environments in which a rule with a valid guarantee hardly ever stops.
 
     Parameters
     ----------
     noise : {"normal", "coins"}
-        Normal noise, or a fair coin that adds or takes 1: both sub-Gaussian with scale 1.
+        Normal noise, or a fair coin that adds or subtracts 1; both are sub-Gaussian with scale 1.
     """
     environments = []
     for name, (means, floors) in _null_means().items():

@@ -1,4 +1,4 @@
-"""The paper's Table 1 and section 5.2, beside ours in both readings of the stopping rule."""
+"""The paper's Table 1 and section 5.2, next to ours under both readings of the stopping rule."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _REFERENCE_RUNS_CAPPED = 60
 
 
 class _Readings(NamedTuple):
-    """One thing in both readings of the stopping rule."""
+    """A simulation under both readings of the stopping rule."""
 
     without: Simulation
     printed: Simulation
@@ -29,7 +29,7 @@ class _Readings(NamedTuple):
 
 @dataclass(frozen=True)
 class _Line:
-    """A line of Table 1: published, and by the reference without and with the half."""
+    """A line of Table 1: published, and from the reference without and with the half."""
 
     sampling: str
     mean: float
@@ -47,14 +47,14 @@ _TABLE_1 = (
 )
 
 _E2_MEANS_WITHOUT = (2940.0, 3721.0)
-"""Means of several readings of the paper's update on E2, without the half."""
+"""Means for several readings of the paper's update on E2, without the half."""
 
 _BEYOND_CAP = (("T-a-S", 0.29, 0.70), ("uniform", 0.11, 0.40))
 """Shares of the reference's runs on E2 beyond the paper's cap, without and with the half."""
 
 
 def published(cache: SimulationCache) -> Section:
-    """Put the paper's Table 1 and section 5.2 beside ours, in both readings."""
+    """Compare the paper's Table 1 and section 5.2 with ours, under both readings."""
     bound = E2.complexity().lower_bound(0.1)
     return Section(
         "published",
@@ -109,7 +109,7 @@ def _mean_row(cache: SimulationCache, line: _Line) -> Row:
 
 
 def _fit(mean: float, readings: _Readings) -> str:
-    """Say from which readings a published mean differs by at most four standard errors."""
+    """Return the readings that differ from a published mean by at most four standard errors."""
     fits = []
     for name, runs in zip(("without 1/2", "with 1/2"), readings, strict=True):
         deviation = float(runs.stopping_time.std(ddof=1))
@@ -127,7 +127,7 @@ def _right_row(cache: SimulationCache, line: _Line) -> Row:
 
 
 def _right_cells(readings: _Readings, references: tuple[float, float]) -> tuple[Row, bool]:
-    """Return the shares of right answers beside their references, and whether they agree."""
+    """Return the shares of right answers next to their references, and whether they agree."""
     hits = [right_answers(runs) for runs in readings]
     return _share_cells(hits, readings.without.replications, references, _REFERENCE_RUNS)
 

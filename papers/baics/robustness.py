@@ -1,4 +1,4 @@
-"""Environments made to break a rule: which one breaks, and which ones do not."""
+"""Environments that are designed to break a rule: which rules break, and which do not."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ _TRAP_ROWS: tuple[tuple[str, str, float | None], ...] = (
 """Sampling and stopping rule, and the reference's share of wrong answers in 1,000 runs."""
 
 _TIE_ROWS: tuple[tuple[str, float], ...] = (("stylised", 0.012), ("certified", 0.0))
-"""Stopping rule under balanced sampling, and the reference's share stopped in 500 runs."""
+"""Stopping rule with balanced sampling, and the reference's share of stops in 500 runs."""
 
 
 def broken_rule(cache: SimulationCache) -> Section:
-    """Show the environment that breaks the stylised rule, and that it breaks no proven one."""
+    """Show that an environment breaks the stylised rule, but not the proven rules."""
     trap = [_trap_row(cache, *row) for row in _TRAP_ROWS]
     ties = [_tie_row(cache, *row) for row in _TIE_ROWS]
     return Section(
@@ -118,11 +118,11 @@ _NULL_REFERENCES = {
         "three arms x 2 groups, coins .05, tied": 0.0015,
     },
 }
-"""Shares of the reference where its environment and its rule are the same as here."""
+"""Shares from the reference, if its environment and rule are the same as ours."""
 
 
 def hard_nulls(cache: SimulationCache) -> Section:
-    """Measure how often the true answer is ever rejected where no test can find it."""
+    """Measure how often the true answer is ever rejected if no test can find it."""
     tables = (
         _null_table(cache, "Known noise, normal", environments.hard_nulls("normal"), "normal"),
         _null_table(

@@ -1,4 +1,4 @@
-"""Mean stopping times of the one-draw-at-a-time rules, against the reference."""
+"""Compare mean stopping times of the one-draw-at-a-time rules with the reference."""
 
 from __future__ import annotations
 
@@ -27,25 +27,25 @@ __all__ = [
 ]
 
 PAPER_CAP = 15_000
-"""Rounds at which the paper gave a run up."""
+"""Rounds after which the paper stopped a run."""
 
 
 @dataclass(frozen=True)
 class StoppingTimeRow:
-    """One mean stopping time of the reference, and the policy that it is of.
+    """One mean stopping time from the reference, and its policy.
 
     Parameters
     ----------
     instance : Instance
         The environment.
     delta : float
-        Risk.
+        Accepted error probability.
     sampling, stopping : str or Threshold
-        The policy's two rules.
+        The policy's sampling and stopping rules.
     reference : Measured
         The reference's mean and its standard error.
     runs : tuple of int
-        Our replications, in full and quick.
+        Numbers of our replications, full and quick.
     """
 
     instance: Instance
@@ -83,7 +83,7 @@ def _stopping(
 
 
 def _spared(runs: tuple[int, int], name: str, slow: str) -> tuple[int, int]:
-    """Return fewer runs for a rule that is ten times as slow as the others."""
+    """Return fewer runs for a rule that is ten times slower than the others."""
     return (runs[0] // 2, max(6, runs[1] // 3)) if name == slow else runs
 
 
@@ -181,7 +181,7 @@ _RIGHT = {
     ("E2", "balanced"): (0.976, 500),
     ("E2", "T-a-SCS"): (0.990, 300),
 }
-"""Shares of right answers by the reference at delta .1, and its number of runs."""
+"""Shares of right answers in the reference at delta .1, and its number of runs."""
 
 _UNFINISHED = (("T-a-S", 0.70), ("uniform", 0.40))
 """Shares of the reference's 60 runs on E2 that 15,000 rounds did not finish."""
@@ -259,7 +259,7 @@ def _right_row(cache: SimulationCache, row: StoppingTimeRow, reference: float, t
 
 
 def capped(cache: SimulationCache, sampling: str, stopping: Stopping) -> Simulation:
-    """Return runs on E2 that are given up where the paper gave them up."""
+    """Return runs on E2 that are stopped after as many rounds as in the paper."""
     policy = tracker(sampling, E2, 0.1, stopping)
     return cache.simulate(E2, policy, (300, 20), horizon=PAPER_CAP)
 

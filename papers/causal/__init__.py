@@ -1,7 +1,7 @@
 """Identifying best fair intervention (Gao, Feng).
 
-The published claims and ours. Every environment is defined once, in `instances`; every comparison
-once, in the module of its section.
+The published claims and our results. Every environment is defined once, in `instances`, and every
+comparison once, in the module of its section.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where the simulations are made, and the rules by the names that the tables use."""
+"""Run the simulations, and map the names in the tables to rules."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ PAPER_RULES = ("CSR-v1", "CSR-v2", "two-stage v1", "two-stage v2")
 _QUICK_ENVIRONMENTS = 2
 
 PLUG_IN = "plug-in"
-"""The rule that is recommended here."""
+"""The recommended rule."""
 
 PLUG_IN_SN = "plug-in, sn"
-"""The same rule with weights divided by their sum, as it does where cells cannot be fitted."""
+"""The same rule with normalised weights, its default if cells cannot be fitted."""
 
 _MAKERS: dict[str, Callable[[Problem, int], Policy]] = {
     "CSR-v1": partial(ConstraintSuccessiveRejection, variant=1),
@@ -49,7 +49,7 @@ RULES = tuple(_MAKERS)
 
 @dataclass(frozen=True)
 class Errors:
-    """Runs with a wrong answer, of that many.
+    """Number of runs with a wrong answer, and number of all runs.
 
     Examples
     --------
@@ -65,12 +65,12 @@ class Errors:
 
     @property
     def rate(self) -> float:
-        """Share of the runs that are wrong."""
+        """Share of runs with a wrong answer."""
         return self.wrong / self.runs
 
     @property
     def share(self) -> Measured:
-        """The rate with its standard error, where the runs tell one."""
+        """The rate with its standard error, if the runs determine one."""
         return share(self.wrong, self.runs)
 
     def clearly_below(self, other: Errors) -> bool:
@@ -88,12 +88,12 @@ class Errors:
 
 
 class SimulationCache:
-    """Makes simulations, each of them once, however many tables show it.
+    """Run each simulation once, even if several tables show it.
 
     Parameters
     ----------
     quick : bool
-        With few replications and budgets.
+        Whether to use few replications and budgets.
     seed : int
         Source of all randomness: every simulation starts from it.
     """
@@ -104,11 +104,11 @@ class SimulationCache:
         self._made: dict[tuple[Instance, str, int, int], Simulation] = {}
 
     def budgets(self, setting: Setting) -> tuple[int, ...]:
-        """Return the numbers of rows that a setting is tried with."""
+        """Return the numbers of rows to try in a setting."""
         return setting.budgets[self.quick]
 
     def instances(self, setting: Setting) -> tuple[Instance, ...]:
-        """Return the environments that are tried."""
+        """Return the environments to try in a setting."""
         return setting.instances[: _QUICK_ENVIRONMENTS if self.quick else None]
 
     def simulate(self, instance: Instance, rule: str, budget: int, runs: int) -> Simulation:

@@ -1,4 +1,4 @@
-"""The recommended rule beside the paper's better one, on the same budgets."""
+"""Compare the recommended rule with the paper's better one, with the same budgets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["recommended"]
 
 
 def recommended(cache: SimulationCache) -> Section:
-    """Hold the plug-in rule against CSR-v2, and against a quarter of its error."""
+    """Compare the plug-in rule with CSR-v2, and with a quarter of its error."""
     return Section(
         "recommended",
         "The recommended rule",

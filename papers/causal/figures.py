@@ -1,4 +1,4 @@
-"""The paper's Figures 3 and 5, error against budget in our environments; the questions' graphs."""
+"""The paper's Figures 3 and 5, error by budget in our environments, and the causal graphs."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The environments of the tables: chains as in the paper's simulations, HEPAR-II, and offers.
 
 The paper does not print its tables of probabilities. Ours are drawn from the seeds below by the
-rules stated here, which use the paper's own numbers where it gives any.
+rules stated here, which use the paper's numbers if it gives any.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ _CARCINOMA = ("carcinoma", {"present": 1.0, "absent": 0.0})
 
 @dataclass(frozen=True)
 class Instance:
-    """One environment, for every budget: what a row may cost on average depends on it.
+    """One environment for every budget, because the allowed mean cost of a row depends on it.
 
     Parameters
     ----------
     name : str
-        What the tables call it.
+        Its name in the tables.
     make : callable
         Returns the environment for a number of rows.
     """
@@ -57,20 +57,20 @@ class Instance:
 
 @dataclass(frozen=True)
 class Setting:
-    """Environments of one kind, whose errors are pooled, and the budgets that they are tried with.
+    """Environments of one kind, whose errors are pooled, and the budgets to try.
 
-    In quick only the first two environments are tried.
+    Quick runs try only the first two environments.
 
     Parameters
     ----------
     name : str
-        What the tables call it.
+        Its name in the tables.
     instances : tuple of Instance
         The environments.
     budgets : (tuple of int, tuple of int)
-        Numbers of rows, in full and quick.
+        Numbers of rows, full and quick.
     runs : (int, int)
-        Replications of each environment, in full and quick.
+        Replications of each environment, full and quick.
     """
 
     name: str
@@ -86,9 +86,9 @@ class Setting:
 def _chain(seed: int, bound: float, budget: int) -> NetworkEnvironment:
     """Return 30 arms over 20 states; the outcome is a bit of V, flipped once in a hundred.
 
-    Every arm has a random distribution for the one value of S, and for the other a random
-    mixture of that with another random distribution. Only the first arm is free of cost:
-    all others together may take one row in sqrt(budget).
+    Every arm has a random distribution for one value of S, and for the other value a random mixture
+    of this distribution with another random one. Only the first arm is free: all others together
+    may take one row in sqrt(budget).
     """
     generator = np.random.default_rng(seed)
     for_first = _distributions(generator)
@@ -99,7 +99,7 @@ def _chain(seed: int, bound: float, budget: int) -> NetworkEnvironment:
     costs, allowed = _one_free_arm(_CHAIN_ARMS, budget)
     reward = np.where(good, 0.99, 0.01)
     with warnings.catch_warnings():
-        # The paper's "no constraint" is a bound that cannot bind, on purpose.
+        # The paper's "no constraint" is intentionally a bound that cannot bind.
         warnings.simplefilter("ignore", UserWarning)
         return chain(0.5, arms, reward, bound, costs=costs, mean_budget=allowed)[1]
 
@@ -124,11 +124,11 @@ def _chains(name: str, bound: float, *seeds: int) -> tuple[Instance, ...]:
 
 _CHAIN_BUDGETS = ((2_000, 10_000, 50_000, 100_000), (2_000, 10_000))
 
-# Of the seeds 0, 1, 2, ... the first ones whose two best (fair) arms differ by .05 to .07 and
-# where no arm is anywhere more than 150 times as likely as the first one, so that divergences
-# from it stay below 30 sqrt(30), the paper's limit. Loose: a bound in the middle of a distance
-# of .006 or more that leaves 8 arms unfair, the best among them by .02. Tight: a bound of .03
-# that leaves 9 arms fair, none within .0025 of it, the best arm unfair.
+# The first seeds among 0, 1, 2, ... for which the two best (fair) arms differ by .05 to .07 and no
+# arm is anywhere more than 150 times as likely as the first one, so that divergences from it stay
+# below 30 sqrt(30), the paper's limit. Loose: the bound is in the middle of a gap of .006 or more
+# between arms and makes 8 arms unfair, including the best arm (by .02). Tight: the bound is .03 and
+# leaves 9 arms fair; no arm is within .0025 of it, and the best arm is unfair.
 UNCONSTRAINED = Setting("no constraint", _chains("chain", 2.0, 15), _CHAIN_BUDGETS, (200, 8))
 LOOSE = Setting("loose", _chains("chain", 0.0907, 412), _CHAIN_BUDGETS, (200, 8))
 TIGHT = Setting("tight", _chains("chain", 0.03, 136, 1867, 1958, 1961), _CHAIN_BUDGETS, (100, 6))
@@ -146,10 +146,10 @@ def liver_network() -> CausalModel:
 def liver_environment(
     intervened: str, arms: dict[str, Floats], bound: float, budget: int | None = None
 ) -> NetworkEnvironment:
-    """Return the question of the paper's section 6, for arms of one of the network's nodes.
+    """Return the problem of the paper's section 6, with arms for one of the network's nodes.
 
-    The sensitive attribute is the sex, the outcome whether there is a carcinoma. With a
-    budget only the first arm is free of cost.
+    The sensitive attribute is the sex; the outcome is whether there is a carcinoma. With a budget,
+    only the first arm is free.
     """
     costs, allowed = (None, None) if budget is None else _one_free_arm(len(arms), budget)
     problem = Problem(
@@ -171,7 +171,7 @@ def _liver(
 ) -> NetworkEnvironment:
     """Return ten arms with uniform random probabilities of "present".
 
-    The first one, which is free of cost, may be the network's own table instead.
+    The first arm, which is free, can be the network's own table instead.
     """
     own = liver_network().tables[intervened]
     generator = np.random.default_rng(seed)
@@ -197,8 +197,8 @@ _LIVER_BUDGETS = ((2_000, 4_000, 6_000, 8_000, 10_000), (2_000, 10_000))
 _LIVER_RUNS = (50, 5)
 # The first six seeds whose two best arms differ by at least .01.
 _FIBROSIS = (0, 5, 8, 9, 10, 11)
-# The first six seeds for which a bound of .02 leaves two arms or more, none within .002 of it,
-# and excludes the best arm; the best fair one is .005 from it and from the next fair one.
+# The first six seeds for which a bound of .02 leaves two or more fair arms, has no arm within .002,
+# and excludes the best arm; the best fair arm differs by .005 from it and from the next fair one.
 _PBC = (76, 87, 113, 131, 139, 160)
 
 HEPAR = Setting("HEPAR-II", _livers("fibrosis", 0.2, *_FIBROSIS), _LIVER_BUDGETS, _LIVER_RUNS)

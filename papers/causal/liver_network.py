@@ -28,7 +28,7 @@ _BOUND = 0.2
 
 
 def liver_model() -> Section:
-    """Compare what the network itself says with the paper and with reference values."""
+    """Compare values computed from the network with the paper and with reference values."""
     small, large = gap_range()
     return Section(
         "hepar-model",
@@ -49,7 +49,7 @@ def liver_model() -> Section:
 
 
 def liver_errors(cache: SimulationCache) -> Section:
-    """Compare the rules of the paper on HEPAR-II, as printed and with a bound that binds."""
+    """Compare the paper's rules on HEPAR-II, as printed and with a bound that binds."""
     return Section(
         "hepar-errors",
         "HEPAR-II, errors (section 6)",

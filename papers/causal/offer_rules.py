@@ -1,4 +1,4 @@
-"""Whom to make an offer: a network counted from census records, with three fairness bounds."""
+"""To whom to make an offer: a network from census counts, with three fairness bounds."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ OFFER_ARMS = {
     "blend_0.5": (0.4167, 0.0379),
     "blend_0.75": (0.4106, 0.0320),
 }
-"""Mean outcome and largest gap of every arm, to four digits, by an independent enumeration."""
+"""Mean outcome and largest gap of every arm, to four digits, from an independent program."""
 
 
 def offers(cache: SimulationCache) -> Section:
-    """Compare the rules where rows cost nothing and several paths carry the sensitive attribute."""
+    """Compare the rules if rows are free and several paths carry the sensitive attribute."""
     return Section(
         "offers",
         "Offers, counted from census records",
@@ -74,7 +74,7 @@ def _truth(setting: Setting) -> Iterator[Row]:
 
 
 def _matches(ours: tuple[float, float], reference: tuple[float, float]) -> bool:
-    """Return whether rounded figures agree with ones cut or rounded to the same digits."""
+    """Return whether our numbers agree with truncated or rounded numbers of the reference."""
     return all(abs(a - b) < 1.5e-4 for a, b in zip(ours, reference, strict=True))
 
 

@@ -1,4 +1,4 @@
-"""The rule that stops by itself, with a proof, beside the paper's better one."""
+"""Compare the proven rule, which stops by itself, with the paper's better rule."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _OUTCOMES = (0.0, 1.0)
 
 
 def proven(cache: SimulationCache) -> Section:
-    """Hold block betting against CSR-v2 on a budget of as many rows, or more."""
+    """Compare block betting with CSR-v2 with a budget of the same number of rows, or more."""
     return Section(
         "proven",
         "A proven stop",

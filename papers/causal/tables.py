@@ -1,4 +1,4 @@
-"""Tables that several sections share: errors by budget, and claims held against them."""
+"""Tables that several sections share: errors by budget, and claims about them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _error_row(cache: SimulationCache, setting: Setting, rule: str) -> Row:
 
 
 def claim_table(claims: Iterable[tuple[str, str, bool]], title: str = "What is claimed") -> Table:
-    """Return claims, what is seen here, and whether that agrees."""
+    """Return claims, our results, and whether they agree."""
     rows: list[Row] = [
         {"the paper says": said, "here": seen, AGREES: holds} for said, seen, holds in claims
     ]
@@ -37,7 +37,7 @@ def claim_table(claims: Iterable[tuple[str, str, bool]], title: str = "What is c
 
 
 def quarter_table(cache: SimulationCache, settings: Sequence[Setting]) -> Table:
-    """Return the errors of the recommended rule beside those of CSR-v2, budget by budget."""
+    """Return the errors of the recommended rule next to those of CSR-v2, by budget."""
     rows: list[Row] = []
     for setting in settings:
         for budget in cache.budgets(setting):

@@ -1,8 +1,8 @@
 """Best arm identification with delayed feedback (Grover and others): theirs and ours.
 
-The paper's figures and what its public code makes of them, what its mistakes cost, how often rules
-that are proven err, and races on recorded learning curves. Every environment is defined once, in
-`instances`; every comparison once, in the module of its section.
+The paper's figures and the results of its public code, the cost of its mistakes, the error rates of
+proven rules, and races on recorded learning curves. Every environment is defined once, in
+`instances`, and every comparison once, in the module of its section.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The race as the public code of the paper's experiments runs it, to show what its slip does.
+"""The race as the public code of the paper's experiments runs it, to show the effect of its slip.
 
-Two things differ from the paper. The error probability is divided by the number of arms
-that survive, not by that of all arms. And once the readings have been given their share dp of
-delta, the outcomes get 1 - dp of it where delta - dp is left: nearly everything.
+Two things differ from the paper. The error probability is divided by the number of surviving arms,
+not by the number of all arms. And after the readings have received their share dp of delta, the
+outcomes get 1 - dp, nearly everything, instead of the remaining delta - dp.
 
 https://github.com/ermongroup/best-arm-delayed
 """
@@ -20,7 +20,7 @@ ZETA, RATIO, POWER = 11.583794993787, 1.1, 0.6
 """zeta(12/11), and the constants c and a of the bound."""
 
 FULL, AS_RUN, AS_PRINTED = range(3)
-"""Outcomes only; readings with the slip of the public code; and without it."""
+"""Outcomes only; readings with the slip of the public code; readings without it."""
 
 _SLOPE = RATIO / 2.0
 
@@ -33,7 +33,7 @@ def base(number: float) -> float:
 
 @kernel
 def radius(sigma: float, number: float, level: float) -> float:
-    """Return the finite law of the iterated logarithm's radius of a mean."""
+    """Return the radius of a mean by the finite law of the iterated logarithm."""
     return 2.0 * sigma * math.sqrt((base(number) - _SLOPE * math.log(level)) / number)
 
 
@@ -47,7 +47,7 @@ def partial_width(
     arms: float,
     slip: bool,
 ) -> float:
-    """Return the radius with one pull in flight that has `count` readings, it being counted."""
+    """Return the radius if one pull in flight, which is counted, has `count` readings."""
     report = 2.0 * report_sigma * math.sqrt(_SLOPE / count) / number
     share, best = split_two(
         2.0 * sigma * math.sqrt(_SLOPE / number),
@@ -110,7 +110,7 @@ def run(
     mode: int,
     generator: np.random.Generator,
 ) -> tuple[int, Floats, Floats]:
-    """Return the steps that a race takes; by arm its pulls, and whether it was chosen."""
+    """Return the steps of a race and, by arm, its pulls and whether it was chosen."""
     arms = means.size
     survives, chosen, pulls = np.ones(arms), np.zeros(arms), np.zeros(arms)
     done, total = np.zeros(arms), np.zeros(arms)

@@ -1,4 +1,4 @@
-"""Where races are run, each of them once, and what is read from them."""
+"""Run each race once, and compute statistics from the runs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ RULES: dict[str, Callable[[Problem], Policy]] = {
     "information, pairs": lambda problem: InformationRacing(problem, sampling="uniform"),
     "information": InformationRacing,
 }
-"""The rules of the tables; the last one is the default."""
+"""The rules of the tables; the last one is the default rule."""
 
 _DELTA = 0.05
 
@@ -42,16 +42,16 @@ _NORMAL_95 = 1.96
 
 @dataclass(frozen=True, eq=False)
 class Runs:
-    """What many races came to, one entry per run.
+    """Results of many races, one entry per run.
 
     Parameters
     ----------
     elapsed : ndarray of float
         Time until the end.
     decided, wrong : ndarray of bool
-        Whether there was an answer, and whether it was a wrong one.
+        Whether there was an answer, and whether it was wrong.
     pulls : ndarray of float
-        Pulls that were started.
+        Number of started pulls.
     """
 
     elapsed: Floats
@@ -61,7 +61,7 @@ class Runs:
 
     @classmethod
     def of(cls, runs: list[tuple[Run, Truth]]) -> Self:
-        """Return what these runs came to, each judged by its environment's truth."""
+        """Return the results of runs, each judged by its environment's truth."""
         decided = np.array([run.status == "decided" for run, _ in runs])
         right = np.array([truth.accepts(run.answer) for run, truth in runs])
         return cls(
@@ -73,7 +73,7 @@ class Runs:
 
     @property
     def number(self) -> int:
-        """How many runs."""
+        """Number of runs."""
         return self.decided.size
 
 
@@ -101,12 +101,12 @@ class Ratio:
 
     @property
     def measured(self) -> Measured:
-        """As a cell of a table."""
+        """The ratio as a cell of a table."""
         return Measured(self.mean, self.error)
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Ends of the 95 % interval."""
+        """The ends of the 95 % interval."""
         return self.mean - _NORMAL_95 * self.error, self.mean + _NORMAL_95 * self.error
 
     @property
@@ -123,19 +123,19 @@ class Ratio:
 
 
 class SimulationCache:
-    """Runs races, each of them once, however many tables and figures show it.
+    """Run each race once, even if several tables and figures show it.
 
-    Run i of every rule sees the same arms in the same order and, pull by pull, the same
-    outcomes and readings, so that ratios are of like with like.
+    Run i of every rule sees the same arms in the same order and, pull by pull, the same outcomes
+    and readings, so that ratios compare like with like.
 
     Parameters
     ----------
     quick : bool
-        With few replications and fewer points of the curves.
+        Whether to use few replications and fewer points of the curves.
     seed : int
         Source of all randomness.
     share : float
-        Part of the replications to make, for a first look.
+        Fraction of the replications to run, for a first look.
     """
 
     def __init__(self, quick: bool, seed: int, share: float = 1.0) -> None:
@@ -145,18 +145,18 @@ class SimulationCache:
         self._made: dict[Hashable, Any] = {}
 
     def number(self, full: int, quick: int) -> int:
-        """Return how many replications to make of that many in full, and in quick."""
+        """Return the number of replications to run, given the full and the quick number."""
         return max(4, round(self.share * (quick if self.quick else full)))
 
     def once(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Return what `make` returns, made the first time that it is asked for."""
+        """Return the result of `make`, which is only called the first time."""
         if key not in self._made:
             self._made[key] = make()
         made: T = self._made[key]
         return made
 
     def race(self, race: Race, rule: str, parallel: int, runs: int) -> Runs:
-        """Return that many races by a rule, with that many pulls in flight at most."""
+        """Return `runs` races of a rule with at most `parallel` pulls in flight."""
         make = RULES[rule]
 
         def one(generator: np.random.Generator) -> tuple[Run, Truth]:
@@ -166,7 +166,7 @@ class SimulationCache:
         return self.once((race, rule, parallel, runs), lambda: Runs.of(self.each(one, runs)))
 
     def race_by_public_code(self, race: Race, mode: int, parallel: int, runs: int) -> Runs:
-        """Return that many races as the public code runs them, in one of its modes."""
+        """Return `runs` races as the public code runs them, in one of its modes."""
 
         def one(generator: np.random.Generator) -> tuple[Run, Truth]:
             return _play_public_code(race, mode, parallel, generator)
@@ -186,7 +186,7 @@ class SimulationCache:
         parallel: int = 1,
         horizon: int | None = None,
     ) -> Runs:
-        """Return that many runs of a policy in one environment."""
+        """Return `runs` runs of a policy in one environment."""
 
         def one(generator: np.random.Generator) -> tuple[Run, Truth]:
             return play(policy.clone(), environment, generator, parallel, horizon)
@@ -196,7 +196,7 @@ class SimulationCache:
     def each(
         self, one: Callable[[np.random.Generator], tuple[Run, Truth]], runs: int
     ) -> list[tuple[Run, Truth]]:
-        """Return what a function comes to for every run's own randomness, in their order."""
+        """Call a function with every run's own generator; return the results in order."""
         generators = [np.random.default_rng([self.seed, run]) for run in range(runs)]
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             return list(pool.map(one, generators))
@@ -237,7 +237,7 @@ def _play_public_code(
 
 
 def most_wrong(runs: int, delta: float) -> float:
-    """Return the number of wrong runs that a rule of error `delta` exceeds once in 700 times.
+    """Return the number of wrong runs that a rule with error `delta` exceeds once in 700 times.
 
     Examples
     --------

@@ -73,7 +73,7 @@ def _learning(cache: SimulationCache, task: str) -> Figure:
 
 
 class _Watched(InformationRacing):
-    """The default rule, that keeps its progress after every reading and result."""
+    """The default rule, which stores its progress after every reading and result."""
 
     moments: list[Progress]
 

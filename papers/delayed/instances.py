@@ -1,7 +1,7 @@
 """The races of the paper's section 5, and recorded learning curves.
 
-The paper names the shapes of the means; their constants, and the noise, are those of the public
-code of its experiments. Its battery simulator is not public: ours has the same numbers of arms.
+The paper states the shapes of the means; their constants, and the noise, are those of the public
+code of its experiments. Its battery simulator is not public; ours has the same numbers of arms.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ DELAYS = (10, 20, 50, 100, 200, 500, 1000)
 """Delays of Figure 1c, as in the public code."""
 
 RELIABILITIES = (0.25, 1.0, 4.0, 16.0, 64.0)
-"""Deviations of a reading in Figure 2, over that of an outcome."""
+"""Deviations of a reading in Figure 2, divided by that of an outcome."""
 
 
 @dataclass(frozen=True)
@@ -47,11 +47,11 @@ class Race:
     Parameters
     ----------
     name : str
-        What the tables call it.
+        Its name in the tables.
     means : tuple of float
         Mean outcomes, the best first.
     top : int
-        How many arms are wanted.
+        Number of arms to find.
     std, reading_std : float
         Deviation of an outcome about its mean, and of a reading about its outcome.
     delay : tuple of float
@@ -67,7 +67,7 @@ class Race:
 
     @cached_property
     def problem(self) -> Problem:
-        """What a policy knows."""
+        """The problem."""
         return Problem(
             len(self.means),
             top=self.top,
@@ -77,7 +77,7 @@ class Race:
         )
 
     def environment(self, order: NDArray[np.int64]) -> SimulatedEnvironment:
-        """Return the environment with its arms reordered, so that their numbers tell nothing."""
+        """Return the environment with reordered arms, so that their numbers say nothing."""
         means, delay = np.array(self.means)[order], np.array(self.delay)[order]
         return SimulatedEnvironment(self.problem, means, delay=delay)
 
@@ -91,14 +91,14 @@ class Race:
 
 @cache
 def bounded(arms: int) -> Race:
-    """Return means within one range whatever their number: 5 - (i/n)^.6; D = 50."""
+    """Return means in the same range for any number of arms: 5 - (i/n)^.6; D = 50."""
     means = 5.0 - (np.arange(arms) / arms) ** 0.6
     return Race(f"bounded, n {arms}", tuple(means.tolist()), arms // 5, 0.03, 0.03, (50.0,) * arms)
 
 
 @cache
 def free(arms: int) -> Race:
-    """Return means one apart, however many: 2n - i; D = 100."""
+    """Return means with distance one for any number of arms: 2n - i; D = 100."""
     means = 2.0 * arms - np.arange(arms)
     return Race(f"free, n {arms}", tuple(means.tolist()), arms // 5, 0.5, 0.25, (100.0,) * arms)
 
@@ -107,8 +107,8 @@ def free(arms: int) -> Race:
 def batteries(std: float, reliability: float) -> Race:
     """Return 40 charging policies whose lives are 20 cycles apart, 480 to 1,260 cycles.
 
-    A cell takes its policy's mean life to test, with a forecast of its life at every tenth
-    cycle; a step is ten cycles.
+    Testing a cell takes its policy's mean life, with a forecast of its life at every tenth cycle; a
+    step is ten cycles.
     """
     lives = 1260.0 - 20.0 * np.arange(40)
     return Race(
@@ -153,7 +153,7 @@ class Curves:
     def environment(
         self, feedback: str = "full", reading_std: Floats | None = None
     ) -> CurveEnvironment:
-        """Return the race on these curves, its points taken for that kind of reading."""
+        """Return the race on these curves, with their points as this kind of reading."""
         problem = Problem(
             list(self.arms),
             noise_std=list(self.noise_std),

@@ -1,4 +1,4 @@
-"""Recorded learning curves: which classifier wins, at what cost, and how often that is wrong."""
+"""Recorded learning curves: which classifier wins, the cost, and the error rate."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ _BEST = {
 
 @dataclass(frozen=True, eq=False)
 class Contest:
-    """What one way of finding the best classifier came to, one entry per replay.
+    """Results of one method of finding the best classifier, one entry per replay.
 
     Parameters
     ----------
     seconds : ndarray of float
-        Training time spent.
+        Training time.
     correct : ndarray of bool
-        Whether the best classifier was named.
+        Whether the best classifier was found.
     label : str
-        What the rule promises.
+        Label of the rule's guarantee.
     judged : bool
-        Whether the assumptions of the promise hold here.
+        Whether the guarantee's assumptions hold here.
     """
 
     seconds: Floats
@@ -53,7 +53,7 @@ class Contest:
 
 @dataclass(frozen=True)
 class _Race:
-    """A rule, and what it takes the early accuracies for."""
+    """A rule, and the kind of reading that it assumes early accuracies to be."""
 
     rule: Callable[[Problem], Policy]
     feedback: str
@@ -81,7 +81,7 @@ _HALVING, _EQUALLY = "successive halving", "all equally often"
 
 
 def learning(cache: SimulationCache) -> Section:
-    """Race 20 classifiers on recorded curves, and hold the cost against other ways."""
+    """Race 20 classifiers on recorded curves, and compare the cost with other methods."""
     return Section(
         "learning-curves",
         "Real learning curves",
@@ -118,7 +118,7 @@ def _nature() -> Iterator[Row]:
 
 
 def _within(task: Curves, size: int) -> float:
-    """Return the correlation, pooled within arms, of an early accuracy and the last."""
+    """Return the correlation, pooled within arms, of an early and the last accuracy."""
     early, last = (
         np.concatenate([value[:, at] - value[:, at].mean() for value, _ in task.points])
         for at in (size, -1)
@@ -132,7 +132,7 @@ def _moved(task: Curves, size: int) -> int:
 
 
 def contests(cache: SimulationCache, task: Curves) -> dict[str, Contest]:
-    """Return all ways of finding the best classifier of a task."""
+    """Return the results of all methods of finding a task's best classifier."""
     return cache.once(("contests", task.name), lambda: _contests(cache, task))
 
 
@@ -191,9 +191,10 @@ _Player = Callable[[Curves, int, np.random.Generator], tuple[int, float]]
 
 
 def halve(task: Curves, splits: int, generator: np.random.Generator) -> tuple[int, float]:
-    """Return whom successive halving names, and the seconds that it trains.
+    """Return the choice of successive halving, and its training time in seconds.
 
-    Every arm is trained on as many random splits; at each size the better half goes on.
+    Every arm is trained on the same number of random splits; at each size, the better half
+    continues.
 
     Source: Jamieson, Talwalkar (2016), "Non-stochastic best arm identification and
     hyperparameter optimization".
@@ -214,7 +215,7 @@ def halve(task: Curves, splits: int, generator: np.random.Generator) -> tuple[in
 
 
 def _equally(task: Curves, splits: int, generator: np.random.Generator) -> tuple[int, float]:
-    """Return the best mean of last accuracies, and the seconds of training."""
+    """Return the arm with the best mean of last accuracies, and the training time in seconds."""
     drawn = [_drawn(points, splits, generator) for points in task.points]
     means = [float(value[:, -1].mean()) for value, _ in drawn]
     return int(np.argmax(means)), float(sum(elapsed[:, -1].sum() for _, elapsed in drawn))
@@ -229,6 +230,6 @@ def _drawn(
 
 
 def _affordable(play: _Player, task: Curves, budget: float, generator: np.random.Generator) -> int:
-    """Return how many splits the budget pays for, at least one."""
+    """Return the number of splits that the budget pays for, at least one."""
     cost = float(np.mean([play(task, 4, generator)[1] for _ in range(8)])) / 4.0
     return max(1, round(budget / cost))

@@ -1,4 +1,4 @@
-"""What the paper's mistakes cost: how often a bound or a race breaks its word."""
+"""The cost of the paper's mistakes: how often a bound or a race fails."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _CHUNK = 500
 
 @dataclass(frozen=True, repr=False)
 class PrintedLIL(Bound):
-    """The paper's Lemma 1 as printed: without the factor 2 that a deviation needs."""
+    """The paper's Lemma 1 as printed, without the factor 2 that a standard deviation needs."""
 
     name: ClassVar[str] = "finite LIL as printed"
     proven: ClassVar[bool] = False
@@ -37,7 +37,7 @@ class PrintedLIL(Bound):
 
     @property
     def one_sided(self) -> bool:
-        """Whether `level` pays for one side of the mean only."""
+        """Whether `level` covers only one side of the mean."""
         return False
 
     def _standard_radius(self, pulls: Floats, log_inverse_level: float) -> Floats:
@@ -46,7 +46,7 @@ class PrintedLIL(Bound):
 
 
 def mistakes(cache: SimulationCache) -> Section:
-    """Measure what the mistakes cost, each beside a reference."""
+    """Measure the cost of the mistakes, each next to a reference."""
     return Section(
         "mistakes",
         "What the mistakes cost",
@@ -97,7 +97,7 @@ def _lemma(cache: SimulationCache) -> Iterator[Row]:
 
 
 def ever_left(seed: int, paths: int, length: int, radii: list[Floats]) -> list[int]:
-    """Return for every radius by number of outcomes how many paths' means ever leave it."""
+    """Return for every sequence of radii how many paths' means ever leave it."""
     generator = np.random.default_rng([seed, 1])
     left = np.zeros(len(radii), dtype=np.int64)
     counts = np.arange(1, length + 1)
@@ -111,7 +111,7 @@ def ever_left(seed: int, paths: int, length: int, radii: list[Floats]) -> list[i
 def same_share(number: int, runs: int, reference: float, reference_runs: int) -> bool:
     """Return whether two shares differ by at most four standard errors of their difference.
 
-    A share that was rounded to two digits may be off by half a unit of the second one.
+    A share that was rounded to two digits can be off by half a unit of the second digit.
 
     Examples
     --------
@@ -153,7 +153,7 @@ def _readings(cache: SimulationCache) -> Iterator[Row]:
 
 
 def _grows_as(number: int, pulls: int, references: tuple[float, ...]) -> bool:
-    """Return whether the chance by number of pulls is the reference's, within four errors."""
+    """Return whether the probability by number of pulls is within four errors of the reference."""
     rate = number / pulls
     error = math.sqrt(max(number, 1)) / pulls
     low, high = max(rate - 4.0 * error, 0.0), rate + 4.0 * error
@@ -246,7 +246,7 @@ _CLOSE_RULES: dict[str, tuple[Callable[[], Policy], int]] = {
     "information": (lambda: InformationRacing(_CLOSE), 2),
     "information, pulls cut after 2 readings": (lambda: InformationRacing(_CLOSE, truncate=2), 2),
 }
-"""Rules, and wrong answers of 500 runs of the reference."""
+"""Rules, and numbers of wrong answers in 500 runs of the reference."""
 
 
 def _close_arms(cache: SimulationCache) -> Iterator[Row]:

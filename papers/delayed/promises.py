@@ -1,4 +1,4 @@
-"""How often rules that are proven err, where the environment does its worst."""
+"""Error rates of proven rules in adversarial environments."""
 
 from __future__ import annotations
 
@@ -46,18 +46,18 @@ ALL: dict[str, Rule] = {"race, proven": Racing, **INFORMATION}
 
 @dataclass(frozen=True)
 class Case:
-    """An environment made to mislead, and who is tried in it.
+    """A misleading environment, and the rules to try in it.
 
     Parameters
     ----------
     name : str
-        What the tables call it.
+        Its name in the tables.
     make : callable
         Returns the environment.
     rules : mapping of str to callable
-        Rules that are proven there.
+        Rules that are proven in this environment.
     horizon, parallel : int
-        Most pulls of a run, and most in flight.
+        Maximum number of pulls of a run, and of pulls in flight.
     """
 
     name: str
@@ -68,7 +68,7 @@ class Case:
 
 
 def _simulated(means: tuple[float, ...] = (0.0, _GAP), **settings: Any) -> TimedEnvironment:
-    """Return an environment of noise 1; settings that the problem lacks are the environment's."""
+    """Return an environment with noise 1; settings go to the problem or the environment."""
     environment = {name: settings.pop(name) for name in _OF_ENVIRONMENT if name in settings}
     problem = Problem(len(means), noise_std=1.0, **settings)
     return SimulatedEnvironment(problem, means, **environment)
@@ -88,7 +88,7 @@ def _first() -> TimedEnvironment:
 
 
 def _coins(feedback: str) -> TimedEnvironment:
-    """Return coins of chances .50 and .51, with readings that are off by .25 up or down."""
+    """Return coins with chances .50 and .51, and readings that are off by .25 up or down."""
     rows: dict[str, list[float | str]] = {"arm": [], "curve": [], "elapsed": [], "value": []}
     for arm, heads in (("0", 50), ("1", 51)):
         for curve in range(400):
@@ -167,7 +167,7 @@ CASES = (
 
 
 def promises(cache: SimulationCache) -> Section:
-    """Measure how often proven rules err where they should find it hardest not to."""
+    """Measure how often proven rules err in the environments that are hardest for them."""
     return Section(
         "promises",
         "How often proven rules err",
@@ -236,13 +236,14 @@ def _adversaries(cache: SimulationCache) -> Iterator[Row]:
 
 @dataclass(frozen=True)
 class Stopper:
-    """Stops pulls that do not suit: who wants the first of two arms to win.
+    """An adversary that stops pulls so that the first of two arms wins.
 
     Parameters
     ----------
     by : {"read", "dropped", "hidden"}
-        By the reading, which is told; by a reading that is kept from the rule, and the pull
-        called lost; by the outcome, which nobody else knows yet.
+        What the decision is based on. ``"read"``: a reading, which is reported. ``"dropped"``: a
+        reading that is hidden from the rule; the pull is reported as lost. ``"hidden"``: the
+        outcome, before anyone else knows it.
     reading_std : float
         Deviation of the reading.
     """
@@ -254,7 +255,7 @@ class Stopper:
 def stopped_runs(
     cache: SimulationCache, policy: Policy, number: int, stopper: Stopper, most: int = _MOST_PULLS
 ) -> Runs:
-    """Return runs of that many pulls at most in which somebody stops some of them."""
+    """Return runs of at most `most` pulls in which an adversary stops some of them."""
     return Runs.of(cache.each(partial(_stopped, policy, stopper, most), number))
 
 
@@ -282,7 +283,7 @@ def _stopped(
 
 
 def _held_back(policy: Policy, generator: np.random.Generator) -> tuple[Run, Truth]:
-    """Let results in by what suits the first arm, of six pulls in flight."""
+    """Deliver the results of six pulls in flight in the order that favours the first arm."""
     race = policy.clone()
     waiting: list[tuple[float, Pull, float]] = []
     while not _is_over(race, _MOST_PULLS):
@@ -356,7 +357,7 @@ def _broken_row(said: str, runs: Runs, reference: float | None, fooled: bool) ->
 
 
 def _refining_runs(cache: SimulationCache, errors: str, readings: int, number: int) -> Runs:
-    """Return runs with readings whose errors keep their size, all said to be nested."""
+    """Return runs with readings whose errors keep their size, but are declared as nested."""
     problem = Problem(2, noise_std=1.0, feedback="refining", reading_std=2.0, errors="nested")
     environment = SimulatedEnvironment(
         problem, [0.0, _GAP], delay=float(readings), errors=errors, shrink=0.0
@@ -386,7 +387,7 @@ def _price(cache: SimulationCache) -> Iterator[Row]:
 
 
 def _ten_arms(cache: SimulationCache, test: str, switch: bool, number: int) -> Runs:
-    """Return races of ten arms, the best one's outcomes late if they are good."""
+    """Return races of ten arms in which good outcomes of the best arm arrive late."""
     problem = Problem(10, noise_std=1.0, delay_depends_on_outcome=switch)
     delay = OutcomeDelay([1, *[50] * 9], [2_000, *[50] * 9])
     environment = SimulatedEnvironment(problem, _TEN_MEANS, delay=delay)

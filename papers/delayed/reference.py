@@ -1,4 +1,4 @@
-"""Bounds, splits and mean times beside those of an independent implementation."""
+"""Bounds, splits and mean times next to those of an independent implementation."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _SPLITS = (
     ((1, 99, 0.5, 0.25, 100), 0.037152, 2.594493313),
     ((10, 1, 0.5, 2.0, 10), 0.602833, 1.729087965),
 )
-"""Outcomes (that in flight among them), readings, both deviations, arms; share and radius."""
+"""Outcomes (with the one in flight), readings, both deviations, arms; share and radius."""
 
 _SLOPE = 1.1 / 2.0
 
@@ -60,11 +60,11 @@ MEAN_TIMES: dict[tuple[Race, int], tuple[tuple[float, float], ...]] = {
     ),
     (free(100), 10): ((1938, 35), (1323, 37), (943, 27), (780, 25), (647, 24), (642, 22)),
 }  # fmt: skip
-"""Mean time and its standard error of 100 runs by an independent program, by rule."""
+"""Mean time of 100 runs of an independent program and its standard error, by rule."""
 
 
 def exact() -> Section:
-    """Compare what can be computed without chance."""
+    """Compare the quantities that can be computed without randomness."""
     return Section(
         "exact",
         "Bounds and splits",
@@ -91,7 +91,7 @@ def base(number: float) -> float:
 
 
 def share_and_radius(case: tuple[int, int, float, float, int]) -> tuple[float, float]:
-    """Return the readings' share of delta = .05 at a moment of a race, and the radius.
+    """Return the readings' share of delta = .05 at one point of a race, and the radius.
 
     Examples
     --------
@@ -123,7 +123,7 @@ def _splits() -> Iterator[Row]:
 
 
 def _biased_split() -> Row:
-    """Return the row of the split in three, with biased readings and two known biases."""
+    """Return the row of the split into three, with biased readings and two known biases."""
     outcomes, readings, biases, sigma, report_sigma, arms = 3, 10, 2, 0.5, 0.25, 100
     scale = 2.0 * math.sqrt(_SLOPE)
     first, second, radius = split_three(
@@ -148,7 +148,7 @@ def _biased_split() -> Row:
 
 
 def mean_times(cache: SimulationCache) -> Section:
-    """Compare the mean times of all rules on the paper's instances with the reference's."""
+    """Compare the mean times of all rules on the paper's instances with the reference."""
     return Section(
         "mean-times",
         "Mean times",
@@ -190,7 +190,7 @@ def _times_row(
     cache: SimulationCache, race: Race, parallel: int, rule: str, reference: Measured
 ) -> Row:
     runs = cache.race(race, rule, parallel, cache.number(100, 12))
-    # Few runs tell their own spread badly: then the reference's tells it.
+    # A few runs estimate their own spread badly; then use the reference's.
     own = Measured.of(runs.elapsed)
     error = max(own.error or 0.0, (reference.error or 0.0) * math.sqrt(100 / runs.number))
     return {

@@ -1,4 +1,4 @@
-"""The paper's Figures 1 and 2: the time that readings save, also by the paper's public code."""
+"""The paper's Figures 1 and 2: the time that readings save, also with its public code."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ from papers.report import AGREES, Row, Section, Table
 __all__ = ["CURVES", "PARALLEL", "RATIOS", "ratios", "savings"]
 
 PARALLEL = (1, 10)
-"""Pulls in flight of the sequential and the parallel race."""
+"""Numbers of pulls in flight in the sequential and the parallel race."""
 
 _BASELINE = "race, outcomes only"
 _PUBLIC = "public code"
 _CORRECTED = "race, published"
 RATIOS = (_PUBLIC, _CORRECTED, "race, proven", "information")
-"""What is held against a race on outcomes only."""
+"""Rules that are compared to a race on outcomes only."""
 
 _RUNS = (40, 12)
 
 
 @dataclass(frozen=True)
 class Curve:
-    """One picture of the paper: races by what varies.
+    """One figure of the paper: races that differ in one quantity.
 
     Parameters
     ----------
     name, title : str
-        In files, and in the tables.
+        Its name in files, and its title in the tables.
     across : str
-        What varies.
+        The quantity that varies.
     make : callable
-        Returns the race for a value of it.
+        Returns the race for a value of the quantity.
     values : (tuple of float, tuple of float)
-        Its values, in full and in quick.
+        Its values, full and quick.
     """
 
     name: str
@@ -93,11 +93,11 @@ CURVES = {
         ),
     )
 }  # fmt: skip
-"""The paper's pictures, by name."""
+"""The paper's figures, by name."""
 
 
 def savings(cache: SimulationCache) -> Section:
-    """Measure the share of the time that is left with readings, and hold the claims against it."""
+    """Measure the time with readings as a share of the time without, and check the claims."""
     return Section(
         "savings",
         "Figures 1 and 2: the time that readings save",
@@ -117,7 +117,7 @@ def savings(cache: SimulationCache) -> Section:
 
 
 def ratios(cache: SimulationCache, curve: Curve, rule: str, parallel: int) -> dict[float, Ratio]:
-    """Return the ratio of times by what varies in a picture."""
+    """Return the ratio of times by the quantity that varies in a figure."""
     return {
         value: _ratio(cache, curve.make(value), rule, parallel, "elapsed")
         for value in curve.values[cache.quick]
@@ -266,7 +266,7 @@ def _lowest(found: Mapping[float, Ratio]) -> Ratio:
 
 
 def _ends(found: Mapping[float, Ratio]) -> tuple[Ratio, Ratio]:
-    """Return the ratios at the least and at the largest value."""
+    """Return the ratios at the smallest and at the largest value."""
     return found[min(found)], found[max(found)]
 
 
@@ -275,7 +275,7 @@ def _from_to(ends: tuple[Ratio, Ratio]) -> str:
 
 
 def _reaches(ratio: Ratio, published: float) -> bool:
-    """Return whether a ratio is as low as published, up to three standard errors and .005."""
+    """Return whether a ratio is as low as published, up to three standard errors plus .005."""
     return ratio.mean - 3.0 * ratio.error <= published + 0.005
 
 

@@ -1,7 +1,7 @@
 """Achieving fairness in the stochastic multi-armed bandit problem (Patil, Ghalme, Nair, Narahari).
 
 The published figures and ours, and a study on real headline tests. Every environment is defined
-once, in `instances`; every comparison once, in the module of its section.
+once, in `instances`, and every comparison once, in the module of its section.
 """
 
 from __future__ import annotations

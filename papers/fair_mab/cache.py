@@ -1,4 +1,4 @@
-"""Where the simulations are made, each of them once, and what is read from them."""
+"""Run each simulation once, and compute statistics from them."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ Floats = NDArray[np.float64]
 
 
 class SimulationCache:
-    """Makes simulations, each of them once, however many tables and figures show it.
+    """Run each simulation once, even if several tables and figures show it.
 
     Parameters
     ----------
     quick : bool
-        With few replications, and short horizons where that says as much.
+        Whether to use few replications, and short horizons where these are enough.
     seed : int
         Source of all randomness: every simulation starts from it.
     """
@@ -42,7 +42,7 @@ class SimulationCache:
         runs: tuple[int, int],
         horizon: int,
     ) -> Simulation:
-        """Return replications of a policy; `runs` are their numbers, in full and quick."""
+        """Return replications of a policy; `runs` are their numbers, full and quick."""
         number = runs[self.quick]
         key = (repr(policy), repr(environment), number, horizon)
         if key not in self._made:
@@ -58,14 +58,14 @@ class SimulationCache:
         runs: tuple[int, int],
         horizons: Sequence[int],
     ) -> list[Simulation]:
-        """Return simulations of growing length; a longer one continues the runs of a shorter."""
+        """Return simulations of growing length; each one continues the runs of the one before."""
         return [
             self.simulate(policy, instance.environment(), runs, horizon) for horizon in horizons
         ]
 
 
 def behind(simulation: Simulation) -> Floats:
-    """Return by run how far the arm that lacks most is behind its share at the end, in pulls."""
+    """Return by run the largest number of pulls by which an arm is behind its share at the end."""
     assert isinstance(simulation.problem, Problem)
     shares = np.array([float(share) for share in simulation.problem.shares])
     lacking: Floats = (shares * simulation.horizon - simulation.pulls).max(axis=1)
@@ -73,14 +73,14 @@ def behind(simulation: Simulation) -> Floats:
 
 
 def half_width(mean: float, width: float) -> Measured:
-    """Return what a reference prints as mean and half-width of a 95 % interval."""
+    """Return a reference's mean and standard error, from the half-width of a 95 % interval."""
     return Measured(mean, width / 1.96)
 
 
 def agrees(ours: Floats, reference: Measured, reference_runs: int) -> bool:
     """Return whether our mean and the reference's differ by at most four standard errors.
 
-    Few runs tell their own spread badly: then the reference's tells it.
+    A few runs estimate their own spread badly; then the reference's spread is used.
 
     Examples
     --------

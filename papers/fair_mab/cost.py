@@ -1,4 +1,4 @@
-"""The paper's Figure 2: what the guarantee costs, by the tolerance; and its Theorem 4."""
+"""The paper's Figure 2, the cost of the guarantee by tolerance, and its Theorem 4."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["cost", "cost_curve"]
 
 _RUNS = (50, 3)
 _QUICK = (0, 20_000, 45_000, 50_000)
-"""Tolerances that are measured if quick."""
+"""Tolerances that quick runs measure."""
 _REFERENCE_RUNS = 50
 
 _COSTS = {
@@ -35,17 +35,17 @@ _COSTS = {
         (50_000, half_width(4_706.1, 93.8), None),
     ),
 }
-"""Tolerance, the reference's regret and its largest violation, by the reading of instance 1."""
+"""Tolerance, regret and largest violation of the reference, by reading of instance 1."""
 
 _THRESHOLD = 47_000
-"""Tolerance from which UCB1 itself decides in some runs how far an arm falls behind."""
+"""From this tolerance on, UCB1 alone determines in some runs how far an arm is behind."""
 
 _SPREAD = 400.0
-"""Standard deviation of that, over the runs."""
+"""Standard deviation of that distance over the runs."""
 
 
 def cost_curve(cache: SimulationCache, instance: Instance) -> list[Simulation]:
-    """Return the runs of Fair-UCB at every tolerance that is measured."""
+    """Return the runs of Fair-UCB at every measured tolerance."""
     return [
         _simulation(cache, instance, unfairness_tolerance)
         for unfairness_tolerance in _tolerances(cache, instance)
@@ -71,7 +71,7 @@ def _simulation(
 
 
 def cost(cache: SimulationCache) -> Section:
-    """Compare regret and violation by tolerance, and hold Theorem 4 against them."""
+    """Compare regret and violation by tolerance, and compare them with Theorem 4."""
     readings = (ONE_A, ONE_B)
     return Section(
         "cost",

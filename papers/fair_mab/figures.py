@@ -1,4 +1,4 @@
-"""The paper's Figures 2, 3 and 4, and one of the headline tests."""
+"""The paper's Figures 2, 3 and 4, and a figure of the headline tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Guaranteed shares on real headline tests: what they cost in clicks, and what they keep."""
+"""Guaranteed shares in real headline tests: their cost in clicks, and their benefit."""
 
 from __future__ import annotations
 
@@ -28,27 +28,28 @@ SERVERS: dict[str, tuple[Learner, bool]] = {
     "Thompson, no quotas": (Thompson(), False),
     "Thompson, half guaranteed": (Thompson(), True),
 }
-"""Who serves the headlines: a learner, and whether shares are guaranteed."""
+"""Ways to serve headlines: a learner, and whether shares are guaranteed."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one way of serving came to, one entry per test.
+    """Results of one way of serving, one entry per test.
 
     Parameters
     ----------
     clicks : ndarray
-        Expected clicks of the pulls made.
+        Expected clicks of the pulls.
     rotation, best : ndarray
         Expected clicks of uniform rotation, and of the best headline alone.
     share_of_best : ndarray
-        Share of the impressions that the best headline got.
+        Share of impressions of the best headline.
     most_to_best : ndarray of bool
-        Whether no headline got more.
+        Whether no headline got more impressions than the best one.
     behind : ndarray
-        The most whole impressions that a headline was ever behind its guaranteed share.
+        Largest number of whole impressions by which a headline was ever behind its guaranteed
+        share.
     least : ndarray
-        Least share of a headline at the end, over the share that it is guaranteed.
+        Smallest ratio, at the end, of a headline's share to its guaranteed share.
     """
 
     clicks: NDArray[np.float64]
@@ -61,7 +62,7 @@ class Outcome:
 
 
 def play(cache: SimulationCache, tests: Sequence[HeadlineTest], name: str) -> Outcome:
-    """Serve the visitors of every test once, and return what came of it."""
+    """Serve the visitors of every test once, and return the results."""
     streams = spawn_seeds(cache.seed, len(tests))
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         served = list(pool.map(partial(_serve, name), tests, streams))
@@ -144,7 +145,7 @@ def _rows(served: dict[str, Outcome]) -> Iterator[Row]:
 
 
 def _error(gain: NDArray[np.float64], possible: float) -> float | None:
-    """Return the standard error, over the tests, of the share of the possible gain."""
+    """Return the standard error, over tests, of the share of the possible gain."""
     if gain.size < 2:
         return None
     return float(gain.std(ddof=1) * np.sqrt(gain.size) / possible)

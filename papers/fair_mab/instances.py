@@ -15,18 +15,18 @@ __all__ = ["FIXED_QUOTAS", "ONE_A", "ONE_B", "TWO", "HeadlineTest", "Instance", 
 
 @dataclass(frozen=True)
 class Instance:
-    """Bernoulli arms with guaranteed shares, and the rounds that the paper plays.
+    """Bernoulli arms with guaranteed shares, and the paper's number of rounds.
 
     Parameters
     ----------
     name : str
-        What the tables call it.
+        Its name in the tables.
     means : tuple of float
-        By arm.
+        Mean rewards by arm.
     shares : tuple of str
-        By arm, as fractions.
+        Shares by arm, as fractions.
     horizon : int
-        Rounds.
+        Number of rounds.
     """
 
     name: str
@@ -35,11 +35,11 @@ class Instance:
     horizon: int
 
     def problem(self, unfairness_tolerance: int = 0) -> Problem:
-        """Return the problem with that many pulls that an arm may be behind."""
+        """Return the problem with a given unfairness tolerance."""
         return Problem(len(self.means), self.shares, unfairness_tolerance)
 
     def environment(self, unfairness_tolerance: int = 0) -> BernoulliEnvironment:
-        """Return the environment that answers it."""
+        """Return the environment of the problem with this tolerance."""
         return BernoulliEnvironment(self.problem(unfairness_tolerance), self.means)
 
 
@@ -49,7 +49,7 @@ def _instance_1(name: str, gaps: tuple[float, ...]) -> Instance:
 
 
 ONE_A = _instance_1("1A", tuple(0.01 * i for i in range(2, 11)))
-"""Instance 1 as it is printed: the gap of arm i = 2, ..., 10 is .01 i."""
+"""Instance 1 as printed: the gap of arm i = 2, ..., 10 is .01 i."""
 
 ONE_B = _instance_1("1B", tuple(0.01 * i for i in range(1, 10)))
 """Instance 1 with the other reading of its index: gaps .01, .02, ..., .09."""
@@ -57,23 +57,23 @@ ONE_B = _instance_1("1B", tuple(0.01 * i for i in range(1, 10)))
 TWO = Instance("2", (0.7, 0.5, 0.4), ("1/5", "3/10", "1/4"), 200)
 
 FIXED_QUOTAS = Instance("3", (0.8, 0.3, 0.2), ("3/10",) * 3, 20_000)
-"""Quotas that exceed what UCB1 would give, so that the regret is theirs alone."""
+"""The quotas exceed the pulls that UCB1 would make, so they alone cause the regret."""
 
 
 @dataclass(frozen=True)
 class HeadlineTest:
-    """One real test: how often each headline was clicked, and for how many visitors.
+    """One real test: each headline's click rate, and the number of visitors.
 
     Parameters
     ----------
     name : str
-        As the archive names it.
+        Its name in the archive.
     rates : tuple of float
-        Clicks per impression, by headline: the truth of the replay.
+        Clicks per impression, by headline; these are the truth of the replay.
     impressions : int
-        Of all headlines together: the rounds of the replay.
+        Impressions of all headlines together; the replay has this number of rounds.
     lead : float
-        By how many standard errors the best rate is ahead of the second.
+        Lead of the best rate over the second best, in standard errors.
     """
 
     name: str
@@ -83,7 +83,7 @@ class HeadlineTest:
 
     @property
     def problem(self) -> Problem:
-        """Half of the traffic guaranteed in equal shares, half free."""
+        """The problem: half of the traffic is guaranteed in equal shares, half is free."""
         return Problem(len(self.rates), Fraction(1, 2 * len(self.rates)))
 
     def environment(self) -> BernoulliEnvironment:

@@ -1,4 +1,4 @@
-"""The paper's Figure 3: r-regret over time, Fair-UCB against LFG."""
+"""The paper's Figure 3: r-regret over time of Fair-UCB and LFG."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def contenders() -> dict[str, Policy]:
 
 
 def regret_curve(cache: SimulationCache, name: str) -> list[Simulation]:
-    """Return a policy's runs, cut at each of the rounds (the first three only, if quick)."""
+    """Return a policy's runs, cut at each of the rounds (only the first three if quick)."""
     rounds = ROUNDS[:3] if cache.quick else ROUNDS
     return cache.curve(contenders()[name], ONE_A, _RUNS, rounds)
 
 
 def regret(cache: SimulationCache) -> Section:
-    """Compare r-regret over time with the reference, and with Theorem 2."""
+    """Compare r-regret over time with the reference and with Theorem 2."""
     return Section(
         "regret",
         "Figure 3: r-regret over time",

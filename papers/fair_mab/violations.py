@@ -1,4 +1,4 @@
-"""The paper's Figure 4: how far an arm is behind its share; what LFG does; whole tolerances."""
+"""The paper's Figure 4: how far an arm is behind its share; LFG; integer tolerances."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ _REFERENCE_RUNS = 1_000
 ETAS = (10, 100, 1_000)
 _LATER = (200, 2_000, 20_000)
 _LEVELS = {10: (-1.8, -1.5, -1.3), 100: (11.0, 20.5, 23.7), 1_000: (24.5, 198.0, 278.0)}
-"""The reference's mean distance behind at the rounds of `_LATER`, by eta."""
+"""The reference's mean number of pulls behind at the rounds of `_LATER`, by eta."""
 
 
 @dataclass(frozen=True)
 class _Line:
-    """A line of the reference: r-regret, largest violation, in whole pulls, runs that violate."""
+    """A line of the reference: r-regret, largest violation, in whole pulls, violating runs."""
 
     policy: Policy
     name: str
@@ -165,10 +165,10 @@ def _half_rows() -> Iterator[Row]:
 def worst_of_largest(
     shares: tuple[Fraction, ...], unfairness_tolerance: Fraction, rounds: int
 ) -> int:
-    """Return how far an arm is ever behind if the largest credit above any tolerance goes first.
+    """Return how far an arm is ever behind if the largest credit above the tolerance is forced.
 
-    The learner always takes the last arm. A policy refuses tolerances that are not whole; this
-    is the printed rule, for the example only.
+    The learner always chooses the last arm. A policy refuses tolerances that are not integers; this
+    is the printed rule, only for this example.
 
     Examples
     --------

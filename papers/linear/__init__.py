@@ -1,7 +1,7 @@
 """Best-arm identification in linear bandits (Soare, Lazaric, Munos).
 
-The published figures and ours, and all rules on the same environments. Every environment is
-defined once, in `instances`; every comparison once, in the module of its section.
+The published figures and ours, and all rules on the same environments. Every environment is defined
+once, in `instances`, and every comparison once, in the module of its section.
 """
 
 from __future__ import annotations

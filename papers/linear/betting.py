@@ -1,4 +1,4 @@
-"""Block betting, the default, against its reference and against the bound."""
+"""Compare block betting, the default, with its reference and with the bound."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _ERRORS = 4.0
 
 @dataclass(frozen=True)
 class BetRow:
-    """One mean number of pulls of block betting by the reference.
+    """One mean number of pulls of block betting in the reference.
 
     Parameters
     ----------
     instance : Instance
         The environment.
     delta : float
-        Probability of a wrong answer that is accepted.
+        Accepted probability of a wrong answer.
     reference : Measured
         The reference's mean of 200 runs, and its standard error.
     """
@@ -59,7 +59,7 @@ BET_ROWS = tuple(
 
 
 def block_betting_runs(cache: SimulationCache, instance: Instance, delta: float) -> Simulation:
-    """Return runs of block betting: most where they are compared with other rules'."""
+    """Return runs of block betting, more of them if other rules are compared."""
     cheap = instance not in (PAPER, *CROWDED)
     runs = ((1000, 40) if delta == 0.05 else (400, 30)) if cheap else (200, 8)
     return cache.simulate(instance, policy(BLOCK_BETTING, instance, delta), runs)

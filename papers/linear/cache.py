@@ -1,4 +1,4 @@
-"""Where the simulations are made, and the rules by the names that the tables use."""
+"""Run the simulations, and map the names in the tables to rules."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ __all__ = [
 ]
 
 DELTA = 0.05
-"""The paper's."""
+"""The paper's error probability."""
 
 BLOCK_BETTING = "BlockBetting"
-"""The rule that is recommended here."""
+"""The recommended rule."""
 
 _RULES: dict[str, Callable[..., Policy]] = {
     BLOCK_BETTING: BlockBetting,
@@ -62,7 +62,7 @@ _LOOKS: dict[str, Callable[..., Policy]] = {
 
 
 def policy(name: str, instance: Instance, delta: float = DELTA) -> Policy:
-    """Return a rule by the name that the tables give it."""
+    """Return a rule by its name in the tables."""
     if name in _LOOKS:
         more = {"theta": instance.theta} if name == "XY-oracle" else {}
         return _LOOKS[name](instance.problem, delta=delta, block_draws=True, **more)
@@ -72,19 +72,18 @@ def policy(name: str, instance: Instance, delta: float = DELTA) -> Policy:
 
 
 class WatchedBlockBetting(BlockBetting):
-    """Block betting that tells, after a simulated run, whether an answer was rejected.
+    """Block betting that reports after a simulated run whether an answer was rejected.
 
-    Of the true answer this is the event whose probability the proof bounds; a wrong stop is
-    part of it.
+    The proof bounds the probability of this event for the true answer; it includes wrong answers.
 
     Parameters
     ----------
     problem : Problem
         The problem.
     watched : str
-        Label of the answer.
+        Label of the answer to watch.
     delta : float
-        Probability of a wrong answer that is accepted.
+        Accepted probability of a wrong answer.
     seed : None, int or numpy.random.Generator
         Ignored; the policy is deterministic.
     """
@@ -100,25 +99,25 @@ class WatchedBlockBetting(BlockBetting):
         self.watched = watched
 
     def metrics(self) -> dict[str, float]:
-        """Return ``watched_rejected``: 1 if the answer is rejected, else 0."""
+        """Return ``watched_rejected``: 1 if the answer is rejected, otherwise 0."""
         answers = self.progress().details["answers"]
         rejected = next(row["rejected"] for row in answers if row["answer"] == self.watched)
         return {**super().metrics(), "watched_rejected": float(rejected)}
 
 
 class SimulationCache:
-    """Makes simulations, each of them once, however many tables and figures show it.
+    """Run each simulation once, even if several tables and figures show it.
 
     Parameters
     ----------
     quick : bool
-        With few replications.
+        Whether to use few replications.
     seed : int
         Source of all randomness: every simulation starts from it.
     most_runs : int, optional
-        Most replications of a simulation.
+        Maximum number of replications of a simulation.
     environments : sequence of Instance
-        Where all rules are compared.
+        Environments in which all rules are compared.
     """
 
     def __init__(
@@ -141,7 +140,7 @@ class SimulationCache:
         runs: tuple[int, int],
         horizon: int | None = None,
     ) -> Simulation:
-        """Return replications of a policy; `runs` are their numbers, in full and quick."""
+        """Return replications of a policy; `runs` are their numbers, full and quick."""
         number = min(runs[self.quick], self.most_runs or runs[self.quick])
         key = (instance, repr(rule), number, horizon)
         if key not in self._made:
@@ -166,9 +165,9 @@ class SimulationCache:
 
 
 def difference(ours: Floats, reference: Measured, reference_runs: int) -> float:
-    """Return by how many standard errors of the difference our mean is off the reference's.
+    """Return the difference of our mean to the reference's, in standard errors.
 
-    Few runs tell their own spread badly: then the reference's tells it.
+    A few runs estimate their own spread badly; then the reference's spread is used.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The exact quantities: H, T*, the values of the designs, and Figure 4 by formula."""
+"""Exact quantities: H, T*, the values of the designs, and Figure 4 by formula."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ _HARDNESS = {
     "sphere:50:4:4": 215.75,
     "mab:50:1": 64.0,
 }
-"""H by the reference."""
+"""H according to the reference."""
 
 _ROUGH = {"sphere:50:10:3": 0.026, "sphere:50:4:4": 0.026}
-"""How exactly it is known where only T* is, to four digits."""
+"""Precision of H where it follows from T*, which is known to four digits."""
 
 _RATIOS = (1.98, 2.97, 3.96, 4.95, 5.94, 6.93, 7.92, 8.91, 9.90)
-"""H under equal shares of the axes over H, by the reference, for 2 to 10 dimensions."""
+"""Reference: H with equal shares of the axes, divided by H, for 2 to 10 dimensions."""
 
 
 def complexities() -> Section:
@@ -78,7 +78,7 @@ def _row(instance: Instance) -> Row:
 
 
 def equal_shares(dimension: int) -> np.ndarray:
-    """Return the G- and XY-optimal shares of the paper's arms: equal ones of the axes."""
+    """Return the G- and XY-optimal shares of the paper's arms: equal shares of the axes."""
     return np.append(np.full(dimension, 1.0 / dimension), 0.0)
 
 

@@ -18,26 +18,26 @@ _RUNS = {
     "XY": (10, 2),
     "G": (10, 2),
 }
-"""Replications at every dimension, in full and quick."""
+"""Replications at every dimension, full and quick."""
 
 GROWING = tuple(_RUNS)
 """The rules of the figure."""
 
 
 def dimension_runs(cache: SimulationCache, name: str, dimension: int) -> Simulation:
-    """Return runs of a rule on the paper's experiment in that many dimensions."""
+    """Return runs of a rule on the paper's experiment in `dimension` dimensions."""
     instance = paper_instance(dimension)
     rule = policy("XYAdaptive" if name == "XY-adaptive" else name, instance)
     return cache.simulate(instance, rule, _RUNS[name])
 
 
 def dimensions_of(cache: SimulationCache) -> Sequence[int]:
-    """Return the dimensions that are measured: if quick the ends, and that of Figure 5."""
+    """Return the dimensions to measure; if quick, only the ends and that of Figure 5."""
     return (2, 5, 10) if cache.quick else DIMENSIONS
 
 
 def dimensions(cache: SimulationCache) -> Section:
-    """Measure who pays for more dimensions."""
+    """Measure which rules need more pulls in more dimensions."""
     measured = dimensions_of(cache)
     return Section(
         "figure-4",
@@ -69,7 +69,7 @@ def _rows(cache: SimulationCache, measured: Sequence[int]) -> Iterator[Row]:
 
 
 def _claims(cache: SimulationCache, measured: Sequence[int]) -> Iterator[Row]:
-    """Yield what the paper says of the growth, and how the budget at the most dimensions grew."""
+    """Yield the paper's claims about growth, and how much our budgets grew."""
     few, many = measured[0], measured[-1]
     growth = {
         name: _mean(cache, name, many) / _mean(cache, name, few)

@@ -59,7 +59,8 @@ def _shares(cache: SimulationCache) -> Figure:
 def _rules(cache: SimulationCache) -> Figure:
     from fairtrial.plots import times_the_bound
 
-    # One of two with equal shares, and without the one that knows theta: eight can be told apart.
+    # Show only one of two rules with equal shares, and not the one that knows theta: readers can
+    # distinguish eight.
     left_out = (_TOLD_THE_TRUTH, _SAME_AS_G)
     return times_the_bound(
         {

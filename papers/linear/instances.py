@@ -1,4 +1,4 @@
-"""The environments of the tables, each defined once, with what is known of them exactly."""
+"""The environments of the tables with their exact properties, each defined once."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ __all__ = [
 Floats = NDArray[np.float64]
 
 ANGLE = 0.01
-"""Between the best arm and the second best of the paper's experiment, in radians."""
+"""Angle between the best and the second best arm of the paper's experiment, in radians."""
 
 SMALL = 1e-6
-"""The gap of a hard null: no test can see it."""
+"""The gap of a hard null, too small for any test."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,11 +45,11 @@ class Instance:
     Parameters
     ----------
     name : str
-        What the tables call it.
+        Its name in the tables.
     environment : GaussianEnvironment or ReplayEnvironment
         The environment; it holds the problem.
     theta : ndarray of shape (d,)
-        Its parameter.
+        The environment's parameter.
     """
 
     name: str
@@ -58,23 +58,23 @@ class Instance:
 
     @property
     def problem(self) -> Problem:
-        """What is known of it beforehand."""
+        """The problem."""
         return self.environment.problem
 
     @cached_property
     def complexity(self) -> Complexity:
-        """T* and the best shares."""
+        """T* and the optimal shares."""
         return complexity(GaussianEnvironment(self.problem, self.theta))
 
     def hardness_at(self, shares: Sequence[float] | Floats) -> float:
-        """Return the paper's H with these shares of the pulls in place of the best ones."""
+        """Return the paper's H with these shares of pulls instead of the optimal ones."""
         return 0.5 / float(self.evidence_of(np.asarray(shares, dtype=np.float64)).min())
 
     def evidence_of(self, pulls: Floats) -> Floats:
-        """Return the nats that the given pulls of each arm hold against every rival of the best.
+        """Return the evidence, in nats, of the given pulls against every rival of the best arm.
 
-        That is the least divergence, over all environments in which the rival is at least as good,
-        between what is seen there and here: ``gap^2 / (2 ||y||^2_{A^-1})``.
+        It is the smallest divergence to an environment in which the rival is at least as good:
+        ``gap^2 / (2 ||y||^2_{A^-1})``.
         """
         rows, values = self.problem.features, self.problem.values(self.theta)
         best = int(values.argmax())
@@ -87,7 +87,7 @@ class Instance:
 
     @cached_property
     def oracle_shares(self) -> Floats:
-        """The best fixed shares of the pulls."""
+        """The optimal fixed shares of pulls."""
         return oracle_design(self.problem, self.theta).weights
 
 
@@ -100,14 +100,14 @@ def _gaussian(name: str, features: Floats, theta: Floats) -> Instance:
 
 
 def _soare(dimension: int, angle: float) -> tuple[Floats, Floats]:
-    """Return the unit vectors, and one more close to the first, which is the best."""
+    """Return the unit vectors, and one more vector close to the first, which is the best."""
     extra = np.zeros(dimension)
     extra[:2] = np.cos(angle), np.sin(angle)
     return np.vstack([np.eye(dimension), extra]), 2.0 * np.eye(dimension)[0]
 
 
 def _on_sphere(number: int, dimension: int, seed: int) -> tuple[Floats, int, int]:
-    """Return random unit vectors, and the two of them that are closest."""
+    """Return random unit vectors, and the indices of the closest two."""
     arms = np.random.default_rng(seed).standard_normal((number, dimension))
     arms /= np.linalg.norm(arms, axis=1)[:, np.newaxis]
     closeness = arms @ arms.T
@@ -124,13 +124,13 @@ def _sphere(number: int, dimension: int, seed: int) -> Instance:
 
 
 def _mab(number: int, gap: float) -> Instance:
-    """Return arms that tell nothing of each other."""
+    """Return arms that say nothing about each other."""
     return _gaussian(f"mab:{number}:{gap:g}", np.eye(number), gap * np.eye(number)[0])
 
 
 @cache
 def paper_instance(dimension: int, angle: float = ANGLE) -> Instance:
-    """Return the paper's experiment in that many dimensions."""
+    """Return the paper's experiment in `dimension` dimensions."""
     return _gaussian(f"soare:{dimension}:{angle:g}", *_soare(dimension, angle))
 
 
@@ -157,16 +157,16 @@ CROWDED = (_sphere(50, 10, 3), _sphere(50, 4, 4), _mab(50, 1.0))
 
 @cache
 def hard_nulls(noise: Literal["normal", "coins"]) -> tuple[Instance, ...]:
-    """Return environments whose two best arms no test can tell apart: a rule hardly ever stops.
+    """Return environments whose two best arms no test can distinguish: a rule hardly ever stops.
 
     Parameters
     ----------
     noise : {"normal", "coins"}
-        Normal noise, or a fair coin that adds or takes 1: both sub-Gaussian with scale 1.
+        Normal noise, or a fair coin that adds or subtracts 1; both are sub-Gaussian with scale 1.
     """
     arms, first, second = _on_sphere(12, 3, 1)
     cosine = float(arms[first] @ arms[second])
-    # A little less than half way from one of the closest two to the other.
+    # Slightly less than half way from one of the closest two to the other.
     share = 0.5 - SMALL / (2.0 * (1.0 - cosine))
     theta = arms[first] + share * (arms[second] - arms[first])
     environments = {

@@ -1,4 +1,4 @@
-"""Environments in which the answer hangs on next to nothing: how often the true one is rejected."""
+"""Environments with almost tied answers: how often the true answer is rejected."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _REFERENCES = {
     "normal": (0.0440, 0.0490, 0.0385, None),
     "coins": (0.0355, 0.0460, 0.0340, None),
 }
-"""The reference's shares of 2,000 runs of up to 20,000 pulls, in the same environments."""
+"""The reference's shares in 2,000 runs of up to 20,000 pulls, in the same environments."""
 
 
 def nulls(cache: SimulationCache) -> Section:
-    """Measure how often the true answer is ever rejected where no test can find it."""
+    """Measure how often the true answer is ever rejected if no test can find it."""
     return Section(
         "hard-nulls",
         "Hard nulls",

@@ -1,4 +1,4 @@
-"""The paper's Figure 5: which arms are pulled, and which of the budgets are possible."""
+"""The paper's Figure 5: which arms are pulled, and which budgets are possible."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ class Strategy:
     Parameters
     ----------
     name : str
-        As the paper has it.
+        Its name in the paper.
     pulls : tuple of int
-        Printed samples of the six arms.
+        Printed numbers of samples of the six arms.
     level : str
-        The proven level that our runs stop by.
+        The proven level by which our runs stop.
     """
 
     name: str
@@ -48,12 +48,12 @@ class Strategy:
 
     @property
     def budget(self) -> int:
-        """The printed budget: the column's sum."""
+        """The printed budget, which is the column's sum."""
         return sum(self.pulls)
 
     @property
     def shares(self) -> Floats:
-        """The printed samples over their sum."""
+        """The printed samples divided by their sum."""
         return np.array(self.pulls) / self.budget
 
 
@@ -68,7 +68,7 @@ _ORACLE, _ADAPTIVE, _XY, _G, _FULLY = STRATEGIES
 
 
 def published(cache: SimulationCache) -> Section:
-    """Compare Figure 5 with ours: what agrees, and what cannot."""
+    """Compare Figure 5 with ours: what agrees, and what cannot agree."""
     return Section(
         "figure-5",
         "Figure 5: samples by arm, and budgets",
@@ -124,7 +124,7 @@ def _shares(cache: SimulationCache) -> Iterator[Row]:
 
 
 def shares_of(cache: SimulationCache, strategy: Strategy) -> Floats:
-    """Return our shares: the design's, or of an adaptive rule those of all runs together."""
+    """Return our shares: those of the design, or of all runs of an adaptive rule together."""
     if strategy is _ORACLE:
         return PAPER.oracle_shares
     if strategy is _XY:
@@ -139,7 +139,7 @@ def shares_of(cache: SimulationCache, strategy: Strategy) -> Floats:
 
 
 def fully_adaptive(cache: SimulationCache) -> Simulation:
-    """Return runs of the fully adaptive rule with the paper's level, Proposition 2."""
+    """Return runs of the fully adaptive rule with the paper's level (Proposition 2)."""
     rule = FullyAdaptiveXY(PAPER.problem, delta=DELTA, stopping=RidgeLevel(norm_bound=2.0))
     return cache.simulate(PAPER, rule, (6, 1))
 
@@ -171,7 +171,7 @@ def _budgets(cache: SimulationCache) -> Iterator[Row]:
 
 
 def _least_budget(strategy: Strategy) -> float:
-    """Return the mean number of pulls that no rule with this sampling can stay below."""
+    """Return a lower bound on the mean number of pulls of rules with this sampling."""
     if strategy in (_XY, _G):
         hardness = PAPER.hardness_at(equal_shares(len(PAPER.theta)))
         return 2.0 * hardness * PAPER.complexity.kl(DELTA)
@@ -210,7 +210,7 @@ def _printed_level(pulls: float) -> float:
 
 
 def _budget_by_formula(hardness: float) -> float:
-    """Return the n at which n = H times the level."""
+    """Return the n that equals H times the level."""
     pulls = hardness
     for _ in range(60):
         pulls = hardness * _printed_level(pulls)
@@ -222,7 +222,7 @@ def _budget_by_formula(hardness: float) -> float:
 
 @dataclass(frozen=True)
 class _Constant:
-    """A rule that stops by a constant level, and what the reference saw of it in 100 runs."""
+    """A rule with a constant level, and its results in 100 runs of the reference."""
 
     sampling: str
     level: float
@@ -239,7 +239,7 @@ _REFERENCE_RUNS = 100
 
 
 def constant_level(cache: SimulationCache) -> Section:
-    """Measure what the level that the printed budgets imply does in errors."""
+    """Measure the error rate with the level that the printed budgets imply."""
     return Section(
         "constant-level",
         "A constant level that fits the printed budget",
@@ -281,7 +281,7 @@ def _constant_runs(cache: SimulationCache, case: _Constant) -> Simulation:
 
 
 def _same_share(ours: int, runs: int, theirs: int, reference_runs: int) -> bool:
-    """Return whether two shares differ by at most four standard errors, pooled.
+    """Return whether two shares differ by at most four pooled standard errors.
 
     Examples
     --------

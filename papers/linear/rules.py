@@ -1,4 +1,4 @@
-"""The other rules, each with a level that is proven for it, on the same environments."""
+"""The other rules, each with its proven level, on the same environments."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ _RUNS = {
     "XYAllocation": (20, 4),
     "GAllocation": (20, 4),
 }
-"""Replications in full and quick: the more, the less a run costs."""
+"""Replications, full and quick: more if a run costs less."""
 
 _RUNS_OF_PAPER = (8, 1)
-"""Where a run takes hundreds of thousands of pulls, chosen one by one."""
+"""Replications if a run takes hundreds of thousands of pulls, chosen one by one."""
 
 _REFERENCES: Mapping[str, Mapping[str, str]] = {
     "soare:2:0.1": {
@@ -103,10 +103,10 @@ _REFERENCES: Mapping[str, Mapping[str, str]] = {
         "GAllocation": "5055 (260)",
     },
 }
-"""The reference's mean number of pulls, of 20 runs each, at delta .05."""
+"""The reference's mean number of pulls in 20 runs each, at delta .05."""
 
 RULES = (BLOCK_BETTING, *_RUNS)
-"""All rules that are compared."""
+"""All compared rules."""
 
 
 def rule_runs(cache: SimulationCache, instance: Instance, name: str) -> Simulation:
@@ -119,7 +119,7 @@ def rule_runs(cache: SimulationCache, instance: Instance, name: str) -> Simulati
 
 
 def known_rules(instance: Instance) -> tuple[str, ...]:
-    """Return the rules that are compared in an environment."""
+    """Return the rules to compare in an environment."""
     return (BLOCK_BETTING, *_REFERENCES[instance.name])
 
 
