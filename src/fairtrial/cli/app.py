@@ -1,4 +1,4 @@
-"""The command's frame: its subcommands, and how an error ends it.
+"""The root of the command: its subcommands, and exit codes and messages for errors.
 
 Subcommands import what they need when they run, so that help costs no more than click.
 """
@@ -53,7 +53,7 @@ _USAGE_ERRORS = (
 
 
 class _App(click.Group):
-    """A group that ends every foreseen error with a plain message and its exit code."""
+    """A group that turns every expected error into a plain message and its exit code."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         ctx.meta["fairtrial.json"] = "--json" in args
@@ -79,7 +79,7 @@ class _App(click.Group):
 def _exit_code(error: FairtrialError) -> ExitCode:
     if isinstance(error, CorruptLog):
         return ExitCode.NOT_VERIFIED
-    # A reward that is refused is the source's fault, not the command line's.
+    # A refused reward is the source's fault, not the command line's.
     if isinstance(error, _USAGE_ERRORS) and not isinstance(error, InvalidOutcome):
         return ExitCode.USAGE
     return ExitCode.FAILURE
@@ -118,7 +118,7 @@ for _command in (
 
 
 def _show_warning(message: Warning | str, *_args: Any, **_options: Any) -> None:
-    """Print a warning as a sentence: where in our code it arose helps nobody."""
+    """Print a warning as a sentence, without the place in our code where it arose."""
     say(f"Warning: {message}", err=True)
 
 

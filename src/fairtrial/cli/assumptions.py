@@ -1,4 +1,4 @@
-"""The noise to plan with where a table is replayed: its own, or what is known besides."""
+"""The noise to plan with if a table is replayed: the table's own, or what else is known."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ _ROWS_OF_NOISE = 200
 
 
 def replay_to_plan_in(environment: Any, std: Any, mistakes: list[str]) -> Environment | None:
-    """Return the environment to plan in, around a table's means, or None after adding a mistake.
+    """Return the environment to plan in, with a table's means, or None after adding a mistake.
 
-    A cell of the table with a single row says nothing of the noise, nor does a table in which
-    no cell's rows differ. The problem says it then: by its `noise_std`, or by its
-    `reward_range`, at whose ends rewards are as noisy as they can be; where it says nothing,
-    the other cells do. What is assumed is warned of.
+    A cell of the table with a single row says nothing about the noise, nor does a table in which no
+    cell's rows differ. Then the problem decides: its `noise_std`, or its `reward_range`, with
+    rewards at the ends of the range, which are as noisy as possible. If the problem states neither,
+    the noise of the other cells is used. A warning states what is assumed.
 
     Parameters
     ----------
     environment : Environment
         The table's environment: a ReplayEnvironment of any family.
     std : object
-        The plan's own standard deviation: a number, or one per cell; None to use what is known.
+        The standard deviation in the plan: a number, or one per cell; None to use what is known.
     mistakes : list of str
-        Takes what is wrong.
+        The list that mistakes are added to.
     """
     rows = _rows_by_cell(environment)
     if std is not None:
@@ -58,7 +58,7 @@ def replay_to_plan_in(environment: Any, std: Any, mistakes: list[str]) -> Enviro
     return _replay(environment, noisy)
 
 
-# ---------------------------------------------------------------------- what is known
+# ---------------------------------------------------------------------- known noise
 
 
 def _rows_by_cell(environment: Any) -> dict[Cell, Floats]:
@@ -84,7 +84,7 @@ def _cells_of_rows(environment: Any) -> list[Cell]:
 
 
 def _silent(rows: Mapping[Cell, Floats]) -> dict[Cell, bool]:
-    """Return of every cell whether its rows say nothing of the noise."""
+    """Return for every cell whether its rows say nothing about the noise."""
     nothing_differs = all(np.ptp(own) == 0.0 for own in rows.values())
     return {cell: nothing_differs or len(own) == 1 for cell, own in rows.items()}
 
@@ -92,7 +92,7 @@ def _silent(rows: Mapping[Cell, Floats]) -> dict[Cell, bool]:
 def _known_noise(
     problem: Any, rows: Mapping[Cell, Floats], silent: Mapping[Cell, bool]
 ) -> tuple[dict[Cell, Floats], str] | None:
-    """Return rows for the cells that are silent, and in words what they are made of."""
+    """Return rows for the cells without noise, and in words how they were made."""
     means = {cell: float(own.mean()) for cell, own in rows.items() if silent[cell]}
     if problem.reward_range is not None:
         low, high = problem.reward_range
@@ -110,7 +110,7 @@ def _known_noise(
 
 
 def _pooled(rows: Mapping[Cell, Floats]) -> float:
-    """Return the standard deviation of the rows within their cells; 0 where nothing tells it."""
+    """Return the standard deviation of the rows within their cells; 0 if it is unknown."""
     freedom = sum(len(own) - 1 for own in rows.values())
     squares = sum(float(((own - own.mean()) ** 2).sum()) for own in rows.values())
     return math.sqrt(squares / freedom) if freedom else 0.0
@@ -134,7 +134,7 @@ def _needed(problem: Problem, silent: Mapping[Cell, bool]) -> str:
     )
 
 
-# ------------------------------------------------------------------------ noisy tables
+# ------------------------------------------------------------------------ tables with noise
 
 
 def _with_noise_given(
@@ -193,7 +193,7 @@ def _replay(environment: Any, noisy: Mapping[Cell, Floats], **changes: Any) -> E
 
 
 def _normal(mean: float, std: float) -> Floats:
-    """Return rows of that mean and spread that are quantiles of a normal distribution."""
+    """Return rows with that mean and spread: quantiles of a normal distribution."""
     normal = NormalDist()
     points = [normal.inv_cdf((rank + 0.5) / _ROWS_OF_NOISE) for rank in range(_ROWS_OF_NOISE)]
     standard = np.array(points)

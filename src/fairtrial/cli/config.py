@@ -1,4 +1,4 @@
-"""A configuration file, checked whole: all that is wrong with it is said at once."""
+"""A configuration file, checked as a whole: all mistakes are reported at once."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ __all__ = [
 _LONGEST_FILE = 4_000_000
 _DEEPEST = 32
 _TOO_DEEP = f"must not be nested more than {_DEEPEST} deep"
-# A key of many parts; the parser's time grows with their square.
+# A key with many parts: the parser's time grows with the square of their number.
 _MANY_PARTS = re.compile(r"""(?<![\w"'.-])(?:[\w"'-]++[ \t]*+\.[ \t]*+){32}""")
 
 Purpose = Literal["run", "create", "plan", "simulate", "analyse"]
@@ -61,12 +61,12 @@ Purpose = Literal["run", "create", "plan", "simulate", "analyse"]
 
 @dataclass(frozen=True)
 class Configuration:
-    """An experiment as a file describes it, with nothing left to check.
+    """An experiment as described by a file, fully checked.
 
     Parameters
     ----------
     folder : Path
-        Where the file lies; its paths are relative to that.
+        The folder of the file; paths in the file are relative to it.
     study : StudySection
         Name, storage and witness (made absolute), seed and durability.
     problem : Problem
@@ -74,17 +74,17 @@ class Configuration:
     policy : Policy
         Fresh, with the study's seed.
     source : ReplaySource, SimulatedSource, CommandSource or None
-        Where rewards come from.
+        The source of rewards.
     environment : Environment or None
         The environment of a simulated or replayed source.
     plan : PlanSection
-        What to assume when planning.
+        The assumptions for planning.
     assumed : Environment or None
-        The environment to plan in, if it is not that of the source.
+        The environment to plan in, if it is not the source's.
     scenarios : tuple of Scenario
-        What else may be true, when planned or simulated.
+        Other possible truths for planning or simulating.
     text : str
-        The file as it was read.
+        The text of the file.
     """
 
     folder: Path
@@ -100,14 +100,14 @@ class Configuration:
 
     @property
     def planned(self) -> Environment:
-        """The environment to plan and simulate in: as the plan assumes, else the source's."""
+        """The environment to plan and simulate in: the plan's assumptions, or else the source's."""
         environment = self.assumed or self.environment
         assert environment is not None, "checked when the file was loaded"
         return environment
 
     @property
     def rows(self) -> str | None:
-        """How many rows of which table are replayed, in words; None of other sources."""
+        """How many rows of which table are replayed, in words; None for other sources."""
         if not isinstance(self.source, ReplaySource) or self.environment is None:
             return None
         table = self.environment.get_params()["table"]
@@ -115,7 +115,7 @@ class Configuration:
 
     @property
     def about(self) -> str | None:
-        """What a reader must be told first about runs in `planned`; None where it is no table's."""
+        """What a reader must know about runs in `planned`; None if no table is replayed."""
         if self.rows is None or family_of(self.problem.family).means_key in self.plan.given:
             return None
         assert self.environment is not None, "its rows are counted"
@@ -126,20 +126,20 @@ class Configuration:
 
 
 def load_configuration(path: str | Path, purpose: Purpose) -> Configuration:
-    """Return what a configuration file describes.
+    """Return the configuration that a file describes.
 
     Parameters
     ----------
     path : str or Path
         A TOML file.
     purpose : {"run", "create", "plan", "simulate", "analyse"}
-        What it is needed for: to run needs a source, to plan and simulate an environment; to
-        create a study and to analyse need neither.
+        What it is needed for: running needs a source, planning and simulating an environment;
+        creating a study and analysing need neither.
 
     Raises
     ------
     ConfigurationError
-        If anything is wrong with it; every mistake is listed with its key path.
+        If there is any mistake; every mistake is listed with its key path.
     """
     file = Path(path)
     data, text = _read_toml(file)
@@ -155,7 +155,7 @@ def load_configuration(path: str | Path, purpose: Purpose) -> Configuration:
 
 
 def load_study_section(path: str | Path) -> StudySection:
-    """Return the section [study] alone, for commands that only look at a study."""
+    """Return only the section [study], for commands that only look at a study."""
     file = Path(path)
     data, _ = _read_toml(file)
     mistakes: list[str] = []
@@ -168,11 +168,11 @@ def load_study_section(path: str | Path) -> StudySection:
 def difference_from(study: Study, path: str | Path) -> str:
     """Return how the problem and policy of a file differ from a study's; empty if they do not.
 
-    A file without a problem says nothing of it, and so does not differ.
+    A file without a problem does not differ.
     """
     file = Path(path)
     data, _ = _read_toml(file)
-    # Not its source, which may be a large table.
+    # The source is left out, because it may be a large table.
     told = {key: part for key, part in data.items() if key in ("study", "problem", "policy")}
     if "problem" not in told:
         return ""
@@ -183,12 +183,12 @@ def difference_from(study: Study, path: str | Path) -> str:
 
 
 def resolve_storage(storage: str, folder: Path) -> str:
-    """Return the storage's address with a relative path taken from `folder`.
+    """Return the storage's address, with a relative path resolved against `folder`.
 
     Raises
     ------
     InvalidArgument
-        If it is no address of a storage.
+        If it is not the address of a storage.
 
     Examples
     --------
@@ -213,23 +213,23 @@ def _read_toml(file: Path) -> tuple[dict[str, Any], str]:
         mistake = f"must be TOML: {error}"
     except RecursionError:
         mistake = _TOO_DEEP
-    except ValueError as error:  # an integer of thousands of digits, a date that is none
+    except ValueError as error:  # an integer of thousands of digits, an invalid date
         mistake = f"must be TOML: {error}"
     raise ConfigurationError([mistake], str(file))
 
 
 def _parsed_toml(data: bytes) -> tuple[dict[str, Any], str]:
-    """Return the tables of a file and its text; refuse what would keep the parser busy for long."""
+    """Return the tables of a file and its text; refuse text that would take long to parse."""
     if len(data) > _LONGEST_FILE:
         raise tomllib.TOMLDecodeError(f"it has more than {_LONGEST_FILE:,} bytes")
-    text = data.decode("utf-8-sig")  # Notepad puts a mark at the beginning
+    text = data.decode("utf-8-sig")  # Notepad writes a byte order mark
     if is_deeper(text, _DEEPEST) or _MANY_PARTS.search(text):
         raise RecursionError
     return tomllib.loads(text), text
 
 
 class _Draft:
-    """The sections as far as they could be made into objects, and all that is wrong with them."""
+    """The sections that could be turned into objects, and all mistakes in them."""
 
     def __init__(self, data: Mapping[str, Any], folder: Path, purpose: Purpose) -> None:
         self._data = data
@@ -242,7 +242,7 @@ class _Draft:
         self._doubtful: set[str] = set()
         self._problem = self._build_problem()
         self._policy = self._build_policy()
-        # Labels and rewards can only be held against a problem that is right itself.
+        # Labels and rewards can only be checked against a problem without mistakes.
         sound = not self._found["problem"]
         self._environment = self._build_environment() if sound else None
         self._assumed = self._build_assumed(purpose) if sound else None
@@ -253,11 +253,11 @@ class _Draft:
 
     @property
     def mistakes(self) -> list[str]:
-        """All that is wrong, section by section."""
+        """All mistakes, section by section."""
         return [*_unknown_sections(self._data), *chain.from_iterable(self._found.values())]
 
     def finished(self) -> Configuration:
-        """Return the configuration, once there are no mistakes."""
+        """Return the configuration, if there are no mistakes."""
         assert self._study is not None
         assert self._plan is not None
         assert self._problem is not None
@@ -275,7 +275,7 @@ class _Draft:
         )
 
     def specification(self, seed: int) -> Specification | None:
-        """Return what makes the study; with that seed, where the file gives none."""
+        """Return the specification of the study; `seed` is used if the file gives none."""
         if self._found["problem"] or self._found["policy"]:
             return None
         assert self._problem is not None
@@ -330,7 +330,7 @@ class _Draft:
         return self._simulated(plan.given, "plan") if self._plan_gives_means else None
 
     def _let_arrive(self) -> None:
-        """Let groups arrive in the environment to plan in as the plan says."""
+        """Let groups arrive in the environment to plan in, as the plan states."""
         planned = self._assumed or self._environment
         if planned is not None and self._plan is not None and self._plan.arrivals is not None:
             mistakes = Mistakes("plan", self._found["plan"])
@@ -341,7 +341,7 @@ class _Draft:
         return parse_scenarios(given, self._found["scenario"], self._family)
 
     def _build_scenarios(self) -> list[Scenario]:
-        """Return the scenarios, once there is an environment to change."""
+        """Return the scenarios, if there is an environment to change."""
         assumed = self._assumed or self._environment
         if assumed is None or self._plan is None or self.mistakes:
             return []
@@ -363,14 +363,14 @@ class _Draft:
         return self._family.environment(self._problem, given, mistakes)
 
     def _build_assumed_replay(self, plan: PlanSection, purpose: Purpose) -> Environment | None:
-        """Return the environment of the source's table as it is planned with."""
+        """Return the environment to plan in, from the source's table."""
         mistakes = self._found["plan"]
         std = plan.given.get("std")
         misplaced = [key for key in plan.given if key != "std"]
         mistakes.extend(
             f"plan.{key}: must be left out where a table is replayed" for key in misplaced
         )
-        # What a run needs not to know is not asked for.
+        # A run does not need to know this, so it is not required.
         if (
             misplaced
             or self._environment is None
@@ -380,7 +380,7 @@ class _Draft:
         return replay_to_plan_in(self._environment, std, mistakes)
 
     def _require_for(self, purpose: Purpose) -> None:
-        """Note what the purpose needs and the file leaves out (a wrong section is not left out)."""
+        """Note what the purpose needs and the file lacks (a section with mistakes is there)."""
         if purpose in ("create", "analyse"):
             return
         if purpose == "run":

@@ -24,11 +24,11 @@ _ANY_BUDGET = 10**6
 def build_problem(
     section: Mapping[str, Any], mistakes: list[str], doubtful: set[str]
 ) -> Problem | None:
-    """Return the problem; None after a mistake that leaves nothing to check the rest against.
+    """Return the problem, or None after a mistake that makes further checks impossible.
 
-    An argument with a mistake is replaced by a stand-in, so that mistakes in the others are
-    found too, and its name is added to `doubtful`: what contradicts it is no mistake. Whoever
-    calls looks at `mistakes` before using what is returned.
+    An argument with a mistake is replaced by a stand-in, so that mistakes in the others are found,
+    too. Its name is added to `doubtful`, and contradictions to it do not count as mistakes. Callers
+    must look at `mistakes` before they use the problem.
     """
     arguments = dict(section)
     family = arguments.pop("family", None)
@@ -53,7 +53,7 @@ def build_policy(
     mistakes: list[str],
     doubtful: set[str],
 ) -> Policy | None:
-    """Return the policy as `build_problem` does the problem, whose `doubtful` are known."""
+    """Return the policy in the way of `build_problem`; `doubtful` has the problem's doubts."""
     arguments = dict(section)
     name = arguments.pop("name", problem.default_policy)
     try:
@@ -78,7 +78,7 @@ def build_policy(
 def _drop_unknown_learner(
     arguments: dict[str, Any], problem: Problem, mistakes: list[str], doubtful: set[str]
 ) -> None:
-    """Note a learner that the family does not have, and how one is written in a file."""
+    """Note a learner that the family does not have, and how to write one in a file."""
     given = arguments.get("learner")
     name = given.get("name") if isinstance(given, Mapping) else given
     if name is None and not isinstance(given, Mapping):
@@ -114,7 +114,7 @@ def _build(make: Callable[[Mapping[str, Any]], Built], assembly: _Assembly) -> B
         try:
             with warnings.catch_warnings():
                 if assembly.doubtful:
-                    # Of a stand-in nobody wants to hear.
+                    # Warnings about a stand-in are of no use.
                     warnings.simplefilter("ignore")
                 return make(assembly.arguments)
         except InvalidArgument as error:
@@ -131,22 +131,22 @@ def _build(make: Callable[[Mapping[str, Any]], Built], assembly: _Assembly) -> B
 
 
 class _Assembly:
-    """Arguments in which a stand-in takes the place of each one that is missing or refused.
+    """Arguments in which a stand-in replaces each one that is missing or refused.
 
     Parameters
     ----------
     family : Family
-        It knows harmless values of its arguments.
+        Provides harmless values for its arguments.
     section : str
-        Where they stand in the file.
+        Path of the section in the file.
     arguments : dict of str to object
-        Those of the file; changed.
+        The arguments in the file; changed.
     accepted : mapping of str to inspect.Parameter
-        Those that the constructor takes.
+        The arguments that the constructor takes.
     mistakes : list of str
-        Takes what is wrong.
+        The list that mistakes are added to.
     doubtful : set of str
-        Takes the names of arguments with a mistake.
+        The set that names of arguments with a mistake are added to.
     """
 
     def __init__(
@@ -171,7 +171,7 @@ class _Assembly:
 
     @property
     def is_complete(self) -> bool:
-        """Whether no argument is missing that has to be there."""
+        """Whether no required argument is missing."""
         return self.arguments.keys() >= set(self._required)
 
     def fill_in(self) -> None:
@@ -184,10 +184,10 @@ class _Assembly:
             self._stand_in(name)
 
     def repair(self, error: InvalidArgument) -> bool:
-        """Note a refusal; return False if there is nothing left to put in the argument's place."""
+        """Note a refusal; return False if there is nothing left to replace the argument with."""
         name = re.split(r"\W", error.name, maxsplit=1)[0]
         if name == "group_weights" and name not in self.arguments:
-            name = "groups"  # whose mapping gave them
+            name = "groups"  # its mapping gave them
         if name in self._replaced:
             return False
         if not _is_due_to(self.doubtful, error):
@@ -201,7 +201,7 @@ class _Assembly:
 
 
 def _is_due_to(doubtful: set[str], error: InvalidArgument) -> bool:
-    """Return whether the mistake may lie in another argument, of which a mistake is known."""
+    """Return whether the error may be caused by a known mistake in another argument."""
     words = set(re.findall(r"\w+", error.accepted))
     return bool(words & doubtful)
 
@@ -209,9 +209,9 @@ def _is_due_to(doubtful: set[str], error: InvalidArgument) -> bool:
 def _replace(
     family: Family, name: str, arguments: dict[str, Any], accepted: Mapping[str, Any]
 ) -> bool:
-    """Put something harmless in the place of a refused argument, or nothing; say if it was known.
+    """Replace a refused argument by something harmless, or remove it; return if it was known.
 
-    An argument that is required and has no stand-in is missing then.
+    A required argument without a stand-in is then missing.
     """
     if name not in accepted:
         return False

@@ -44,7 +44,7 @@ _FILES = (
 
 @dataclass(frozen=True)
 class Demonstration:
-    """What came of the demonstration's study.
+    """The results of the demonstration's study.
 
     Parameters
     ----------
@@ -53,16 +53,16 @@ class Demonstration:
     progress : Progress
         The answer and all estimates.
     complexity : Complexity
-        Of the trial's own records, with their true spread.
+        Complexity of the trial's own records, with their true spread.
     lower_bound : float
-        Mean number of pulls that no rule beats which is right as often, for Gaussian rewards
-        of the same spread.
+        Mean number of pulls that no equally reliable rule beats, for Gaussian rewards with the
+        same spread.
     best : object
         The right answer in these records.
     verification : Verification or None
-        Of the study's log; None after an interruption.
+        Audit of the study's log; None after an interruption.
     picture, report : Path or None
-        What was written: nothing after an interruption, and no picture without matplotlib.
+        Files written: none after an interruption, and no picture without matplotlib.
     """
 
     ending: Ending
@@ -77,19 +77,19 @@ class Demonstration:
 
 @dataclass(frozen=True)
 class Variant:
-    """A question that is harder: what the rule says when the data do not suffice, or no arm does.
+    """A harder question: the rule's result if the data do not suffice, or no arm is acceptable.
 
     Parameters
     ----------
     floor : float
         Share of patients without an event that every stratum must reach.
     budget : int or None
-        Patients that may be used; None for as many as it takes.
+        Number of patients that may be used; None for no limit.
     progress : Progress
-        What the rule came to.
+        The final progress of the rule.
     lower_bound : float
-        Mean number of pulls that no rule beats which is right as often, for Gaussian rewards
-        of the same spread.
+        Mean number of pulls that no equally reliable rule beats, for Gaussian rewards with the
+        same spread.
     """
 
     floor: float
@@ -109,18 +109,18 @@ class Variant:
 
 
 def demonstrate(folder: Path, *, seed: int, delta: float, keep: bool) -> Demonstration:
-    """Run the trial as a study on disk, to its proven stop, and write picture and report.
+    """Run the trial as a study on disk until its proven stop, and write picture and report.
 
     Parameters
     ----------
     folder : Path
-        Where the study, the picture and the report are kept.
+        Folder for the study, the picture and the report.
     seed : int
-        Of the study; another seed replays other patients.
+        Seed of the study; another seed replays other patients.
     delta : float
-        Probability of a wrong answer that is accepted.
+        Accepted probability of a wrong answer.
     keep : bool
-        Continue the study in the folder, instead of starting over.
+        Continue the study in the folder instead of starting again.
     """
     folder.mkdir(parents=True, exist_ok=True)
     environment = _trial("cd4", floors=0.0, reward_range=(-1.0, 1.0))
@@ -142,7 +142,7 @@ def demonstrate(folder: Path, *, seed: int, delta: float, keep: bool) -> Demonst
 
 
 def variants(*, seed: int, delta: float) -> list[Variant]:
-    """Return what the rule says of survival without an event, with three floors."""
+    """Return the rule's results for survival without an event, with three floors."""
     return [
         _variant(floor, budget, seed=seed, delta=delta)
         for floor, budget in ((0.70, PATIENTS), (0.75, PATIENTS), (0.78, None))
@@ -173,7 +173,7 @@ def _study(folder: Path, problem: Problem, *, seed: int, delta: float, keep: boo
         for name in _FILES:
             (folder / name).unlink(missing_ok=True)
     policy = BlockBetting(problem, delta=delta)
-    # It need not survive a power cut: it can be had again from its seed.
+    # It need not survive a power cut: its seed reproduces it.
     return Study.create(
         problem,
         policy,

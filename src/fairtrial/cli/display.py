@@ -1,4 +1,4 @@
-"""How a study is shown: while it runs, and its answer with the guarantee behind it."""
+"""Show a study: while it runs, and its answer with the guarantee behind it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _WORDS = ("Scenario", "Right answer")
 
 
 class Reporter(Protocol):
-    """Shows how far a study has come, now and then."""
+    """Shows the progress of a study from time to time."""
 
     def due(self) -> bool:
         """Return whether it is time to show something."""
@@ -63,7 +63,7 @@ class Reporter(Protocol):
 
 @contextmanager
 def reporter(title: str) -> Iterator[Reporter]:
-    """Give a live display where standard error is a terminal, else occasional lines there."""
+    """Yield a live display if standard error is a terminal, otherwise occasional lines on it."""
     console = _Console(stderr=True)
     if not console.is_terminal or console.is_dumb_terminal:
         yield _LineReporter(title)
@@ -73,14 +73,14 @@ def reporter(title: str) -> Iterator[Reporter]:
 
 
 class _Console(Console):
-    """A console on which the text of a cell moves no cursor."""
+    """A console on which text in a cell cannot move the cursor."""
 
     def render_str(self, text: str, **options: Any) -> Text:
         return super().render_str(printable(text), **options)
 
 
 class _Clock:
-    """Says when something is due again."""
+    """Tells when something is due again."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -147,7 +147,7 @@ def _bar(evidence: float, threshold: float) -> ProgressBar:
 
 
 def _rounded(number: float) -> float:
-    """Return a forecast with no more digits than it is worth."""
+    """Return a forecast without meaningless digits."""
     return float(f"{number:.2g}")
 
 
@@ -159,10 +159,10 @@ def _leader(progress: Progress) -> str:
 
 
 def name_of(label: object) -> str:
-    """Return an answer in words: an arm, several of them, or none."""
+    """Return an answer in words: an arm, several arms, or "no arm"."""
     if isinstance(label, tuple):
         return ", ".join(map(str, label))
-    # A label of several lines would look like lines of ours.
+    # A label of several lines would look like separate lines of output.
     return "no arm" if label is None else str(label).replace("\n", "\\n")
 
 
@@ -170,9 +170,9 @@ def name_of(label: object) -> str:
 
 
 def answer_text(progress: Progress, endless: bool = False) -> str:
-    """Return the answer, why it is given, and the guarantee behind it, as paragraphs.
+    """Return the answer, its reason, and the guarantee behind it, as paragraphs.
 
-    A policy that is `endless` never gives an answer: it serves on, and keeps what it promises.
+    A policy that is `endless` never gives an answer; the text then says what it promises.
     """
     recommendation = progress.recommendation
     lines = [_headline(progress, endless)]
@@ -239,9 +239,9 @@ def wrapped(label: str, text: str) -> str:
 def estimates_table(
     title: str, estimates: Sequence[Estimate], answer: Collection[str] = ()
 ) -> Table:
-    """Return a table of estimated means with their intervals, limits, and how they stand to these.
+    """Return a table of estimated means with intervals, limits, and status of the limits.
 
-    `answer`: the arms that a decision has named.
+    `answer` has the arms that a decision has named.
     """
     table = Table(title=title, title_justify="left")
     for name in estimates[0].labels:
@@ -263,7 +263,7 @@ def estimates_table(
 
 
 def shares_table(title: str, labels: Sequence[Mapping[str, Any]], shares: ArrayLike) -> Table:
-    """Return a table of the share of every action, the largest first; of many arms the largest."""
+    """Return a table of the shares of actions, largest first; of many actions only the largest."""
     rows = list(zip(labels, np.ravel(shares).tolist(), strict=True))
     totals: dict[str, float] = {}
     for row, share in rows:
@@ -293,7 +293,7 @@ def _limits(estimate: Estimate) -> str:
 
 
 def characteristics_tables(found: OperatingCharacteristics) -> list[Table]:
-    """Return the decisions and the pulls in every scenario, as tables."""
+    """Return tables of the decisions and of the pulls in every scenario."""
     decisions, pulls = Table(title="Decisions"), Table(title="Pulls until the end of a run")
     for table, heads in (
         (decisions, ("Scenario", "Most pulls", "Right answer", "Right", "Wrong", "Undecided")),
@@ -318,11 +318,11 @@ def _share(found: Proportion | None) -> str:
 
 
 def print_table(table: Table) -> None:
-    """Print a table on standard output, coloured only on a terminal that wants it.
+    """Print a table on standard output, with colours only on a terminal that supports them.
 
-    Title and caption are lines of their own: within a table they would be as narrow as it is.
+    Title and caption are separate lines: inside the table they would be as narrow as the table.
     """
-    # Labels are text: a name in brackets is no markup, one between colons no emoji.
+    # Labels are plain text: [brackets] are no markup, and :colons: no emoji.
     console = _Console(markup=False, emoji=False)
     if not console.is_terminal:
         console = _Console(markup=False, emoji=False, width=_WIDTH_OF_FILES)

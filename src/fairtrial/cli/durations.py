@@ -1,4 +1,4 @@
-"""Times as people write them on a command line: ``30m``, ``12h``, ``2d``."""
+"""Times in the form in which people write them on a command line: ``30m``, ``12h``, ``2d``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
 
 
 def parse_seconds(given: str) -> float | None:
-    """Return a time in seconds; None if it is not written as one.
+    """Return a time in seconds; None if the text is not a time.
 
     Examples
     --------
@@ -25,7 +25,7 @@ def parse_seconds(given: str) -> float | None:
 
 
 def seconds(_ctx: click.Context, _parameter: click.Parameter, given: str | None) -> float | None:
-    """Return the value of an option in seconds: a callback of click."""
+    """Return the value of an option in seconds; a callback for click."""
     if given is None:
         return None
     found = parse_seconds(given)

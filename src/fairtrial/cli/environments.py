@@ -1,4 +1,4 @@
-"""The environment that a file's source or plan describes, and what is wrong with it."""
+"""The environment that a file's source or plan describes, and mistakes in it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MOST_ROWS_NAMED = 3
 
 
 def warn_of(environment: Environment) -> None:
-    """Warn of what is doubtful in an environment."""
+    """Show the warnings about an environment."""
     for doubt in family_of(environment.problem.family).doubts(environment):
         warnings.warn(doubt, stacklevel=2)
 
@@ -35,9 +35,9 @@ def warn_of(environment: Environment) -> None:
 
 
 def check_command(problem: Problem, key: str, command: str, mistakes: list[str]) -> None:
-    """Note placeholders in a wrong place, and such as look like ours and are not.
+    """Note placeholders in a wrong place, and unknown ones that look like ours.
 
-    Other braces are the shell's. `key` is where the command stands, for messages.
+    Other braces belong to the shell. `key` is the key path of the command, for messages.
     """
     known = [*problem.action_labels[0], "pull"]
     mistakes.extend(
@@ -94,7 +94,7 @@ def build_replay(
 
 
 def _reward_columns(problem: Problem, given: str | Mapping[str, str]) -> dict[str, str]:
-    """Return the column of the rewards, or that of each measure."""
+    """Return the column of the rewards, or of each measure."""
     if problem.measures:
         if isinstance(given, str) and given != "reward":
             accepted = 'must be a table by measure, as { efficacy = "cured" }, or left out'
@@ -106,7 +106,7 @@ def _reward_columns(problem: Problem, given: str | Mapping[str, str]) -> dict[st
 
 
 def _fixed(problem: Problem, section: ReplaySource) -> dict[str, str]:
-    """Return what every row of a table without such a column is of: the only group."""
+    """Return the only group, if the table has no column for groups."""
     groups: Sequence[str] = dict(axes_of(problem)).get("group", ())
     if len(groups) != 1 or "group" in section.model_fields_set:
         return {}
@@ -172,7 +172,7 @@ def _check_rewards(
 
 
 def _refusal(problem: Problem, value: Any, measure: str | None) -> str | None:
-    """Return why the problem refuses a reward, or None if it takes it; a measure may be blank."""
+    """Return why the problem refuses a reward, or None if it does not; a measure may be blank."""
     if measure is not None and is_blank(value):
         return None
     if isinstance(value, str):

@@ -1,4 +1,4 @@
-"""What the experiment of a file does in several scenarios."""
+"""The behaviour of a file's experiment in several scenarios."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ class Evaluation:
     Parameters
     ----------
     found : OperatingCharacteristics
-        The scenarios: by default, and those of the file.
+        The results in the scenarios: the default ones, and those of the file.
     curve : tuple of (float, Characteristics)
-        Rows by the size of the effect, in order.
+        Results by the size of the effect, in order.
     configuration : Configuration
         The file.
     """
@@ -57,7 +57,7 @@ class Evaluation:
     configuration: Configuration
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all of it as JSON's own types."""
+        """Return everything as JSON's own types."""
         configuration = self.configuration
         return {
             "version": __version__,
@@ -72,10 +72,10 @@ class Evaluation:
 def evaluate(
     configuration: Configuration, *, seed: int, replications: int | None = None
 ) -> Evaluation:
-    """Return what the policy does in every scenario, with every number of pulls that is planned.
+    """Return the policy's results in every scenario, with each number of pulls that is planned.
 
-    Without `max_pulls` in the file these are the pulls with which 95 % of 100 runs decide if the
-    means are as assumed.
+    If the file has no `max_pulls`, it is the number of pulls with which 95 % of 100 runs decide
+    when the means are as assumed.
 
     Raises
     ------
@@ -94,14 +94,14 @@ def evaluate(
         rows = runs.of(list(between.values()), budgets[-1:], max(number // 2, 1))
         more = list(zip(between, rows, strict=True))
     curve = sorted([*known, *more], key=lambda pair: pair[0])
-    # Two values around an assumed mean are simulated as rows, and are no table of anybody's.
+    # Two values around an assumed mean are simulated as rows, but no table contains them.
     said = f"{configuration.about} {ROWS_ARE_MOVED}" if configuration.about else None
     return Evaluation(replace(found, about=said), tuple(curve), configuration)
 
 
 @dataclass(frozen=True)
 class _Runs:
-    """Runs scenarios as a file says."""
+    """Runs scenarios with the settings of a file."""
 
     configuration: Configuration
     policy: Policy
@@ -110,7 +110,7 @@ class _Runs:
     def of(
         self, scenarios: Sequence[Scenario], max_pulls: Sequence[int], replications: int
     ) -> OperatingCharacteristics:
-        """Return what the policy does in these scenarios; it is said how much is to do."""
+        """Return the policy's results in these scenarios; announce the amount of work."""
         number = plural(len(scenarios), "scenario")
         say(f"Simulating {plural(replications, 'run')} in each of {number} ...", err=True)
         plan = self.configuration.plan
@@ -128,7 +128,7 @@ class _Runs:
 def _known_effects(
     configuration: Configuration, found: OperatingCharacteristics
 ) -> list[tuple[float, Characteristics]]:
-    """Return the rows of the default scenarios by their effect, those with the most pulls."""
+    """Return the results of the default scenarios by effect, with the most pulls."""
     most = max(row.max_pulls for row in found)
     own = {scenario.name for scenario in configuration.scenarios}
     effects = {name: effect for name, effect in _EFFECTS.items() if name not in own}
@@ -140,10 +140,10 @@ def _known_effects(
 
 
 def _effects_between(configuration: Configuration) -> dict[float, Scenario]:
-    """Return scenarios by effects that no default scenario has, as far as they are possible."""
+    """Return scenarios for effects that no default scenario has, if they are possible."""
     found = {}
     for effect in _BETWEEN:
-        with suppress(InvalidArgument):  # a mean that no reward in the range has
+        with suppress(InvalidArgument):  # no reward in the range has that mean
             found[effect] = at_effect(configuration.planned, effect, configuration.plan.control)
     return found
 
@@ -155,14 +155,14 @@ def policy_of(configuration: Configuration) -> Policy:
 
 
 def _scenarios(configuration: Configuration) -> list[Scenario]:
-    """Return the default scenarios and those of the file; a file's takes the place of its name."""
+    """Return the default scenarios and the file's, which replace those with the same name."""
     usual = default_scenarios(configuration.planned, configuration.plan.control)
     found = {scenario.name: scenario for scenario in (*usual, *configuration.scenarios)}
     return list(found.values())
 
 
 def usual_horizon(configuration: Configuration, policy: Policy, seed: int) -> int:
-    """Return the pulls to end a run after where a file says nothing; it is said what they are."""
+    """Return the pulls after which runs end if the file sets no limit, and announce them."""
     given: int | None = policy.get_params().get("max_pulls")
     if given is not None:
         return given
@@ -189,6 +189,6 @@ def usual_horizon(configuration: Configuration, policy: Policy, seed: int) -> in
 
 
 def _rounded_up(value: float) -> int:
-    """Return a number of two digits and zeros that is not smaller."""
+    """Return a number that is not smaller and has two significant digits."""
     unit = int(10 ** max(math.floor(math.log10(max(value, 1.0))) - 1, 0))
     return unit * math.ceil(value / unit)

@@ -1,4 +1,4 @@
-"""What the command's exit code says."""
+"""The meaning of the command's exit codes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["EPILOG", "ExitCode"]
 
 
 class ExitCode(IntEnum):
-    """The exit codes, each with its one meaning."""
+    """The exit codes, each with one meaning."""
 
     OK = 0
     FAILURE = 1
@@ -19,7 +19,7 @@ class ExitCode(IntEnum):
 
     @property
     def meaning(self) -> str:
-        """The meaning in one line."""
+        """The meaning as one line."""
         return _MEANINGS[self]
 
 

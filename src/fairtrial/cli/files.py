@@ -21,7 +21,7 @@ _LABELS = "arm"
 def with_files(
     section: Mapping[str, Any], folder: Path, mistakes: list[str], doubtful: set[str]
 ) -> dict[str, Any]:
-    """Return the problem's section with files found, and tables of features read.
+    """Return the problem's section with paths resolved, and tables of features read.
 
     A table with a mistake is left out, and the argument's name is added to `doubtful`.
     """
@@ -45,7 +45,7 @@ def with_files(
 
 
 def _fill_in(filled: dict[str, Any], family: Family, argument: str, folder: Path) -> None:
-    """Put what a file holds in the place of its name."""
+    """Replace the name of a file by its content."""
     path = folder / filled[argument]
     if argument in family.row_arguments:
         filled[argument] = _read_rows(argument, path)
@@ -56,7 +56,7 @@ def _fill_in(filled: dict[str, Any], family: Family, argument: str, folder: Path
 
 
 def _read_rows(argument: str, path: Path) -> list[dict[str, str]]:
-    """Return the rows of a table, every value as it is written."""
+    """Return the rows of a table, with every value as written."""
     try:
         table = read_table(path)
         table = read_table(path, text=list(table))
@@ -66,7 +66,7 @@ def _read_rows(argument: str, path: Path) -> list[dict[str, str]]:
 
 
 def warn_of_tables(section: Mapping[str, Any], problem: Problem | None) -> None:
-    """Warn of what a table of features says, perhaps without its author's knowledge."""
+    """Warn of facts in a table of features that its author may not know."""
     if problem is None:
         return
     family = family_of(problem.family)
@@ -80,7 +80,7 @@ def _read_features(
 ) -> tuple[list[str] | None, dict[str, list[Any]] | list[list[float]]]:
     """Return the labels of a table's rows, if it has them, and its other columns.
 
-    Where all of these are numbers, and their names do not matter, they are rows of numbers.
+    If all of these are numbers, and their names do not matter, return them as rows of numbers.
     """
     try:
         table = read_table(path, text=[_LABELS])

@@ -1,4 +1,4 @@
-"""Which study a command is about, and how it is opened."""
+"""Find and open the study that a command names."""
 
 from __future__ import annotations
 
@@ -80,9 +80,9 @@ def create_study(configuration: Configuration, *, exist_ok: bool) -> Study:
 
 
 def _secret(configuration: Configuration) -> str | None:
-    """Return what coins are drawn from: of a simulated study its seed, so that it can be repeated.
+    """Return the source of random choices: a simulated study uses its seed and can be repeated.
 
-    Where results come from people, the study draws a secret itself.
+    If results come from people, return None: the study draws a secret itself.
     """
     from fairtrial.cli.sections import ReplaySource, SimulatedSource
 
@@ -103,6 +103,6 @@ def required(storage: str | None) -> str:
 
 
 def refuse_to_replace(path: Path, force: bool) -> None:
-    """Raise if there is such a file, and nobody said that it may go."""
+    """Raise if the file exists, unless `force` allows replacing it."""
     if path.exists() and not force:
         raise click.UsageError(f"{path} exists: give --force to replace it, or another name")

@@ -1,4 +1,4 @@
-"""What goes to standard output: text for people, or one JSON document."""
+"""Standard output: text for people, or one JSON document."""
 
 from __future__ import annotations
 
@@ -32,23 +32,23 @@ def json_option(command: Command) -> Command:
 
 
 def say(text: str, err: bool = False) -> None:
-    """Print lines for people, on standard output or standard error; no label moves the cursor."""
+    """Print lines on standard output or standard error; labels cannot move the cursor."""
     click.echo(printable(text), err=err)
 
 
 def emit(document: Mapping[str, Any]) -> None:
-    """Print a document as JSON; a number that JSON has no word for becomes null."""
+    """Print a document as JSON; numbers that JSON cannot express become null."""
     click.echo(_json(document, indent=2))
 
 
 def _json(document: Mapping[str, Any], indent: int | None = None) -> str:
     text = json.dumps(_finite(document), indent=indent, ensure_ascii=False, allow_nan=False)
-    # JSON spells out control characters below 32 only.
+    # JSON escapes only control characters below 32.
     return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def answer(as_json: bool, document: Mapping[str, Any], text: str) -> None:
-    """Print what a command has done: as a document, or as text for people."""
+    """Print the result of a command: as a document, or as text for people."""
     if as_json:
         emit(document)
     else:
@@ -56,7 +56,7 @@ def answer(as_json: bool, document: Mapping[str, Any], text: str) -> None:
 
 
 def emit_long(document: Mapping[str, Any], name: str, items: Iterable[Mapping[str, Any]]) -> None:
-    """Print a document as JSON that ends with a list, which is never held as a whole."""
+    """Print a JSON document that ends with a list, without holding the list in memory."""
     click.echo(f"{_json(document)[:-1]}, {json.dumps(name)}: [")
     separator = ""
     for item in items:
@@ -74,7 +74,7 @@ def error_document(error: BaseException, message: str) -> dict[str, Any]:
 
 
 def shown_number(value: float | None, digits: int = 4) -> str:
-    """Return a number as people read it.
+    """Return a number in a readable form.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""How many pulls will it take: the bound that no rule beats, and what this policy needs."""
+"""How many pulls an experiment will take: the lower bound for all rules, and this policy's."""
 
 from __future__ import annotations
 
@@ -50,21 +50,21 @@ _CERTIFYING_ASSUMES = (
 )
 
 _CAPS = ("max_pulls", "budget", "max_time")
-"""What ends a run of a policy that has not decided."""
+"""Limits that end a run of a policy that has not decided."""
 
 
 @dataclass(frozen=True)
 class FoundWith:
-    """The smallest effects that are found with a number of pulls.
+    """The smallest effects that are found with a given number of pulls.
 
     Parameters
     ----------
     pulls : int
-        The pulls.
+        The number of pulls.
     effects : tuple of SmallestEffect
         One for each power.
     values : tuple of mapping of str to float
-        The true values at each of these effects, by label; empty where there is none.
+        The true values at each of these effects, by label; empty if there is no such effect.
     """
 
     pulls: int
@@ -72,7 +72,7 @@ class FoundWith:
     values: tuple[Mapping[str, float], ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON's own types."""
+        """Return everything as JSON's own types."""
         pairs = zip(self.effects, self.values, strict=True)
         effects = [{**effect.to_dict(), "values": dict(values)} for effect, values in pairs]
         return {"pulls": self.pulls, "effects": effects}
@@ -87,24 +87,25 @@ class Plan:
     problem : Problem
         The problem planned for.
     delta : float or None
-        The probability of a wrong answer that is accepted; None where nothing depends on it.
+        Accepted probability of a wrong answer; None if nothing depends on it.
     truth : Truth
-        What holds in the assumed environment: the right answer, and others that are as right.
+        The truth in the assumed environment: the right answer, and others that are equally right.
     complexity : Complexity or None
-        T*, certified from both sides, and the optimal allocation; None in a family without.
+        T* with certified bounds on both sides, and the optimal allocation; None in a family
+        without T*.
     certifying : mapping of str to int or None
-        By arm, on a fixed budget: rows with which its verdict is expected to be certain; None
-        where no number will do, or in a family without.
+        By arm, for a fixed budget: the number of rows at which its verdict is expected to be
+        certain; None if no number is enough, or in a family without fixed budgets.
     simulation : Simulation
-        Runs of the policy in that environment; where no number of pulls is enough and `max_pulls`
-        is not set, up to 10,000 pulls.
+        Runs of the policy in that environment; up to 10,000 pulls if no number of pulls is enough
+        and `max_pulls` is not set.
     range_warning : str or None
-        What a reward range that is wider than the rewards need costs, where it costs more than
-        their spread does.
+        The cost of a reward range that is wider than necessary, if it exceeds the cost of the
+        rewards' spread.
     about : str or None
-        What a reader must be told first about a plan around the rows of a table.
+        What a reader must know about a plan that is based on the rows of a table.
     found_with : FoundWith or None
-        The effects that are found with a given number of pulls, if that was asked for.
+        The effects that are found with a given number of pulls, if this was requested.
     """
 
     problem: Problem
@@ -124,13 +125,13 @@ class Plan:
 
     @property
     def right(self) -> tuple[str, ...]:
-        """Labels that a right answer may name, where more than one answer is right; else empty."""
+        """Labels that a right answer may name, if several answers are right; otherwise empty."""
         labels = self.truth.interchangeable
         return tuple("no arm" if label is None else str(label) for label in labels)
 
     @property
     def assumes(self) -> str | None:
-        """What the bound, or the rows needed for certain verdicts, assume; None without either."""
+        """Assumptions of the bound, or of the rows for certain verdicts; None without either."""
         if self.certifying is not None:
             return _CERTIFYING_ASSUMES
         if self.complexity is None or self.complexity.allocation is None or self.delta is None:
@@ -142,13 +143,13 @@ class Plan:
 
     @property
     def rules_bounded(self) -> str:
-        """Which rules do not beat the bound, in words: all, or those that give the answer."""
+        """The rules that cannot beat the bound, in words: all, or those that give the answer."""
         allows = _allows_several(self.problem)
         return "whatever the rule" + (", if it gives this answer" if allows else "")
 
     @property
     def lower_bound(self) -> float | None:
-        """Pulls on average that no rule can do without; None in a family without T*."""
+        """The mean number of pulls that every rule needs at least; None in a family without T*."""
         if self.complexity is None or self.delta is None:
             return None
         return self.complexity.lower_bound(self.delta)
@@ -188,12 +189,12 @@ class Plan:
 
 
 def make_plan(configuration: Configuration, delta: float | None = None) -> Plan:
-    """Return the plan of a configuration; `delta` replaces its own.
+    """Return the plan of a configuration; `delta` replaces the configured one.
 
     Raises
     ------
     InvalidArgument
-        If a delta is given, and neither the policy nor any bound depends on one.
+        If a delta is given, but neither the policy nor a bound depends on one.
     """
     environment = configuration.planned
     given = configuration.plan.delta if delta is None else delta
@@ -225,7 +226,7 @@ def make_plan(configuration: Configuration, delta: float | None = None) -> Plan:
 
 
 def find_effects(configuration: Configuration, pulls: int, delta: float | None = None) -> FoundWith:
-    """Return the smallest effects that the configuration's policy finds with that many pulls."""
+    """Return the smallest effects that the configured policy finds with that many pulls."""
     policy, environment, plan = configuration.policy, configuration.planned, configuration.plan
     delta = _delta(configuration) if delta is None else delta
     number = plan.replications or _REPLICATIONS_OF_EFFECTS
@@ -252,12 +253,12 @@ def find_effects(configuration: Configuration, pulls: int, delta: float | None =
 
 
 def pulls_in(configuration: Configuration, weeks: float) -> int:
-    """Return the pulls of so many weeks.
+    """Return the number of pulls in that many weeks.
 
     Raises
     ------
     InvalidArgument
-        If the file does not say how many pulls a day has, or there would be none.
+        If the file does not state the pulls per day, or there would be no pull.
     """
     per_day = configuration.plan.pulls_per_day
     if per_day is None:
@@ -271,7 +272,7 @@ def pulls_in(configuration: Configuration, weeks: float) -> int:
 
 
 def _reason_for_a_cap(configuration: Configuration, complexity: Complexity | None) -> str | None:
-    """Return why runs might never end, as nothing ends them; None where they will."""
+    """Return why runs might never end without a limit; None if they will."""
     policy = configuration.policy
     if configuration.plan.longest is not None or policy.endless:
         return None
@@ -286,16 +287,16 @@ def _reason_for_a_cap(configuration: Configuration, complexity: Complexity | Non
 
 
 def _allows_several(problem: Problem) -> bool:
-    """Return whether a tolerance lets more than one answer be right."""
+    """Return whether a tolerance makes several answers right."""
     return problem.tolerance > 0.0 or problem.floor_tolerance > 0.0
 
 
 def range_warning(environment: Any, weights: Any) -> str | None:
-    """Return what a range costs that is too wide for the means assumed; None if it costs little.
+    """Return the cost of a range that is too wide for the assumed means; None if it is small.
 
-    A unit of evidence takes as many results as the larger of two terms asks for, one of the
-    rewards' spread and one of the range: see `EvidencePrice`. No range can be narrower than the
-    rewards are apart.
+    A unit of evidence takes as many results as the larger of two terms, one for the rewards' spread
+    and one for the range: see `EvidencePrice`. A range cannot be narrower than the distance between
+    the rewards.
     """
     stated = environment.problem.reward_range
     if stated is None or weights is None:
@@ -316,7 +317,7 @@ def range_warning(environment: Any, weights: Any) -> str | None:
 
 
 def _rounded(number: float) -> str:
-    """Return a number with the two digits that an estimate is worth."""
+    """Return a number with two significant digits, as an estimate deserves."""
     return shown_number(float(f"{number:.2g}"))
 
 
@@ -330,9 +331,9 @@ def simulate_configuration(
 ) -> Simulation:
     """Return runs of the configuration's policy in its assumed environment.
 
-    Without `max_pulls` in the file a run ends after 100 times the bound that no rule beats, for the
-    noise that the policy reckons with if that is more; where no number of pulls is enough, after
-    10,000; never before 100 times its first pulls.
+    If the file has no `max_pulls`, a run ends after 100 times the lower bound for all rules (for
+    the noise that the policy assumes, if that is larger); if no number of pulls is enough, after
+    10,000; but never before 100 times its first pulls.
     """
     if delta is None:
         delta = _delta(configuration)
@@ -363,7 +364,7 @@ def simulate_configuration(
 
 
 def _cap(bound: float, environment: Environment, policy: Policy) -> int:
-    """Return the longest run: far more pulls than a policy that can decide needs."""
+    """Return the length limit of a run: far more pulls than a policy that can decide needs."""
     reckoned = _HORIZON_IN_BOUNDS * bound * _noise_reckoned_with(environment)
     return max(math.ceil(reckoned), _HORIZON_IN_STARTS * _first_pulls(environment, policy))
 
@@ -376,7 +377,7 @@ def _first_pulls(environment: Environment, policy: Policy) -> int:
 
 
 def _noise_reckoned_with(environment: Any) -> float:
-    """Return how many times the environment's variance the problem's is, if it is more."""
+    """Return the ratio of the problem's variance to the environment's, at least 1."""
     stds_of = family_of(environment.problem.family).stds
     if stds_of is None or environment.problem.estimates_noise:
         return 1.0
@@ -385,7 +386,7 @@ def _noise_reckoned_with(environment: Any) -> float:
 
 
 def complexity_for(policy: Policy, environment: Environment) -> Complexity | None:
-    """Return the complexity that a policy's pulls are held against; None where there is none."""
+    """Return the complexity to compare a policy's pulls with; None if there is none."""
     family = family_of(environment.problem.family)
     if family.certifying_budgets is not None and not _has_delta(policy):
         return None

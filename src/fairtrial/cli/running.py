@@ -1,4 +1,4 @@
-"""What runs a study until it stops or somebody stops it: one pull at a time, or many at once."""
+"""Run a study until it stops or is interrupted: one pull at a time, or many at once."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ def drive(
     limit: int | None = None,
     actor: str | None = None,
 ) -> Ending:
-    """Run a study until it stops, `limit` pulls are told, or an interruption is asked for.
+    """Run a study until it stops, `limit` pulls are told, or an interruption is requested.
 
-    `actor` is where the rewards come from; the log says it at the session's first.
+    `actor` is the source of the rewards; the log records it at the first result of the session.
 
-    A pull that a dead process left open is measured first. If a source fails or is interrupted
-    its pull stays open, so that the next session measures that very pull.
+    A pull that a dead process left open is measured first. If a source fails or is interrupted, its
+    pull stays open, so that the next session measures that pull.
 
     Raises
     ------
     SourceError
-        If the source fails; all that was told before is kept.
+        If the source fails; everything that was told before is kept.
     """
     with joined(study) as runner:
         session = _Session(study, runner, interrupted, actor)
@@ -69,12 +69,12 @@ def drive_commands(
     limit: int | None = None,
     parallel: int = 1,
 ) -> Ending:
-    """Run a study by commands, that many at once, until it stops or as `drive` says.
+    """Run a study with that many commands at once, until it stops or as in `drive`.
 
     Raises
     ------
     SourceError
-        If a command fails; the others are waited for, and all that was told is kept.
+        If a command fails; the others are completed, and everything that was told is kept.
     """
 
     def measure(_: object, report: Report, **__: object) -> Outcome:
@@ -102,7 +102,7 @@ def drive_commands(
 
 
 class _Session:
-    """Hands out pulls one after the other, each after the one before was told."""
+    """Issues pulls one after the other; each is told before the next."""
 
     def __init__(
         self,
@@ -120,16 +120,16 @@ class _Session:
         self._ended = False
 
     def pulls(self) -> Iterator[StudyPull]:
-        """Yield the next pull while there is one and nobody asks to end."""
+        """Yield the next pull while there is one and no end is requested."""
         while not self._ended and not self._interrupted():
             pull = self._take()
             if pull is not None:
                 yield pull
 
     def tell(self, pull: StudyPull, reward: Outcome, *, last: bool) -> None:
-        """Tell a reward, and in the same write ask for what comes next, unless nothing shall.
+        """Tell a reward, and ask for the next pull in the same write, unless it is the last.
 
-        The session's first tell records who says so.
+        The session's first tell records the actor.
         """
         self._ended = last
         actor, self._actor = self._actor, None
@@ -150,17 +150,17 @@ class _Session:
         except ExperimentFinished:
             self._ended = True
         except NothingToAsk:
-            # Another runner's result is needed first, or one that it never told.
+            # First another runner must tell a result, perhaps of a pull that it left open.
             time.sleep(_WAIT_SECONDS)
             self._left_open.extend(self._runner.left_open())
         return None
 
 
 class Interruption:
-    """Ctrl-C (a polite request to end, a lost terminal) as a flag, looked at between two pulls.
+    """Ctrl-C (or another request to end, or a lost terminal) as a flag, checked between two pulls.
 
-    So no write is ever cut short. The second Ctrl-C raises `KeyboardInterrupt` at once: the
-    storage's transactions keep the study whole even then.
+    So no write is interrupted. The second Ctrl-C raises `KeyboardInterrupt` at once: the
+    transactions of the storage keep the study consistent even then.
     """
 
     _signals = ("SIGINT", "SIGTERM", "SIGHUP")
@@ -177,7 +177,7 @@ class Interruption:
         if threading.current_thread() is threading.main_thread():
             for name in self._signals:
                 number = getattr(signal, name, None)
-                # What is ignored stays so: `nohup` means it.
+                # A signal that is ignored stays ignored, as `nohup` intends.
                 if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
                     self._before[number] = signal.signal(number, self._note)
         return self

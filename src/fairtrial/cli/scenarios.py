@@ -21,20 +21,20 @@ def build_scenarios(
     plan: PlanSection,
     lines: list[str],
 ) -> list[Scenario]:
-    """Return the scenarios that the blocks describe; add what is wrong with others.
+    """Return the scenarios that the blocks describe; add the mistakes of the others.
 
     Parameters
     ----------
     sections : iterable of ScenarioSection
         The blocks.
     assumed : Environment
-        The environment that is planned in.
+        The environment to plan in.
     given : mapping or None
-        The keys that describe it: a block's keys take the place of these. None for a table.
+        The keys that describe it; a block's keys replace them. None for a table.
     plan : PlanSection
-        Names the control.
+        The section that names the control.
     lines : list of str
-        Takes the mistakes.
+        The list that mistakes are added to.
     """
     found = []
     for number, section in enumerate(sections, 1):
@@ -59,7 +59,7 @@ def with_arrivals(
 
 
 def check_control(assumed: Environment, control: str, lines: list[str]) -> None:
-    """Add a mistake if the control is no arm."""
+    """Add a mistake if the control is not an arm."""
     family = family_of(assumed.problem.family)
     if family.at_effect is None:
         lines.append(f"plan.control: must be left out in the family {assumed.problem.family!r}")
@@ -68,7 +68,7 @@ def check_control(assumed: Environment, control: str, lines: list[str]) -> None:
 
 
 def _why(section: ScenarioSection) -> str:
-    """Return why a scenario is looked at; also what an author's own words may not mention."""
+    """Return the reason for a scenario, with changes that the author's words may omit."""
     if section.why:
         disturbances = ", ".join(_disturbances(section))
         return f"{section.why} (with {disturbances})" if disturbances else section.why

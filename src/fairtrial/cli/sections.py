@@ -1,4 +1,4 @@
-"""The sections of a configuration file, and what pydantic finds wrong in them, in plain words."""
+"""The sections of a configuration file, and pydantic's findings in plain words."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ class _Section(BaseModel):
 
 
 class StudySection(_Section):
-    """Which study, and where it is kept."""
+    """The study, and where it is kept."""
 
     name: str = Field(min_length=1, max_length=200)
-    # It may hold a password.
+    # It may contain a password.
     storage: str = Field(default="sqlite:///fairtrial.db", min_length=1, repr=False)
     seed: int | None = Field(default=None, ge=0)
     durability: Literal["full", "process"] = "full"
@@ -76,19 +76,19 @@ class ReplaySource(_Section):
 
 
 class _EnvironmentSection(_Section):
-    """What a simulated environment is made of: keys of the problem's family, added to these."""
+    """A simulated environment: the keys of the problem's family are added to these."""
 
     environment_keys: ClassVar[tuple[str, ...]] = ()
 
     @property
     def given(self) -> dict[str, Any]:
-        """What is given of the family's keys."""
+        """The values of the family's keys."""
         values = {key: getattr(self, key) for key in self.environment_keys}
         return {key: value for key, value in values.items() if value is not None}
 
 
 class SimulatedSource(_EnvironmentSection):
-    """Rewards drawn around means that are given."""
+    """Rewards drawn around given means."""
 
     kind: Literal["simulate"]
 
@@ -106,7 +106,7 @@ SourceSection = ReplaySource | SimulatedSource | CommandSource
 
 
 class PlanSection(_EnvironmentSection):
-    """What `plan` and `simulate` assume."""
+    """The assumptions of `plan` and `simulate`."""
 
     parallel: int = Field(default=1, ge=1)
     replications: int | None = Field(default=None, ge=2)
@@ -127,7 +127,7 @@ class PlanSection(_EnvironmentSection):
 
     @property
     def budgets(self) -> list[int]:
-        """The most pulls of a run: every number that is given, in order."""
+        """The limits of pulls per run: every given number, in order."""
         given = self.max_pulls
         return [] if given is None else sorted(set(given if isinstance(given, list) else [given]))
 
@@ -142,14 +142,14 @@ def _is_number_of_pulls(value: object) -> bool:
 
 
 class LossSection(_Section):
-    """Which share of the results gets lost, and whether their value has a say."""
+    """The share of results that gets lost, and whether losses depend on values."""
 
     rate: float = Field(gt=0, lt=1)
     depends_on_outcome: bool = False
 
 
 class ScenarioSection(_EnvironmentSection):
-    """What may be true instead of what is assumed."""
+    """Changes to what is assumed that may turn out to be true."""
 
     name: str = Field(min_length=1, max_length=100)
     why: str = ""
@@ -175,7 +175,7 @@ def parse_section(
 ) -> Any:
     """Return the section as an object, or None after adding its mistakes to the list.
 
-    The keys that describe an environment are those of the family; any, where it is not known.
+    The keys that describe an environment are those of the family; if it is unknown, any keys.
     """
     if name in _MODELS:
         models = {name: _with_keys(_MODELS[name], family)}
@@ -193,7 +193,7 @@ def parse_section(
 def parse_scenarios(
     data: object, mistakes: list[str], family: Family | None = None
 ) -> list[ScenarioSection]:
-    """Return the blocks [[scenario]] that are right, after adding what is wrong with others."""
+    """Return the blocks [[scenario]] without mistakes; add the mistakes of the others."""
     if not isinstance(data, list):
         mistakes.append(f"scenario: must be blocks [[scenario]]; got {abridged(data)}")
         return []
@@ -223,7 +223,7 @@ def _with_keys(model: type[BaseModel], family: Family | None) -> type[BaseModel]
 
 
 def assumed_over(plan: Mapping[str, Any], source: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what to assume of an environment: what the plan says, and else what the source does.
+    """Return the assumptions about an environment: the plan's values, or else the source's.
 
     Examples
     --------
@@ -243,7 +243,7 @@ def _in_words(
 ) -> str:
     path = [section, *(str(part)[:_LONGEST_NAME] for part in mistake["loc"])]
     if section == "source" and len(path) > 1:
-        model = models[path.pop(1)]  # the kind, which pydantic puts there
+        model = models[path.pop(1)]  # the kind, which pydantic inserts
     else:
         model = models.get(section, BaseModel)
     if mistake["type"] == "extra_forbidden":
@@ -254,7 +254,7 @@ def _in_words(
     if mistake["type"].startswith("union_tag"):
         return f"{section}.kind: {_about_kind(mistake['input'])}"
     if path == ["study"] or path[:2] == ["study", "storage"]:
-        # What was given may hold a password.
+        # The given value may contain a password.
         accepted = "must be a section with keys" if len(path) == 1 else _accepted(mistake)
         return f"{'.'.join(path)}: {accepted}"
     if len(path) == 1:

@@ -1,8 +1,8 @@
-"""Placeholders in a shell command: where a label may stand, and how it gets there unharmed.
+"""Placeholders in a shell command: where a label may appear, and how it is passed safely.
 
-A label is anybody's text. It never becomes a part of the program that a shell runs: a placeholder
-is replaced by a reference to a variable that holds the label. Where even that would not give one
-word - within quotes, or where another shell reads the word again - a placeholder is refused.
+A label can be any text. It never becomes part of the program that a shell runs: a placeholder is
+replaced by a reference to a variable that holds the label. A placeholder is refused where even
+this would not give one word: within quotes, or where another shell reads the word again.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 __all__ = ["Misplaced", "filled", "misplaced", "placeholders", "referring", "variable"]
 
-# ${HOME} is the shell's, {arm} is ours.
+# ${HOME} belongs to the shell, {arm} to us.
 _PLACEHOLDER = re.compile(r"(?<!\$)\{(\w+)\}")
 
 _ENDS = {"single quotes": "'", "double quotes": '"', "backquotes": "`", "a substitution": ")"}
@@ -36,19 +36,19 @@ _COMMENT = re.compile(r"(?<![^\s;&|(])#")
 
 
 class Misplaced(NamedTuple):
-    """A placeholder, and where it stands."""
+    """A placeholder, and its wrong place."""
 
     name: str
     where: str
 
 
 def variable(name: str) -> str:
-    """Return the environment variable that holds a label of this name."""
+    """Return the environment variable that holds the label of this name."""
     return f"FAIRTRIAL_{name.upper()}"
 
 
 def placeholders(command: str) -> list[str]:
-    """Return the names in braces that a command has, whether they are known or not.
+    """Return the names in braces in a command, known or not.
 
     Examples
     --------
@@ -59,7 +59,7 @@ def placeholders(command: str) -> list[str]:
 
 
 def filled(command: str, values: Mapping[str, str]) -> str:
-    """Return the command with each known ``{name}`` replaced by its value, for people to read.
+    """Return the command with each known ``{name}`` replaced by its value, for display.
 
     Examples
     --------
@@ -85,7 +85,7 @@ def referring(command: str, names: Collection[str]) -> str:
 
 
 def misplaced(command: str, names: Collection[str]) -> list[Misplaced]:
-    """Return the known placeholders that the shell would not take as one word.
+    """Return the known placeholders that the shell would not read as one word.
 
     Examples
     --------
@@ -101,7 +101,7 @@ def misplaced(command: str, names: Collection[str]) -> list[Misplaced]:
 
 
 def _walk(command: str) -> Iterator[tuple[re.Match[str], str]]:
-    """Yield every placeholder, and in what it stands: nothing, if the shell takes it as a word."""
+    """Yield every placeholder with its place; the place is empty if it is read as one word."""
     nesting: list[str] = []
     is_escaped = here_document = False
     at = 0
@@ -124,7 +124,7 @@ def _walk(command: str) -> Iterator[tuple[re.Match[str], str]]:
 
 
 def _opened(command: str, at: int, inner: str, nesting: list[str]) -> int:
-    """Note what a character opens; return how many characters that takes."""
+    """Note the construct that a character opens; return the length of the opening."""
     if inner == "single quotes":
         return 1
     for opening, what in _OPENS:
@@ -137,7 +137,7 @@ def _opened(command: str, at: int, inner: str, nesting: list[str]) -> int:
 
 
 def _place(nesting: list[str], is_escaped: bool, here_document: bool) -> str:
-    """Return in what a placeholder stands, if that keeps the shell from taking it as a word."""
+    """Return the place of a placeholder if the shell would not read it as one word there."""
     if nesting and nesting[-1] != _COMMANDS:
         return f"within {nesting[-1]}"
     for what in ("backquotes", "an expansion", "arithmetic"):
@@ -149,7 +149,7 @@ def _place(nesting: list[str], is_escaped: bool, here_document: bool) -> str:
 
 
 def _read_again(before: str) -> str:
-    """Return what hands the word that comes next to another shell, if anything does."""
+    """Return the command that passes the next word to another shell, if there is one."""
     words = _BREAKS.split(before)[-1].split()
     found = next((word for word in words if word.rpartition("/")[2] in _SHELLS), None)
     return "" if found is None else f"in the arguments of {found}, which reads them again"

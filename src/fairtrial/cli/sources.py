@@ -46,21 +46,21 @@ class RewardSource(Protocol):
     """Answers pulls, one at a time."""
 
     def reward(self, pull: Pull) -> Outcome:
-        """Return the pull's reward, or the row of named fields that its problem wants.
+        """Return the pull's reward, or a row of named fields if the problem requires one.
 
         Raises
         ------
         SourceError
-            If there is none to be had.
+            If there is no reward.
         """
         ...
 
 
 class EnvironmentRewards:
-    """Rewards of an environment, each a function of the study's seed and the pull's number.
+    """Rewards of an environment, each determined by the study's seed and the pull's number.
 
-    A pull that is repeated after an interruption gives the same reward again, so a resumed
-    study is the study that was never interrupted.
+    A pull that is repeated after an interruption gives the same reward again, so a resumed study
+    equals one without interruption.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ class EnvironmentRewards:
 
 
 class CommandFailed(FairtrialError):
-    """A command failed, and with it its pull: what was seen of it belongs to no result.
+    """A command failed, and its pull with it: nothing of it counts as a result.
 
     The caller names the pull.
     """
@@ -95,34 +95,34 @@ class CommandTimedOut(CommandFailed, TimeoutError):
 
 
 class CommandRewards:
-    """Rewards that a shell command prints: one command per pull, its last line the reward.
+    """Rewards that a shell command prints: one command per pull; its last line is the reward.
 
-    The line is a number, or a JSON object where the problem wants a row of named fields.
-    Where the problem's pulls can be seen coming, the lines before are readings: each a number,
-    or a JSON object with ``value`` and any of ``stage``, ``elapsed``, ``std``.
+    The line is a number, or a JSON object if the problem requires a row of named fields. If the
+    problem has readings, the lines before are readings: each is a number, or a JSON object with
+    ``value`` and any of ``stage``, ``elapsed``, ``std``.
 
-    Where a pull has several measures, every line that is a JSON object has some of them, which are
-    reported at once; ``null`` is a value that never will be known. Other lines are ignored. Of a
-    measure that was not printed the value may be told later, by hand.
+    If a pull has several measures, every line that is a JSON object has some of them; they are
+    reported at once, and ``null`` is a value that will never be known. Other lines are ignored. A
+    measure that was not printed can be told later, by hand.
 
     Parameters
     ----------
     command : str
-        Run by ``/bin/sh``. ``{arm}``, ``{group}`` and ``{pull}`` stand for the pull's labels
-        and number, each one word whatever it holds; the same are in the environment as
-        ``FAIRTRIAL_ARM``, ``FAIRTRIAL_GROUP``, ``FAIRTRIAL_PULL``.
+        Run by ``/bin/sh``. ``{arm}``, ``{group}`` and ``{pull}`` are replaced by the pull's labels
+        and number; each is one word, whatever it contains. The environment variables
+        ``FAIRTRIAL_ARM``, ``FAIRTRIAL_GROUP`` and ``FAIRTRIAL_PULL`` have the same values.
     problem : Problem
-        It says which rewards are accepted, and whether there are readings.
+        Decides which rewards are accepted, and whether there are readings.
     timeout : float
-        Seconds after which the command counts as hanging; it is ended with all that it started.
+        Seconds after which the command counts as hanging; it is then ended, with all its children.
     retries : int
-        How often a command that failed is started again. Where results come late, which pull
-        fails may depend on its result: there it fails permanently, and that many failures in a row
-        are put up with. So does a pull of which measures were reported before.
+        How often a failed command is started again. If results come late, the failure of a pull
+        may depend on its result, so the pull fails permanently, and that many failures in a row
+        are tolerated. The same holds for a pull of which measures were already reported.
     folder : Path
         Where the command runs.
     interrupted : callable
-        Asked now and then; once it says True the command is ended and `reward` raises
+        Called from time to time; when it returns True, the command is ended and `reward` raises
         `KeyboardInterrupt`.
     """
 
@@ -150,15 +150,15 @@ class CommandRewards:
         pull : Pull
             The pull.
         report : Report, optional
-            Takes the readings; the command is ended when it says that the pull no longer
-            matters, and `StopPull` raised.
+            Takes the readings. If it reports that the pull is no longer needed, the command is
+            ended and `StopPull` is raised.
 
         Raises
         ------
         SourceError
-            If the command fails, and its pull can be measured again.
+            If the command fails and its pull can be measured again.
         CommandFailed
-            If it fails, and its pull with it.
+            If the command fails, and its pull with it.
         """
         left = self.retries
         while True:
@@ -181,10 +181,10 @@ class CommandRewards:
         CommandFailed
             If it fails; `CommandTimedOut` if it takes too long.
         StopPull
-            If the pull no longer matters.
+            If the pull is no longer needed.
         """
         command = filled(self.command, _values(pull))
-        # Files, not pipes: a child left in the background must not keep us waiting.
+        # Files, not pipes: a child process left in the background must not make us wait.
         with _temporary() as output, _temporary() as errors:
             lines = self._followed(output, report)
             try:
@@ -200,7 +200,7 @@ class CommandRewards:
                 raise error from None
 
     def _followed(self, output: IO[bytes], report: Report | None) -> Lines | None:
-        """Return what reads the lines while they are printed, where each of them counts."""
+        """Return an object that reads the lines while they are printed, if every line counts."""
         if self.problem.measured is not None:
             return MeasureLines(output, self.problem.measured, report)
         if report is not None and self.problem.has_readings:
@@ -221,11 +221,11 @@ class CommandRewards:
         report: Report | None,
         lines: Lines | None,
     ) -> None:
-        """Run the command to its end, which must be a good one."""
+        """Run the command to its end; raise if it fails."""
         values = _values(pull)
         variables = {variable(name): text for name, text in values.items()}
         try:
-            # Its own process group: all it starts can be ended, and Ctrl-C comes to us only.
+            # Its own process group: we can end all its processes, and only we get Ctrl-C.
             process = subprocess.Popen(  # noqa: S602 - the experimenter's own; labels come as variables
                 referring(self.command, values),
                 shell=True,
@@ -237,7 +237,7 @@ class CommandRewards:
                 start_new_session=True,
             )
         except (OSError, ValueError) as error:
-            # A label may hold what no variable can: a NUL, or half of a surrogate pair.
+            # A label may contain what a variable cannot: a NUL, or half of a surrogate pair.
             raise _NotStarted(f"could not be started: {error}") from error
         try:
             code = self._wait(process, streams, report, lines)
@@ -319,11 +319,11 @@ def _values(pull: Pull) -> dict[str, str]:
 
 
 def _end_group(process: subprocess.Popen[Any]) -> None:
-    """Ask the command and all that it started to end, then make them."""
+    """Ask the command and all processes that it started to end, then force them."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGTERM)
         for _ in range(round(_GRACE_SECONDS / _LOOK_SECONDS)):
-            process.poll()  # the shell counts as one of the group until it is waited for
+            process.poll()  # the shell counts as part of the group until it is waited for
             os.killpg(process.pid, 0)
             time.sleep(_LOOK_SECONDS)
         os.killpg(process.pid, signal.SIGKILL)
@@ -333,7 +333,7 @@ def _end_group(process: subprocess.Popen[Any]) -> None:
 def _last_lines(stream: IO[bytes]) -> list[str]:
     end = stream.seek(0, os.SEEK_END)
     start = stream.seek(max(0, end - _TAIL_BYTES))
-    # What is cut off says that the first line is not whole.
+    # The dots show that the first line is incomplete.
     text = "..." * (start > 0) + stream.read().decode(errors="replace")
     lines = text.splitlines()
     return [line.strip() for line in lines if line.strip()][-_LINES_SHOWN:]

@@ -1,4 +1,4 @@
-"""How an experiment stands, as tables: its arms, the evidence against them, its shares."""
+"""The state of an experiment as tables: its arms, the evidence against them, its shares."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _MOST_LIMITS = 40
 
 
 def print_standing(progress: Progress, minimize: bool) -> None:
-    """Print the tables of a progress, of at most that many arms, and what they mean."""
+    """Print the tables of a progress, for a limited number of arms, and explain them."""
     notes: dict[str, None] = {}
     for table, note in _tables(progress, minimize):
         print_table(table)
@@ -61,7 +61,7 @@ def print_standing(progress: Progress, minimize: bool) -> None:
 
 
 def _tables(progress: Progress, minimize: bool) -> Iterator[tuple[Table, str]]:
-    """Yield every table with its notes, one a line."""
+    """Yield every table with its notes, one per line."""
     if shares_of(progress):
         yield _shares(progress)
     if _has_own_estimates(progress):
@@ -102,7 +102,7 @@ def _differences(found: Differences) -> Table:
 
 
 def _table(title: str, texts: Sequence[str], numbers: Sequence[str] = ()) -> Table:
-    """Return a table without rows: columns of texts, then those of numbers."""
+    """Return a table without rows: columns of text, then columns of numbers."""
     table = Table(title=title, title_justify="left", caption_justify="left")
     for name in texts:
         table.add_column(name)
@@ -114,7 +114,7 @@ def _table(title: str, texts: Sequence[str], numbers: Sequence[str] = ()) -> Tab
 def _frame(
     title: str, rows: Sequence[object], texts: Sequence[str], numbers: Sequence[str]
 ) -> Table:
-    """Return the same, with a last column "standing"; it says how many rows will not be shown."""
+    """Return the same with a last column "standing"; its caption tells how many rows are hidden."""
     table = _table(title, texts, numbers)
     table.add_column("standing")
     _say_what_is_hidden(table, rows)
@@ -128,7 +128,7 @@ def _say_what_is_hidden(table: Table, rows: Sequence[object]) -> None:
 
 
 def _limits_against(held: Sequence[Effect], answer: Collection[str]) -> Table:
-    """Return the limits against the control, and how arms stand to them."""
+    """Return the limits against the control, and their status for each arm."""
     title = f"Limits against {held[0].reference}"
     table = _frame(title, held, ["arm", "where"], ["difference", "limit"])
     for effect in held[:_MOST_LIMITS]:
@@ -142,7 +142,7 @@ def _limits_against(held: Sequence[Effect], answer: Collection[str]) -> Table:
 
 
 def _guardrails(rails: Sequence[Guardrail]) -> Table:
-    """Return the limits of measures, and how arms stand to them."""
+    """Return the limits of measures, and their status for each arm."""
     numbers = ["mean", "limit", "evidence that it is kept"]
     table = _frame(TITLE, rails, ["arm", "measure", "where"], numbers)
     for one in rails[:_MOST_LIMITS]:
@@ -157,7 +157,7 @@ def _guardrails(rails: Sequence[Guardrail]) -> Table:
 
 
 def _missing(lacking: Sequence[MissingValues]) -> Table:
-    """Return how many values of measures never will be known."""
+    """Return how many values of measures will never be known."""
     names = ["arm", "group", "measure"]
     table = _table(MISSING, names, ["known", "missing", "share missing"])
     _say_what_is_hidden(table, lacking)
@@ -168,7 +168,7 @@ def _missing(lacking: Sequence[MissingValues]) -> Table:
 
 
 def _bounds(values: list[Bounded]) -> Table:
-    """Return values that must stay below a bound, and how they stand to it."""
+    """Return values that must stay below a bound, and their status."""
     has_evidence = bool(explanation_of_bounds(values))
     numbers = [values[0].kind, *(["evidence that it is kept"] if has_evidence else [])]
     table = _frame(title_of_bounds(values), values, ["arm", "of"], numbers)
@@ -180,7 +180,7 @@ def _bounds(values: list[Bounded]) -> Table:
 
 
 def _has_own_estimates(progress: Progress) -> bool:
-    """Return whether there is more to say of arms than of the actions: groups, or other arms."""
+    """Return whether arms have estimates besides the actions': with groups, or other arms."""
     if not progress.arms or progress.quantity != "mean":
         return False
     return [dict(arm.labels) for arm in progress.arms] != [
@@ -193,7 +193,7 @@ def _is_grouped(progress: Progress) -> bool:
 
 
 def _second_label(progress: Progress) -> str:
-    """Return by what the actions of an arm differ."""
+    """Return the label in which the actions of an arm differ."""
     names = list(progress.actions[0].labels)
     return "sensitive attribute" if "sensitive" in names else names[-1]
 

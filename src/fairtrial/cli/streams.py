@@ -1,4 +1,4 @@
-"""The lines of a command that reports while it runs: readings, and at its end the outcome."""
+"""The lines of a command that reports while it runs: readings, and finally the outcome."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _KEYS = frozenset({"value", "stage", "elapsed", "std", "more"})
 
 
 class Trouble(Exception):
-    """What went wrong with a command, to be read after "the command"."""
+    """A problem with a command; the text continues "the command"."""
 
 
 class ReadingLine(NamedTuple):
-    """One line: a value, what is known of it, and whether it says that more lines will come."""
+    """One line: a value, details about it, and whether more lines will come."""
 
     text: str
     value: float
@@ -37,7 +37,7 @@ class ReadingLine(NamedTuple):
 
 
 def quoted(line: str) -> str:
-    """Return what a command printed, for a message: not too much of it.
+    """Return what a command printed in a message, shortened.
 
     Examples
     --------
@@ -48,7 +48,7 @@ def quoted(line: str) -> str:
 
 
 def parse_reading(line: str) -> ReadingLine:
-    """Return what a line says.
+    """Return the content of a line.
 
     Raises
     ------
@@ -94,7 +94,7 @@ class Lines:
     Parameters
     ----------
     stream : file
-        What the command writes to.
+        The file that the command writes to.
 
     Attributes
     ----------
@@ -110,16 +110,16 @@ class Lines:
         self.has_reported = False
 
     def follow(self) -> None:
-        """Report what has come since.
+        """Report everything that was written since the last call.
 
         Raises
         ------
         StopPull
-            If the pull no longer matters.
+            If the pull is no longer needed.
         Trouble
-            If a line is not acceptable, or what it says is refused.
+            If a line is not acceptable, or its content is refused.
         """
-        # By its place: to seek would move the place where the command writes.
+        # pread: seeking would move the position at which the command writes.
         while block := os.pread(self._file, _BLOCK, self._position):
             self._position += len(block)
             *lines, self._rest = (self._rest + block).split(b"\n")
@@ -129,12 +129,12 @@ class Lines:
                 self._take(line)
 
     def end(self) -> None:
-        """Report the rest, once the command has ended: nothing is to be stopped any more.
+        """Report the rest after the command has ended; it cannot be stopped any more.
 
         Raises
         ------
         Trouble
-            As `follow`.
+            As in `follow`.
         """
         self._has_ended = True
         self.follow()
@@ -147,7 +147,7 @@ class Lines:
             self._read(text)
 
     def _read(self, text: str) -> None:
-        """Take a line."""
+        """Handle one line."""
         raise NotImplementedError
 
     def _tell(self, report: Report, text: str, value: Any, **details: Any) -> None:
@@ -163,17 +163,17 @@ class Lines:
 
 
 class Readings(Lines):
-    """Reports each line but the last, which is the outcome.
+    """Reports each line except the last, which is the outcome.
 
-    Which line is the last is known when the next one comes, or when the command has ended; a
-    line that says that more will come is reported at once.
+    A line is known not to be the last when the next one comes. A line that announces more lines is
+    reported at once.
 
     Parameters
     ----------
     stream : file
-        What the command writes to.
+        The file that the command writes to.
     report : Report
-        Takes the readings.
+        Called with the readings.
     """
 
     def __init__(self, stream: IO[bytes], report: Report) -> None:
@@ -182,12 +182,12 @@ class Readings(Lines):
         self._last: ReadingLine | None = None
 
     def outcome(self) -> tuple[float, str]:
-        """Return the last line's value, and how it was printed, after the end.
+        """Return the last line's value, and its text, after the end.
 
         Raises
         ------
         Trouble
-            If there is no last line that is the outcome.
+            If the last line is not an outcome, or there is none.
         """
         if self._last is None:
             raise Trouble("printed no last line that is the outcome")
@@ -207,19 +207,19 @@ class Readings(Lines):
 
 
 class MeasureLines(Lines):
-    """Takes the values of measures, each line a JSON object with some of them.
+    """Takes the values of measures; each line is a JSON object with some of them.
 
     Values are reported while the command runs, so that plans can use them before the others are
-    known. Lines that are no objects are the command's own affair.
+    known. Lines that are not objects are ignored.
 
     Parameters
     ----------
     stream : file
-        What the command writes to.
+        The file that the command writes to.
     measured : Measures
-        What is measured.
+        The measures.
     report : Report, optional
-        Takes the values; without it they are kept for `outcome`.
+        Called with the values; without it they are kept for `outcome`.
     """
 
     def __init__(self, stream: IO[bytes], measured: Measures, report: Report | None) -> None:
@@ -230,7 +230,7 @@ class MeasureLines(Lines):
         self._reported: set[str] = set()
 
     def outcome(self) -> dict[str, float | None]:
-        """Return what was printed, but what is reported already, after the end.
+        """Return the printed values that were not reported yet, after the end.
 
         Raises
         ------

@@ -1,1 +1,1 @@
-"""The subcommands: each says its options, and imports its work when it runs."""
+"""The subcommands: each declares its options, and imports its code when it runs."""

@@ -1,4 +1,4 @@
-"""`fairtrial analyse`: a finished experiment from a table, with the guarantee of a live study."""
+"""`fairtrial analyse`: analyse a finished experiment, with the guarantee of a live study."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ def analyse(
     report: Path | None,
     as_json: bool,
 ) -> None:
-    """Analyse the finished experiment in TABLE by the problem and delta of the file CONFIG.
+    """Analyse the finished experiment in TABLE with the problem and delta in the file CONFIG.
 
-    TABLE has one row per unit that was assigned; a blank outcome is missing, and counts as lost.
-    The answer has the guarantee of a study run by block betting, if neither the order of
-    assignment nor which arm a unit got depends on outcomes of the same block. The study is kept
-    in the file's storage: `fairtrial study show` and `report` work on it.
+    TABLE has one row per assigned unit; a blank outcome is missing, and counts as lost.
+    The answer has the guarantee of a study that is run by block betting, if neither the order of
+    assignment nor the choice of arm for a unit depends on outcomes of the same block. The study is
+    kept in the file's storage: `fairtrial study show` and `report` can read it.
     """
     from fairtrial.cli.config import load_configuration
     from fairtrial.study.analysis import FROM_TABLE

@@ -1,4 +1,4 @@
-"""The commands of `fairtrial study` by which people carry out a study: ask, measure, tell."""
+"""The commands of `fairtrial study` with which people carry out a study: ask, measure, tell."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["amend", "ask", "create", "fail", "outstanding", "stop", "tell"]
 
 _NEGATIVE_NUMBERS = {"ignore_unknown_options": True}
-"""So that -0.5 is a value and no option."""
+"""With this, -0.5 is read as a value and not as an option."""
 
 table_option = click.option(
     "--csv",
@@ -39,9 +39,10 @@ force_option = click.option("--force", is_flag=True, help="Replace the table if 
 @click.argument("config", type=click.Path(path_type=Path))
 @json_option
 def create(config: Path, as_json: bool) -> None:
-    """Create the study that the file CONFIG describes, to be carried out by hand.
+    """Create the study that the file CONFIG describes.
 
-    Then `ask` says what to try, and `tell` takes the results. The file needs no section [source].
+    It is carried out by hand: `ask` shows what to try, and `tell` takes the results. The file needs
+    no section [source].
     """
     from fairtrial.cli.config import load_configuration
 
@@ -81,14 +82,14 @@ def ask(
 ) -> None:
     """Ask STUDY what to try next, for one pull or for many at once.
 
-    A pull is open until its result is told, even if that is days later. `outstanding` shows the
-    open ones again.
+    A pull stays open until its result is told, even if that is days later. `outstanding` lists the
+    open pulls again.
     """
     _check_table(table, force)
     with open_study(study, storage) as opened:
         context = _context(opened.problem, group)
         pulls = opened.ask(number, worker=worker, lease=lease, **context)
-        # A single ask says why there is none.
+        # A single ask gives the reason why there is none.
         pulls = pulls or [opened.ask(worker=worker, lease=lease, **context)]
         _show_pulls(opened, pulls, table, as_json)
         if len(pulls) < number:
@@ -104,7 +105,7 @@ def ask(
 def outstanding(
     study: str, table: Path | None, force: bool, storage: str | None, as_json: bool
 ) -> None:
-    """Show the pulls of STUDY that were asked for and have no result yet."""
+    """Show the open pulls of STUDY: those without a result."""
     _check_table(table, force)
     with open_study(study, storage) as opened:
         _show_pulls(opened, opened.outstanding(), table, as_json)
@@ -121,12 +122,12 @@ def tell(
 ) -> None:
     """Tell STUDY the result of a pull, or the results in a table.
 
-    PULL is the id of a pull, with its VALUE; or FIELD=VALUE for every field, where a result has
-    several. Measures that are known before the others may be told by themselves; MEASURE=missing
-    says that one will never be known. Without VALUE it is a table with the columns pull_id and
-    value: the one that `ask` wrote, filled in. A blank value means that the pull is still open.
-    Either all of a table is taken or, if a row is refused, nothing. What was told before changes
-    nothing.
+    PULL is the id of a pull, followed by its VALUE; or by FIELD=VALUE for every field, if a result
+    has several. Measures that are known before the others can be told separately; MEASURE=missing
+    means that a measure will never be known. Without VALUE, PULL is a table with the columns
+    pull_id and value: the one that `ask` wrote, filled in. A blank value means that the pull is
+    still open. If any row of a table is refused, nothing is told. Telling the same result again
+    changes nothing.
     """
     with open_study(study, storage) as opened:
         events_before = opened.n_events
@@ -141,9 +142,9 @@ def tell(
 @storage_option
 @json_option
 def fail(study: str, pull: str, reason: str, storage: str | None, as_json: bool) -> None:
-    """Tell STUDY that the pull with the id PULL will have no result.
+    """Tell STUDY that a pull will have no result.
 
-    If it arrives after all, `tell` still takes it.
+    PULL is the id of the pull. If a result arrives after all, `tell` still takes it.
     """
     with open_study(study, storage) as opened:
         events_before = opened.n_events
@@ -166,9 +167,10 @@ def amend(
     storage: str | None,
     as_json: bool,
 ) -> None:
-    """Correct the result of the pull with the id PULL, that was told to STUDY before.
+    """Correct a result that was told to STUDY.
 
-    VALUE is given as in `tell`. The log keeps the old value, the new one and the reason.
+    PULL is the id of the pull, and VALUE has the same form as in `tell`. The log keeps the old
+    value, the new one and the reason.
     """
     with open_study(study, storage) as opened:
         events_before = opened.n_events
@@ -185,7 +187,7 @@ def amend(
 def stop(study: str, reason: str, storage: str | None, as_json: bool) -> None:
     """Stop STUDY without an answer: no more pulls are issued.
 
-    Results of pulls that are under way still count when they come.
+    Results of pulls in flight still count when they come.
     """
     from fairtrial.core.wording import plural
 
@@ -202,11 +204,11 @@ def stop(study: str, reason: str, storage: str | None, as_json: bool) -> None:
         _say_decision(opened)
 
 
-# ------------------------------------------------------------------------ what is given
+# ------------------------------------------------------------------------ arguments
 
 
 def _check_table(table: Path | None, force: bool) -> None:
-    """Refuse a table before pulls are asked for it."""
+    """Refuse a table before pulls are issued for it."""
     if table is None:
         return
     from fairtrial.core.tables import require_written
@@ -237,7 +239,7 @@ def _table_path(given: str) -> Path:
 
 
 def _told(study: AnyStudy, pull: str, values: Sequence[str]) -> list[Event]:
-    """Tell a result as the command line has it; of measures, those that are given."""
+    """Tell a result in the form of the command line; if there are measures, only the given ones."""
     if not study.problem.measures:
         return [study.tell(pull, _outcome(study.problem, values))]
     event = study.tell_known(pull, _measures(study.problem, values))
@@ -245,7 +247,7 @@ def _told(study: AnyStudy, pull: str, values: Sequence[str]) -> list[Event]:
 
 
 def _measures(problem: Problem, values: Sequence[str]) -> dict[str, float | None]:
-    """Return the measures that the command line gives; None for one that is missing for good."""
+    """Return the measures on the command line; None for one that will never be known."""
     from fairtrial.errors import InvalidArgument, InvalidOutcome
 
     names = list(problem.measures)
@@ -265,7 +267,7 @@ def _measures(problem: Problem, values: Sequence[str]) -> dict[str, float | None
 
 
 def _outcome(problem: Problem, values: Sequence[str]) -> Outcome:
-    """Return an outcome as the command line has it: a number, or fields."""
+    """Return an outcome from the command line: a number, or fields."""
     from fairtrial.errors import InvalidArgument, InvalidOutcome
 
     fields = list(problem.outcome_fields)
@@ -275,7 +277,7 @@ def _outcome(problem: Problem, values: Sequence[str]) -> Outcome:
     try:
         problem.check_outcome(given)
     except InvalidOutcome as error:
-        # Here it is the command line's.
+        # Here the outcome comes from the command line.
         raise InvalidArgument("VALUE", error.accepted, error.given) from None
     return given
 
@@ -309,7 +311,7 @@ def _number(name: str, text: str) -> float:
         raise InvalidArgument(name, accepted, text) from None
 
 
-# ------------------------------------------------------------------------ what is shown
+# ------------------------------------------------------------------------ output
 
 
 def _show_pulls(
@@ -384,7 +386,7 @@ def _show_event(
 def _decision(opened: AnyStudy) -> Mapping[str, Any]:
     from fairtrial.errors import AccessRefused
 
-    # A token of those who recruit or treat shows no results.
+    # A token for recruitment or treatment shows no results.
     with suppress(AccessRefused):
         return {"recommendation": opened.recommend().to_dict()}
     return {"stopped": opened.stopped}

@@ -25,12 +25,13 @@ _CHILD = "import sys; from fairtrial.cli.commands.compile import compile_one as 
 @click.argument("families", nargs=-1, metavar="[FAMILY]...")
 @json_option
 def compile_families(families: tuple[str, ...], as_json: bool) -> None:
-    """Compile the mathematics of these families, all if none is named, and keep it on the disk.
+    """Compile the mathematics of these families (default: all), and keep it on disk.
 
     Otherwise the first study that needs a part waits for it: a minute or more. So run this once
     after an installation or an update, as the user who will run the studies, and on the machine
-    that will run them: the compiled code is for its processor. What is compiled already takes
-    seconds. NUMBA_CACHE_DIR names the folder that keeps it; it is beside the package otherwise.
+    that will run them: the compiled code is specific to the processor. Families that are already
+    compiled take seconds. NUMBA_CACHE_DIR names the folder that keeps the code; by default it is
+    beside the package.
     """
     from fairtrial.core.family import FAMILIES, family_module
 
@@ -47,10 +48,10 @@ def compile_families(families: tuple[str, ...], as_json: bool) -> None:
 
 
 def _compiled(wanted: Sequence[str]) -> Iterator[tuple[str, float]]:
-    """Yield every family once it is compiled, and how long it took, by a process of its own.
+    """Compile every family in its own process; yield its name and the time when it is done.
 
-    They are no processes of `multiprocessing`: that has a helper which outlives this command, and
-    systemd takes note of what a command leaves.
+    `multiprocessing` is not used: it starts a helper process that outlives this command, and
+    systemd reports processes that a command leaves behind.
     """
     from concurrent.futures import ThreadPoolExecutor
 
@@ -66,7 +67,7 @@ def _compiled(wanted: Sequence[str]) -> Iterator[tuple[str, float]]:
 
 @contextmanager
 def _life_line() -> Iterator[int]:
-    """Give a descriptor of which nothing can be read, until this context or this process ends."""
+    """Yield a descriptor that gives end-of-file when this context or this process ends."""
     reading, writing = os.pipe()
     try:
         yield reading
@@ -76,10 +77,10 @@ def _life_line() -> Iterator[int]:
 
 
 def _compile(name: str, line: int) -> float:
-    """Have a family compiled; return how long it took."""
+    """Compile a family in a child process; return how long it took."""
     start = time.perf_counter()
     command = [sys.executable, "-c", _CHILD, name]
-    # What runs is this interpreter, and the name is that of a family.
+    # It runs this interpreter, with the name of a family.
     done = subprocess.run(command, stdin=line, stdout=subprocess.DEVNULL, check=False)  # noqa: S603
     if done.returncode != 0:
         raise FairtrialError(f"{name} could not be compiled: status {done.returncode}")
@@ -87,7 +88,7 @@ def _compile(name: str, line: int) -> float:
 
 
 def compile_one(name: str) -> None:
-    """Compile a family in this process, which ends at once when whoever started it has ended."""
+    """Compile a family in this process; exit at once if the parent process has ended."""
     from fairtrial.core.family import family_of
 
     Thread(target=_end_at_the_end_of_input, daemon=True).start()

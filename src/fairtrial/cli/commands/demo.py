@@ -40,7 +40,7 @@ any? Every pull draws the result of a real patient of the trial, with replacemen
 @click.option("--keep", is_flag=True, help="Continue the existing study.")
 @json_option
 def demo(output: Path, seed: int, delta: float, keep: bool, as_json: bool) -> None:
-    """Decide a real clinical trial by a proven rule, and explain and audit the decision."""
+    """Decide a real clinical trial with a proven rule, and explain and audit the decision."""
     if not as_json:
         say(_INTRODUCTION)
         say("Preparing (compiling takes about a minute the first time) ...", err=True)

@@ -1,4 +1,4 @@
-"""`fairtrial plan`: how many pulls it will take."""
+"""`fairtrial plan`: how many pulls an experiment will take."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ _ARMS_SHOWN = 4
 def plan(
     config: Path, delta: float | None, pulls: int | None, weeks: float | None, as_json: bool
 ) -> None:
-    """Say how many pulls an experiment will take, if the environment is as assumed.
+    """Show how many pulls an experiment will take, if the environment is as assumed.
 
-    The means to assume are those of [plan] in the file CONFIG, or else of its source. With --pulls
-    or --weeks also the other way round: the smallest effect, in multiples of the differences that
-    are assumed, that is decided rightly with a probability of 80 % and 90 %.
+    The assumed means are those of [plan] in the file CONFIG, or of its source. With --pulls or
+    --weeks, also show the smallest effect that is decided correctly with a probability of 80 % and
+    90 %, as a multiple of the assumed differences.
     """
     from fairtrial.cli.config import load_configuration
     from fairtrial.cli.planning import find_effects, make_plan, pulls_in

@@ -1,4 +1,4 @@
-"""`fairtrial run`: a study from a configuration, to its end or until it is stopped."""
+"""`fairtrial run`: run the study of a configuration until it ends or is stopped."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ __all__ = ["run"]
 def run(config: Path, pulls: int | None, parallel: int, as_json: bool) -> None:
     """Run the study that the file CONFIG describes, until it has its answer.
 
-    Nothing runs before the whole file is found right. Ctrl-C stops safely; the same command
-    continues where it stopped. If a source of rewards fails, its pull stays open and is measured
-    again by the next session; where results come late and readings before, it counts as failed.
+    Nothing runs before the whole file is checked. Ctrl-C stops safely; the same command continues
+    where it stopped. If a source of rewards fails, its pull stays open and is measured again in the
+    next session; if results come late and readings before them, the pull counts as failed.
     """
     from fairtrial.cli.config import load_configuration
     from fairtrial.cli.display import answer_text, reporter

@@ -1,4 +1,4 @@
-"""`fairtrial serve`: the studies of a storage as a service, with its page."""
+"""`fairtrial serve`: serve the studies of a storage over HTTP, with a page for people."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ def serve(
 ) -> None:
     """Run the service of a storage until Ctrl-C: studies over HTTP, and a page for people.
 
-    Who may do what is said by tokens: `fairtrial token create`. Put a proxy that speaks https in
-    front of the service if others than this machine are to reach it.
+    Tokens decide who may do what: see `fairtrial token create`. If other machines should reach the
+    service, put a proxy that speaks https in front of it.
     """
     from fairtrial.server import Settings, create_app
 
@@ -80,7 +80,7 @@ def serve(
 
 
 def _require_lasting(storage: str) -> None:
-    """Raise if a storage cannot hold tokens, which another command makes."""
+    """Raise if a storage does not last: it could not hold tokens, which another command makes."""
     from fairtrial.study.location import parse_storage
 
     if parse_storage(storage) is None:
@@ -100,7 +100,7 @@ def _has_valid_token(storage: str) -> bool:
 
 
 def _require_token(host: str, has_token: bool) -> None:
-    """Raise if others could reach a service that nobody has a token for."""
+    """Raise if other machines could reach a service for which no token exists."""
     from fairtrial.client.address import is_loopback
 
     if not is_loopback(host) and not has_token:
@@ -145,7 +145,7 @@ def _without_password(storage: str) -> str:
 
 
 def _run(app: FastAPI, host: str, port: int, announce: Any) -> None:
-    """Serve until a signal asks to end; what was accepted is then written before."""
+    """Serve until a signal requests the end; first write everything that was accepted."""
     import uvicorn
 
     from fairtrial.server.http import configured
@@ -158,7 +158,7 @@ def _run(app: FastAPI, host: str, port: int, announce: Any) -> None:
                 announce(_url_of(host, self.servers[0].sockets[0].getsockname()[1]))
 
         async def shutdown(self, sockets: Any = None) -> None:
-            # Requests that wait for news would be waited for.
+            # Otherwise the shutdown would wait for requests that wait for news.
             app.state.service.heads.close()
             await super().shutdown(sockets)
 
@@ -166,7 +166,7 @@ def _run(app: FastAPI, host: str, port: int, announce: Any) -> None:
     server = Server(configured(app, host, port, timeout_graceful_shutdown=_GRACE_SECONDS))
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     for number in before:
-        # uvicorn raises a signal once more when it has ended, for whoever had a handler.
+        # uvicorn raises the signal again after it has ended, for the handlers from before.
         signal.signal(number, lambda *_: None)
     try:
         server.run()

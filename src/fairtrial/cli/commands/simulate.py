@@ -1,4 +1,4 @@
-"""`fairtrial simulate`: many runs of a configuration's policy."""
+"""`fairtrial simulate`: run the policy of a configuration many times."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def simulate(
 ) -> None:
     """Run the policy of the file CONFIG many times in its simulated or replayed environment.
 
-    With --scenarios: how often it is right, wrong and undecided, and how long it takes, if the
-    means are as assumed and if they are not.
+    With --scenarios, show how often it is right, wrong and undecided, and how long it takes, both
+    if the means are as assumed and if they are not.
     """
     for name, file in (("--report", report), ("--csv", table)):
         if file is not None and not scenarios:

@@ -1,4 +1,4 @@
-"""`fairtrial study`: carry out studies, look at them, audit them, take their logs elsewhere."""
+"""`fairtrial study`: carry out studies, look at them, audit them, export and import logs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["study", "verification_document", "verification_text"]
 
 _PAGE = 1_000
 _MOST_AUDITED = 100_000
-"""Events whose audit nobody has to wait for: it takes a second or two."""
+"""The most events that are audited while the user waits: it takes a second or two."""
 _DOUBT = "DO NOT RELY ON THIS: the log was altered, or its decisions do not follow from it."
 
 _blinded_option = click.option(
@@ -36,10 +36,10 @@ _blinded_option = click.option(
 
 @click.group(epilog=EPILOG, short_help="Carry out studies by hand, look at them, audit them.")
 def study() -> None:
-    """Carry out studies by hand, look at them, audit them, and take their logs elsewhere.
+    """Carry out studies by hand, look at them, audit them, export and import their logs.
 
-    STUDY is a study's name, kept in the storage that --storage or the environment variable
-    FAIRTRIAL_STORAGE names; or a configuration file (*.toml) that names both.
+    STUDY is the name of a study in the storage given by --storage or the environment variable
+    FAIRTRIAL_STORAGE; or a configuration file (*.toml) that names both.
     """
 
 
@@ -51,7 +51,10 @@ def study() -> None:
 @storage_option
 @json_option
 def list_(config: Path | None, storage: str | None, as_json: bool) -> None:
-    """List the studies of a storage: that of --storage, or of the file CONFIG."""
+    """List the studies of a storage.
+
+    It is the storage given by --storage, or by the file CONFIG.
+    """
     from fairtrial.cli.config import load_study_section
     from fairtrial.cli.display import print_rows
 
@@ -85,11 +88,12 @@ def _listed(address: str) -> list[StudySummary]:
 @storage_option
 @json_option
 def show(study: str, blinded: bool, storage: str | None, as_json: bool) -> None:
-    """Show how far STUDY has come: the answer, the evidence against the others, its health.
+    """Show the state of STUDY.
 
-    The log is audited before: an answer that rests on an altered log is said to, and shown all
-    the same. Of a log with more than 100,000 events only the hashes of the last 100,000 are
-    checked; `verify` audits all. Of many arms the best are shown; --json has all.
+    That is the answer, the evidence against the others, and the health of the study. The log is
+    audited first; if it was altered, the answer is shown with a warning. In a log with more than
+    100,000 events only the hashes of the last 100,000 are checked; `verify` audits all. If there
+    are many arms, only the best are shown; --json has all.
     """
     from fairtrial.cli.display import answer_text, wrapped
     from fairtrial.cli.standing import print_standing
@@ -157,7 +161,7 @@ def _show_blinded(study: str, storage: str | None, as_json: bool) -> None:
 
 
 def _audit_if_allowed(opened: AnyStudy) -> Verification | None:
-    """Return the audit; None where a token of those who recruit does not allow it."""
+    """Return the audit; None if a token for recruitment does not allow it."""
     from fairtrial.errors import AccessRefused
 
     try:
@@ -190,7 +194,7 @@ def history(study: str, last: int | None, storage: str | None, as_json: bool) ->
         else:
             names = list(opened.problem.action_labels[0])
             rows = (_event_row(opened, event, names) for event in events)
-            # A long log is a table for every thousand events: no more is held at a time.
+            # A long log is printed in tables of a thousand events, so that no more is in memory.
             while page := list(islice(rows, _PAGE)):
                 print_rows(("event", "at", "kind", "pull", *names, "value", "note"), page)
 
@@ -214,11 +218,12 @@ def history(study: str, last: int | None, storage: str | None, as_json: bool) ->
 def verify(
     study: str, heads: tuple[str, ...], witness: Path | None, storage: str | None, as_json: bool
 ) -> None:
-    """Audit STUDY: its chain of hashes, and every decision derived again from the log.
+    """Audit STUDY: its hashes and all its decisions.
 
-    Somebody who can write the file can write a whole new log, which passes. A hash that was
-    noted elsewhere, at the time, tells the two apart: give it with --head, or the file of such
-    hashes with --witness.
+    The chain of hashes is checked, and every decision is derived again from the log. A person with
+    write access to the file could replace the whole log by another valid one. A hash that was noted
+    elsewhere at the time reveals this: give it with --head, or give a file of such hashes with
+    --witness.
     """
     with open_study(study, storage) as opened:
         found = opened.verify(heads, witness)
@@ -236,7 +241,10 @@ def verify(
 @storage_option
 @json_option
 def head(study: str, storage: str | None, as_json: bool) -> None:
-    """Print the hash of STUDY's last event, to be noted elsewhere and given to `verify --head`."""
+    """Print the hash of STUDY's last event.
+
+    Note it elsewhere, for `verify --head`.
+    """
     with open_study(study, storage) as opened:
         name, digest = opened.name, opened.head_hash
     answer(as_json, {"study": name, "head": digest}, digest)
@@ -246,10 +254,10 @@ def head(study: str, storage: str | None, as_json: bool) -> None:
 @storage_option
 @json_option
 def accept_loss_(storage: str | None, as_json: bool) -> None:
-    """Continue with what is left of studies whose logs have lost their end.
+    """Continue studies whose logs have lost their end.
 
-    Opening such a storage is refused, because events that were acknowledged are missing. This
-    says that you know, and have no backup. Keep a copy of the files first.
+    Opening such a storage is refused, because acknowledged events are missing. With this command
+    you confirm that you know this and have no backup. Keep a copy of the files first.
     """
     from fairtrial.study import accept_loss
 
@@ -271,7 +279,10 @@ def accept_loss_(storage: str | None, as_json: bool) -> None:
 @storage_option
 @json_option
 def export(study: str, path: Path, force: bool, storage: str | None, as_json: bool) -> None:
-    """Write the log of STUDY to PATH, which ends in .jsonl (everything), .csv or .parquet."""
+    """Write the log of STUDY to the file PATH.
+
+    PATH ends in .jsonl (everything), .csv or .parquet.
+    """
     refuse_to_replace(path, force)
     with open_study(study, storage) as opened:
         written = opened.export(path)
@@ -285,9 +296,10 @@ def export(study: str, path: Path, force: bool, storage: str | None, as_json: bo
 @storage_option
 @json_option
 def import_(path: Path, name: str | None, storage: str | None, as_json: bool) -> None:
-    """Make a study from PATH, a log in .jsonl that `export` wrote; its head hash is the same.
+    """Create a study from an exported log.
 
-    Every event is checked and every decision derived again; if one differs, nothing is kept.
+    PATH is a .jsonl file that `export` wrote; the head hash stays the same. Every event is checked
+    and every decision derived again; if one differs, nothing is kept.
     """
     from fairtrial.study import Study
 
@@ -319,9 +331,10 @@ def report(
     storage: str | None,
     as_json: bool,
 ) -> None:
-    """Write STUDY as one HTML page: the decision, the arms, fairness, health, the log.
+    """Write STUDY as one HTML page.
 
-    The page holds its own style and pictures, and the audit of the log.
+    It shows the decision, the arms, fairness, health, and the log. The page includes its own style
+    and pictures, and an audit of the log.
     """
     from fairtrial.report import write_report
 
@@ -341,7 +354,7 @@ def report(
 def _audit(opened: AnyStudy, most: int = sys.maxsize) -> Verification:
     """Return the audit of a study, after a warning if its log was altered.
 
-    Of a log with more than `most` events only the last of them are looked at.
+    In a log with more than `most` events only the last of them are checked.
     """
     audit = opened.verify() if opened.n_events <= most else opened.verify_last(most)
     if not audit.ok:
@@ -350,12 +363,12 @@ def _audit(opened: AnyStudy, most: int = sys.maxsize) -> Verification:
 
 
 def _require_verified(audit: Verification | None) -> None:
-    """End with an exit code of its own if an audit was made and found something."""
+    """Exit with a separate code if an audit was made and found something."""
     if audit is not None and not audit.ok:
         raise click.exceptions.Exit(ExitCode.NOT_VERIFIED)
 
 
-# ---------------------------------------------------------------------- what is shown
+# ---------------------------------------------------------------------- output
 
 
 def verification_document(found: Verification | None) -> dict[str, Any] | None:
@@ -371,7 +384,7 @@ def verification_document(found: Verification | None) -> dict[str, Any] | None:
 
 
 def verification_text(found: Verification | None) -> str:
-    """Return an audit in one sentence."""
+    """Return an audit as one sentence."""
     if found is None:
         return "not done"
     from fairtrial.core.wording import plural

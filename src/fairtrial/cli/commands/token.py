@@ -1,4 +1,4 @@
-"""`fairtrial token`: who may use a service, and what each of them may do."""
+"""`fairtrial token`: who may use a service, and what each person or machine may do."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _SCOPES = ("read", "run", "admin")
 
 @click.group(epilog=EPILOG, short_help="Say who may use a service, and for what.")
 def token() -> None:
-    """Say who may use the service that `fairtrial serve` runs on a storage, and for what.
+    """Control who may use the service that `fairtrial serve` runs on a storage, and for what.
 
-    A token is a text that is as good as a key. Each person and each machine gets one of its own:
-    the log of a study names them by it.
+    A token is a text that works like a key. Each person and each machine gets its own, and the log
+    of a study names them by it.
     """
 
 
@@ -86,7 +86,7 @@ def create(
     storage: str | None,
     as_json: bool,
 ) -> None:
-    """Make a token. It is shown once: only its hash is kept."""
+    """Create a token. It is shown only once: the storage keeps only its hash."""
     from fairtrial.study import Tokens
 
     if token_file is not None:
@@ -114,7 +114,7 @@ def create(
 
 
 def _make_file(path: Path) -> None:
-    """Make an empty file that only its owner may read; a token must not be lost to an old one."""
+    """Create an empty file that only its owner may read; refuse an existing one."""
     from fairtrial.core.files import create_private
 
     if not create_private(path):
@@ -125,7 +125,7 @@ def _make_file(path: Path) -> None:
 @storage_option
 @json_option
 def list_(storage: str | None, as_json: bool) -> None:
-    """List the tokens of a storage, also those that are no longer valid. None is shown itself."""
+    """List the tokens in a storage, including invalid ones. The secret texts are not shown."""
     from fairtrial.cli.display import print_rows
     from fairtrial.study import Tokens
 
@@ -153,7 +153,10 @@ def list_(storage: str | None, as_json: bool) -> None:
 @storage_option
 @json_option
 def revoke(name: str, storage: str | None, as_json: bool) -> None:
-    """Let a token be valid no longer, from the next request on; its name stays taken."""
+    """Revoke a token.
+
+    It is invalid from the next request on, and its name cannot be used again.
+    """
     from fairtrial.study import Tokens
 
     with Tokens(required(storage)) as tokens:

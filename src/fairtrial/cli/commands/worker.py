@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["worker"]
 
 _PATIENCE_SECONDS = 15.0
-"""How long a request is repeated before somebody looks whether the worker is to end."""
+"""How long a request is repeated before the worker checks whether it should end."""
 
 
 @click.command(epilog=EPILOG, short_help="Carry out pulls of a study that a service keeps.")
@@ -95,8 +95,8 @@ def worker(
 ) -> None:
     """Carry out pulls of a study that a service keeps, until it has stopped.
 
-    Any number of workers, on any machines, may serve one study. Ctrl-C ends a worker safely: it
-    finishes what runs, or hands it back.
+    Any number of workers, on any machines, can serve one study. Ctrl-C ends a worker safely: it
+    finishes its current pulls, or hands them back.
     """
     from fairtrial import connect
     from fairtrial.cli.running import Interruption
@@ -146,7 +146,7 @@ _ENDINGS = {
 def _measuring(
     study: RemoteStudy, command: str | None, function: str | None, timeout: float
 ) -> Callable[..., Any]:
-    """Return what measures a pull: a command, or a function of the user's."""
+    """Return the function that measures a pull: it runs a command, or is the user's own."""
     if function is not None:
         return _imported(function)
     from fairtrial.cli.sources import CommandRewards
@@ -162,7 +162,7 @@ def _measuring(
 
 
 def _check_command(command: str, problem: Problem) -> None:
-    """Raise if a placeholder is unknown, or stands where a shell would not take it as a word."""
+    """Raise if a placeholder is unknown, or if a shell would not read it as one word."""
     from fairtrial.cli.environments import check_command
     from fairtrial.errors import ConfigurationError
 
@@ -173,7 +173,7 @@ def _check_command(command: str, problem: Problem) -> None:
 
 
 def _imported(name: str) -> Callable[..., Any]:
-    """Return the function that ``module:name`` means; modules of the current folder are found."""
+    """Return the function named by ``module:name``; also search modules in the current folder."""
     module_name, _, attribute = name.partition(":")
     folder = str(Path.cwd())
     if folder not in sys.path:

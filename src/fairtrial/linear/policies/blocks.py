@@ -369,8 +369,8 @@ class BlockBetting(LinearPolicy, BlockPolicy):
     def _confidence_set(self) -> Sequence[int] | None:
         """Return the candidates that are not ruled out; if several are wanted, possible members.
 
-        Of several wanted candidates, one is ruled out if that many others beat it: they cannot all
-        be wrong. With `tolerance` a wealth does not rule out that a candidate is the best.
+        If `top` candidates are wanted, one is ruled out when at least `top` others have beaten it.
+        With `tolerance` a wealth does not rule out that a candidate is the best.
         """
         if self._separately:
             return None
