@@ -54,6 +54,14 @@ def test_a_policy_that_never_stops_serves_on_under_its_guarantee():
     assert answer_text(before, endless=True).startswith("Serving continues: 4 pulls so far\n")
 
 
+def test_a_running_study_says_once_who_leads_and_how_many_pulls_there_were():
+    running = progress_of_grid(status="running", told=40, evidence=1.5, threshold=3.0, remaining=60)
+    answer = replace(running.recommendation, reason="there is not enough evidence to decide yet")
+    text = answer_text(replace(running, recommendation=answer))
+    assert [text.count(fact) for fact in ("zdv_ddi", "40 pulls", "not enough evidence")] == [1] * 3
+    assert text.endswith("  So far      evidence 1.5 of 3, about 60 pulls left")
+
+
 def test_labels_are_printed_as_they_are(capsys):
     labels = ["[bold]", "[/x]", ":smile:"]
     print_table(estimates_table("", [cell(labels={"arm": name}) for name in labels]))

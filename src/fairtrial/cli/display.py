@@ -115,7 +115,12 @@ class _LineReporter(_Clock):
 
 
 def _in_a_line(progress: Progress) -> str:
-    parts = [plural(progress.told, "pull"), f"leader {_leader(progress)}"]
+    known = [plural(progress.told, "pull"), f"leader {_leader(progress)}", _so_far(progress)]
+    return ", ".join(filter(None, known))
+
+
+def _so_far(progress: Progress) -> str:
+    parts = []
     if found := evidence_so_far(progress):
         parts.append(f"evidence {found}")
     if out := tally(progress):
@@ -185,7 +190,7 @@ def answer_text(progress: Progress, endless: bool = False) -> str:
     if recommendation.decided or endless:
         lines.extend(_guarantee(recommendation))
     elif progress.told and progress.evidence is not None and progress.threshold is not None:
-        lines.append(wrapped("So far", _in_a_line(progress)))
+        lines.append(wrapped("So far", _so_far(progress)))
     return "\n".join(lines)
 
 

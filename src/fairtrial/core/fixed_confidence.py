@@ -15,7 +15,6 @@ from fairtrial.core.problem import Problem
 from fairtrial.core.recommendation import Effect, Estimate, Progress, Recommendation, Status
 from fairtrial.core.run import Run
 from fairtrial.core.validation import check_optional_integer, check_probability
-from fairtrial.core.wording import who_leads
 
 __all__ = ["FixedConfidencePolicy"]
 
@@ -44,7 +43,7 @@ class FixedConfidencePolicy(Policy):
     `_decided`            whether it has an answer: a rule may end without one
     `_capped`, `_ending`  whether `max_pulls` ends it undecided, and how that is said
     `_nothing_yet`        the reason given while `_answer` is None
-    `_leads`              in words, what leads
+    `_no_arm`             in words, why no arm leads, where that can be an answer
     `_candidates`         the answers that are not ruled out, if they are a confidence set
     `_more_evidence`      further numbers behind the reason
     `_remaining`          a forecast of the pulls still needed
@@ -152,9 +151,10 @@ class FixedConfidencePolicy(Policy):
         """Whether an earlier answer was withdrawn: a result was corrected, or came late."""
         return False
 
-    def _leads(self, label: Any) -> str:
-        """Return in words what leads."""
-        return who_leads(label)
+    @property
+    def _no_arm(self) -> str:
+        """In words, why no arm leads, where that can be an answer."""
+        return "no arm will do"
 
     def _candidates(self) -> tuple[Any, ...] | None:
         """Return the answers that are not ruled out; None if the rule has no such set."""
@@ -223,18 +223,22 @@ class FixedConfidencePolicy(Policy):
         )
 
     def _reason(self, status: Status, answer: Any) -> str:
+        """Return why it stopped, or what is missing; which arm leads is said apart."""
         if answer is None:
             return self._nothing_yet
         label = self._label(answer)
         if status == "decided":
             return f"there is enough evidence: {self._finding(label)}"
-        leads = f"{self._leads(label)} so far"
+        said = [self._ending] if status == "undecided" else []
         if self._is_reopened:
-            lost = "a correction or a late result took back the evidence for an earlier answer"
-            leads = f"{lost}; {leads}"
-        if status == "undecided":
-            return f"{self._ending}; {leads}"
-        return f"{leads}; there is not enough evidence to decide yet"
+            said.append(
+                "a correction or a late result took back the evidence for an earlier answer"
+            )
+        if label is None:
+            said.append(f"{self._no_arm} so far")
+        if status == "running":
+            said.append("there is not enough evidence to decide yet")
+        return "; ".join(said)
 
     def progress(self) -> Progress:
         """Return estimates with intervals, the evidence, and a forecast of what is left."""

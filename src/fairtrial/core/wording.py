@@ -19,7 +19,6 @@ __all__ = [
     "plural",
     "rewards_in_words",
     "said_of_rows",
-    "who_leads",
 ]
 
 _LONGEST = 300
@@ -134,18 +133,6 @@ def or_within(margin: float, of: str = "it") -> str:
     ("'a' is the best, or within 0.01 of it", "'a' is the best")
     """
     return f", or within {margin:g} of {of}" if margin else ""
-
-
-def who_leads(label: str | Sequence[str]) -> str:
-    """Return in words that one label leads, or that several lead.
-
-    Examples
-    --------
-    >>> who_leads("a"), who_leads(("a", "b"))
-    ("'a' leads", "'a', 'b' lead")
-    """
-    names = (label,) if isinstance(label, str) else label
-    return f"{', '.join(map(repr, names))} {'leads' if len(names) == 1 else 'lead'}"
 
 
 def is_best(label: str | Sequence[str], tolerance: float) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from fairtrial.core.recommendation import Progress, Recommendation
-from fairtrial.core.wording import plural, who_leads
+from fairtrial.core.wording import plural
 from fairtrial.presentation.limits import finite
 
 __all__ = [
@@ -207,18 +207,12 @@ def _promised(recommendation: Recommendation) -> str:
 def because(recommendation: Recommendation) -> str:
     """Return a sentence about why the policy stopped or continues; empty if it gives no reason.
 
-    The leader is left out, as the headline names it.
-
     Examples
     --------
-    >>> because(Recommendation(None, "running", leader="b", reason="'b' leads so far; wait"))
-    'Why: wait.'
+    >>> because(Recommendation(None, "running", leader="b", reason="two results are missing"))
+    'Why: two results are missing.'
     """
-    reason = recommendation.reason
-    if recommendation.leader is not None and not recommendation.decided:
-        leads = f"{who_leads(recommendation.leader)} so far"
-        reason = reason.replace(f"{leads}; ", "", 1).removesuffix(f"; {leads}")
-    return f"Why: {ended(reason)}" if reason else ""
+    return f"Why: {ended(recommendation.reason)}" if recommendation.reason else ""
 
 
 def ended(text: str) -> str:

@@ -292,14 +292,13 @@ class AllocationPolicy(Policy):
     def recommend(self) -> Recommendation:
         """Return the arm with the best mean so far; serving never ends with an answer."""
         leader, metrics = report.leader(self._state), self.metrics()
-        known = f"{leader!r} has the best mean so far; serving continues"
         shown = ("violation", "floored_violation", "forced_share")
         return Recommendation(
             arm=None,
             status="running",
             leader=leader,
             guarantee=self.guarantee,
-            reason="no reward has come yet" if leader is None else known,
+            reason="no reward has come yet" if leader is None else "its mean is the best so far",
             evidence={"rounds": self._state.rounds, **{name: metrics[name] for name in shown}},
         )
 

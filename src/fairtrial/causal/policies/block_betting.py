@@ -175,6 +175,7 @@ class BlockBetting(BlockPolicy):
 
     problem: Problem
     environments = RowEnvironment
+    _no_arm = "no arm seems fair"
     results_are_independent = False
     version = 2
     contradictions: tuple[Contradiction, ...] = ()
@@ -405,9 +406,6 @@ class BlockBetting(BlockPolicy):
         if label is None:
             return "no arm is fair"
         return f"{label!r} has the best mean of the fair arms"
-
-    def _leads(self, label: Any) -> str:
-        return "no arm seems fair" if label is None else f"{label!r} leads"
 
     @property
     def _wealth(self) -> Floats:

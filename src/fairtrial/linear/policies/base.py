@@ -43,6 +43,7 @@ class LinearPolicy(FixedConfidencePolicy):
     problem: Problem
     environments = ArmEnvironment
     _nothing_yet = "not every direction has been measured yet"
+    _no_arm = "no arm keeps all its limits"
 
     _takes_limits: ClassVar[bool] = False
     """Whether the rule is proven if candidates must keep limits."""
@@ -191,9 +192,6 @@ class LinearPolicy(FixedConfidencePolicy):
     def _label(self, answer: Sequence[int]) -> Any:
         labels = self._labels(answer)
         return labels[0] if self.problem.top == 1 else tuple(labels)
-
-    def _leads(self, label: Any) -> str:
-        return "no arm keeps all its limits" if label is None else super()._leads(label)
 
     def _finding(self, label: Any) -> str:
         problem = self.problem

@@ -25,7 +25,7 @@ from fairtrial.core.policy import Choice
 from fairtrial.core.pull import Pull
 from fairtrial.core.recommendation import Effect, Estimate, Guarantee
 from fairtrial.core.validation import check_instance, index_of
-from fairtrial.core.wording import or_within, who_leads
+from fairtrial.core.wording import or_within
 from fairtrial.errors import InvalidArgument
 from fairtrial.subpopulations._kernels.indices import ANY_GROUP
 from fairtrial.subpopulations.environments import CellEnvironment
@@ -169,8 +169,9 @@ class FloorPolicy(FixedConfidencePolicy):
     def _label(self, answer: int) -> str | None:
         return None if answer == len(self.problem.arms) else self.problem.arms[answer]
 
-    def _leads(self, label: str | None) -> str:
-        return f"no arm keeps all its {self._limits}" if label is None else who_leads(label)
+    @property
+    def _no_arm(self) -> str:
+        return f"no arm keeps all its {self._limits}"
 
     def _finding(self, label: str | None) -> str:
         spare = self.problem.floor_tolerance
