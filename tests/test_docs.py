@@ -161,6 +161,7 @@ def test_every_command_of_a_page_exists(page):
         ):
             assert words[0] in command.commands, words
             command = command.commands[words.pop(0)]
+        command = command if isinstance(command, click.Group) else command.load()
         options = {name for parameter in command.params for name in parameter.opts}
         for word in words:
             assert not word.startswith("--") or word in {*options, "--help"}, (command.name, word)
@@ -179,7 +180,7 @@ def test_the_reference_tells_of_every_command_and_option():
             return
         rows = [line for line in text.splitlines() if line.startswith(f"| `{path}")]
         assert len(rows) == 1, path
-        for parameter in command.params:
+        for parameter in command.load().params:
             for name in parameter.opts:
                 known = name in everywhere or not name.startswith("--") or name in rows[0]
                 assert known, (path, name)

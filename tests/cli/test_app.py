@@ -2,10 +2,12 @@
 
 import click
 import pytest
+from click.shell_completion import ShellComplete
 
 from fairtrial import errors
 from fairtrial.cli import ExitCode
 from fairtrial.cli.app import app
+from fairtrial.cli.lazy import LazyCommand
 from tests.cli.configurations import replayed, write
 
 
@@ -29,8 +31,9 @@ def test_every_command_offers_json(path):
     command = app
     for name in path:
         command = command.commands[name]
-    if not isinstance(command, click.Group):
-        assert "--json" in [option for parameter in command.params for option in parameter.opts]
+    if isinstance(command, LazyCommand):
+        parameters = command.load().params
+        assert "--json" in [option for parameter in parameters for option in parameter.opts]
 
 
 def test_the_version_is_the_packages(invoke):
@@ -75,7 +78,7 @@ def test_every_error_has_its_exit_code_and_is_said_in_both_ways(
     def fail(*arguments, **options):
         raise error
 
-    monkeypatch.setattr("fairtrial.cli.running.drive", fail)
+    monkeypatch.setattr("fairtrial.cli.commands.run.drive", fail)
     path = write(folder, replayed())
     result = invoke("run", path)
     assert (result.exit_code, result.stdout) == (code, "")
@@ -89,6 +92,29 @@ def test_what_nobody_foresaw_is_not_hidden(folder, invoke, monkeypatch):
     def fail(*arguments, **options):
         raise RuntimeError("a mistake in fairtrial")
 
-    monkeypatch.setattr("fairtrial.cli.running.drive", fail)
+    monkeypatch.setattr("fairtrial.cli.commands.run.drive", fail)
     with pytest.raises(RuntimeError, match="a mistake in fairtrial"):
         invoke("run", write(folder, replayed()))
+
+
+def stand_ins(group=app):
+    for command in group.commands.values():
+        yield from stand_ins(command) if isinstance(command, click.Group) else [command]
+
+
+@pytest.mark.parametrize("command", stand_ins(), ids=lambda command: command.name)
+def test_what_stands_for_a_command_has_its_name(command):
+    assert command.load().name == command.name
+    assert command.load().short_help is None, "it is said once, where the command is listed"
+
+
+def test_commands_and_options_are_completed():
+    complete = ShellComplete(app, {}, "fairtrial", "_FAIRTRIAL_COMPLETE")
+    found = complete.get_completions(["study"], "ve")
+    assert [(item.value, item.help) for item in found] == [
+        ("verify", "Audit STUDY: its hashes and all its decisions.")
+    ]
+    assert [item.value for item in complete.get_completions(["study", "verify"], "--he")] == [
+        "--head",
+        "--help",
+    ]

@@ -26,7 +26,9 @@ def shown(tmp_path_factory, variants):
     folder = tmp_path_factory.mktemp("newcomer") / FOLDER
     asked = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(demonstration, "variants", lambda **given: asked.append(given) or variants)
+        patch.setattr(
+            "fairtrial.cli.commands.demo.variants", lambda **given: asked.append(given) or variants
+        )
         result = CliRunner().invoke(app, ["demo", "--output", str(folder)], catch_exceptions=False)
     assert asked == [DEFAULTS]
     assert result.exit_code == ExitCode.OK
@@ -85,7 +87,7 @@ def test_what_cannot_be_decided_is_said_honestly(shown):
 def test_json_holds_all_of_it_and_every_start_is_fresh(
     folder, document, shown, variants, monkeypatch
 ):
-    monkeypatch.setattr(demonstration, "variants", lambda **options: variants)
+    monkeypatch.setattr("fairtrial.cli.commands.demo.variants", lambda **options: variants)
     found, result = document("demo")
     assert result.exit_code == ExitCode.OK
     assert found["progress"]["recommendation"]["arm"] == found["right_answer"] == "zdv_ddi"
@@ -102,7 +104,7 @@ def test_json_holds_all_of_it_and_every_start_is_fresh(
 @pytest.fixture
 def earlier(folder, shown, monkeypatch):
     """Put the study of an earlier start where the next one works, and leave out what follows it."""
-    monkeypatch.setattr(demonstration, "variants", lambda **options: [])
+    monkeypatch.setattr("fairtrial.cli.commands.demo.variants", lambda **options: [])
     return shutil.copytree(shown[1], folder / FOLDER)
 
 

@@ -208,14 +208,28 @@ def test_a_dumb_terminal_gets_plain_lines(folder):
 # ---------------------------------------------------------------------------- imports
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["study", "show", "--help"]])
-def test_help_imports_nothing_heavy(arguments):
+LIGHT = {"numpy", "pydantic", "rich", "sqlite3"}
+HEAVY = {"numba", "scipy", "pandas", "matplotlib", "fastapi", "httpx"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "heavy"),
+    [
+        (["--help"], LIGHT | HEAVY),
+        (["study", "--help"], LIGHT | HEAVY),
+        (["run", "--help"], HEAVY),
+        (["study", "show", "--help"], HEAVY),
+        (["demo", "--help"], HEAVY),
+        (["serve", "--help"], HEAVY),
+        (["worker", "--help"], HEAVY),
+    ],
+)
+def test_help_imports_nothing_heavy(arguments, heavy):
     program = (
         "import sys; from fairtrial.cli.app import app\n"
         f"try: app({arguments!r})\n"
         "except SystemExit: pass\n"
-        "heavy = {'numpy', 'pydantic', 'rich', 'numba', 'sqlite3', 'scipy', 'pandas'}\n"
-        "print(sorted(heavy & set(sys.modules)))"
+        f"print(sorted({heavy} & set(sys.modules)))"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True

@@ -37,6 +37,7 @@ def require_understood(words):
         found = command.get_command(context, words.pop(0))
         assert found is not None, words
         command = found
+    command = command.load()
     options = {name for each in command.params for name in each.opts}
     used = [word.partition("=")[0] for word in words if word.startswith("-")]
     assert set(used) <= options, (command.name, set(used) - options)
@@ -143,7 +144,7 @@ def test_commands_in_comments_are_ours(text):
 
 
 def test_the_environment_variable_of_the_storage_is_the_command_s():
-    serve = app.get_command(click.Context(app), "serve")
+    serve = app.commands["serve"].load()
     [storage] = [each for each in serve.params if "--storage" in each.opts]
     assert storage.envvar == "FAIRTRIAL_STORAGE"
     assert "FAIRTRIAL_STORAGE" in DOCKERFILE

@@ -1,6 +1,6 @@
 """The root of the command: its subcommands, and exit codes and messages for errors.
 
-Subcommands import what they need when they run, so that help costs no more than click.
+A subcommand is imported when it is called, so that help costs no more than click.
 """
 
 from __future__ import annotations
@@ -11,17 +11,9 @@ from typing import Any, NoReturn
 
 import click
 
-from fairtrial.cli.commands.analyse import analyse
-from fairtrial.cli.commands.compile import compile_families
-from fairtrial.cli.commands.demo import demo
-from fairtrial.cli.commands.plan import plan
-from fairtrial.cli.commands.run import run
-from fairtrial.cli.commands.serve import serve
-from fairtrial.cli.commands.simulate import simulate
-from fairtrial.cli.commands.study import study
-from fairtrial.cli.commands.token import token
-from fairtrial.cli.commands.worker import worker
 from fairtrial.cli.exits import EPILOG, ExitCode
+from fairtrial.cli.groups import study, token
+from fairtrial.cli.lazy import LazyCommand
 from fairtrial.cli.output import emit, error_document, say
 from fairtrial.errors import (
     AlreadyTold,
@@ -103,16 +95,20 @@ def app() -> None:
 
 
 for _command in (
-    run,
-    plan,
-    simulate,
-    analyse,
+    LazyCommand("run", "run:run", "Run a study until it has its answer."),
+    LazyCommand("plan", "plan:plan", "Say how many pulls an experiment will take."),
+    LazyCommand(
+        "simulate", "simulate:simulate", "Run a policy many times in a simulated environment."
+    ),
+    LazyCommand("analyse", "analyse:analyse", "Analyse a finished experiment from a table."),
     study,
-    serve,
+    LazyCommand("serve", "serve:serve", "Run the service of a storage, with its page."),
     token,
-    worker,
-    compile_families,
-    demo,
+    LazyCommand("worker", "worker:worker", "Carry out pulls of a study that a service keeps."),
+    LazyCommand(
+        "compile", "compile:compile_families", "Compile the mathematics before it is needed."
+    ),
+    LazyCommand("demo", "demo:demo", "Decide a real clinical trial, with a proof."),
 ):
     app.add_command(_command)
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fairtrial import plots, subpopulations
 from fairtrial.cli.display import reporter
 from fairtrial.cli.running import Interruption, drive
 from fairtrial.cli.sources import EnvironmentRewards
@@ -16,15 +17,12 @@ from fairtrial.core import Progress, run_policy
 from fairtrial.data import actg175
 from fairtrial.errors import MissingExtra, StudyNotFound
 from fairtrial.presentation.sources import replay_actor
+from fairtrial.report import write_report
 from fairtrial.study import Study, Verification
 from fairtrial.study.driver import Ending
-from fairtrial.subpopulations import (
-    BlockBetting,
-    Complexity,
-    Problem,
-    ReplayEnvironment,
-    complexity,
-)
+
+if TYPE_CHECKING:
+    from fairtrial.subpopulations import Complexity, Problem, ReplayEnvironment
 
 __all__ = ["ACTOR", "PATIENTS", "Demonstration", "Variant", "demonstrate", "variants"]
 
@@ -124,7 +122,7 @@ def demonstrate(folder: Path, *, seed: int, delta: float, keep: bool) -> Demonst
     """
     folder.mkdir(parents=True, exist_ok=True)
     environment = _trial("cd4", floors=0.0, reward_range=(-1.0, 1.0))
-    needed = complexity(environment)
+    needed = subpopulations.complexity(environment)
     lower_bound = needed.lower_bound(delta)
     with _study(folder, environment.problem, seed=seed, delta=delta, keep=keep) as study:
         ending = _run(study, environment)
@@ -151,15 +149,15 @@ def variants(*, seed: int, delta: float) -> list[Variant]:
 
 def _variant(floor: float, budget: int | None, *, seed: int, delta: float) -> Variant:
     environment = _trial("event_free", floors=floor, reward_range=(0.0, 1.0))
-    policy = BlockBetting(environment.problem, delta=delta, max_pulls=budget)
+    policy = subpopulations.BlockBetting(environment.problem, delta=delta, max_pulls=budget)
     run_policy(policy, environment, np.random.default_rng(seed))
-    bound = complexity(environment).lower_bound(delta)
+    bound = subpopulations.complexity(environment).lower_bound(delta)
     return Variant(floor, budget, policy.progress(), bound)
 
 
 def _trial(outcome: Any, **limits: Any) -> ReplayEnvironment:
-    problem = Problem(arms=ARMS, groups=STRATA, **limits)
-    return ReplayEnvironment(problem, actg175(outcome), group="stratum")
+    problem = subpopulations.Problem(arms=ARMS, groups=STRATA, **limits)
+    return subpopulations.ReplayEnvironment(problem, actg175(outcome), group="stratum")
 
 
 def _study(folder: Path, problem: Problem, *, seed: int, delta: float, keep: bool) -> Study:
@@ -172,7 +170,7 @@ def _study(folder: Path, problem: Problem, *, seed: int, delta: float, keep: boo
     else:
         for name in _FILES:
             (folder / name).unlink(missing_ok=True)
-    policy = BlockBetting(problem, delta=delta)
+    policy = subpopulations.BlockBetting(problem, delta=delta)
     # It need not survive a power cut: its seed reproduces it.
     return Study.create(
         problem,
@@ -214,9 +212,7 @@ def _facts(progress: Progress, lower_bound: float) -> Mapping[str, object]:
 
 def _draw(study: Study, folder: Path, needed: Complexity) -> Path | None:
     try:
-        from fairtrial.plots import overview
-
-        figure = overview(study, optimal=needed.allocation)
+        figure = plots.overview(study, optimal=needed.allocation)
     except MissingExtra:
         return None
     path = folder / f"{_NAME}.png"
@@ -227,8 +223,6 @@ def _draw(study: Study, folder: Path, needed: Complexity) -> Path | None:
 def _write_report(
     study: Study, folder: Path, needed: Complexity, facts: Mapping[str, object]
 ) -> Path:
-    from fairtrial.report import write_report
-
     return write_report(
         study,
         folder / f"{_NAME}.html",

@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from fairtrial import client
+from fairtrial.cli.config import difference_from, load_study_section
 from fairtrial.cli.output import say
+from fairtrial.cli.sections import ReplaySource, SimulatedSource
+from fairtrial.client.address import is_service
+from fairtrial.study import Study
 
 if TYPE_CHECKING:
     from fairtrial.cli.config import Configuration
@@ -34,10 +39,6 @@ def storage_option(command: Command) -> Command:
 
 def open_study(study: str, storage: str | None) -> AnyStudy:
     """Return the study of that name, or the one that a configuration file names."""
-    from fairtrial.cli.config import difference_from, load_study_section
-    from fairtrial.client.address import is_service
-    from fairtrial.study import Study
-
     if not study.endswith(".toml"):
         address = required(storage)
         return _of_service(address, study) if is_service(address) else Study.open(address, study)
@@ -56,15 +57,11 @@ def open_study(study: str, storage: str | None) -> AnyStudy:
 
 
 def _of_service(url: str, name: str) -> RemoteStudy:
-    from fairtrial import connect
-
-    return connect(url).study(name)
+    return client.connect(url).study(name)
 
 
 def create_study(configuration: Configuration, *, exist_ok: bool) -> Study:
     """Return the study that a configuration describes; a new one unless it may exist."""
-    from fairtrial.study import Study
-
     section = configuration.study
     return Study.create(
         configuration.problem,
@@ -84,8 +81,6 @@ def _secret(configuration: Configuration) -> str | None:
 
     If results come from people, return None: the study draws a secret itself.
     """
-    from fairtrial.cli.sections import ReplaySource, SimulatedSource
-
     seed = configuration.study.seed
     is_simulated = isinstance(configuration.source, ReplaySource | SimulatedSource)
     if seed is None or not is_simulated or not configuration.policy.randomizes:

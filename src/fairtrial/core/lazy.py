@@ -8,12 +8,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from fairtrial.core.loading import uninterrupted
+from fairtrial.errors import MissingExtra
 
 __all__ = ["lazy_names"]
 
 
 def lazy_names(
-    package: str, modules: Sequence[str]
+    package: str, modules: Sequence[str], extra: tuple[str, str] | None = None
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return `__getattr__` and `__dir__` for a package that imports its modules when first used.
 
@@ -26,6 +27,9 @@ def lazy_names(
         Its full name.
     modules : sequence of str
         Names of modules inside it.
+    extra : tuple of str, optional
+        What needs an optional dependency, and the extra of the package that installs it, where
+        these modules import one.
     """
 
     def find(name: str) -> Any:
@@ -34,7 +38,7 @@ def lazy_names(
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         with uninterrupted():
             for each in modules:
-                module = importlib.import_module(f"{package}.{each}")
+                module = _imported(f"{package}.{each}", extra)
                 if name in module.__all__:
                     value = home[name] = getattr(module, name)
                     return value
@@ -45,3 +49,13 @@ def lazy_names(
         return sorted({*home, *home["__all__"]})
 
     return find, names
+
+
+def _imported(name: str, extra: tuple[str, str] | None) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        is_own = error.name is not None and error.name.partition(".")[0] == "fairtrial"
+        if extra is None or is_own:
+            raise
+        raise MissingExtra(*extra) from None

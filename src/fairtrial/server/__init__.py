@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from fairtrial.errors import MissingExtra
+from fairtrial.core.lazy import lazy_names
 
 if TYPE_CHECKING:
     from fairtrial.server.app import create_app
+    from fairtrial.server.process import serve
     from fairtrial.server.settings import Settings
+    from fairtrial.server.webhooks import check_webhook
 
-__all__ = ["Settings", "create_app"]
+__all__ = ["Settings", "check_webhook", "create_app", "serve"]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module 'fairtrial.server' has no attribute {name!r}")
-    try:
-        from fairtrial.server.app import create_app
-        from fairtrial.server.settings import Settings
-    except ModuleNotFoundError as error:
-        if error.name is not None and error.name.partition(".")[0] == "fairtrial":
-            raise
-        raise MissingExtra("the service", "server") from None
-    globals().update(create_app=create_app, Settings=Settings)
-    return globals()[name]
+__getattr__, __dir__ = lazy_names(
+    __name__, ["settings", "app", "webhooks", "process"], extra=("the service", "server")
+)

@@ -1,1 +1,1 @@
-"""The subcommands: each declares its options, and imports its code when it runs."""
+"""The subcommands: a module is imported when a command of it is called."""

@@ -7,8 +7,17 @@ from typing import TYPE_CHECKING
 
 import click
 
+from fairtrial.cli.config import load_configuration
+from fairtrial.cli.display import answer_text, wrapped
 from fairtrial.cli.exits import EPILOG, ExitCode
 from fairtrial.cli.output import emit, json_option, say
+from fairtrial.cli.standing import print_standing
+from fairtrial.core.wording import plural
+from fairtrial.errors import InvalidArgument
+from fairtrial.presentation.sources import minimizes
+from fairtrial.report import write_report
+from fairtrial.study.analysis import FROM_TABLE
+from fairtrial.study.analysis import analyse as analyse_table
 
 if TYPE_CHECKING:
     from fairtrial.study import Study
@@ -16,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["analyse"]
 
 
-@click.command(epilog=EPILOG, short_help="Analyse a finished experiment from a table.")
+@click.command(epilog=EPILOG)
 @click.argument("config", type=click.Path(path_type=Path))
 @click.argument("table", type=click.Path(path_type=Path))
 @click.option(
@@ -66,10 +75,6 @@ def analyse(
     assignment nor the choice of arm for a unit depends on outcomes of the same block. The study is
     kept in the file's storage: `fairtrial study show` and `report` can read it.
     """
-    from fairtrial.cli.config import load_configuration
-    from fairtrial.study.analysis import FROM_TABLE
-    from fairtrial.study.analysis import analyse as analyse_table
-
     configuration = load_configuration(config, "analyse")
     study = analyse_table(
         configuration.problem,
@@ -85,8 +90,6 @@ def analyse(
     with study:
         _show(study, as_json)
         if report is not None:
-            from fairtrial.report import write_report
-
             write_report(study, report)
         decided = study.recommend().decided
     if not decided:
@@ -94,8 +97,6 @@ def analyse(
 
 
 def _label_and_column(text: str) -> tuple[str, str]:
-    from fairtrial.errors import InvalidArgument
-
     label, equals, column = text.partition("=")
     if not (equals and label and column):
         raise InvalidArgument("--column", "must be LABEL=COLUMN, as arm=treatment", text)
@@ -103,11 +104,6 @@ def _label_and_column(text: str) -> tuple[str, str]:
 
 
 def _show(study: Study, as_json: bool) -> None:
-    from fairtrial.cli.display import answer_text, wrapped
-    from fairtrial.cli.standing import print_standing
-    from fairtrial.core.wording import plural
-    from fairtrial.presentation.sources import minimizes
-
     progress, health = study.progress(), study.health()
     assigned = len(study.policy.get_params()["assigned"])
     document = {

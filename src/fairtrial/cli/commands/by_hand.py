@@ -9,10 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fairtrial.cli.config import load_configuration
+from fairtrial.cli.display import answer_text, print_rows
 from fairtrial.cli.durations import seconds
 from fairtrial.cli.exits import EPILOG
 from fairtrial.cli.opening import create_study, open_study, refuse_to_replace, storage_option
 from fairtrial.cli.output import answer, emit, json_option, say
+from fairtrial.core.sheets import number_of
+from fairtrial.core.tables import require_written
+from fairtrial.core.wording import plural
+from fairtrial.errors import AccessRefused, InvalidArgument, InvalidOutcome, StorageError
 
 if TYPE_CHECKING:
     from fairtrial.cli.opening import AnyStudy
@@ -44,8 +50,6 @@ def create(config: Path, as_json: bool) -> None:
     It is carried out by hand: `ask` shows what to try, and `tell` takes the results. The file needs
     no section [source].
     """
-    from fairtrial.cli.config import load_configuration
-
     configuration = load_configuration(config, "create")
     with create_study(configuration, exist_ok=False) as study:
         made = {"study": study.name, "storage": study.storage, "seed": study.seed}
@@ -189,8 +193,6 @@ def stop(study: str, reason: str, storage: str | None, as_json: bool) -> None:
 
     Results of pulls in flight still count when they come.
     """
-    from fairtrial.core.wording import plural
-
     with open_study(study, storage) as opened:
         events_before = opened.n_events
         event = opened.stop(reason)
@@ -211,8 +213,6 @@ def _check_table(table: Path | None, force: bool) -> None:
     """Refuse a table before pulls are issued for it."""
     if table is None:
         return
-    from fairtrial.core.tables import require_written
-
     require_written(table)
     refuse_to_replace(table, force)
     if not table.parent.is_dir():
@@ -220,8 +220,6 @@ def _check_table(table: Path | None, force: bool) -> None:
 
 
 def _context(problem: Problem, group: str | None) -> dict[str, Any]:
-    from fairtrial.errors import InvalidArgument
-
     if group is None:
         return {}
     if "group" not in problem.action_labels[0]:
@@ -248,8 +246,6 @@ def _told(study: AnyStudy, pull: str, values: Sequence[str]) -> list[Event]:
 
 def _measures(problem: Problem, values: Sequence[str]) -> dict[str, float | None]:
     """Return the measures on the command line; None for one that will never be known."""
-    from fairtrial.errors import InvalidArgument, InvalidOutcome
-
     names = list(problem.measures)
     pairs = [_field_and_value(text, names) for text in values]
     given = dict(pairs)
@@ -268,8 +264,6 @@ def _measures(problem: Problem, values: Sequence[str]) -> dict[str, float | None
 
 def _outcome(problem: Problem, values: Sequence[str]) -> Outcome:
     """Return an outcome from the command line: a number, or fields."""
-    from fairtrial.errors import InvalidArgument, InvalidOutcome
-
     fields = list(problem.outcome_fields)
     if not fields and len(values) != 1:
         raise click.UsageError(f"one VALUE is needed; got {len(values)}")
@@ -301,9 +295,6 @@ def _field_and_value(text: str, fields: Sequence[str]) -> tuple[str, Any]:
 
 
 def _number(name: str, text: str) -> float:
-    from fairtrial.core.sheets import number_of
-    from fairtrial.errors import InvalidArgument
-
     try:
         return number_of(text)
     except ValueError:
@@ -317,9 +308,6 @@ def _number(name: str, text: str) -> float:
 def _show_pulls(
     opened: AnyStudy, pulls: Sequence[StudyPull], table: Path | None, as_json: bool
 ) -> None:
-    from fairtrial.cli.display import print_rows
-    from fairtrial.errors import StorageError
-
     if table is not None:
         try:
             opened.write_pulls(pulls, table)
@@ -335,8 +323,6 @@ def _show_pulls(
             }
         )
     elif table is not None:
-        from fairtrial.core.wording import plural
-
         say(f"{opened.name}: {plural(len(pulls), 'pull')} in {table}")
     elif not pulls:
         say(f"{opened.name}: no pull is open")
@@ -356,8 +342,6 @@ def _pull_document(pull: StudyPull) -> dict[str, Any]:
 def _show_told(
     opened: AnyStudy, events: Sequence[Event], events_before: int, as_json: bool
 ) -> None:
-    from fairtrial.core.wording import plural
-
     new = sum(event.seq > events_before for event in events)
     before = len(events) - new
     counts = {"told": new, "told_before": before, "open": len(opened.outstanding())}
@@ -384,7 +368,6 @@ def _show_event(
 
 
 def _decision(opened: AnyStudy) -> Mapping[str, Any]:
-    from fairtrial.errors import AccessRefused
 
     # A token for recruitment or treatment shows no results.
     with suppress(AccessRefused):
@@ -393,9 +376,6 @@ def _decision(opened: AnyStudy) -> Mapping[str, Any]:
 
 
 def _say_decision(opened: AnyStudy) -> None:
-    from fairtrial.cli.display import answer_text
-    from fairtrial.errors import AccessRefused
-
     if not opened.stopped:
         return
     try:

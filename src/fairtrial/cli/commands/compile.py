@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from threading import Thread
 
@@ -14,6 +15,7 @@ import click
 
 from fairtrial.cli.exits import EPILOG
 from fairtrial.cli.output import emit, json_option, say
+from fairtrial.core.family import FAMILIES, family_module, family_of
 from fairtrial.errors import FairtrialError
 
 __all__ = ["compile_families", "compile_one"]
@@ -21,7 +23,7 @@ __all__ = ["compile_families", "compile_one"]
 _CHILD = "import sys; from fairtrial.cli.commands.compile import compile_one as c; c(sys.argv[1])"
 
 
-@click.command("compile", epilog=EPILOG, short_help="Compile the mathematics before it is needed.")
+@click.command("compile", epilog=EPILOG)
 @click.argument("families", nargs=-1, metavar="[FAMILY]...")
 @json_option
 def compile_families(families: tuple[str, ...], as_json: bool) -> None:
@@ -33,8 +35,6 @@ def compile_families(families: tuple[str, ...], as_json: bool) -> None:
     compiled take seconds. NUMBA_CACHE_DIR names the folder that keeps the code; by default it is
     beside the package.
     """
-    from fairtrial.core.family import FAMILIES, family_module
-
     wanted = families or FAMILIES
     for name in wanted:
         family_module(name)
@@ -53,8 +53,6 @@ def _compiled(wanted: Sequence[str]) -> Iterator[tuple[str, float]]:
     `multiprocessing` is not used: it starts a helper process that outlives this command, and
     systemd reports processes that a command leaves behind.
     """
-    from concurrent.futures import ThreadPoolExecutor
-
     processes = min(len(wanted), os.cpu_count() or 1)
     with ThreadPoolExecutor(processes) as pool, _life_line() as line:
         started = [(name, pool.submit(_compile, name, line)) for name in wanted]
@@ -89,8 +87,6 @@ def _compile(name: str, line: int) -> float:
 
 def compile_one(name: str) -> None:
     """Compile a family in this process; exit at once if the parent process has ended."""
-    from fairtrial.core.family import family_of
-
     Thread(target=_end_at_the_end_of_input, daemon=True).start()
     family_of(name).compile_kernels()
 

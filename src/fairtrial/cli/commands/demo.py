@@ -7,8 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from fairtrial.cli.commands.study import verification_document, verification_text
+from fairtrial.cli.demonstration import ACTOR, PATIENTS, demonstrate, variants
+from fairtrial.cli.display import answer_text, wrapped
 from fairtrial.cli.exits import EPILOG, ExitCode
 from fairtrial.cli.output import emit, json_option, say
+from fairtrial.presentation.sources import said_of_replay
 
 if TYPE_CHECKING:
     from fairtrial.cli.demonstration import Demonstration, Variant
@@ -21,7 +25,7 @@ any? Every pull draws the result of a real patient of the trial, with replacemen
 """
 
 
-@click.command(epilog=EPILOG, short_help="Decide a real clinical trial, with a proof.")
+@click.command(epilog=EPILOG)
 @click.option(
     "--output",
     type=click.Path(path_type=Path, file_okay=False),
@@ -44,8 +48,6 @@ def demo(output: Path, seed: int, delta: float, keep: bool, as_json: bool) -> No
     if not as_json:
         say(_INTRODUCTION)
         say("Preparing (compiling takes about a minute the first time) ...", err=True)
-    from fairtrial.cli.demonstration import demonstrate, variants
-
     result = demonstrate(output, seed=seed, delta=delta, keep=keep)
     if result.ending == "interrupted":
         say(f"Interrupted. To continue: fairtrial demo --keep --output {output}", err=True)
@@ -62,9 +64,6 @@ def demo(output: Path, seed: int, delta: float, keep: bool, as_json: bool) -> No
 
 
 def _document(result: Demonstration, others: list[Variant]) -> dict[str, object]:
-    from fairtrial.cli.commands.study import verification_document
-    from fairtrial.cli.demonstration import PATIENTS
-
     return {
         "progress": result.progress.to_dict(),
         "patients_in_trial": PATIENTS,
@@ -78,11 +77,6 @@ def _document(result: Demonstration, others: list[Variant]) -> dict[str, object]
 
 
 def _print_result(result: Demonstration, output: Path) -> None:
-    from fairtrial.cli.commands.study import verification_text
-    from fairtrial.cli.demonstration import ACTOR, PATIENTS
-    from fairtrial.cli.display import answer_text, wrapped
-    from fairtrial.presentation.sources import said_of_replay
-
     right = result.progress.recommendation.arm == result.best
     paragraphs = {
         "Pulls": (
@@ -106,16 +100,12 @@ def _print_result(result: Demonstration, output: Path) -> None:
 
 
 def _print_variants(others: list[Variant]) -> None:
-    from fairtrial.cli.display import wrapped
-
     say("\nA harder question on the same patients: who lives on without progression?")
     for variant in others:
         say(wrapped(f"floor {variant.floor:.2f}", _variant_text(variant)))
 
 
 def _variant_text(variant: Variant) -> str:
-    from fairtrial.cli.demonstration import PATIENTS
-
     recommendation, told = variant.progress.recommendation, variant.progress.told
     yardstick = f"by the same yardstick no rule could do with fewer than {variant.lower_bound:,.0f}"
     if not recommendation.decided:

@@ -8,8 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from fairtrial.cli.config import load_configuration
+from fairtrial.cli.display import name_of, print_table, shares_table, wrapped
 from fairtrial.cli.exits import EPILOG
 from fairtrial.cli.output import emit, json_option, say, shown_number
+from fairtrial.cli.planning import find_effects, make_plan, pulls_in
+from fairtrial.core.wording import listed
 
 if TYPE_CHECKING:
     from fairtrial.cli.planning import FoundWith, Plan
@@ -20,7 +24,7 @@ __all__ = ["plan"]
 _ARMS_SHOWN = 4
 
 
-@click.command(epilog=EPILOG, short_help="Say how many pulls an experiment will take.")
+@click.command(epilog=EPILOG)
 @click.argument("config", type=click.Path(path_type=Path))
 @click.option(
     "--delta",
@@ -47,9 +51,6 @@ def plan(
     --weeks, also show the smallest effect that is decided correctly with a probability of 80 % and
     90 %, as a multiple of the assumed differences.
     """
-    from fairtrial.cli.config import load_configuration
-    from fairtrial.cli.planning import find_effects, make_plan, pulls_in
-
     if pulls is not None and weeks is not None:
         raise click.UsageError("give --pulls or --weeks, not both")
     configuration = load_configuration(config, "plan")
@@ -64,8 +65,6 @@ def plan(
 
 
 def _print(made: Plan) -> None:
-    from fairtrial.cli.display import print_table, shares_table, wrapped
-
     if made.about:
         say(made.about)
     level = "" if made.delta is None else f" at delta = {made.delta:g}"
@@ -96,8 +95,6 @@ def _print(made: Plan) -> None:
 
 
 def _print_effects(found: FoundWith) -> None:
-    from fairtrial.cli.display import wrapped
-
     say(f"With {found.pulls:,} pulls, the smallest effect in multiples of what is assumed:")
     for one, values in zip(found.effects, found.values, strict=True):
         name = f"{100 * one.power:g} % power"
@@ -115,9 +112,6 @@ def _print_effects(found: FoundWith) -> None:
 
 
 def _answer(made: Plan) -> str:
-    from fairtrial.cli.display import name_of
-    from fairtrial.core.wording import listed
-
     if made.truth.tied:
         return f"none: {listed(made.right)} are equally good; to name one of them counts as wrong"
     if made.right:
@@ -126,8 +120,6 @@ def _answer(made: Plan) -> str:
 
 
 def _print_bound(made: Plan, found: Complexity) -> None:
-    from fairtrial.cli.display import wrapped
-
     certified = f"certified between {found.lower:.6g} and {found.upper:.6g}"
     say(wrapped("T*", f"{found.value:.6g} ({certified})"))
     bound = shown_number(made.lower_bound)

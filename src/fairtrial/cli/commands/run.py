@@ -7,9 +7,16 @@ from typing import TYPE_CHECKING
 
 import click
 
+from fairtrial.cli.config import load_configuration
+from fairtrial.cli.display import answer_text, reporter
 from fairtrial.cli.exits import EPILOG, ExitCode
 from fairtrial.cli.opening import create_study
 from fairtrial.cli.output import emit, json_option, say
+from fairtrial.cli.running import Interruption, drive, drive_commands
+from fairtrial.cli.sections import CommandSource
+from fairtrial.cli.sources import CommandRewards, EnvironmentRewards
+from fairtrial.errors import InvalidArgument, SourceError
+from fairtrial.presentation.sources import replay_actor, replay_note
 
 if TYPE_CHECKING:
     from fairtrial.cli.config import Configuration
@@ -21,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["run"]
 
 
-@click.command(epilog=EPILOG, short_help="Run a study until it has its answer.")
+@click.command(epilog=EPILOG)
 @click.argument("config", type=click.Path(path_type=Path))
 @click.option("--pulls", type=click.IntRange(min=1), help="Stop this session after N pulls.")
 @click.option(
@@ -38,12 +45,6 @@ def run(config: Path, pulls: int | None, parallel: int, as_json: bool) -> None:
     where it stopped. If a source of rewards fails, its pull stays open and is measured again in the
     next session; if results come late and readings before them, the pull counts as failed.
     """
-    from fairtrial.cli.config import load_configuration
-    from fairtrial.cli.display import answer_text, reporter
-    from fairtrial.cli.running import Interruption
-    from fairtrial.errors import SourceError
-    from fairtrial.presentation.sources import replay_note
-
     configuration = load_configuration(config, "run")
     _check_parallel(configuration, parallel)
     if pulls is None and configuration.policy.endless:
@@ -71,9 +72,6 @@ def run(config: Path, pulls: int | None, parallel: int, as_json: bool) -> None:
 
 
 def _check_parallel(configuration: Configuration, parallel: int) -> None:
-    from fairtrial.cli.sections import CommandSource
-    from fairtrial.errors import InvalidArgument
-
     if parallel > 1 and not isinstance(configuration.source, CommandSource):
         raise InvalidArgument(
             "--parallel", "is for sources of kind 'command': the others answer at once", parallel
@@ -88,11 +86,6 @@ def _drive(
     pulls: int | None,
     parallel: int,
 ) -> Ending:
-    from fairtrial.cli.running import drive, drive_commands
-    from fairtrial.cli.sections import CommandSource
-    from fairtrial.cli.sources import CommandRewards, EnvironmentRewards
-    from fairtrial.presentation.sources import replay_actor
-
     section = configuration.source
     if isinstance(section, CommandSource):
         commands = CommandRewards(

@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import os
-import signal
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import click
 
+from fairtrial import server
 from fairtrial.cli.exits import EPILOG
 from fairtrial.cli.opening import required, storage_option
 from fairtrial.cli.output import emit, json_option, say
-
-if TYPE_CHECKING:
-    from fastapi import FastAPI
+from fairtrial.client.address import is_loopback
+from fairtrial.client.tokens import read_secret_file
+from fairtrial.study import Tokens
+from fairtrial.study.location import parse_storage
+from fairtrial.study.server_address import without_passwords
 
 __all__ = ["serve"]
 
 _SECRET_VARIABLE = "FAIRTRIAL_WEBHOOK_SECRET"  # noqa: S105 - a name, not a secret
 _HINT = "For example: fairtrial token create --name NAME --scope admin --storage STORAGE"
-_GRACE_SECONDS = 20
-"""How long requests may still take once the service is told to end."""
 
 
-@click.command(epilog=EPILOG, short_help="Run the service of a storage, with its page.")
+@click.command(epilog=EPILOG)
 @click.option(
     "--host",
     default="127.0.0.1",
@@ -68,21 +68,22 @@ def serve(
     Tokens decide who may do what: see `fairtrial token create`. If other machines should reach the
     service, put a proxy that speaks https in front of it.
     """
-    from fairtrial.server import Settings, create_app
-
     address = required(storage)
     _require_lasting(address)
     hook = _checked_webhook(webhook, webhook_secret_file)
     has_token = _has_valid_token(address)
     _require_token(host, has_token)
-    app = create_app(address, settings=Settings(hosts=allowed_hosts), webhook=hook)
-    _run(app, host, port, lambda url: _announce(url, address, has_token, as_json))
+    app = server.create_app(address, settings=server.Settings(hosts=allowed_hosts), webhook=hook)
+    try:
+        server.serve(app, host, port, lambda url: _announce(url, address, has_token, as_json))
+    except SystemExit:
+        raise click.ClickException(
+            f"the service cannot listen at {host}:{port}; the log above says why"
+        ) from None
 
 
 def _require_lasting(storage: str) -> None:
     """Raise if a storage does not last: it could not hold tokens, which another command makes."""
-    from fairtrial.study.location import parse_storage
-
     if parse_storage(storage) is None:
         raise click.UsageError(
             "a service needs a storage in a file or in PostgreSQL: nobody could make a token for "
@@ -91,18 +92,12 @@ def _require_lasting(storage: str) -> None:
 
 
 def _has_valid_token(storage: str) -> bool:
-    from datetime import UTC, datetime
-
-    from fairtrial.study import Tokens
-
     with Tokens(storage) as tokens:
         return any(token.is_valid(datetime.now(UTC)) for token in tokens.all())
 
 
 def _require_token(host: str, has_token: bool) -> None:
     """Raise if other machines could reach a service for which no token exists."""
-    from fairtrial.client.address import is_loopback
-
     if not is_loopback(host) and not has_token:
         raise click.UsageError(
             f"--host {host} lets other machines reach the service, and no token is valid: make one "
@@ -111,74 +106,25 @@ def _require_token(host: str, has_token: bool) -> None:
 
 
 def _checked_webhook(url: str | None, secret_file: Path | None) -> tuple[str, bytes] | None:
-    from fairtrial.client.tokens import read_secret_file
-    from fairtrial.server.webhooks import check_webhook
-
     if url is None:
         if secret_file is not None:
             raise click.UsageError("--webhook-secret-file is for --webhook, which is not given")
         return None
     if secret_file is not None:
-        return check_webhook(url, read_secret_file("--webhook-secret-file", secret_file))
+        return server.check_webhook(url, read_secret_file("--webhook-secret-file", secret_file))
     secret = os.environ.get(_SECRET_VARIABLE)
     if secret is None:
         raise click.UsageError(
             f"--webhook needs a secret: set {_SECRET_VARIABLE}, or give --webhook-secret-file"
         )
-    return check_webhook(url, secret)
+    return server.check_webhook(url, secret)
 
 
 def _announce(url: str, storage: str, has_token: bool, as_json: bool) -> None:
     if as_json:
-        document = {"page": f"{url}/", "storage": _without_password(storage)}
+        document = {"page": f"{url}/", "storage": without_passwords(storage)}
         emit({**document, "has_token": has_token})
         return
     say(f"The page: {url}/")
     if not has_token:
         say(f"Nobody has a token yet. {_HINT}")
-
-
-def _without_password(storage: str) -> str:
-    from fairtrial.study.server_address import without_passwords
-
-    return without_passwords(storage)
-
-
-def _run(app: FastAPI, host: str, port: int, announce: Any) -> None:
-    """Serve until a signal requests the end; first write everything that was accepted."""
-    import uvicorn
-
-    from fairtrial.server.http import configured
-    from fairtrial.server.telemetry import configure_logs
-
-    class Server(uvicorn.Server):
-        async def startup(self, sockets: Any = None) -> None:
-            await super().startup(sockets)
-            if self.started:
-                announce(_url_of(host, self.servers[0].sockets[0].getsockname()[1]))
-
-        async def shutdown(self, sockets: Any = None) -> None:
-            # Otherwise the shutdown would wait for requests that wait for news.
-            app.state.service.heads.close()
-            await super().shutdown(sockets)
-
-    configure_logs()
-    server = Server(configured(app, host, port, timeout_graceful_shutdown=_GRACE_SECONDS))
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    for number in before:
-        # uvicorn raises the signal again after it has ended, for the handlers from before.
-        signal.signal(number, lambda *_: None)
-    try:
-        server.run()
-    except SystemExit:
-        raise click.ClickException(
-            f"the service cannot listen at {host}:{port}; the log above says why"
-        ) from None
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _url_of(host: str, port: int) -> str:
-    shown = f"[{host}]" if ":" in host else host
-    return f"http://{shown}:{port}"

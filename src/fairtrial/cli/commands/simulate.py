@@ -7,8 +7,15 @@ from typing import TYPE_CHECKING
 
 import click
 
+from fairtrial.cli.config import load_configuration
+from fairtrial.cli.display import characteristics_tables, print_table, wrapped
+from fairtrial.cli.evaluation import evaluate
 from fairtrial.cli.exits import EPILOG
 from fairtrial.cli.output import answer, emit, json_option, say
+from fairtrial.cli.planning import simulate_configuration
+from fairtrial.core.files import replacing
+from fairtrial.report import write_characteristics
+from fairtrial.simulation import example_runs
 
 if TYPE_CHECKING:
     from fairtrial.cli.evaluation import Evaluation
@@ -16,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["simulate"]
 
 
-@click.command(epilog=EPILOG, short_help="Run a policy many times in a simulated environment.")
+@click.command(epilog=EPILOG)
 @click.argument("config", type=click.Path(path_type=Path))
 @click.option("--replications", type=click.IntRange(min=1), help="Number of runs.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
@@ -60,9 +67,6 @@ def simulate(
     if scenarios:
         _scenarios(config, replications, seed, report, table, as_json)
         return
-    from fairtrial.cli.config import load_configuration
-    from fairtrial.cli.planning import simulate_configuration
-
     configuration = load_configuration(config, "simulate")
     result = simulate_configuration(configuration, seed=seed, replications=replications)
     summary = result.summary()
@@ -79,9 +83,6 @@ def _scenarios(
     table: Path | None,
     as_json: bool,
 ) -> None:
-    from fairtrial.cli.config import load_configuration
-    from fairtrial.cli.evaluation import evaluate
-
     configuration = load_configuration(config, "simulate")
     made = evaluate(configuration, seed=seed, replications=replications)
     if table is not None:
@@ -95,8 +96,6 @@ def _scenarios(
 
 
 def _print(made: Evaluation) -> None:
-    from fairtrial.cli.display import characteristics_tables, print_table, wrapped
-
     found = made.found
     if found.about:
         say(found.about)
@@ -112,16 +111,11 @@ def _print(made: Evaluation) -> None:
 
 
 def _write_table(made: Evaluation, file: Path) -> None:
-    from fairtrial.core.files import replacing
-
     with replacing(file) as part:
         part.write_text(made.found.to_csv(), encoding="utf-8", newline="\n")
 
 
 def _write_report(made: Evaluation, file: Path, config: Path) -> None:
-    from fairtrial.report import write_characteristics
-    from fairtrial.simulation import example_runs
-
     found, configuration = made.found, made.configuration
     assumed = [row for row in found if row.scenario.environment is configuration.planned]
     examples = example_runs(found.policy, assumed[-1]) if assumed else []

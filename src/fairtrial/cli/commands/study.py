@@ -11,16 +11,38 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fairtrial.cli.commands.by_hand import amend, ask, create, fail, outstanding, stop, tell
+from fairtrial import client
+from fairtrial.cli.config import load_study_section
+from fairtrial.cli.display import answer_text, print_rows, wrapped
 from fairtrial.cli.exits import EPILOG, ExitCode
 from fairtrial.cli.opening import open_study, refuse_to_replace, required, storage_option
 from fairtrial.cli.output import answer, emit, emit_long, json_option, say, shown_number
+from fairtrial.cli.standing import print_standing
+from fairtrial.client.address import is_service
+from fairtrial.core.wording import plural
+from fairtrial.errors import AccessRefused
+from fairtrial.presentation.recruitment import BLINDED, recruitment
+from fairtrial.presentation.sources import minimizes, replay_note
+from fairtrial.report import write_report
+from fairtrial.study import Study, accept_loss, list_studies
 
 if TYPE_CHECKING:
     from fairtrial.cli.opening import AnyStudy
     from fairtrial.study import Event, StudySummary, Verification
 
-__all__ = ["study", "verification_document", "verification_text"]
+__all__ = [
+    "accept_loss_",
+    "export",
+    "head",
+    "history",
+    "import_",
+    "list_",
+    "report",
+    "show",
+    "verification_document",
+    "verification_text",
+    "verify",
+]
 
 _PAGE = 1_000
 _MOST_AUDITED = 100_000
@@ -34,19 +56,10 @@ _blinded_option = click.option(
 )
 
 
-@click.group(epilog=EPILOG, short_help="Carry out studies by hand, look at them, audit them.")
-def study() -> None:
-    """Carry out studies by hand, look at them, audit them, export and import their logs.
-
-    STUDY is the name of a study in the storage given by --storage or the environment variable
-    FAIRTRIAL_STORAGE; or a configuration file (*.toml) that names both.
-    """
-
-
 # ------------------------------------------------------------------------ subcommands
 
 
-@study.command("list", epilog=EPILOG)
+@click.command("list", epilog=EPILOG)
 @click.argument("config", type=click.Path(path_type=Path), required=False)
 @storage_option
 @json_option
@@ -55,9 +68,6 @@ def list_(config: Path | None, storage: str | None, as_json: bool) -> None:
 
     It is the storage given by --storage, or by the file CONFIG.
     """
-    from fairtrial.cli.config import load_study_section
-    from fairtrial.cli.display import print_rows
-
     address = load_study_section(config).storage if config else required(storage)
     found = _listed(address)
     if as_json:
@@ -72,17 +82,13 @@ def list_(config: Path | None, storage: str | None, as_json: bool) -> None:
 
 
 def _listed(address: str) -> list[StudySummary]:
-    from fairtrial import connect
-    from fairtrial.client.address import is_service
-    from fairtrial.study import list_studies
-
     if not is_service(address):
         return list_studies(address)
-    with connect(address) as connection:
+    with client.connect(address) as connection:
         return connection.studies()
 
 
-@study.command(epilog=EPILOG)
+@click.command(epilog=EPILOG)
 @click.argument("study")
 @_blinded_option
 @storage_option
@@ -95,10 +101,6 @@ def show(study: str, blinded: bool, storage: str | None, as_json: bool) -> None:
     100,000 events only the hashes of the last 100,000 are checked; `verify` audits all. If there
     are many arms, only the best are shown; --json has all.
     """
-    from fairtrial.cli.display import answer_text, wrapped
-    from fairtrial.cli.standing import print_standing
-    from fairtrial.presentation.sources import minimizes, replay_note
-
     if blinded:
         _show_blinded(study, storage, as_json)
         return
@@ -134,9 +136,6 @@ def show(study: str, blinded: bool, storage: str | None, as_json: bool) -> None:
 
 
 def _show_blinded(study: str, storage: str | None, as_json: bool) -> None:
-    from fairtrial.cli.display import wrapped
-    from fairtrial.presentation.recruitment import BLINDED
-
     with open_study(study, storage) as opened:
         audit = _audit_if_allowed(opened)
         health, recruited = opened.health(blinded=True), _recruited(opened)
@@ -162,8 +161,6 @@ def _show_blinded(study: str, storage: str | None, as_json: bool) -> None:
 
 def _audit_if_allowed(opened: AnyStudy) -> Verification | None:
     """Return the audit; None if a token for recruitment does not allow it."""
-    from fairtrial.errors import AccessRefused
-
     try:
         return _audit(opened, _MOST_AUDITED)
     except AccessRefused:
@@ -171,21 +168,16 @@ def _audit_if_allowed(opened: AnyStudy) -> Verification | None:
 
 
 def _recruited(opened: AnyStudy) -> dict[str, int]:
-    from fairtrial.presentation.recruitment import recruitment
-    from fairtrial.study import Study
-
     return recruitment(opened.progress()) if isinstance(opened, Study) else opened.recruitment()
 
 
-@study.command(epilog=EPILOG)
+@click.command(epilog=EPILOG)
 @click.argument("study")
 @click.option("--last", type=click.IntRange(min=1), help="Show only the last N events.")
 @storage_option
 @json_option
 def history(study: str, last: int | None, storage: str | None, as_json: bool) -> None:
     """Print the log of STUDY, event by event."""
-    from fairtrial.cli.display import print_rows
-
     with open_study(study, storage) as opened:
         events = _last(opened, last)
         if as_json:
@@ -199,7 +191,7 @@ def history(study: str, last: int | None, storage: str | None, as_json: bool) ->
                 print_rows(("event", "at", "kind", "pull", *names, "value", "note"), page)
 
 
-@study.command(epilog=EPILOG)
+@click.command(epilog=EPILOG)
 @click.argument("study")
 @click.option(
     "--head",
@@ -236,7 +228,7 @@ def verify(
     _require_verified(found)
 
 
-@study.command(epilog=EPILOG)
+@click.command(epilog=EPILOG)
 @click.argument("study")
 @storage_option
 @json_option
@@ -250,7 +242,7 @@ def head(study: str, storage: str | None, as_json: bool) -> None:
     answer(as_json, {"study": name, "head": digest}, digest)
 
 
-@study.command("accept-loss", epilog=EPILOG)
+@click.command("accept-loss", epilog=EPILOG)
 @storage_option
 @json_option
 def accept_loss_(storage: str | None, as_json: bool) -> None:
@@ -259,8 +251,6 @@ def accept_loss_(storage: str | None, as_json: bool) -> None:
     Opening such a storage is refused, because acknowledged events are missing. With this command
     you confirm that you know this and have no backup. Keep a copy of the files first.
     """
-    from fairtrial.study import accept_loss
-
     lost = accept_loss(required(storage))
     if as_json:
         keys = ("study", "acknowledged", "left")
@@ -272,7 +262,7 @@ def accept_loss_(storage: str | None, as_json: bool) -> None:
         say("nothing that was acknowledged is known to be missing")
 
 
-@study.command(epilog=EPILOG)
+@click.command(epilog=EPILOG)
 @click.argument("study")
 @click.argument("path", type=click.Path(path_type=Path, dir_okay=False))
 @click.option("--force", is_flag=True, help="Replace PATH if there is such a file.")
@@ -290,7 +280,7 @@ def export(study: str, path: Path, force: bool, storage: str | None, as_json: bo
     answer(as_json, {"study": name, "path": str(written)}, f"{name}: the log is in {written}")
 
 
-@study.command("import", epilog=EPILOG)
+@click.command("import", epilog=EPILOG)
 @click.argument("path", type=click.Path(path_type=Path, dir_okay=False))
 @click.option("--name", help="The new study's name; by default the one in the file.")
 @storage_option
@@ -301,14 +291,12 @@ def import_(path: Path, name: str | None, storage: str | None, as_json: bool) ->
     PATH is a .jsonl file that `export` wrote; the head hash stays the same. Every event is checked
     and every decision derived again; if one differs, nothing is kept.
     """
-    from fairtrial.study import Study
-
     with Study.import_log(path, storage=required(storage), name=name) as made:
         document = {"study": made.name, "storage": made.storage, "head": made.head_hash}
     answer(as_json, document, f"{document['study']}: its log ends with {document['head']}")
 
 
-@study.command(epilog=EPILOG)
+@click.command(epilog=EPILOG)
 @click.argument("study")
 @click.option(
     "--out",
@@ -336,8 +324,6 @@ def report(
     It shows the decision, the arms, fairness, health, and the log. The page includes its own style
     and pictures, and an audit of the log.
     """
-    from fairtrial.report import write_report
-
     refuse_to_replace(out, force)
     with open_study(study, storage) as opened:
         audit = _audit(opened)
@@ -387,8 +373,6 @@ def verification_text(found: Verification | None) -> str:
     """Return an audit as one sentence."""
     if found is None:
         return "not done"
-    from fairtrial.core.wording import plural
-
     if found.ok and found.skipped:
         return (
             f"none of the last {plural(found.events, 'event')} altered; the {found.skipped:,} "
@@ -405,8 +389,6 @@ def verification_text(found: Verification | None) -> str:
 
 
 def _say_health_and_log(health: dict[str, Any], audit: Verification | None) -> None:
-    from fairtrial.cli.display import wrapped
-
     for warning in health["warnings"]:
         say(wrapped("Warning", warning))
     say(wrapped("Health", _health_text(health)))
@@ -462,7 +444,3 @@ def _note(event: Event) -> str:
     if event.kind == "time":
         return f"max_time is over, after {shown_number(event.body['seconds'])} s"
     return str(event.body.get("reason", ""))
-
-
-for _command in (create, ask, outstanding, tell, fail, amend, stop):
-    study.add_command(_command)

@@ -8,26 +8,20 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
+from fairtrial.cli.display import print_rows
 from fairtrial.cli.durations import parse_seconds
 from fairtrial.cli.exits import EPILOG
 from fairtrial.cli.opening import required, storage_option
 from fairtrial.cli.output import answer, emit, json_option, say
+from fairtrial.core.files import create_private
+from fairtrial.study import Tokens
 
 if TYPE_CHECKING:
     from fairtrial.study.tokens import Scope, Token
 
-__all__ = ["token"]
+__all__ = ["create", "list_", "revoke"]
 
 _SCOPES = ("read", "run", "admin")
-
-
-@click.group(epilog=EPILOG, short_help="Say who may use a service, and for what.")
-def token() -> None:
-    """Control who may use the service that `fairtrial serve` runs on a storage, and for what.
-
-    A token is a text that works like a key. Each person and each machine gets its own, and the log
-    of a study names them by it.
-    """
 
 
 def _expiry(_ctx: click.Context, _parameter: click.Parameter, given: str | None) -> datetime | None:
@@ -46,7 +40,7 @@ def _expiry(_ctx: click.Context, _parameter: click.Parameter, given: str | None)
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-@token.command(epilog=EPILOG)
+@click.command(epilog=EPILOG)
 @click.option("--name", required=True, help="Who will use it; the log names them so.")
 @click.option(
     "--scope",
@@ -87,8 +81,6 @@ def create(
     as_json: bool,
 ) -> None:
     """Create a token. It is shown only once: the storage keeps only its hash."""
-    from fairtrial.study import Tokens
-
     if token_file is not None:
         _make_file(token_file)
     try:
@@ -115,20 +107,15 @@ def create(
 
 def _make_file(path: Path) -> None:
     """Create an empty file that only its owner may read; refuse an existing one."""
-    from fairtrial.core.files import create_private
-
     if not create_private(path):
         raise click.UsageError(f"{path} exists: give another name, or remove it")
 
 
-@token.command("list", epilog=EPILOG)
+@click.command("list", epilog=EPILOG)
 @storage_option
 @json_option
 def list_(storage: str | None, as_json: bool) -> None:
     """List the tokens in a storage, including invalid ones. The secret texts are not shown."""
-    from fairtrial.cli.display import print_rows
-    from fairtrial.study import Tokens
-
     with Tokens(required(storage)) as tokens:
         found = tokens.all()
     if as_json:
@@ -148,7 +135,7 @@ def list_(storage: str | None, as_json: bool) -> None:
     print_rows(("token", "scopes", "studies", "state", "expires", "last used"), rows)
 
 
-@token.command(epilog=EPILOG)
+@click.command(epilog=EPILOG)
 @click.option("--name", required=True, help="Whose token is to be valid no longer.")
 @storage_option
 @json_option
@@ -157,8 +144,6 @@ def revoke(name: str, storage: str | None, as_json: bool) -> None:
 
     It is invalid from the next request on, and its name cannot be used again.
     """
-    from fairtrial.study import Tokens
-
     with Tokens(required(storage)) as tokens:
         revoked = tokens.revoke(name)
     answer(as_json, _document(revoked), f"{name}: revoked")

@@ -10,9 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fairtrial import client
 from fairtrial.cli.durations import seconds
+from fairtrial.cli.environments import check_command
 from fairtrial.cli.exits import EPILOG, ExitCode
 from fairtrial.cli.output import answer, json_option, say
+from fairtrial.cli.running import Interruption
+from fairtrial.cli.sources import CommandRewards
+from fairtrial.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from fairtrial.client import RemoteStudy
@@ -25,7 +30,7 @@ _PATIENCE_SECONDS = 15.0
 """How long a request is repeated before the worker checks whether it should end."""
 
 
-@click.command(epilog=EPILOG, short_help="Carry out pulls of a study that a service keeps.")
+@click.command(epilog=EPILOG)
 @click.option("--url", required=True, help="The address of the service.")
 @click.option("--study", "name", required=True, help="The name of the study.")
 @click.option(
@@ -98,15 +103,11 @@ def worker(
     Any number of workers, on any machines, can serve one study. Ctrl-C ends a worker safely: it
     finishes its current pulls, or hands them back.
     """
-    from fairtrial import connect
-    from fairtrial.cli.running import Interruption
-    from fairtrial.client import work
-
     if (command is None) == (function is None):
         raise click.UsageError("give either --run COMMAND or --function MODULE:NAME")
     options: dict[str, Any] = {"token_file": token_file, "allow_plain": allow_plain}
     with (
-        connect(url, patience=_PATIENCE_SECONDS, **options) as connection,
+        client.connect(url, patience=_PATIENCE_SECONDS, **options) as connection,
         Interruption() as interruption,
     ):
         study = connection.study(name)
@@ -116,7 +117,7 @@ def worker(
             told.append(sentence)
             say(sentence, err=True)
 
-        ending = work(
+        ending = client.work(
             study,
             _measuring(study, command, function, timeout),
             parallel=parallel,
@@ -149,8 +150,6 @@ def _measuring(
     """Return the function that measures a pull: it runs a command, or is the user's own."""
     if function is not None:
         return _imported(function)
-    from fairtrial.cli.sources import CommandRewards
-
     assert command is not None, "one of both was given"
     _check_command(command, study.problem)
     rewards = CommandRewards(command, study.problem, timeout=timeout)
@@ -163,9 +162,6 @@ def _measuring(
 
 def _check_command(command: str, problem: Problem) -> None:
     """Raise if a placeholder is unknown, or if a shell would not read it as one word."""
-    from fairtrial.cli.environments import check_command
-    from fairtrial.errors import ConfigurationError
-
     mistakes: list[str] = []
     check_command(problem, "--run", command, mistakes)
     if mistakes:

@@ -1,0 +1,67 @@
+"""The service as a process: it listens, until a signal asks it to end."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import uvicorn
+
+from fairtrial.server.http import configured
+from fairtrial.server.telemetry import configure_logs
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+__all__ = ["serve"]
+
+_GRACE_SECONDS = 20
+"""How long requests may still take once the service is told to end."""
+
+
+def serve(app: FastAPI, host: str, port: int, announce: Callable[[str], object]) -> None:
+    """Serve until a signal requests the end; first write everything that was accepted.
+
+    Parameters
+    ----------
+    app : FastAPI
+        What `create_app` returned.
+    host, port
+        Where to listen; port 0 is any that is free.
+    announce : callable
+        Called with the address of the service once it listens.
+
+    Raises
+    ------
+    SystemExit
+        If it cannot listen there; the log says why.
+    """
+
+    class Server(uvicorn.Server):
+        async def startup(self, sockets: Any = None) -> None:
+            await super().startup(sockets)
+            if self.started:
+                announce(_url_of(host, self.servers[0].sockets[0].getsockname()[1]))
+
+        async def shutdown(self, sockets: Any = None) -> None:
+            # Otherwise the shutdown would wait for requests that wait for news.
+            app.state.service.heads.close()
+            await super().shutdown(sockets)
+
+    configure_logs()
+    server = Server(configured(app, host, port, timeout_graceful_shutdown=_GRACE_SECONDS))
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    for number in before:
+        # uvicorn raises the signal again after it has ended, for the handlers from before.
+        signal.signal(number, lambda *_: None)
+    try:
+        server.run()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _url_of(host: str, port: int) -> str:
+    shown = f"[{host}]" if ":" in host else host
+    return f"http://{shown}:{port}"
