@@ -176,12 +176,12 @@ def play_null(
     right[np.argsort(-means, kind="stable")[:top]] = 1.0
     pulls, rejected = 0, False
     while not state.finished[0] and pulls < most:
-        issued = [blocks.ask(*arrays, 0.0)]
+        issued = [blocks.ask(arrays, 0.0)]
         planned = state.blocks.planned[state.blocks.first[0] % len(state.blocks.planned)]
-        issued += [blocks.ask(*arrays, 0.0) for _ in range(int(planned.sum()) - 1)]
+        issued += [blocks.ask(arrays, 0.0) for _ in range(int(planned.sum()) - 1)]
         values = [iter(own) for own in draw(generator, means, planned)]
         for arm, tag in issued:
-            blocks.tell(*arrays, arm, tag, next(values[arm]), pulls)
+            blocks.tell(arrays, arm, tag, next(values[arm]), pulls)
             pulls += 1
         if tolerance == 0.0:
             rejected |= wealth_against(state.wealth, right) == np.inf

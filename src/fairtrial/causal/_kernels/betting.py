@@ -33,8 +33,7 @@ from fairtrial.causal._kernels.betting_state import (
     Model,
     Rules,
     State,
-    open_constants,
-    open_state,
+    opened,
 )
 from fairtrial.causal._kernels.betting_wealth import all_wealth, limits_evidence, reject_answers
 from fairtrial.causal._kernels.rows import draw_row, index_of
@@ -42,6 +41,7 @@ from fairtrial.causal._row_source import RowSource
 from fairtrial.confidence.block_betting.bets import LOST
 from fairtrial.confidence.block_betting.blocks import (
     OUTSIDE,
+    Arrays,
     close_oldest,
     complete_slot,
     issue_assigned,
@@ -83,10 +83,9 @@ Row = tuple[int, float]
 
 
 @kernel
-def start(packed: Floats, floats: Floats, integers: Integers) -> None:
+def start(arrays: Arrays) -> None:
     """Open the first block: the initial rows, on which nothing is bet."""
-    model, rules = open_constants(packed)
-    state = open_state(floats, integers)
+    model, rules, state = opened(arrays)
     arms = model.means.shape[0]
     state.shares[:] = 1.0 / state.shares.size
     state.leader[0] = arms
@@ -132,10 +131,9 @@ def _plan_block(model: Model, rules: Rules, state: State, batch: float, assigned
 
 
 @kernel
-def ask(packed: Floats, floats: Floats, integers: Integers, batch: float) -> tuple[int, int]:
+def ask(arrays: Arrays, batch: float) -> tuple[int, int]:
     """Return the next action and its tag; -1 if there is no room for another block."""
-    model, rules = open_constants(packed)
-    state = open_state(floats, integers)
+    model, rules, state = opened(arrays)
     action, serial = _next_action(model, rules, state, batch)
     return action, _tag(state, serial)
 
@@ -151,18 +149,10 @@ def _next_action(model: Model, rules: Rules, state: State, batch: float) -> tupl
 
 
 @kernel
-def ask_rows(
-    packed: Floats,
-    floats: Floats,
-    integers: Integers,
-    batch: float,
-    actions: Integers,
-    tags: Integers,
-) -> int:
+def ask_rows(arrays: Arrays, batch: float, actions: Integers, tags: Integers) -> int:
     """Fill actions and tags of the next pulls, of one block only; return their number."""
-    _, rules = open_constants(packed)
-    state = open_state(floats, integers)
-    action, tag = ask(packed, floats, integers, batch)
+    _, rules, state = opened(arrays)
+    action, tag = ask(arrays, batch)
     number = 0
     while action >= 0:
         actions[number] = action
@@ -181,32 +171,23 @@ def _tag(state: State, serial: int) -> int:
 
 
 @kernel
-def open_assigned(packed: Floats, floats: Floats, integers: Integers, assigned: Floats) -> None:
+def open_assigned(arrays: Arrays, assigned: Floats) -> None:
     """Open a block of rows that others assigned, by action, and freeze its bets."""
-    model, rules = open_constants(packed)
-    _plan_block(model, rules, open_state(floats, integers), 0.0, assigned)
+    model, rules, state = opened(arrays)
+    _plan_block(model, rules, state, 0.0, assigned)
 
 
 @kernel
-def ask_assigned(_packed: Floats, floats: Floats, integers: Integers, action: int) -> int:
+def ask_assigned(arrays: Arrays, action: int) -> int:
     """Issue a row of the only open block, if there is any; return its tag."""
-    state = open_state(floats, integers)
+    _, _, state = opened(arrays)
     return _tag(state, issue_assigned(state.blocks, action))
 
 
 @kernel
-def tell(
-    packed: Floats,
-    floats: Floats,
-    integers: Integers,
-    action: int,
-    tag: int,
-    row: Row,
-    number: int,
-) -> None:
+def tell(arrays: Arrays, action: int, tag: int, row: Row, number: int) -> None:
     """Take one row, and settle what is complete."""
-    model, rules = open_constants(packed)
-    state = open_state(floats, integers)
+    model, rules, state = opened(arrays)
     slot = slot_of(state.blocks, serial_of(tag))
     _take(model, rules, state, action, slot, row[0], row[1], number)
 
@@ -242,39 +223,23 @@ def _add_data(state: State, action: int, cell: int, outcome: float, number: floa
 
 @kernel
 def take_rows(
-    packed: Floats,
-    floats: Floats,
-    integers: Integers,
-    actions: Integers,
-    tags: Integers,
-    cells: Integers,
-    outcomes: Floats,
+    arrays: Arrays, actions: Integers, tags: Integers, cells: Integers, outcomes: Floats
 ) -> None:
     """Take many rows, one after another."""
-    model, rules = open_constants(packed)
-    state = open_state(floats, integers)
+    model, rules, state = opened(arrays)
     for row in range(actions.size):
         slot = slot_of(state.blocks, serial_of(tags[row]))
         _take(model, rules, state, actions[row], slot, cells[row], outcomes[row], OUTSIDE)
 
 
 @kernel
-def tell_late(
-    packed: Floats,
-    floats: Floats,
-    integers: Integers,
-    action: int,
-    tag: int,
-    row: Row,
-    number: int,
-) -> bool:
+def tell_late(arrays: Arrays, action: int, tag: int, row: Row, number: int) -> bool:
     """Take the row of a pull given up as lost; return whether it still counts for its block.
 
     It does while the block is open, unless another row was drawn in its place: the worst score
     that a bet took was at most as good.
     """
-    model, rules = open_constants(packed)
-    state = open_state(floats, integers)
+    model, rules, state = opened(arrays)
     _add_data(state, action, row[0], row[1], 1.0)
     slot = slot_of(state.blocks, serial_of(tag))
     if slot == OUTSIDE or not undo_loss(state.blocks, slot, action, rules.pulls_again):
@@ -289,13 +254,12 @@ def tell_late(
 
 
 @kernel
-def lose(packed: Floats, floats: Floats, integers: Integers, action: int, tag: int) -> None:
+def lose(arrays: Arrays, action: int, tag: int) -> None:
     """Take note that a pull will have no outcome: every bet takes the worst that it can be.
 
     Where losing has nothing to do with the row another is drawn in its place.
     """
-    model, rules = open_constants(packed)
-    state = open_state(floats, integers)
+    model, rules, state = opened(arrays)
     slot = slot_of(state.blocks, serial_of(tag))
     if slot == OUTSIDE:
         return
@@ -306,19 +270,9 @@ def lose(packed: Floats, floats: Floats, integers: Integers, action: int, tag: i
 
 
 @kernel
-def correct(
-    packed: Floats,
-    floats: Floats,
-    integers: Integers,
-    action: int,
-    tag: int,
-    old: Row,
-    new: Row,
-    number: int,
-) -> None:
+def correct(arrays: Arrays, action: int, tag: int, old: Row, new: Row, number: int) -> None:
     """Replace a row in the data, and in the bets of its block if they are not paid yet."""
-    model, _ = open_constants(packed)
-    state = open_state(floats, integers)
+    model, _, state = opened(arrays)
     _add_data(state, action, old[0], old[1], -1.0)
     _add_data(state, action, new[0], new[1], 1.0)
     slot = slot_of(state.blocks, serial_of(tag))
@@ -332,7 +286,7 @@ def correct(
 
 @kernel
 def run(
-    arrays: tuple[Floats, Floats, Integers],
+    arrays: Arrays,
     batch: float,
     source: RowSource,
     possible: Booleans,
@@ -345,8 +299,7 @@ def run(
     That action is -1 in a run that ends well. `possible`: by arm, value and cell. `place_of`: the
     place of every cell, by group; -1 of one that cannot come.
     """
-    model, rules = open_constants(arrays[0])
-    state = open_state(arrays[1], arrays[2])
+    model, rules, state = opened(arrays)
     row = np.empty(source.start.size, dtype=np.int64)
     pulls = 0
     while pulls < max_pulls and not state.finished[0]:
@@ -368,10 +321,10 @@ def run(
 
 
 @kernel
-def settle(packed: Floats, floats: Floats, integers: Integers) -> None:
+def settle(arrays: Arrays) -> None:
     """Pay the bets of every block that is complete."""
-    model, rules = open_constants(packed)
-    _settle(model, rules, open_state(floats, integers))
+    model, rules, state = opened(arrays)
+    _settle(model, rules, state)
 
 
 @kernel
@@ -388,24 +341,23 @@ def _settle(model: Model, rules: Rules, state: State) -> None:
 
 
 @kernel
-def wealth_now(packed: Floats, floats: Floats, integers: Integers) -> Floats:
+def wealth_now(arrays: Arrays) -> Floats:
     """Return the log wealth against every answer, "none" last."""
-    model, _ = open_constants(packed)
-    return all_wealth(model, open_state(floats, integers))
+    model, _, state = opened(arrays)
+    return all_wealth(model, state)
 
 
 @kernel
-def estimates_now(packed: Floats, floats: Floats, integers: Integers) -> tuple[Floats, Floats]:
+def estimates_now(arrays: Arrays) -> tuple[Floats, Floats]:
     """Return the estimates of all means, shape (K,), and of all gaps, shape (K, L)."""
-    model, rules = open_constants(packed)
-    return estimates(model, rules, believe(model, rules, open_state(floats, integers)))
+    model, rules, state = opened(arrays)
+    return estimates(model, rules, believe(model, rules, state))
 
 
 @kernel
-def leader_now(packed: Floats, floats: Floats, integers: Integers) -> int:
+def leader_now(arrays: Arrays) -> int:
     """Return the answer that leads by all data so far, K for "none"; -1 before there is any."""
-    model, rules = open_constants(packed)
-    state = open_state(floats, integers)
+    model, rules, state = opened(arrays)
     if state.rows.sum() == 0.0:
         return -1
     means, gaps = estimates(model, rules, believe(model, rules, state))

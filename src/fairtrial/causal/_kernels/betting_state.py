@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairtrial.confidence.block_betting.bets import Bets
-from fairtrial.confidence.block_betting.blocks import Blocks
-from fairtrial.core.compilation import inlined
+from fairtrial.confidence.block_betting.blocks import Arrays, Blocks
+from fairtrial.core.compilation import inlined, kernel
 from fairtrial.core.layout import Layout
 
 Floats = NDArray[np.float64]
@@ -111,6 +111,13 @@ CONSTANTS = Layout(Constants)
 STATE = Layout(State)
 open_constants = CONSTANTS.open
 open_state = STATE.open
+
+
+@kernel(inline="always")
+def opened(arrays: Arrays) -> tuple[Model, Rules, State]:
+    """Return the model, the rules and the state that the arrays hold."""
+    model, rules = open_constants(arrays[0])
+    return model, rules, open_state(arrays[1], arrays[2])
 
 
 @inlined

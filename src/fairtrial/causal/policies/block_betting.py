@@ -373,14 +373,14 @@ class BlockBetting(BlockPolicy):
         tags = np.empty_like(actions)
         while self.told < horizon and not self._finished:
             most = min(_MOST_AT_ONCE, horizon - self.told)
-            number = betting.ask_rows(*arrays, float(self.batch or 0), actions[:most], tags[:most])
+            number = betting.ask_rows(arrays, float(self.batch or 0), actions[:most], tags[:most])
             rows = environment.batch(actions[:number], generator)
             model.require_possible(rows)
             place_of = self._functionals.place_of
             places = place_of[rows.value if len(place_of) > 1 else 0, rows.cells]
             if (places < 0).any():
                 raise InvalidOutcome("outcome", "is in a cell that never comes, by the model")
-            betting.take_rows(*arrays, actions[:number], tags[:number], places, rows.outcome)
+            betting.take_rows(arrays, actions[:number], tags[:number], places, rows.outcome)
             self.told += number
 
     # --------------------------------------------------------------------- report
@@ -395,7 +395,7 @@ class BlockBetting(BlockPolicy):
     def _answer(self) -> int | None:
         if self._finished:
             return int(self._blocks.state.answer[0])
-        leader = int(betting.leader_now(*self._blocks.arrays))
+        leader = int(betting.leader_now(self._blocks.arrays))
         return leader if leader >= 0 else None
 
     def _label(self, answer: int) -> str | None:
@@ -410,7 +410,7 @@ class BlockBetting(BlockPolicy):
     @property
     def _wealth(self) -> Floats:
         """The log wealth against every answer, "no fair arm" last."""
-        return np.asarray(betting.wealth_now(*self._blocks.arrays))
+        return np.asarray(betting.wealth_now(self._blocks.arrays))
 
     @property
     def _rejected(self) -> NDArray[np.bool_]:
@@ -438,7 +438,7 @@ class BlockBetting(BlockPolicy):
         """Return the estimates of every arm's mean and gaps, in the outcome's units."""
         if not self._counts.any():
             return None
-        means, limits = betting.estimates_now(*self._blocks.arrays)
+        means, limits = betting.estimates_now(self._blocks.arrays)
         gaps = limits[:, : len(self.problem.pairs)]
         scaled = self.problem.unscaled_mean(means), self.problem.unscaled_gap(gaps)
         return scaled[0][self._unit_of_arm], scaled[1][self._unit_of_arm]

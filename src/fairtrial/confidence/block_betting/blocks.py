@@ -19,6 +19,9 @@ from fairtrial.core.philox import philox_uniform
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
+Arrays = tuple[Floats, Floats, Integers]
+"""What policies hand to a family's kernels: packed constants, and the two buffers of the state."""
+
 OUTSIDE = -1
 """The serial number of a pull that is in no block, and the slot of a block that is not open."""
 

@@ -20,15 +20,13 @@ from fairtrial.core.wording import plural
 from fairtrial.errors import InvalidArgument
 
 if TYPE_CHECKING:
+    from fairtrial.confidence.block_betting.blocks import Arrays
     from fairtrial.core.layout import Layout
 
 __all__ = ["BlockKernels", "LiveBlocks", "Randomize", "check_randomize", "pulls_left"]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
-Arrays = tuple[Floats, Floats, Integers]
-"""What all kernels are given: the constants, and the buffers of the state."""
-
 _OUTSIDE = -1
 """The tag of a pull that is in no block."""
 
@@ -39,7 +37,7 @@ _ORDERS: dict[Randomize, int] = {False: 0, True: 1, "bernoulli": 2}
 
 
 class BlockKernels(Protocol):
-    """What a family compiles; every function takes its constants and the two buffers first.
+    """What a family compiles; every function takes `LiveBlocks.arrays` first.
 
     The tag of a pull says its block: -1 for none, the block's serial number where there are bets
     on the pull, and -2 less that number where there are none.
@@ -145,7 +143,7 @@ class LiveBlocks:
         self.called_back: list[list[int]] = []
         self.reopened = 0
         self.paid = PaidBlocks()
-        self.kernels.start(*self.arrays)
+        self.kernels.start(self.arrays)
         self.state.blocks.order[0] = _ORDERS[randomize]
         self.state.blocks.propensity[0] = math.nan
         self.use_key(key)
@@ -271,7 +269,7 @@ class LiveBlocks:
     def choose(self, *wanted: Any) -> tuple[int, int, float]:
         """Return action, tag and propensity of the next pull; plan a block if there is none."""
         while True:
-            action, tag = self.kernels.ask(*self.arrays, *wanted)
+            action, tag = self.kernels.ask(self.arrays, *wanted)
             if action >= 0:
                 return action, tag, self._propensity.item()
             self.make_room()
@@ -286,11 +284,11 @@ class LiveBlocks:
 
     def open_assigned(self, counts: Floats) -> None:
         """Open a block of the pulls, by action, that others assigned."""
-        self.kernels.open_assigned(*self.arrays, counts)
+        self.kernels.open_assigned(self.arrays, counts)
 
     def ask_assigned(self, action: int) -> int:
         """Issue a pull that others assigned; return its tag."""
-        return int(self.kernels.ask_assigned(*self.arrays, action))
+        return int(self.kernels.ask_assigned(self.arrays, action))
 
     def learn(self, pull: Pull, value: Any, *, was_lost: bool) -> None:
         """Take a result; after its loss it counts for bets wherever its block is known.
@@ -302,7 +300,7 @@ class LiveBlocks:
             return
         tag = _OUTSIDE if pull.number == UNSOLICITED else pull.tag
         before = self._first.item()
-        self.kernels.tell(*self.arrays, pull.action, tag, value, pull.number)
+        self.kernels.tell(self.arrays, pull.action, tag, value, pull.number)
         if self._first.item() != before:
             self._keep_paid(before)
 
@@ -311,12 +309,12 @@ class LiveBlocks:
         tag = _OUTSIDE if is_too_late else pull.tag
         told = pull.action, tag, value, pull.number
         before = self._first.item()
-        counts = self.kernels.tell_late(*self.arrays, *told)
+        counts = self.kernels.tell_late(self.arrays, *told)
         self._keep_paid(before)
         if counts:
             self.lost -= pull.tag >= 0 and not self.finished
         elif tag >= 0 and self._change_paid(
-            tag, lambda arrays: self.kernels.tell_late(*arrays, *told)
+            tag, lambda arrays: self.kernels.tell_late(arrays, *told)
         ):
             self.lost -= 1
         elif not is_too_late:
@@ -337,7 +335,7 @@ class LiveBlocks:
     def _lose(self, action: int, tag: int, *details: Any) -> None:
         self.lost += tag >= 0
         before = self._first.item()
-        self.kernels.lose(*self.arrays, action, tag, *details)
+        self.kernels.lose(self.arrays, action, tag, *details)
         self._keep_paid(before)
 
     def amend(self, pull: Pull, old: Any, new: Any) -> None:
@@ -345,9 +343,9 @@ class LiveBlocks:
         in_block = pull.number != UNSOLICITED and pull.number not in self.late
         tag = pull.tag if in_block else _OUTSIDE
         correction = pull.action, tag, old, new, pull.number
-        self.kernels.correct(*self.arrays, *correction)
+        self.kernels.correct(self.arrays, *correction)
         follows = _serial_of(tag) >= self._first.item() or self._change_paid(
-            tag, lambda arrays: self.kernels.correct(*arrays, *correction)
+            tag, lambda arrays: self.kernels.correct(arrays, *correction)
         )
         if tag >= 0:
             self.corrected += follows
@@ -441,7 +439,7 @@ class LiveBlocks:
         if was_finished and not self.finished:
             self._reopen()
         before = self._first.item()
-        self.kernels.settle(*self.arrays)
+        self.kernels.settle(self.arrays)
         self._keep_paid(before)
 
     def _replay(self) -> None:
@@ -449,7 +447,7 @@ class LiveBlocks:
         again = _Payment(self)
         for serial in range(len(self.paid)):
             again.open(serial)
-            self.kernels.settle(*again.arrays)
+            self.kernels.settle(again.arrays)
             if again.state.finished[0]:
                 break
         for path in (*self.evidence, *self.verdict):
@@ -501,7 +499,7 @@ class _Payment:
         buffers = layout.allocate(**lengths)
         self.arrays = (blocks.arrays[0], *buffers)
         self.state = layout.view(*buffers)
-        blocks.kernels.start(*self.arrays)
+        blocks.kernels.start(self.arrays)
         started = {*blocks.evidence, "blocks.first", "blocks.number"}
         for array in layout.arrays:
             by_slot = array.shape is not None and array.shape[0] == "slots"

@@ -6,14 +6,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fairtrial.confidence.block_betting.bets import LOST as NO_OUTCOME
-from fairtrial.confidence.block_betting.blocks import tag_of
+from fairtrial.confidence.block_betting.blocks import Arrays, tag_of
 from fairtrial.core.compilation import kernel
 from fairtrial.core.records import record_type
 from fairtrial.delayed._kernels.block_state import (
     Floats,
     Integers,
-    open_constants,
-    open_state,
+    opened,
 )
 from fairtrial.delayed._kernels.blocks import end, next_arm
 from fairtrial.delayed._kernels.environments import (
@@ -70,17 +69,10 @@ def new_flight(slots: Floats, heap: Integers, arms: int) -> Flight:
 
 @kernel
 def run(
-    packed: Floats,
-    floats: Floats,
-    integers: Integers,
-    batch: float,
-    environment: CompiledEnvironment,
-    flight: Flight,
-    limits: Limits,
+    arrays: Arrays, batch: float, environment: CompiledEnvironment, flight: Flight, limits: Limits
 ) -> bool:
     """Run a policy in an environment until it ends; return False if it needs room for a block."""
-    variances, rules = open_constants(packed)
-    state = open_state(floats, integers)
+    variances, rules, state = opened(arrays)
     slots, heap, clock, tags, pulls, live = flight
     blocks, finished = state.blocks, state.finished
     now_live = live.copy()
@@ -105,7 +97,7 @@ def run(
                 clock[0].told += 1
             leave_first(slots, heap, clock)
             arm = int(slots[at, ARM])
-            end(packed, floats, integers, arm, tags[at], outcome, number, math.isnan(outcome))
+            end(arrays, arm, tags[at], outcome, number, math.isnan(outcome))
             if _has_stopped(finished, clock, limits):
                 clock[0].cancelled += clock[0].in_flight
                 return True
@@ -124,7 +116,7 @@ def run(
                 outcome = limits.failure_value if is_wanted else NO_OUTCOME
                 is_loss = is_wanted and math.isnan(outcome)
                 number = int(-1.0 - slots[at, ROW])
-                end(packed, floats, integers, arm, tags[at], outcome, number, is_loss)
+                end(arrays, arm, tags[at], outcome, number, is_loss)
 
 
 @kernel

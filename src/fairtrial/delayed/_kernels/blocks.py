@@ -12,6 +12,7 @@ from fairtrial.confidence.block_betting.bets import LOST
 from fairtrial.confidence.block_betting.blocks import (
     FIXED,
     OUTSIDE,
+    Arrays,
     close_oldest,
     complete_slot,
     draw_action,
@@ -39,11 +40,9 @@ from fairtrial.delayed._kernels.block_plans import plan_block
 from fairtrial.delayed._kernels.block_state import (
     STATE,
     Floats,
-    Integers,
     Rules,
     State,
-    open_constants,
-    open_state,
+    opened,
 )
 from fairtrial.delayed._kernels.top_sets import NO_TARGET, mark_live_arms
 
@@ -64,10 +63,9 @@ __all__ = [
 
 
 @kernel
-def start(packed: Floats, floats: Floats, integers: Integers) -> None:
+def start(arrays: Arrays) -> None:
     """Open the block of initial pulls, on which nothing is bet, unless nothing is to be found."""
-    _, rules = open_constants(packed)
-    state = open_state(floats, integers)
+    _, rules, state = opened(arrays)
     arms = state.counts.size
     planned = np.empty(arms)
     for arm in range(arms):
@@ -86,10 +84,9 @@ def start(packed: Floats, floats: Floats, integers: Integers) -> None:
 
 
 @kernel
-def ask(packed: Floats, floats: Floats, integers: Integers, batch: float) -> tuple[int, int]:
+def ask(arrays: Arrays, batch: float) -> tuple[int, int]:
     """Return the next arm and its tag; the arm is -1 if there is no room for another block."""
-    variances, rules = open_constants(packed)
-    state = open_state(floats, integers)
+    variances, rules, state = opened(arrays)
     arm, serial = next_arm(variances, rules, state, batch)
     return arm, tag_of(serial, serial > 0)
 
@@ -123,61 +120,40 @@ def _extra_arm(state: State) -> int:
 
 
 @kernel
-def open_assigned(packed: Floats, floats: Floats, integers: Integers, assigned: Floats) -> None:
+def open_assigned(arrays: Arrays, assigned: Floats) -> None:
     """Open a block of pulls that others assigned, by arm, and freeze its bets.
 
     Without a result of every arm there is no plan: the pulls inform plans, in no block.
     """
-    variances, rules = open_constants(packed)
-    state = open_state(floats, integers)
+    variances, rules, state = opened(arrays)
     if state.counts.min() > 0.0:
         slot = plan_block(variances, rules, state, 0.0, assigned)
         place_bets(rules, state.wealth, state.plans, state.blocks, state.bets, slot)
 
 
 @kernel
-def ask_assigned(_packed: Floats, floats: Floats, integers: Integers, arm: int) -> int:
+def ask_assigned(arrays: Arrays, arm: int) -> int:
     """Issue a pull of the only open block, if there is any; return its tag."""
-    state = open_state(floats, integers)
+    _, _, state = opened(arrays)
     state.pending[arm] += 1.0
     serial = issue_assigned(state.blocks, arm)
     return tag_of(serial, serial > 0)
 
 
-def tell(
-    packed: Floats,
-    floats: Floats,
-    integers: Integers,
-    arm: int,
-    tag: int,
-    outcome: float,
-    number: int,
-) -> None:
+def tell(arrays: Arrays, arm: int, tag: int, outcome: float, number: int) -> None:
     """Take one outcome; its number is negative if it is unsolicited."""
-    end(packed, floats, integers, arm, tag, outcome, number, False)
+    end(arrays, arm, tag, outcome, number, False)
 
 
-def lose(
-    packed: Floats, floats: Floats, integers: Integers, arm: int, tag: int, is_wanted: bool
-) -> None:
+def lose(arrays: Arrays, arm: int, tag: int, is_wanted: bool) -> None:
     """Take note that a pull will have no outcome; one that no bet needs is no loss."""
-    end(packed, floats, integers, arm, tag, LOST, 0, is_wanted)
+    end(arrays, arm, tag, LOST, 0, is_wanted)
 
 
 @kernel
-def end(
-    packed: Floats,
-    floats: Floats,
-    integers: Integers,
-    arm: int,
-    tag: int,
-    outcome: float,
-    number: int,
-    is_loss: bool,
-) -> None:
+def end(arrays: Arrays, arm: int, tag: int, outcome: float, number: int, is_loss: bool) -> None:
     """Take one outcome, or `LOST`, and settle what is complete."""
-    variances, rules = open_constants(packed)
-    state = open_state(floats, integers)
+    variances, rules, state = opened(arrays)
     if number >= 0:
         state.pending[arm] -= 1.0
     value = counted(rules, outcome)
@@ -228,21 +204,12 @@ def _take_in_block(
 
 
 @kernel
-def tell_late(
-    packed: Floats,
-    floats: Floats,
-    integers: Integers,
-    arm: int,
-    tag: int,
-    outcome: float,
-    number: int,
-) -> bool:
+def tell_late(arrays: Arrays, arm: int, tag: int, outcome: float, number: int) -> bool:
     """Take the outcome of a pull given up as lost; return whether it still counts for its block.
 
     It does while the block is open: the worst value that a bet took was at most as good.
     """
-    variances, rules = open_constants(packed)
-    state = open_state(floats, integers)
+    variances, rules, state = opened(arrays)
     value = counted(rules, outcome)
     _add_value(state.counts, state.means, state.squares, arm, value)
     slot = slot_of(state.blocks, serial_of(tag))
@@ -259,22 +226,12 @@ def tell_late(
 
 
 @kernel
-def correct(
-    packed: Floats,
-    floats: Floats,
-    integers: Integers,
-    arm: int,
-    tag: int,
-    old: float,
-    new: float,
-    number: int,
-) -> None:
+def correct(arrays: Arrays, arm: int, tag: int, old: float, new: float, number: int) -> None:
     """Replace an outcome in the data, and in the bets of its block if they are not paid yet.
 
     The tag is -1 for an outcome that is in no bet.
     """
-    variances, rules = open_constants(packed)
-    state = open_state(floats, integers)
+    variances, rules, state = opened(arrays)
     before = counted(rules, old)
     after = counted(rules, new)
     mean = state.means[arm] + (after - before) / state.counts[arm]
@@ -295,10 +252,10 @@ def correct(
 
 
 @kernel
-def settle(packed: Floats, floats: Floats, integers: Integers) -> None:
+def settle(arrays: Arrays) -> None:
     """Pay the bets of every block that is complete."""
-    _, rules = open_constants(packed)
-    _settle(rules, open_state(floats, integers))
+    _, rules, state = opened(arrays)
+    _settle(rules, state)
 
 
 @kernel(inline="always")
@@ -320,9 +277,9 @@ def _settle(rules: Rules, state: State) -> None:
 
 
 @kernel
-def find_live_arms(floats: Floats, integers: Integers, live: Floats) -> bool:
+def find_live_arms(arrays: Arrays, live: Floats) -> bool:
     """Mark the arms whose results some bet may still need; return whether these are all."""
-    state = open_state(floats, integers)
+    _, _, state = opened(arrays)
     first = state.blocks.first[0]
     last = first + state.blocks.number[0]
     return mark_live_arms(state.wealth, state.plans, first, last, live)

@@ -274,7 +274,7 @@ class BlockBetting(BlockPolicy):
     def _live_arms(self) -> Floats:
         """One for every arm whose results a bet can still need, zero otherwise."""
         live = np.empty(len(self.problem.arms))
-        blocks.find_live_arms(*self._blocks.arrays[1:], live)
+        blocks.find_live_arms(self._blocks.arrays, live)
         return live
 
     def _can_run(self, environment: TimedEnvironment, horizon: int | None, parallel: int) -> bool:
@@ -295,7 +295,7 @@ class BlockBetting(BlockPolicy):
         staged, slots, heap = environment.stage(draw_key(generator), parallel)
         flight = block_runs.new_flight(slots, heap, len(problem.arms))
         batch = float(self.batch or 0)
-        while not block_runs.run(*self._blocks.arrays, batch, staged, flight, limits):
+        while not block_runs.run(self._blocks.arrays, batch, staged, flight, limits):
             self._blocks.make_room()
         clock = flight.clock[0]
         self.asked, self.told = int(clock.asked), int(clock.told)

@@ -4,8 +4,8 @@ Counts and bets of a block are frozen when it is planned, from what is known the
 alone pays or loses. Proofs: docs/explanation/block-betting.md (noise of known scale) and
 docs/explanation/bounded-rewards.md (rewards in a known range).
 
-The functions that take packed constants and two buffers are what policies call: passing an array
-to compiled code costs more than most decisions. Live and simulated ones go through the same.
+Policies call the functions that take `arrays`: the packed constants and the two buffers of the
+state. They are so few because passing an array to compiled code costs more than most decisions.
 """
 
 import math
@@ -24,6 +24,7 @@ from fairtrial.confidence.block_betting.bets import (
 from fairtrial.confidence.block_betting.blocks import (
     FIXED,
     OUTSIDE,
+    Arrays,
     close_oldest,
     complete_slot,
     draw_action,
@@ -80,8 +81,7 @@ from fairtrial.linear._kernels.state import (
     STATE,
     Rules,
     State,
-    open_constants,
-    open_state,
+    opened,
     wealth_of,
 )
 
@@ -107,10 +107,9 @@ LEAST_SPREAD = 0.2
 
 
 @kernel
-def start(packed: Floats, floats: Floats, integers: Integers) -> None:
+def start(arrays: Arrays) -> None:
     """Begin; there is nothing to decide where all candidates are wanted."""
-    model, rules, limits = open_constants(packed)
-    state = open_state(floats, integers)
+    model, rules, limits, state = opened(arrays)
     arms = model.arms.shape[0]
     for k in range(arms):
         state.shares[k] = 1.0 / arms
@@ -127,14 +126,13 @@ def start(packed: Floats, floats: Floats, integers: Integers) -> None:
 
 
 @kernel
-def ask(packed: Floats, floats: Floats, integers: Integers, batch: float) -> tuple[int, int]:
+def ask(arrays: Arrays, batch: float) -> tuple[int, int]:
     """Return the next arm and its tag; the arm is -1 if there is no room for another block.
 
     The initial pulls, and those before theta can be estimated, inform plans and pay into nothing:
     their tag is -1.
     """
-    model, rules, limits = open_constants(packed)
-    state = open_state(floats, integers)
+    model, rules, limits, state = opened(arrays)
     return _next_arm(model, rules, limits, state, batch)
 
 
@@ -165,21 +163,20 @@ def _plan(
 
 
 @kernel
-def open_assigned(packed: Floats, floats: Floats, integers: Integers, assigned: Floats) -> None:
+def open_assigned(arrays: Arrays, assigned: Floats) -> None:
     """Open a block of pulls that others assigned, by arm, and freeze its bets.
 
     Before theta can be estimated there is no plan: the pulls inform plans, in no block.
     """
-    model, rules, limits = open_constants(packed)
-    state = open_state(floats, integers)
+    model, rules, limits, state = opened(arrays)
     if state.estimable[0]:
         _plan(model, rules, limits, state, 0.0, assigned)
 
 
 @kernel
-def ask_assigned(_packed: Floats, floats: Floats, integers: Integers, arm: int) -> int:
+def ask_assigned(arrays: Arrays, arm: int) -> int:
     """Issue a pull of the only open block, if there is any; return its tag."""
-    state = open_state(floats, integers)
+    _, _, _, state = opened(arrays)
     state.pending[arm] += 1.0
     return issue_assigned(state.blocks, arm)
 
@@ -228,39 +225,21 @@ def _extra_arm(model: Model, rules: Rules, state: State) -> int:
 
 
 @kernel
-def tell(
-    packed: Floats,
-    floats: Floats,
-    integers: Integers,
-    arm: int,
-    tag: int,
-    reward: float,
-    number: int,
-) -> None:
+def tell(arrays: Arrays, arm: int, tag: int, reward: float, number: int) -> None:
     """Take one reward, and settle what is complete; a negative number says that nobody asked."""
-    model, rules, limits = open_constants(packed)
-    state = open_state(floats, integers)
+    model, rules, limits, state = opened(arrays)
     if number >= 0:
         state.pending[arm] -= 1.0
     _take(model, rules, limits, state, arm, serial_of(tag), reward - rules.shift)
 
 
 @kernel
-def tell_late(
-    packed: Floats,
-    floats: Floats,
-    integers: Integers,
-    arm: int,
-    tag: int,
-    reward: float,
-    _number: int,
-) -> bool:
+def tell_late(arrays: Arrays, arm: int, tag: int, reward: float, _number: int) -> bool:
     """Take the reward of a pull given up as lost; return whether it still counts for its block.
 
     It does while the block is open: the worst value that a bet took was at most as good.
     """
-    model, rules, limits = open_constants(packed)
-    state = open_state(floats, integers)
+    model, rules, limits, state = opened(arrays)
     value = reward - rules.shift
     # A pull that was called back after the stop was not counted as lost.
     state.lost[arm] = max(0.0, state.lost[arm] - 1.0)
@@ -298,10 +277,9 @@ def _take(
 
 
 @kernel
-def lose(packed: Floats, floats: Floats, integers: Integers, arm: int, tag: int) -> None:
+def lose(arrays: Arrays, arm: int, tag: int) -> None:
     """Take note that a pull will have no reward."""
-    model, rules, limits = open_constants(packed)
-    state = open_state(floats, integers)
+    model, rules, limits, state = opened(arrays)
     state.pending[arm] -= 1.0
     state.lost[arm] += 1.0
     slot = slot_of(state.blocks, serial_of(tag))
@@ -314,22 +292,12 @@ def lose(packed: Floats, floats: Floats, integers: Integers, arm: int, tag: int)
 
 
 @kernel
-def correct(
-    packed: Floats,
-    floats: Floats,
-    integers: Integers,
-    arm: int,
-    tag: int,
-    old: float,
-    new: float,
-    _number: int,
-) -> None:
+def correct(arrays: Arrays, arm: int, tag: int, old: float, new: float, _number: int) -> None:
     """Replace a reward in the data, and in the bets of its block if they are not paid yet.
 
     The tag is -1 for a reward that is in no bet.
     """
-    model, rules, _ = open_constants(packed)
-    state = open_state(floats, integers)
+    model, rules, _, state = opened(arrays)
     before, after = old - rules.shift, new - rules.shift
     state.sums[arm] += after - before
     state.squares[arm] += after * after - before * before
@@ -388,10 +356,10 @@ def _correct_bets(
 
 
 @kernel
-def settle(packed: Floats, floats: Floats, integers: Integers) -> None:
+def settle(arrays: Arrays) -> None:
     """Pay the bets of every block that is complete."""
-    model, rules, limits = open_constants(packed)
-    _settle(model, rules, limits, open_state(floats, integers))
+    model, rules, limits, state = opened(arrays)
+    _settle(model, rules, limits, state)
 
 
 @kernel
@@ -550,10 +518,9 @@ def _interval_height(model: Model, rules: Rules, state: State) -> float:
 
 
 @kernel
-def leaders(packed: Floats, floats: Floats, integers: Integers, chosen: Integers) -> bool:
+def leaders(arrays: Arrays, chosen: Integers) -> bool:
     """Mark the leaders by all data so far, or the answer; False before there are enough."""
-    model, rules, limits = open_constants(packed)
-    state = open_state(floats, integers)
+    model, rules, limits, state = opened(arrays)
     if limits.excluded.size:
         leader = leader_with_limits_now(model, limits, rules, state)
         for k in range(chosen.size):
@@ -563,10 +530,9 @@ def leaders(packed: Floats, floats: Floats, integers: Integers, chosen: Integers
 
 
 @kernel
-def evidence_now(packed: Floats, floats: Floats, integers: Integers) -> float:
+def evidence_now(arrays: Arrays) -> float:
     """Return the least log wealth that still separates the leaders from others; NaN before."""
-    model, rules, limits = open_constants(packed)
-    state = open_state(floats, integers)
+    model, rules, limits, state = opened(arrays)
     if limits.excluded.size:
         leader = leader_with_limits_now(model, limits, rules, state)
         return np.nan if leader < 0 else evidence_with_limits(limits, rules, state, leader)
@@ -577,17 +543,15 @@ def evidence_now(packed: Floats, floats: Floats, integers: Integers) -> float:
 
 
 @kernel
-def wealth_now(packed: Floats, floats: Floats, integers: Integers) -> Floats:
+def wealth_now(arrays: Arrays) -> Floats:
     """Return the log wealth against every answer, "none" last, where candidates have limits."""
-    _, _, limits = open_constants(packed)
-    return wealth_with_limits(limits, open_state(floats, integers))
+    _, _, limits, state = opened(arrays)
+    return wealth_with_limits(limits, state)
 
 
 @kernel
 def run(
-    packed: Floats,
-    floats: Floats,
-    integers: Integers,
+    arrays: Arrays,
     batch: float,
     source: Source,
     factors: Floats,
@@ -598,8 +562,7 @@ def run(
 
     `factors` turn rewards into units of noise.
     """
-    model, rules, limits = open_constants(packed)
-    state = open_state(floats, integers)
+    model, rules, limits, state = opened(arrays)
     pulls = 0
     while pulls < max_pulls and not _is_over(state):
         arm, serial = _next_arm(model, rules, limits, state, batch)

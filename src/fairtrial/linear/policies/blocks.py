@@ -318,7 +318,7 @@ class BlockBetting(LinearPolicy, BlockPolicy):
             generator,
             horizon,
         )
-        self.told = self.asked = blocks.run(*self._blocks.arrays, *simulated)
+        self.told = self.asked = blocks.run(self._blocks.arrays, *simulated)
         return self._data[0]
 
     # --------------------------------------------------------------------- report
@@ -342,7 +342,7 @@ class BlockBetting(LinearPolicy, BlockPolicy):
     @property
     def _answer(self) -> Sequence[int] | None:
         chosen = np.zeros_like(self._blocks.state.chosen)
-        if not blocks.leaders(*self._blocks.arrays, chosen):
+        if not blocks.leaders(self._blocks.arrays, chosen):
             return None
         return self._best_first(np.flatnonzero(chosen))
 
@@ -363,7 +363,7 @@ class BlockBetting(LinearPolicy, BlockPolicy):
         If candidates have limits, the shape is (1, M + 1), including "no arm".
         """
         if self.problem.has_limits:
-            return np.asarray(blocks.wealth_now(*self._blocks.arrays)[np.newaxis])
+            return np.asarray(blocks.wealth_now(self._blocks.arrays)[np.newaxis])
         return np.asarray(self._blocks.state.ledgers.reshape((-1, self._units.shape[1])))
 
     def _confidence_set(self) -> Sequence[int] | None:
@@ -382,7 +382,7 @@ class BlockBetting(LinearPolicy, BlockPolicy):
         return np.flatnonzero(beaten_by < self.problem.top).tolist()
 
     def _evidence(self) -> tuple[float | None, float | None]:
-        evidence = blocks.evidence_now(*self._blocks.arrays)
+        evidence = blocks.evidence_now(self._blocks.arrays)
         if math.isnan(evidence):
             return None, self._threshold
         # Every rival is rejected: even the smallest of their wealths reached the threshold.

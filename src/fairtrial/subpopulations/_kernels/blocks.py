@@ -12,6 +12,7 @@ import numpy as np
 from fairtrial.confidence.block_betting.bets import LOST
 from fairtrial.confidence.block_betting.blocks import (
     OUTSIDE,
+    Arrays,
     close_oldest,
     complete_slot,
     issue_assigned,
@@ -60,8 +61,7 @@ from fairtrial.subpopulations._kernels.block_state import (
     Estimates,
     Rules,
     State,
-    open_constants,
-    open_state,
+    opened,
 )
 from fairtrial.subpopulations._kernels.block_wealth import (
     all_wealth,
@@ -75,7 +75,6 @@ from fairtrial.subpopulations._kernels.indices import ANY_GROUP
 from fairtrial.subpopulations._kernels.model import (
     CEILING,
     Floats,
-    Integers,
     Model,
     copy_into,
     divide,
@@ -105,10 +104,9 @@ __all__ = [
 
 
 @kernel
-def start(packed: Floats, floats: Floats, integers: Integers) -> None:
+def start(arrays: Arrays) -> None:
     """Open the first block: the initial pulls, on which nothing is bet."""
-    model, rules = open_constants(packed)
-    state = open_state(floats, integers)
+    model, rules, state = opened(arrays)
     arms, groups = model.active.shape
     fill(state.shares, 1.0 / (arms * groups))
     state.leader[0] = arms
@@ -186,16 +184,13 @@ def _aim_at_leader(state: State, slot: int) -> None:
 
 
 @kernel
-def ask(
-    packed: Floats, floats: Floats, integers: Integers, group: int, batch: float
-) -> tuple[int, int]:
+def ask(arrays: Arrays, group: int, batch: float) -> tuple[int, int]:
     """Return the next cell and its tag; the cell is -1 if there is no room for another block.
 
     With a `group` that arrived by itself, a cell of that group; the tag is -1 if no open block
     wants one (the pull then informs plans and pays into nothing).
     """
-    model, rules = open_constants(packed)
-    state = open_state(floats, integers)
+    model, rules, state = opened(arrays)
     cell, serial = _next_cell(model, rules, state, group, batch)
     slot = slot_of(state.blocks, serial)
     return cell, tag_of(serial, slot != OUTSIDE and is_bet_on(model, state, slot, cell))
@@ -221,10 +216,9 @@ def _next_cell(
 
 
 @kernel
-def open_assigned(packed: Floats, floats: Floats, integers: Integers, assigned: Floats) -> None:
+def open_assigned(arrays: Arrays, assigned: Floats) -> None:
     """Open a block of pulls that others assigned, by cell, and freeze its bets."""
-    model, rules = open_constants(packed)
-    state = open_state(floats, integers)
+    model, rules, state = opened(arrays)
     if can_plan(model, state):
         _plan_block(model, rules, state, 0.0, assigned)
     else:
@@ -233,28 +227,18 @@ def open_assigned(packed: Floats, floats: Floats, integers: Integers, assigned: 
 
 
 @kernel
-def ask_assigned(packed: Floats, floats: Floats, integers: Integers, cell: int) -> int:
+def ask_assigned(arrays: Arrays, cell: int) -> int:
     """Issue a pull of the only open block, if there is any; return its tag."""
-    model, _ = open_constants(packed)
-    state = open_state(floats, integers)
+    model, _, state = opened(arrays)
     serial = issue_assigned(state.blocks, cell)
     slot = slot_of(state.blocks, serial)
     return tag_of(serial, slot != OUTSIDE and is_bet_on(model, state, slot, cell))
 
 
 @kernel
-def tell(
-    packed: Floats,
-    floats: Floats,
-    integers: Integers,
-    cell: int,
-    tag: int,
-    reward: float,
-    number: int,
-) -> None:
+def tell(arrays: Arrays, cell: int, tag: int, reward: float, number: int) -> None:
     """Take one reward, and settle what is complete."""
-    model, rules = open_constants(packed)
-    state = open_state(floats, integers)
+    model, rules, state = opened(arrays)
     _take(model, rules, state, cell, slot_of(state.blocks, serial_of(tag)), reward, number)
 
 
@@ -294,22 +278,13 @@ def _take_in_block(
 
 
 @kernel
-def tell_late(
-    packed: Floats,
-    floats: Floats,
-    integers: Integers,
-    cell: int,
-    tag: int,
-    reward: float,
-    number: int,
-) -> bool:
+def tell_late(arrays: Arrays, cell: int, tag: int, reward: float, number: int) -> bool:
     """Take the reward of a pull given up as lost; return whether it still counts for its block.
 
     It does while the block is open: the worst value that a bet took was at most as good. Where
     the pull was to be made again, it does until another has been issued in its place.
     """
-    model, rules = open_constants(packed)
-    state = open_state(floats, integers)
+    model, rules, state = opened(arrays)
     slot = slot_of(state.blocks, serial_of(tag))
     if slot == OUTSIDE or not undo_loss(state.blocks, slot, cell, rules.pulls_again):
         _take_data(rules, state, cell, reward)
@@ -325,10 +300,9 @@ def tell_late(
 
 
 @kernel
-def lose(packed: Floats, floats: Floats, integers: Integers, cell: int, tag: int) -> None:
+def lose(arrays: Arrays, cell: int, tag: int) -> None:
     """Take note that a pull will have no reward, or put it back to be made again."""
-    model, rules = open_constants(packed)
-    state = open_state(floats, integers)
+    model, rules, state = opened(arrays)
     slot = slot_of(state.blocks, serial_of(tag))
     if slot == OUTSIDE:
         return
@@ -341,22 +315,12 @@ def lose(packed: Floats, floats: Floats, integers: Integers, cell: int, tag: int
 
 
 @kernel
-def correct(
-    packed: Floats,
-    floats: Floats,
-    integers: Integers,
-    cell: int,
-    tag: int,
-    old: float,
-    new: float,
-    number: int,
-) -> None:
+def correct(arrays: Arrays, cell: int, tag: int, old: float, new: float, number: int) -> None:
     """Replace a reward in the data, and in the bets of its block if they are not paid yet.
 
     The tag is -1 for a reward that is in no bet.
     """
-    model, rules = open_constants(packed)
-    state = open_state(floats, integers)
+    model, rules, state = opened(arrays)
     groups = model.weights.size
     k, group = cell // groups, cell % groups
     before, after = old - rules.shift, new - rules.shift
@@ -375,10 +339,10 @@ def correct(
 
 
 @kernel
-def settle(packed: Floats, floats: Floats, integers: Integers) -> None:
+def settle(arrays: Arrays) -> None:
     """Pay the bets of every block that is complete."""
-    model, rules = open_constants(packed)
-    _settle(model, rules, open_state(floats, integers))
+    model, rules, state = opened(arrays)
+    _settle(model, rules, state)
 
 
 @kernel
@@ -398,34 +362,31 @@ def _settle(model: Model, rules: Rules, state: State) -> None:
 
 
 @kernel
-def wealth_now(packed: Floats, floats: Floats, integers: Integers) -> Floats:
+def wealth_now(arrays: Arrays) -> Floats:
     """Return the log wealth against every answer, "none" last."""
-    model, _ = open_constants(packed)
-    return all_wealth(model, open_state(floats, integers))
+    model, _, state = opened(arrays)
+    return all_wealth(model, state)
 
 
 @kernel
-def evidence_now(packed: Floats, floats: Floats, integers: Integers, answer: int) -> float:
+def evidence_now(arrays: Arrays, answer: int) -> float:
     """Return the least of all that an answer needs, where ledgers are tested separately."""
-    model, _ = open_constants(packed)
-    state = open_state(floats, integers)
+    model, _, state = opened(arrays)
     cells = np.empty(model.active.shape[0])
     fill_limit_evidence(model, state, cells)
     return evidence_for(state, cells, answer)
 
 
 @kernel
-def answer_now(packed: Floats, floats: Floats, integers: Integers) -> int:
+def answer_now(arrays: Arrays) -> int:
     """Return the leader by all data so far (K stands for "none"), -1 before there are enough."""
-    model, rules = open_constants(packed)
-    return leader_now(model, rules, open_state(floats, integers))
+    model, rules, state = opened(arrays)
+    return leader_now(model, rules, state)
 
 
 @kernel
 def run(
-    packed: Floats,
-    floats: Floats,
-    integers: Integers,
+    arrays: Arrays,
     batch: float,
     source: Source,
     sign: float,
@@ -433,8 +394,7 @@ def run(
     max_pulls: int,
 ) -> int:
     """Run to the stop or to that many pulls; return their number."""
-    model, rules = open_constants(packed)
-    state = open_state(floats, integers)
+    model, rules, state = opened(arrays)
     pulls = 0
     while pulls < max_pulls and not state.finished[0]:
         cell, serial = _next_cell(model, rules, state, ANY_GROUP, batch)

@@ -305,7 +305,7 @@ class BlockBetting(FloorPolicy, BlockPolicy):
             self.told = self.asked = self._measured.run(environment, batch, generator, horizon)
             return self._measured.pulls
         simulated = (batch, environment.source, self._inward, generator, horizon)
-        self.told = self.asked = blocks.run(*self._blocks.arrays, *simulated)
+        self.told = self.asked = blocks.run(self._blocks.arrays, *simulated)
         return self._data[0]
 
     # --------------------------------------------------------------------- report
@@ -318,7 +318,7 @@ class BlockBetting(FloorPolicy, BlockPolicy):
     def _answer(self) -> int | None:
         if self._finished:
             return int(self._blocks.state.answer[0])
-        leader = int(self._kernels.answer_now(*self._blocks.arrays))
+        leader = int(self._kernels.answer_now(self._blocks.arrays))
         return leader if leader >= 0 else None
 
     @property
@@ -378,7 +378,7 @@ class BlockBetting(FloorPolicy, BlockPolicy):
 
     def _wealth(self) -> Floats:
         """Return the log wealth against every answer; "no arm" is last."""
-        return np.asarray(self._kernels.wealth_now(*self._blocks.arrays))
+        return np.asarray(self._kernels.wealth_now(self._blocks.arrays))
 
     def _candidates(self) -> tuple[str | None, ...] | None:
         if self._finished:
@@ -394,7 +394,7 @@ class BlockBetting(FloorPolicy, BlockPolicy):
         if leader is None:
             return None, threshold
         if self._has_tolerance:
-            evidence = float(self._kernels.evidence_now(*self._blocks.arrays, leader))
+            evidence = float(self._kernels.evidence_now(self._blocks.arrays, leader))
             return min(evidence, threshold), threshold
         wealth, rivals = self._wealth(), ~self._rejected
         rivals[leader] = False

@@ -235,9 +235,9 @@ class MeasuredBlocks(LiveBlocks):
         arguments = pull.action, tag, told, pull.number
         before = self._first.item()
         if not was_lost:
-            self.kernels.read(*self.arrays, *arguments)
-        elif not self.kernels.tell_late(*self.arrays, *arguments):
-            self._change_paid(tag, lambda arrays: self.kernels.tell_late(*arrays, *arguments))
+            self.kernels.read(self.arrays, *arguments)
+        elif not self.kernels.tell_late(self.arrays, *arguments):
+            self._change_paid(tag, lambda arrays: self.kernels.tell_late(arrays, *arguments))
         self._keep_paid(before)
 
     def give_up(self, pull: Pull, reported: Floats | None, *, stopped: bool) -> None:

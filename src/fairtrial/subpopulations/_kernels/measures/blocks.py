@@ -11,6 +11,7 @@ import numpy as np
 
 from fairtrial.confidence.block_betting.blocks import (
     OUTSIDE,
+    Arrays,
     close_oldest,
     complete_slot,
     issue_assigned,
@@ -57,7 +58,6 @@ from fairtrial.subpopulations._kernels.measures.items import (
 from fairtrial.subpopulations._kernels.measures.model import (
     BOUNDED,
     Floats,
-    Integers,
     Model,
     Seen,
     new_view,
@@ -71,8 +71,7 @@ from fairtrial.subpopulations._kernels.measures.plans import (
 from fairtrial.subpopulations._kernels.measures.state import (
     STATE,
     State,
-    open_constants,
-    open_state,
+    opened,
 )
 from fairtrial.subpopulations._kernels.measures.views import (
     can_plan,
@@ -110,10 +109,9 @@ __all__ = [
 
 
 @kernel
-def start(packed: Floats, floats: Floats, integers: Integers) -> None:
+def start(arrays: Arrays) -> None:
     """Open the first block: the initial pulls, on which nothing is bet."""
-    model, rules = open_constants(packed)
-    state = open_state(floats, integers)
+    model, rules, state = opened(arrays)
     arms, groups = model.active.shape
     fill(state.shares, 1.0 / (arms * groups))
     state.leader[0] = arms
@@ -207,16 +205,13 @@ def _is_lossy(model: Model, state: State) -> bool:
 
 
 @kernel
-def ask(
-    packed: Floats, floats: Floats, integers: Integers, group: int, batch: float
-) -> tuple[int, int]:
+def ask(arrays: Arrays, group: int, batch: float) -> tuple[int, int]:
     """Return the next cell and its tag; the cell is -1 if there is no room for another block.
 
     With a `group` that arrived by itself, a cell of that group; the tag is -1 if no open block
     wants one (the pull then informs plans and pays into nothing).
     """
-    model, rules = open_constants(packed)
-    state = open_state(floats, integers)
+    model, rules, state = opened(arrays)
     cell, serial = _next_cell(model, rules, state, group, batch)
     slot = slot_of(state.blocks, serial)
     return cell, tag_of(serial, slot != OUTSIDE and is_bet_on(state, slot, cell))
@@ -242,10 +237,9 @@ def _next_cell(
 
 
 @kernel
-def open_assigned(packed: Floats, floats: Floats, integers: Integers, assigned: Floats) -> None:
+def open_assigned(arrays: Arrays, assigned: Floats) -> None:
     """Open a block of pulls that others assigned, by cell, and freeze its bets."""
-    model, rules = open_constants(packed)
-    state = open_state(floats, integers)
+    model, rules, state = opened(arrays)
     if can_plan(model, state):
         _plan_block(model, rules, state, 0.0, assigned)
     else:
@@ -254,61 +248,34 @@ def open_assigned(packed: Floats, floats: Floats, integers: Integers, assigned: 
 
 
 @kernel
-def ask_assigned(_packed: Floats, floats: Floats, integers: Integers, cell: int) -> int:
+def ask_assigned(arrays: Arrays, cell: int) -> int:
     """Issue a pull of the only open block, if there is any; return its tag."""
-    state = open_state(floats, integers)
+    _, _, state = opened(arrays)
     serial = issue_assigned(state.blocks, cell)
     slot = slot_of(state.blocks, serial)
     return tag_of(serial, slot != OUTSIDE and is_bet_on(state, slot, cell))
 
 
 @kernel
-def read(
-    packed: Floats,
-    floats: Floats,
-    integers: Integers,
-    cell: int,
-    tag: int,
-    values: tuple[Floats, Floats],
-    number: int,
-) -> None:
+def read(arrays: Arrays, cell: int, tag: int, values: tuple[Floats, Floats], number: int) -> None:
     """Take values that come before the others of their pull: those known before, and known now."""
-    model, rules = open_constants(packed)
-    state = open_state(floats, integers)
+    model, rules, state = opened(arrays)
     slot = slot_of(state.blocks, serial_of(tag))
     _take(model, rules, state, cell, slot, values, False, number)
 
 
 @kernel
-def tell(
-    packed: Floats,
-    floats: Floats,
-    integers: Integers,
-    cell: int,
-    tag: int,
-    values: tuple[Floats, Floats],
-    number: int,
-) -> None:
+def tell(arrays: Arrays, cell: int, tag: int, values: tuple[Floats, Floats], number: int) -> None:
     """Take all values of a pull: those known before, and all; what is NaN will never be known."""
-    model, rules = open_constants(packed)
-    state = open_state(floats, integers)
+    model, rules, state = opened(arrays)
     slot = slot_of(state.blocks, serial_of(tag))
     _take(model, rules, state, cell, slot, values, True, number)
 
 
 @kernel
-def lose(
-    packed: Floats,
-    floats: Floats,
-    integers: Integers,
-    cell: int,
-    tag: int,
-    known: Floats,
-    number: int,
-) -> None:
+def lose(arrays: Arrays, cell: int, tag: int, known: Floats, number: int) -> None:
     """Take note that a pull will have no values but those that are known."""
-    model, rules = open_constants(packed)
-    state = open_state(floats, integers)
+    model, rules, state = opened(arrays)
     slot = slot_of(state.blocks, serial_of(tag))
     _take(model, rules, state, cell, slot, (known, known), True, number)
 
@@ -441,21 +408,14 @@ def _add_to_block(
 
 @kernel
 def tell_late(
-    packed: Floats,
-    floats: Floats,
-    integers: Integers,
-    cell: int,
-    tag: int,
-    values: tuple[Floats, Floats],
-    number: int,
+    arrays: Arrays, cell: int, tag: int, values: tuple[Floats, Floats], number: int
 ) -> bool:
     """Take the values of a pull given up as lost; return whether they still count for its block.
 
     They do while the block is open: the worst value that a bet took was at most as good. Where
     the pull was to be made again, they do until another has been issued in its place.
     """
-    model, rules = open_constants(packed)
-    state = open_state(floats, integers)
+    model, rules, state = opened(arrays)
     before, now = values
     slot = slot_of(state.blocks, serial_of(tag))
     if slot == OUTSIDE:
@@ -512,22 +472,12 @@ def _replace_in_block(
 
 
 @kernel
-def correct(
-    packed: Floats,
-    floats: Floats,
-    integers: Integers,
-    cell: int,
-    tag: int,
-    old: Floats,
-    new: Floats,
-    number: int,
-) -> None:
+def correct(arrays: Arrays, cell: int, tag: int, old: Floats, new: Floats, number: int) -> None:
     """Replace the values of a pull in the data, and in the bets of its block if they can follow.
 
     The tag is -1 for values that are in no bet.
     """
-    model, rules = open_constants(packed)
-    state = open_state(floats, integers)
+    model, rules, state = opened(arrays)
     nothing = np.full(old.size, math.nan)
     _remove_data(state, cell, old)
     _take_data(state, cell, nothing, new)
@@ -563,10 +513,10 @@ def _remove_data(state: State, cell: int, values: Floats) -> None:
 
 
 @kernel
-def settle(packed: Floats, floats: Floats, integers: Integers) -> None:
+def settle(arrays: Arrays) -> None:
     """Pay the bets of every block that is complete."""
-    model, rules = open_constants(packed)
-    _settle(model, rules, open_state(floats, integers))
+    model, rules, state = opened(arrays)
+    _settle(model, rules, state)
 
 
 @kernel
@@ -590,25 +540,23 @@ def _settle(model: Model, rules: Rules, state: State) -> None:
 
 
 @kernel
-def wealth_now(packed: Floats, floats: Floats, integers: Integers) -> Floats:
+def wealth_now(arrays: Arrays) -> Floats:
     """Return the log wealth against every answer, "none" last."""
-    model, _ = open_constants(packed)
-    return all_wealth(model, open_state(floats, integers))
+    model, _, state = opened(arrays)
+    return all_wealth(model, state)
 
 
 @kernel
-def evidence_now(packed: Floats, floats: Floats, integers: Integers, answer: int) -> float:
+def evidence_now(arrays: Arrays, answer: int) -> float:
     """Return the least of all that an answer needs, where ledgers are tested separately."""
-    model, _ = open_constants(packed)
-    state = open_state(floats, integers)
+    model, _, state = opened(arrays)
     return evidence_for(state, limit_evidence(model, state), answer)
 
 
 @kernel
-def answer_now(packed: Floats, floats: Floats, integers: Integers) -> int:
+def answer_now(arrays: Arrays) -> int:
     """Return the leader by all data so far (K stands for "none"), -1 before there are enough."""
-    model, _ = open_constants(packed)
-    state = open_state(floats, integers)
+    model, _, state = opened(arrays)
     if not can_plan(model, state):
         return -1
     seen, programmes, work = _view(model, state)
@@ -617,7 +565,7 @@ def answer_now(packed: Floats, floats: Floats, integers: Integers) -> int:
 
 @kernel
 def run(
-    arrays: tuple[Floats, Floats, Integers],
+    arrays: Arrays,
     batch: float,
     source: VectorSource,
     low: Floats,
@@ -629,8 +577,7 @@ def run(
 
     The kernels are told measures less `low`, in units of `unit`.
     """
-    model, rules = open_constants(arrays[0])
-    state = open_state(arrays[1], arrays[2])
+    model, rules, state = opened(arrays)
     measures = model.objective.size
     nothing = np.full(measures, math.nan)
     values = np.empty(measures)
