@@ -1,4 +1,4 @@
-"""Headline tests, read as experiments: how often each headline was shown, and clicked."""
+"""Headline tests as experiments: how often each headline was shown, and clicked."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ __all__ = ["headline_tests"]
 def headline_tests() -> dict[str, list[Any]]:
     """Return 1,700 randomised headline tests of a news site as columns.
 
-    A row is one headline of a test; the rows of a test stand together. A test has 4 to 11
-    headlines and 8,040 to 64,103 impressions. In most tests no headline is clearly best:
-    only in 168 is the first more than two standard errors ahead of the second.
+    A row is one headline of a test; the rows of a test are consecutive. A test has 4 to 11
+    headlines and 8,040 to 64,103 impressions. In most tests no headline is clearly best: only in
+    168 is the first more than two standard errors ahead of the second.
 
     Returns
     -------

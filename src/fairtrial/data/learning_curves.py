@@ -1,4 +1,4 @@
-"""Learning curves of classifiers, read as a race: which one is best when trained on everything."""
+"""Learning curves of classifiers as a race: which one is best when trained on all data."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def learning_curves(
     """Return 20 classifiers that learn one task, with real accuracies and training times.
 
     A curve is one classifier on one random split of the data, trained on more and more of it:
-    the accuracy after each size is a reading, the last one the outcome. Training on a size
-    comes after training on all smaller ones, so a curve takes the sum of their times.
+    the accuracy after each size is a reading, the last one is the outcome. Training on a size
+    comes after training on all smaller ones, so the time of a curve is the sum of their times.
 
     =============== ================================= ===================================
     letter          ExtraTrees .9720 (std .004)       RandomForest .9634
@@ -37,7 +37,7 @@ def learning_curves(
     Parameters
     ----------
     task : {"letter", "mfeat-factors", "mfeat-fourier"}
-        What is learned.
+        The task that is learned.
 
     Returns
     -------
@@ -51,21 +51,20 @@ def learning_curves(
     Raises
     ------
     InvalidArgument
-        If `task` is another one.
+        If `task` is unknown.
 
     Notes
     -----
-    What to beware of:
+    Points to note:
 
-    - **Early accuracies are biased low**, by an amount that differs from arm to arm and
-      shrinks with the size: they are readings of neither ``"unbiased"`` nor ``"biased"``
-      feedback, and no deviation makes them ``"refining"`` ones of mean zero. Only ``"full"`` is
-      covered by a proof.
-    - **Curves cross.** On letter KNeighbors is 14th at the first size and 3rd at the last, on
+    - **Early accuracies are biased low**, by an amount that differs between arms and shrinks with
+      the size: as readings they fit neither ``"unbiased"`` nor ``"biased"`` feedback, and no
+      deviation makes them ``"refining"`` ones of mean zero. Only ``"full"`` is covered by a proof.
+    - **Curves cross.** On letter KNeighbors is 14th at the first size and 3rd at the last; on
       mfeat-fourier SVC_rbf goes from 7th to 2nd.
-    - **Costs differ** by a factor of 20,000 and more, within one task.
-    - Early and late accuracies of the same split hardly go together: an early reading tells of
-      the arm, not of the split.
+    - **Costs differ** by a factor of 20,000 and more within one task.
+    - Early and late accuracies of the same split are hardly correlated: an early reading informs
+      about the arm, not about the split.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""Mixed-integer programmes on which the settings of a solver can be compared."""
+"""Mixed-integer programmes for comparing the settings of a solver."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ __all__ = ["solver_models"]
 def solver_models() -> dict[str, Path]:
     """Return 11 classic mixed-integer programmes, as files that a solver reads.
 
-    HiGHS with default settings solves each in 0.01 to 2 seconds on one core: work for a
-    comparison of its settings that is real and small.
+    HiGHS with default settings solves each in 0.01 to 2 seconds on one core: a real but small task
+    for comparing its settings.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Bayesian networks, read as questions about fair interventions."""
+"""Bayesian networks as questions about fair interventions."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ def hepar2() -> Path:
 
 
 def adult_offer(variant: Literal["easy", "hard", "none_fair"] = "easy") -> dict[str, Any]:
-    """Return the question whom to make an offer, in a network counted from census records.
+    """Return the question to whom to make an offer, in a network estimated from census records.
 
     The arms are rules P(Offer | Edu, Marital, Occ, Hours); the outcome rewards offers to high
-    incomes. The frequencies are those of 45,222 records; the graph is an assumption.
+    incomes. The frequencies come from 45,222 records; the graph is an assumption.
 
     Parameters
     ----------
     variant : {"easy", "hard", "none_fair"}
-        Which arms there are, and how tight the fairness bound is: 12 arms and margins of
-        .012, 15 arms and margins of .003, or a bound that no arm keeps.
+        Which arms exist, and how tight the fairness bound is: 12 arms and margins of .012, 15 arms
+        and margins of .003, or a bound that no arm keeps.
 
     Returns
     -------
@@ -53,7 +53,7 @@ def adult_offer(variant: Literal["easy", "hard", "none_fair"] = "easy") -> dict[
     Raises
     ------
     InvalidArgument
-        If `variant` is another one.
+        If `variant` is unknown.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""Chemical reactions, read as arms with features: every combination of conditions, measured."""
+"""Chemical reactions as arms with features: every combination of conditions, measured."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ def direct_arylation() -> dict[str, list[Any]]:
 
     Every combination of 4 bases, 12 ligands, 4 solvents, 3 concentrations and 3
     temperatures was measured once. A linear model explains 60 per cent of the variance: it
-    shows what a linear policy makes of an environment that is linear only roughly.
+    shows how a linear policy handles an environment that is only roughly linear.
 
     Returns
     -------
     dict of str to list
         ``arm`` (``"B03 L03 S01 0.153 120"``), ``reward`` (yield, from 0 to 1), ``features``
-        (20 numbers a reaction: a constant; indicators of each base, ligand and solvent but the
+        (20 numbers per reaction: a constant; indicators of each base, ligand and solvent except the
         first; concentration and temperature, standardised), and the conditions ``base``,
         ``ligand``, ``solvent``, ``concentration`` (mol per litre) and ``temperature``
         (degrees Celsius).
@@ -32,7 +32,7 @@ def direct_arylation() -> dict[str, list[Any]]:
     ----------
     Shields et al., "Bayesian reaction optimization as a tool for chemical synthesis", Nature
     590, 2021. The data's origin and licence are in ``ORIGIN.md`` and ``LICENSE`` beside them;
-    ``levels.csv`` says which molecules the codes stand for.
+    ``levels.csv`` lists the molecules behind the codes.
 
     Examples
     --------
@@ -56,15 +56,15 @@ def suzuki() -> dict[str, list[Any]]:
     -------
     dict of str to list
         ``arm`` (``"E01 N01 L01 B01 S01"``), ``reward`` (yield, from 0 to 1), ``features`` (25
-        numbers a reaction: a constant, and indicators of each level but the first), and the
+        numbers per reaction: a constant, and indicators of each level except the first), and the
         conditions ``electrophile``, ``nucleophile``, ``ligand``, ``base`` and ``solvent``.
 
     References
     ----------
     Perera et al., "A platform for automated nanomole-scale reaction screening and
     micromole-scale synthesis in flow", Science 359, 2018. The data's origin and licence are in
-    ``ORIGIN.md`` and ``LICENSE`` beside them; ``levels.csv`` says which molecules the codes
-    stand for.
+    ``ORIGIN.md`` and ``LICENSE`` beside them; ``levels.csv`` lists the molecules behind the
+    codes.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Clinical trials, read as experiments: arms, groups and a reward for every patient."""
+"""Clinical trials as experiments: arms, groups and a reward for every patient."""
 
 from __future__ import annotations
 
@@ -19,9 +19,8 @@ def actg175(outcome: Literal["cd4", "event_free"] = "cd4") -> dict[str, list[Any
     Parameters
     ----------
     outcome : {"cd4", "event_free"}
-        What the reward is: the gain of CD4 cells in 20 weeks, in units of 200 cells per
-        cubic millimetre and clipped to [-1, 1]; or 1 without, 0 with disease progression
-        or death.
+        The reward: the gain of CD4 cells in 20 weeks, in units of 200 cells per cubic millimetre
+        and clipped to [-1, 1]; or 1 without and 0 with disease progression or death.
 
     Returns
     -------
@@ -32,7 +31,7 @@ def actg175(outcome: Literal["cd4", "event_free"] = "cd4") -> dict[str, list[Any
     Raises
     ------
     InvalidArgument
-        If `outcome` is another one.
+        If `outcome` is unknown.
 
     References
     ----------

@@ -1,9 +1,9 @@
 """Pictures of a simulation, a study or a policy's progress.
 
-Every function draws on a `matplotlib.figure.Figure` of its own, or where you tell it to,
-and returns the figure: nothing is shown, and no global state of matplotlib is touched.
-What they show comes from `presentation`. Labels may be in any script: characters that no installed
-font has are spelled out.
+Every function draws on its own new `matplotlib.figure.Figure`, or where you tell it to, and
+returns the figure: nothing is shown, and no global state of matplotlib is changed. The content
+comes from `presentation`. Labels may be in any script: characters that no installed font has are
+spelled out.
 """
 
 from fairtrial.plots._allocation import allocation

@@ -1,4 +1,4 @@
-"""Where the pulls went, against where they should have gone."""
+"""The shares of the pulls, compared with the optimal ones."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["allocation"]
 
 _MOST_LABELLED = 60
-"""Cells beyond which the bars carry no numbers, as these would touch."""
+"""With more cells, bars have no numbers, because these would overlap."""
 
 
 @legible
@@ -31,20 +31,19 @@ def allocation(
     *,
     figure: Figure | SubFigure | None = None,
 ) -> Figure:
-    """Draw the share of pulls that every action got, against the optimal allocation.
+    """Draw the share of pulls that every action got, compared with the optimal allocation.
 
-    A panel for each group, a bar for each arm; without groups there is one panel. Of many arms
-    24 are drawn, and of many groups 14: those with the most pulls. Shares are of all pulls all
-    the same.
+    There is a panel for each group, or a single panel, and a bar for each arm. At most 24 arms and
+    14 groups are drawn: those with the most pulls. Shares are still shares of all pulls.
 
     Parameters
     ----------
     source : Simulation, Study, Policy or Progress
-        Of a simulation, the pulls of all replications together, so that the shares are
+        For a simulation, the pulls of all replications are added up, so that the shares are
         those of the mean numbers of pulls.
     optimal : array_like of shape (n_actions,) or (n_arms, n_groups), optional
-        Optimal shares, non-negative with sum 1, in the order of the actions:
-        the weights that a family's `complexity` returns. Drawn as ticks across the bars.
+        Optimal shares, non-negative with sum 1, in the order of the actions: the `allocation`
+        of a family's `complexity`. Drawn as ticks across the bars.
     figure : matplotlib.figure.Figure or SubFigure, optional
         Where to draw; by default a new figure.
 
@@ -93,7 +92,7 @@ def _draw_bars(ax: Axes, bars: Sequence[tuple[int, Bar]]) -> None:
 
 
 def _write_shares(ax: Axes, bars: Sequence[tuple[int, Bar]]) -> None:
-    # In a column of their own, where neither bar nor tick can touch them.
+    # In a separate column, where neither a bar nor a tick can touch them.
     place = {"transform": ax.get_yaxis_transform(), "ha": "right", "va": "center"}
     paper = {"facecolor": "white", "edgecolor": "none", "pad": 0.6}
     look = {"color": style.MUTED, "fontsize": 7, "bbox": paper, "gid": "share"}

@@ -1,4 +1,4 @@
-"""What the figures of causal questions read of a problem and its estimates."""
+"""What the figures of causal questions read from a problem and its estimates."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class GraphLike(Protocol):
 
 
 class QuestionLike(Protocol):
-    """A causal problem: what `fairtrial.causal.Problem` is."""
+    """A causal problem, such as `fairtrial.causal.Problem`."""
 
     @property
     def model(self) -> GraphLike: ...
@@ -45,7 +45,7 @@ class QuestionLike(Protocol):
 
 
 class EstimatesLike(Protocol):
-    """Estimates of all arms: what `fairtrial.causal.estimate` returns."""
+    """Estimates of all arms, such as `fairtrial.causal.estimate` returns."""
 
     @property
     def problem(self) -> Any: ...

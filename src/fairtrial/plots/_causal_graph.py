@@ -1,4 +1,4 @@
-"""The part of a causal graph that a question touches."""
+"""The part of a causal graph that a question involves."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _BOX_HEIGHT, _LAYER_GAP, _ROW_GAP = 0.32, 0.75, 0.62
 
 @legible
 def causal_graph(problem: QuestionLike, *, ax: Axes | None = None) -> Figure:
-    """Draw the part of the causal graph that the question touches, causes at the left.
+    """Draw the part of the causal graph that the question involves, causes on the left.
 
-    Shown are the nodes that every row holds, and those on the way from them to the outcome.
-    Arrows out of the sensitive attribute are those whose distributions have to be known.
+    It shows the nodes that every row contains, and those between them and the outcome. Arrows from
+    the sensitive attribute mark the distributions that must be known.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def causal_graph(problem: QuestionLike, *, ax: Axes | None = None) -> Figure:
     Raises
     ------
     InvalidArgument
-        If `problem` is none of the causal family.
+        If `problem` is not from the causal family.
     MissingExtra
         If matplotlib is not installed.
 
@@ -79,7 +79,7 @@ def causal_graph(problem: QuestionLike, *, ax: Axes | None = None) -> Figure:
 
 
 def _shown_nodes(problem: QuestionLike) -> list[str]:
-    """Return the read nodes and all between them and the outcome, parents first."""
+    """Return the nodes in the rows and all between them and the outcome, parents first."""
     model, read = problem.model, set(problem.columns) | {problem.outcome_node}
     leading = model.ancestors([problem.outcome_node])
     between = {node for node in leading if model.ancestors([node]) & read}

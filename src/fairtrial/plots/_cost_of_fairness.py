@@ -1,4 +1,4 @@
-"""What guaranteed shares cost."""
+"""The cost of guaranteed shares."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def cost_of_fairness(
     Parameters
     ----------
     simulations : sequence of Simulation
-        Of the same policy and environment, each for a problem with another tolerance.
+        Simulations of the same policy and environment, each for a problem with another tolerance.
     bounds : mapping of str to callable, optional
         Upper bounds on the regret, by name: functions of the tolerance.
     figure : matplotlib.figure.Figure or SubFigure, optional
@@ -53,7 +53,7 @@ def cost_of_fairness(
     Raises
     ------
     InvalidArgument
-        If there is no simulation, or one lacks regret and violation.
+        If there is no simulation, or one has no regret and violation.
     MissingExtra
         If matplotlib is not installed.
 

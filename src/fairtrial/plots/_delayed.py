@@ -1,4 +1,4 @@
-"""Pictures of races on late results: the time saved, who wins at what cost, and one race."""
+"""Pictures of races on late results: the time saved, cost and errors of rules, and one race."""
 
 from __future__ import annotations
 
@@ -45,16 +45,16 @@ def time_ratios(
     *,
     ax: Axes | None = None,
 ) -> Figure:
-    """Draw which part of a race's time is left, against what varies from race to race.
+    """Draw the ratio between a rule's time and another's, by what varies from race to race.
 
-    Bars are 95 % intervals. Below the line at 1 a rule is faster than what it is held against.
+    Bars are 95 % intervals. Below the line at 1 a rule is faster than the one it is compared with.
 
     Parameters
     ----------
     curves : mapping of str to mapping of float to pair
         By rule and number (of arms, of steps of delay, ...): a pair of simulations, the rule's
-        and the one it is held against, run i of both on the same noise; or a ratio and
-        its standard error.
+        and that of the rule to compare with, where run i of both uses the same noise; or a ratio
+        and its standard error.
     across : str
         What varies.
     ax : matplotlib.axes.Axes, optional
@@ -63,7 +63,7 @@ def time_ratios(
     Raises
     ------
     InvalidArgument
-        If there is no rule, there are more than eight, one has no number, or a pair is of
+        If there is no rule, there are more than eight, one has no number, or a pair has
         another form.
     MissingExtra
         If matplotlib is not installed.
@@ -128,7 +128,7 @@ def _draw_ratios(ax: Axes, place: int, rule: str, rows: Floats, shift: float) ->
 
 
 def _scale_numbers(ax: Axes, numbers: Floats) -> bool:
-    """Put ticks where the numbers are; return whether the axis is logarithmic."""
+    """Put ticks at the numbers; return whether the axis is logarithmic."""
     logarithmic = bool(numbers.min() > 0 and numbers.max() / numbers.min() >= _WIDE)
     if logarithmic:
         ax.set_xscale("log")
@@ -149,7 +149,7 @@ def cost_of_answers(
     *,
     figure: Figure | SubFigure | None = None,
 ) -> Figure:
-    """Draw what answers cost, rule by rule, and how often they are wrong.
+    """Draw the cost of answers, rule by rule, and how often they are wrong.
 
     Left: the mean cost, and the middle 90 per cent of the runs. Right: the share of runs
     without the right answer, with the 95 % interval of Clopper and Pearson (1934).
@@ -157,18 +157,18 @@ def cost_of_answers(
     Parameters
     ----------
     results : mapping of str to Simulation or pair of array_like
-        By rule the replications; or their costs, and whether the answer was right.
+        By rule the replications; or their costs, and whether the answers were right.
     delta : float, optional
-        The share of wrong answers that is accepted, drawn as a line.
+        The accepted share of wrong answers, drawn as a line.
     unit : str
-        What the cost is counted in.
+        The unit of the cost.
     figure : matplotlib.figure.Figure or SubFigure, optional
         Where to draw; by default a new one.
 
     Raises
     ------
     InvalidArgument
-        If there is no rule, or a result is of another form.
+        If there is no rule, or a result has another form.
     MissingExtra
         If matplotlib is not installed.
 
@@ -252,14 +252,14 @@ def race_over_time(
     *,
     figure: Figure | SubFigure | None = None,
 ) -> Figure:
-    """Draw one race: when arms are accepted and rejected, what is in flight, when results come.
+    """Draw one race: accepted and rejected arms, pulls in flight, and the arrival of results.
 
-    It is drawn against the readings and results so far: a reading can decide as a result can.
+    The horizontal axis counts readings and results: both can lead to a decision.
 
     Parameters
     ----------
     source : Study or sequence of Progress
-        A study, or its moments, of a policy that races: `fairtrial.simulation.trace` gives
+        A study of a policy that races, or its moments: `fairtrial.simulation.trace` returns
         those of a simulated one.
     figure : matplotlib.figure.Figure or SubFigure, optional
         Where to draw; by default a new one.
@@ -306,7 +306,7 @@ def race_over_time(
 
 
 def _draw_arms(ax: Axes, heard: Floats, moments: Sequence[Progress]) -> None:
-    """Draw a line for every arm, as long as it is undecided; the accepted ones on top."""
+    """Draw a line for every arm while it is undecided; accepted arms on top."""
     ends = {arm: _end(arm, heard, moments) for arm in moments[0].details["arms"]}
     order = sorted(ends, key=lambda arm: _place(*ends[arm]))
     style.tidy(ax)
@@ -325,12 +325,12 @@ def _draw_arms(ax: Axes, heard: Floats, moments: Sequence[Progress]) -> None:
 
 
 def _place(status: str, end: float) -> tuple[int, float]:
-    """Return where an arm stands: accepted first, the first to be rejected last."""
+    """Return the sort key of an arm: accepted first, the first rejected last."""
     return list(_STATUS).index(status), end if status == "accepted" else -end
 
 
 def _end(arm: str, heard: Floats, moments: Sequence[Progress]) -> tuple[str, float]:
-    """Return what became of an arm, and after how many readings and results."""
+    """Return the fate of an arm, and after how many readings and results."""
     for at, moment in zip(heard, moments, strict=True):
         status = moment.details["arms"][arm]
         if status != "undecided":

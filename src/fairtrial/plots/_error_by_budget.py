@@ -1,4 +1,4 @@
-"""How often rules answer wrongly, against what they may spend."""
+"""How often rules give a wrong answer, by budget."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ __all__ = ["error_by_budget"]
 
 @legible
 def error_by_budget(errors: Mapping[str, Mapping[int, Any]], *, ax: Axes | None = None) -> Figure:
-    """Draw how often rules answer wrongly against the rows that they may spend.
+    """Draw how often rules give a wrong answer, by the number of rows that they may spend.
 
-    Bars are 95 % intervals of Clopper and Pearson (1934); rules stand a little apart at the
-    same budget, so that their bars do not hide each other.
+    Bars are 95 % intervals of Clopper and Pearson (1934); at the same budget, rules are drawn
+    slightly apart, so that their bars do not hide each other.
 
     Parameters
     ----------
     errors : mapping of str to mapping of int to Simulation or (int, int)
-        By rule and budget the replications, or the number of wrong answers and of runs.
+        By rule and budget: the replications, or the numbers of wrong answers and of runs.
     ax : matplotlib.axes.Axes, optional
         Where to draw; by default on a new figure.
 
     Raises
     ------
     InvalidArgument
-        If there is no rule, there are more than eight, one has no budget, or the truth of a
-        simulation is not known.
+        If there is no rule, there are more than eight, one has no budget, or a simulation's truth
+        is unknown.
     MissingExtra
         If matplotlib is not installed.
 
@@ -70,7 +70,7 @@ def _counts(rule: str, by_budget: Mapping[int, Any]) -> dict[int, tuple[int, int
 
 
 def _count(found: Any) -> tuple[int, int]:
-    """Return the number of wrong answers and of runs."""
+    """Return the numbers of wrong answers and of runs."""
     if not isinstance(found, tuple):
         correct = getattr(found, "correct", None)
         if correct is None:

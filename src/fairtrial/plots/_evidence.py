@@ -25,16 +25,16 @@ _SHORT = 14
 _DEEPEST = 2.0
 _THIN: dict[str, Any] = {"color": style.MUTED, "linewidth": 0.8, "alpha": 0.8}
 _NARROWEST_NAMED = 0.11
-"""Share of the axis below which a period is too short to carry its leader's name."""
+"""A period shorter than this share of the axis does not show its leader's name."""
 
 
 @legible
 def evidence(source: Traced | Sequence[Progress], *, ax: Axes | None = None) -> Figure:
-    """Draw the evidence for the leader against the threshold that stops the policy.
+    """Draw the evidence for the leader, and the threshold that stops the policy.
 
-    Changes of the leader are dotted lines, with the leader's name above its stretch. Where every
-    possible answer has an evidence of its own against it, a thin line shows each of at most 6
-    that are ruled out, up to its cross on the threshold.
+    Dotted lines mark changes of the leader; the leader's name is above its period. If every
+    possible answer has its own evidence against it, thin lines show it for at most 6 answers that
+    are ruled out, each up to a cross on the threshold.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def evidence(source: Traced | Sequence[Progress], *, ax: Axes | None = None) -> 
     Raises
     ------
     InvalidArgument
-        If there is not one moment to draw.
+        If there is no moment to draw.
     MissingExtra
         If matplotlib is not installed.
 
@@ -88,7 +88,7 @@ def evidence(source: Traced | Sequence[Progress], *, ax: Axes | None = None) -> 
 
 
 def _draw_rivals(ax: Axes, chart: EvidenceChart, threshold: float) -> None:
-    """Draw what each answer that is ruled out had against it, until it was."""
+    """Draw the evidence against each answer that is ruled out, until it was."""
     for one in chart.rivals:
         values = np.array(one.against, dtype=np.float64)
         ax.plot(chart.told[: len(values)], values, **_THIN, gid="alternative")
@@ -116,7 +116,7 @@ def _set_scale(ax: Axes, told: Floats, gained: Floats, needed: Floats) -> None:
     from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
     top = np.nanmax([*gained, *needed])
-    # Bets that lost much early on would squeeze all that decides; they run off the axis.
+    # Large early losses would squeeze the part that decides; they run off the axis.
     low = min(max(np.nanmin(gained), -_DEEPEST * top), 0.0)
     if np.nanmin(gained) < low:
         place = {"transform": ax.transAxes, "ha": "center", "va": "bottom", "color": style.MUTED}
@@ -134,7 +134,7 @@ def _name_threshold(ax: Axes, told: Floats, needed: Floats, *, in_e_values: bool
         named = f"threshold {fixed(last, decimals([last], 3))}"
         if in_e_values:
             named = f"ruled out at {strength(last)}"
-        # Left of the middle: the evidence is still low there, the early leaders are past.
+        # Left of the middle the evidence is still low, and the names of early leaders have ended.
         ax.annotate(
             named,
             (told[known[known.size // 5]], needed[known[known.size // 5]]),

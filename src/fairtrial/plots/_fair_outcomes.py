@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["fair_outcomes"]
 
 
-# A circle's gap is estimated inside the bound, a cross's outside; filled, that is certain.
+# Circle: estimated gap inside the bound; cross: outside. Filled: certain.
 _MARKS = {
     "fair": ("o", style.BLUE, style.BLUE),
     "inside, undecided": ("o", "white", style.BLUE),
@@ -32,7 +32,7 @@ _MARKS = {
 }
 _MOST_NAMED = 20
 _SIDES = ((1, 1), (-1, 1), (1, -1), (-1, -1), (1, 0), (-1, 0))
-"""Where a name may stand: right or left, above, below or beside its mark."""
+"""Places of a name: right or left, above, below or beside its mark."""
 
 
 @legible
@@ -42,25 +42,25 @@ def fair_outcomes(
     """Draw every arm's mean outcome against its counterfactual gap, with the fairness band.
 
     The answer is the highest mark (the lowest, if outcomes are minimized) inside the band; its
-    name is bold. Where gaps are not just each other's negatives (more than two values, or an
-    attribute with parents) the size of the largest is shown. Filled marks have a verdict that
+    name is bold. If the gaps are not just each other's negatives (more than two values, or an
+    attribute with parents), the size of the largest is shown. Filled marks have a verdict that
     holds for all arms together at the estimates' level.
 
     Parameters
     ----------
     estimates : Estimates
-        What `fairtrial.causal.estimate`, or a policy's `estimates`, returned.
+        From `fairtrial.causal.estimate`, or a policy's `estimates`.
     interval : {"normal", "bernstein"}
-        The intervals drawn, each at the estimates' own level. Verdicts stand on wider ones: by
-        Bernstein's inequality where outcomes have a range, and for all arms together; so a
-        normal interval may clear the bound while the verdict is open. The legend says so.
+        The intervals drawn, each at the estimates' own level. Verdicts use wider ones: by
+        Bernstein's inequality if outcomes have a range, and for all arms together. So a normal
+        interval may be clear of the bound while the verdict is open; the legend explains this.
     ax : matplotlib.axes.Axes, optional
         Where to draw; by default on a new figure.
 
     Raises
     ------
     InvalidArgument
-        If `estimates` are none, or `interval` is another one.
+        If `estimates` has another type, or `interval` is unknown.
     MissingExtra
         If matplotlib is not installed.
 
@@ -103,7 +103,7 @@ class _Point:
 
 
 def _points(estimates: EstimatesLike, interval: str) -> list[_Point]:
-    """Return the arms that something is known of."""
+    """Return the arms for which there are data."""
     problem = estimates.problem
     means = getattr(estimates, f"mean_{interval}")
     gaps = getattr(estimates, f"gaps_{interval}")
@@ -117,7 +117,7 @@ def _points(estimates: EstimatesLike, interval: str) -> list[_Point]:
 
 
 def _shown_gap(problem: Any, gaps: Floats, ends: Floats) -> tuple[float, tuple[float, float]]:
-    """Return the first pair's gap if it tells all, else the size of the largest; 0 without any."""
+    """Return the first pair's gap if it says everything, or else the largest size (or 0)."""
     if not len(gaps):
         return 0.0, (0.0, 0.0)
     if _has_one_gap(problem):
@@ -128,7 +128,7 @@ def _shown_gap(problem: Any, gaps: Floats, ends: Floats) -> tuple[float, tuple[f
 
 
 def _has_one_gap(problem: QuestionLike) -> bool:
-    """Return whether there are two gaps of which one is the other's negative."""
+    """Return whether there are two gaps, one of them the other's negative."""
     return len(problem.pairs) == 2 and problem.is_root
 
 
@@ -171,10 +171,10 @@ def _draw_points(ax: Axes, points: Sequence[_Point], kind: str, look: tuple[str,
 
 
 def _set_limits(ax: Axes, points: Sequence[_Point], bound: float) -> None:
-    """Show all marks and most intervals whole; a few wide ones run off the axes."""
+    """Show all marks and most intervals completely; a few wide ones run off the axes."""
     gaps = [(p.gap, p.gap_ends) for p in points]
     low, high = _span([p.gap for p in points], gaps)
-    # A bound that nothing comes near would squeeze all marks together.
+    # A bound far from all marks would squeeze them together.
     shown = bound if bound <= 3.0 * max(abs(low), abs(high)) else 0.0
     low = min(low, -shown if low < 0.0 else 0.0)
     high = max(high, shown if high > 0.0 else 0.0)
@@ -192,7 +192,7 @@ def _span(
 
 
 def _name_points(ax: Axes, points: Sequence[_Point], best: str | None) -> None:
-    """Write names where they touch neither each other nor a mark; leave those out that would."""
+    """Write names where they touch neither each other nor a mark; omit the others."""
     style.root(ax).draw_without_rendering()
     marks = ax.transData.transform([(p.gap, p.mean) for p in points])
     scale = style.root(ax).dpi / 72.0
@@ -245,7 +245,7 @@ def _name_point(
 def _free_side(
     ax: Axes, mark: Floats, width: float, taken: list[_Box], scale: float
 ) -> tuple[int, int] | None:
-    """Return the first side of a mark where a name touches nothing, and take that place."""
+    """Return the first side of a mark where a name touches nothing, and mark it as taken."""
     height, frame = 10.0 * scale, ax.get_window_extent()
     for right, up in _SIDES:
         left = mark[0] + 7 * scale if right > 0 else mark[0] - 7 * scale - width

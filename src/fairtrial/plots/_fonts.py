@@ -1,4 +1,4 @@
-"""Labels in any script: drawn by a font that has their characters, or spelled out."""
+"""Labels in any script: drawn with a font that has their characters, or spelled out."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ __all__ = ["legible"]
 _Arguments = ParamSpec("_Arguments")
 
 _is_part: ContextVar[bool] = ContextVar("_is_part", default=False)
-"""Whether what is drawn now is a part of another figure, which is looked at as a whole."""
+"""Whether the current drawing is part of another figure, which is checked as a whole."""
 
 _DRAWS_BOXES = "Last Resort"
-"""Has a glyph for every character: a box."""
+"""A font that has a glyph for every character: a box."""
 
 _WITHOUT_INK = {"Mn", "Cf"}
-"""Categories of characters that only change those before them."""
+"""Categories of characters that only change the character before them."""
 
 
 def legible(draw: Callable[_Arguments, Figure]) -> Callable[_Arguments, Figure]:
-    """Let a function that draws a figure find fonts for all characters in it.
+    """Make a function that draws a figure find fonts for all characters in it.
 
-    Matplotlib's own font lacks Chinese, Japanese and Korean, and emoji: it draws a box for each
-    character, and warns of each several times.
+    Matplotlib's own font has no Chinese, Japanese, Korean or emoji: it draws a box for each such
+    character, and warns about each several times.
 
     Parameters
     ----------
@@ -42,8 +42,8 @@ def legible(draw: Callable[_Arguments, Figure]) -> Callable[_Arguments, Figure]:
     Returns
     -------
     callable
-        The same function. What no installed font has is spelled out, with one warning for the whole
-        figure that names the shortest such text.
+        The same function. Characters that no installed font has are spelled out, with one warning
+        for the whole figure that names the shortest text with such characters.
     """
 
     @wraps(draw)
@@ -62,7 +62,7 @@ def legible(draw: Callable[_Arguments, Figure]) -> Callable[_Arguments, Figure]:
 
 
 def _make_legible(figure: Figure) -> dict[str, str]:
-    """Return the texts of a figure that are not in ASCII, and how they are drawn now."""
+    """Return the non-ASCII texts of a figure, with the form in which they are drawn now."""
     from matplotlib.text import Text
 
     spelled: dict[str, str] = {}
@@ -84,12 +84,12 @@ def _warn_of(spelled: dict[str, str]) -> None:
             f"no installed font has all characters of '{original}': it is drawn as "
             f"'{spelled[original]}'; fonts such as Noto Sans CJK and Noto Emoji have more",
             UserWarning,
-            stacklevel=3,  # where the figure was asked for
+            stacklevel=3,  # the call that requested the figure
         )
 
 
 def _spell_tick_labels(axis: Axis, spelled: dict[str, str]) -> None:
-    """Replace labels at an axis by what can be drawn: the axis writes its texts anew each time."""
+    """Replace an axis's labels by ones that can be drawn; the axis rewrites its texts each time."""
     labels = axis.get_ticklabels()
     texts = [_spelled(label, spelled) for label in labels]
     if texts != [label.get_text() for label in labels]:
@@ -120,7 +120,7 @@ def _spell(char: str) -> str:
 
 
 def _choose_fonts(text: Text) -> None:
-    """Add to a text's fonts those that have the characters which its own lack."""
+    """Add fonts to a text for the characters that its own fonts lack."""
     families = list(text.get_fontfamily())
     lacking = [char for char in text.get_text() if not _has(tuple(families), char)]
     others = [font for font in map(_other_font, lacking) if font is not None]
@@ -141,7 +141,7 @@ def _has(families: tuple[str, ...], char: str) -> bool:
 
 @cache
 def _other_font(char: str) -> str | None:
-    """Return the name of an installed font that has a character, rather one without serifs."""
+    """Return an installed font that has a character, preferably one without serifs."""
     from matplotlib.font_manager import FontEntry, fontManager
 
     def preference(entry: FontEntry) -> tuple[bool, bool, bool, str]:
@@ -153,13 +153,13 @@ def _other_font(char: str) -> str | None:
 
 
 def _can_draw(name: str, path: str, char: str) -> bool:
-    """Return whether a font has an outline for a character; coloured ones are bitmaps."""
+    """Return whether a font has an outline for a character; coloured glyphs are bitmaps."""
     from matplotlib.font_manager import get_font
 
     if name.startswith(_DRAWS_BOXES):
         return False
     try:
         font = get_font(path)
-    except (OSError, RuntimeError):  # it was removed, or is of a kind that cannot be read
+    except (OSError, RuntimeError):  # the file was removed, or has a format that cannot be read
         return False
     return bool(font.scalable and font.get_char_index(ord(char)))

@@ -30,7 +30,7 @@ _MOST_NAMES = len(style.LINES)
 _NAME_LENGTH = 40
 _BROAD = 2.4
 _APART = 0.006
-"""Of the width of the picture, between the bars of curves that end together."""
+"""Distance between the bars of curves that end together, as a share of the picture's width."""
 _ENDS: dict[str, tuple[str, dict[str, Any]]] = {
     "best": ("best", {"marker": "o"}),
     "undecided": ("not ruled out", {"marker": "o", "markerfacecolor": "white"}),
@@ -44,27 +44,27 @@ _PALE = {"color": "#b8b8b8", "linestyle": "-"}
 def learning_curves(search: SearchLike, *, figure: Figure | SubFigure | None = None) -> Figure:
     """Draw the mean score of every candidate of a search, split by split, until it was dropped.
 
-    The upper panel shows the mean scores so far. The lower one shows by how much candidates are
-    worse than the best, on the splits that they share: this is what decides. It is scaled to the
-    candidates that lasted longest; the others may run off it. The best candidate has a
-    broad line and comes first. The eight best have a name, the others are pale.
+    The upper panel shows the mean scores so far. The lower one shows how much worse than the best
+    the candidates are, on the splits that they share; this decides. Its scale suits the candidates
+    that lasted longest; others may run off it. The best candidate has a thick line and comes first.
+    The eight best have names, the others are pale.
 
-    Intervals are Student's at 95 %, each for itself: the band of the best, and the bar at the
-    end of another named curve. The search itself asks for more evidence, as it looks after every
-    split and at all candidates.
+    Intervals are Student's at 95 %, each on its own: the band of the best, and the bar at the end
+    of another named curve. The search itself requires more evidence, because it tests all
+    candidates after every split.
 
     Parameters
     ----------
     search : fairtrial.sklearn.RacingSearchCV
-        After its `fit`. If candidates do not share their splits (``paired=False``, or `partial`),
-        there is one panel.
+        A fitted search. If candidates do not share their splits (``paired=False``, or `partial`),
+        there is only one panel.
     figure : matplotlib.figure.Figure or SubFigure, optional
         Where to draw; by default a new one.
 
     Raises
     ------
     InvalidArgument
-        If `search` was not fitted, or is another kind of search.
+        If `search` is not fitted, or has another type.
     MissingExtra
         If matplotlib is not installed.
 
@@ -122,7 +122,7 @@ def _draw_behind(ax: Axes, rivals: Sequence[LearningCurve]) -> None:
 
 
 def _draw(ax: Axes, curves: Sequence[tuple[str, Floats]]) -> None:
-    """Draw running means in the looks of their places, the first on top, and how they ended."""
+    """Draw running means in the style of their places, the first on top, and mark their ends."""
     last = [len(values) for _, values in curves]
     for place, (status, values) in reversed(list(enumerate(curves))):
         if not values.size:
@@ -131,7 +131,7 @@ def _draw(ax: Axes, curves: Sequence[tuple[str, Floats]]) -> None:
         width = 1.3 if place else _BROAD
         ax.plot(at, mean, linewidth=width, gid="curve", **look)
         if 0 < place < _MOST_NAMES:
-            # Beside the bars of the others that end here.
+            # Beside the bars of other curves that end here.
             step = _APART * max(last) * last[:place].count(last[place])
             half = half_widths(values)[-1]
             ends = mean[-1] - half, mean[-1] + half
@@ -145,7 +145,7 @@ def _numbers(values: Floats) -> Floats:
 
 
 def _visible(differences: Sequence[Floats]) -> tuple[float, float]:
-    """Return limits that hold the ends of these curves with their intervals, and 0."""
+    """Return limits that contain the ends of these curves with their intervals, and 0."""
     ends = [0.0]
     for values in differences:
         mean, half = running_mean(values)[-1], np.nan_to_num(half_widths(values)[-1])

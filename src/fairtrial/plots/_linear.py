@@ -1,4 +1,4 @@
-"""Designs, survivors, and what rules for arms with features cost."""
+"""Designs, remaining candidates, and the cost of rules for arms with features."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def design_weights(
 ) -> Figure:
     """Draw the shares of the pulls that designs give to the arms.
 
-    A panel for each design, a bar for each arm. Of many arms those with the largest shares
-    in any of the designs are drawn, in their order; the last bar has all others together.
+    There is a panel for each design and a bar for each arm. If there are many arms, those with the
+    largest shares in any design are drawn, in their order; the last bar has all others together.
 
     Parameters
     ----------
@@ -52,14 +52,14 @@ def design_weights(
     arms : sequence of str, optional
         Labels of the arms, in the order of the shares; by default 0 to K - 1.
     most_arms : int
-        Most arms that have a bar of their own.
+        The most arms with a separate bar.
     figure : matplotlib.figure.Figure or SubFigure, optional
         Where to draw; by default a new figure.
 
     Raises
     ------
     InvalidArgument
-        If there is no design, or one is not shares of the same arms.
+        If there is no design, or the designs are not for the same arms.
     MissingExtra
         If matplotlib is not installed.
 
@@ -109,7 +109,7 @@ def _labels(arms: Sequence[str] | None, number: int) -> tuple[str, ...]:
 
 
 def _largest(labels: Sequence[str], shares: Floats, most: int) -> tuple[list[str], Floats]:
-    """Return the arms with the largest shares, and all others together, if they are too many."""
+    """Return the arms with the largest shares, and the sum of all others, if there are too many."""
     if len(labels) <= most:
         return list(labels), shares
     order = np.argsort(-shares.max(axis=0), kind="stable")
@@ -149,23 +149,23 @@ def survivors_over_time(
 ) -> Figure:
     """Draw how many candidates are still in the race, result by result.
 
-    Works for every rule that tells what is live: those that eliminate, block betting of every
-    family, which rejects answers ("no arm" is one where limits are stated), and those that test one
-    gap at a time, where live are the candidates that the data do not rule out yet. A dot marks the
-    moment of the answer.
+    This works for every rule that reports which candidates are live: rules that eliminate; block
+    betting in every family, which rejects answers ("no arm" is one if there are limits); and rules
+    that test one gap at a time, where the live candidates are those that the data do not rule out
+    yet. A dot marks the answer.
 
     Parameters
     ----------
     traces : mapping of str to (Study or sequence of Progress)
-        By name the moments of one experiment each, in order: a study, or what
-        `fairtrial.simulation.trace` returns; at most eight.
+        By name the moments of one experiment each, in order: a study, or the result of
+        `fairtrial.simulation.trace`; at most eight.
     ax : matplotlib.axes.Axes, optional
         Where to draw; by default on a new figure.
 
     Raises
     ------
     InvalidArgument
-        If there is no trace, there are more than eight, or one does not tell what is live.
+        If there is no trace, there are more than eight, or one does not report live candidates.
     MissingExtra
         If matplotlib is not installed.
 
@@ -243,9 +243,9 @@ def budget_by_dimension(
     *,
     ax: Axes | None = None,
 ) -> Figure:
-    """Draw what rules spend against the dimension of the features.
+    """Draw how many pulls rules need, by the dimension of the features.
 
-    Points are means of the runs, bars two standard errors of the mean.
+    Points are means of the runs, bars are two standard errors of the mean.
 
     Parameters
     ----------
@@ -253,7 +253,7 @@ def budget_by_dimension(
         By rule and dimension: a simulation, or numbers of pulls, one per run; at most eight
         rules.
     bound : mapping of int to float, or callable, optional
-        Mean number of pulls that no rule can stay below, by dimension.
+        Mean number of pulls that every rule needs at least, by dimension.
     ax : matplotlib.axes.Axes, optional
         Where to draw; by default on a new figure.
 
@@ -355,15 +355,15 @@ def _scale_budgets(ax: Axes, dimensions: Sequence[int]) -> None:
 def times_the_bound(
     simulations: Mapping[str, Mapping[str, SimulationLike]], *, ax: Axes | None = None
 ) -> Figure:
-    """Draw how many times the bound rules spend, environment by environment.
+    """Draw the pulls of rules as multiples of the lower bound, environment by environment.
 
-    A mark for each rule, on a logarithmic axis; bars are two standard errors of the mean.
-    Nothing proven can stand left of the line at 1.
+    There is a mark for each rule, on a logarithmic axis; bars are two standard errors of the mean.
+    No proven rule can be left of the line at 1.
 
     Parameters
     ----------
     simulations : mapping of str to mapping of str to Simulation
-        By environment and rule; every simulation has its `lower_bound`; at most twelve rules.
+        By environment and rule; every simulation needs a `lower_bound`; at most twelve rules.
     ax : matplotlib.axes.Axes, optional
         Where to draw; by default on a new figure.
 

@@ -1,4 +1,4 @@
-"""Lines with bands over runs, bounds beside them, and axes that suit both."""
+"""Lines with bands over runs, bounds beside them, and axes for both."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Bound = Callable[[float], float]
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A number at some rounds: one row per run."""
+    """A quantity at some rounds: one row per run."""
 
     name: str
     at: Floats
@@ -57,7 +57,7 @@ class Line:
 
 
 def draw_line(ax: Axes, index: int, line: Line, band: tuple[Floats, Floats]) -> None:
-    """Draw the mean of the runs, in the look of that place in the key, over a band."""
+    """Draw the mean of the runs over a band, in the style of that place in the key."""
     look = style.LINES[index % len(style.LINES)]
     ax.plot(line.at, line.mean, linewidth=1.5, label=line.name, gid="curve", **look)
     if len(line.values) > 1:
@@ -65,7 +65,7 @@ def draw_line(ax: Axes, index: int, line: Line, band: tuple[Floats, Floats]) -> 
 
 
 def draw_bound(ax: Axes, index: int, name: str, at: Floats, bound: Bound) -> None:
-    """Draw a bound thin and black: it is not measured."""
+    """Draw a bound thin and black, because it is not measured."""
     values = [float(bound(float(x))) for x in at]
     pattern = _BOUND_STYLES[index % len(_BOUND_STYLES)]
     ax.plot(at, values, color=style.INK, linewidth=1, linestyle=pattern, label=name, gid="bound")
@@ -80,7 +80,7 @@ def spread(lines: Sequence[Line]) -> Floats:
 
 
 def scale_time(ax: Axes, lines: Sequence[Line]) -> None:
-    """Scale the horizontal axis to the rounds, by powers of ten where they were chosen so."""
+    """Scale the horizontal axis to the rounds: by powers of ten if they were chosen like that."""
     low = min(float(line.at.min()) for line in lines)
     high = max(float(line.at.max()) for line in lines)
     if low > 0 and high / low >= _WIDE and not _evenly_spaced(lines):
@@ -91,7 +91,7 @@ def scale_time(ax: Axes, lines: Sequence[Line]) -> None:
 
 
 def _evenly_spaced(lines: Sequence[Line]) -> bool:
-    """Return whether the rounds were taken at even distances, and so want an even axis."""
+    """Return whether the rounds are evenly spaced and need a linear axis."""
     steps = [np.diff(line.at) for line in lines if len(line.at) > 2]
     return all(step.max() <= 2 * step.min() for step in steps)
 
@@ -113,7 +113,7 @@ def name_axes(ax: Axes, across: str, up: str) -> None:
 
 
 def write_counts(ax: Axes) -> None:
-    """Write the numbers at both axes out, with commas."""
+    """Write the numbers on both axes in full, with commas."""
     from matplotlib.ticker import FuncFormatter
 
     for axis in (ax.xaxis, ax.yaxis):
@@ -128,7 +128,7 @@ def handle(**look: Any) -> Any:
 
 
 def handles(ax: Axes) -> list[Any]:
-    """Return what is drawn and has a name."""
+    """Return all drawn objects that have a name."""
     return [
         handle
         for handle, name in zip(*ax.get_legend_handles_labels(), strict=True)

@@ -1,4 +1,4 @@
-"""What is known of every mean: estimates, intervals, floors."""
+"""What is known about every mean: estimates, intervals, floors."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["means"]
 
-# A circle is on the right side of its limit, a cross on the wrong one; filled, the whole
-# interval is there too, and a square where the decision says so. A diamond has no limit.
+# Circle: on the right side of its limit; cross: on the wrong side. Filled: the whole interval is,
+# too; square: the decision has settled it. Diamond: no limit.
 _MARKS = {
     Standing.FREE: ("D", style.BLUE, style.BLUE),
     Standing.KEPT: ("o", style.BLUE, style.BLUE),
@@ -34,23 +34,23 @@ _MARKS = {
 
 @legible
 def means(source: Progress | HasProgress, *, figure: Figure | SubFigure | None = None) -> Figure:
-    """Draw every mean with its interval and the floor that it is held against.
+    """Draw every mean with its interval and its floor.
 
-    The first panel is the arms' overall quality, if the policy reports one; then comes
-    a panel for each group. Shape and fill of a mark tell how it stands to its floor:
-    a circle for a mean on the right side and a cross for one on the wrong side, filled
-    if the whole interval is there too, and a square for a floor that the decision has settled:
-    each interval stands by itself, and is wider than what decides. The answer, or the leader, is
-    on a grey band. A thin arrow at the edge is an interval that goes on beyond the axis.
+    The first panel has the arms' overall quality, if the policy reports one; then there is a panel
+    for each group. Shape and fill of a mark show the status of its floor: a circle for a mean on
+    the right side and a cross for one on the wrong side, filled if the whole interval is there too;
+    a square for a floor that the decision has settled. Each interval holds on its own, and is wider
+    than the evidence that decides. The answer, or the leader, has a grey band. A thin arrow at the
+    edge shows that an interval continues beyond the axis.
 
-    Of many arms 24 are drawn: the answer, or the leader, then the best by mean of those that are
-    not ruled out. Of many groups 14: those where the answer, or the leader, is nearest to its
-    floor.
+    At most 24 arms are drawn: the answer, or the leader, then the arms with the best means that are
+    not ruled out. At most 14 groups are drawn: those where the answer, or the leader, is nearest to
+    its floor.
 
     Parameters
     ----------
     source : Study, Policy or Progress
-        What has the estimates.
+        The source of the estimates.
     figure : matplotlib.figure.Figure or SubFigure, optional
         Where to draw; by default a new figure.
 
@@ -75,7 +75,7 @@ def means(source: Progress | HasProgress, *, figure: Figure | SubFigure | None =
 
 
 def draw_means(progress: Progress, minimize: bool, figure: Figure | SubFigure | None) -> Figure:
-    """Draw the means of a progress whose direction is known."""
+    """Draw the means of a progress, with a given direction."""
     shown = shown_panels(progress, minimize)
     chart = interval_chart(progress, shown.arms, shown.all, shown.note)
     board = style.canvas(figure, *style.small_multiples_size(len(chart.panels), len(chart.arms)))

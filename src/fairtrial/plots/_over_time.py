@@ -1,4 +1,4 @@
-"""Regret, and what arms lack of their shares, round by round."""
+"""Regret, and missing shares of arms, round by round."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ __all__ = ["regret_over_time", "violation_over_time"]
 
 
 Curve = Sequence[AllocationRuns] | tuple[ArrayLike, ArrayLike]
-"""Simulations with growing horizons, or the rounds and one number for each of them (a column
+"""Simulations with growing horizons, or the rounds and a number for each of them (a column
 per round, a row per run, if there are several runs)."""
 
 
@@ -53,9 +53,9 @@ def regret_over_time(
     measure: str = "r_regret",
     ax: Axes | None = None,
 ) -> Figure:
-    """Draw the regret that policies have made up to each round, and upper bounds of it.
+    """Draw the cumulative regret of policies by round, and upper bounds on it.
 
-    The line is the mean of the runs, the band holds the middle 90 per cent of them.
+    The line is the mean of the runs, the band contains the middle 90 per cent of them.
 
     Parameters
     ----------
@@ -65,14 +65,14 @@ def regret_over_time(
     bounds : mapping of str to callable, optional
         Upper bounds by name: functions of the round.
     measure : {"r_regret", "regret"}
-        What is read from a simulation: the regret beyond what the shares demand, or all of it.
+        The measure of a simulation: the regret beyond what the shares require, or all regret.
     ax : matplotlib.axes.Axes, optional
         Where to draw; by default on a new figure.
 
     Raises
     ------
     InvalidArgument
-        If there is nothing to draw, or a curve is of another form.
+        If there is nothing to draw, or a curve has another form.
     MissingExtra
         If matplotlib is not installed.
 
@@ -104,11 +104,11 @@ def violation_over_time(
     unfairness_tolerance: float | None = None,
     ax: Axes | None = None,
 ) -> Figure:
-    """Draw how far the arm that lacks most is behind its share at each round.
+    """Draw at each round how far the arm that is most behind is behind its share.
 
-    The line is the mean of the runs, the band above it reaches to the worst of them. A
-    guarantee at tolerance alpha is kept at a round if and only if this number is below
-    alpha + 1, the ruled line: then no arm lacks more than alpha whole pulls.
+    The line is the mean of the runs, the band above it reaches to the worst run. A guarantee at
+    tolerance alpha holds at a round if and only if this number is below alpha + 1, the thin line:
+    then no arm is more than alpha whole pulls behind.
 
     Parameters
     ----------
@@ -117,15 +117,15 @@ def violation_over_time(
         of one run; or rounds, shape (n,), and the largest share times round minus pulls, shape
         (n,) or (runs, n).
     unfairness_tolerance : float, optional
-        The pulls that an arm may lack. By default that of the simulations' problem, if there
-        are simulations, else 0.
+        The pulls that an arm may be behind. By default that of the simulations' problem, or 0 if
+        there are no simulations.
     ax : matplotlib.axes.Axes, optional
         Where to draw; by default on a new figure.
 
     Raises
     ------
     InvalidArgument
-        If there is nothing to draw, or a curve is of another form.
+        If there is nothing to draw, or a curve has another form.
     MissingExtra
         If matplotlib is not installed.
 
@@ -180,7 +180,7 @@ def _line(name: str, curve: Any, measure: Callable[[Any], Floats]) -> Line:
 
 
 def _followed(curve: Any) -> Any:
-    """Return a study, or the moments of one run, as rounds and what the last arm lacked then."""
+    """Return a study, or the moments of one run, as rounds and the largest shortfall at each."""
     is_trace = isinstance(curve, Sequence) and curve and isinstance(curve[0], Progress)
     if not is_trace and not callable(getattr(curve, "trace", None)):
         return curve

@@ -33,8 +33,8 @@ _NAMED_ALTERNATIVES = 6
 def overview(study: StudyLike, optimal: ArrayLike | None = None) -> Figure:
     """Draw a study in one picture: decision, evidence, means with floors, allocation.
 
-    Of a policy that guarantees shares, these stand where the evidence is: it never stops. Of
-    many arms 24 are drawn, and of many groups 14, as in `means`.
+    If the policy guarantees shares, they replace the evidence, because such a policy never stops.
+    At most 24 arms and 14 groups are drawn, as in `means`.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def overview(study: StudyLike, optimal: ArrayLike | None = None) -> Figure:
     Raises
     ------
     InvalidArgument
-        If `study` is none, or `optimal` is not a distribution over the actions.
+        If `study` has another type, or `optimal` is not a distribution over the actions.
     MissingExtra
         If matplotlib is not installed.
 
@@ -107,7 +107,7 @@ def _write_decision(part: SubFigure, study: StudyLike, progress: Progress) -> No
     endless = is_endless(study)
     head = textwrap.fill(shorten(headline(recommendation, endless), 56), 30)
     style.write(ax, 0, 0.88, head, **place, fontsize=15, fontweight="bold")
-    # Of a decision `support` says what is promised.
+    # For a decision, `support` states the promise.
     guarantee = recommendation.guarantee if endless else None
     lines = [
         support(progress, endless),

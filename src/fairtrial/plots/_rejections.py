@@ -1,4 +1,4 @@
-"""Which arms a rule rejected, when, and what their estimates said."""
+"""Which arms a rule rejected, when, and what their estimates were."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ class _Life:
 def rejections(
     source: Traced | Sequence[Progress], problem: QuestionLike, *, ax: Axes | None = None
 ) -> Figure:
-    """Draw which arms were rejected, when, and what the estimates said of them then.
+    """Draw which arms were rejected, when, and what their estimates were at that time.
 
-    The marks tell what the estimates of all rows so far showed when the arm was first seen
-    rejected; the rule's own estimates, clipped or of the phase alone, may differ from those.
+    The marks show the estimates from all rows at the moment when the arm was first seen rejected;
+    the rule's own estimates, which may be clipped or use only one phase, can differ.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def rejections(
     Raises
     ------
     InvalidArgument
-        If there is not one moment to draw, or no moment tells which arms are live.
+        If there is no moment to draw, or no moment reports which arms are live.
     MissingExtra
         If matplotlib is not installed.
 
@@ -89,7 +89,7 @@ def rejections(
 
 
 def _lives(moments: Sequence[Progress], problem: QuestionLike) -> list[_Life]:
-    """Return when every arm's life ended: the longest first."""
+    """Return when every arm was rejected, the longest-lived first."""
     lives = [_life(moments, problem, place) for place in range(len(problem.arm_labels))]
     return sorted(lives, key=lambda life: (-life.end, life.reason is not None))
 
@@ -128,7 +128,7 @@ def _draw_lives(ax: Axes, lives: Sequence[_Life], told: int) -> None:
         if life.reason is not None:
             marker, colour, _ = _REASONS[life.reason]
             ax.scatter([life.end], [row], 26, colour, marker=marker, zorder=3, gid=life.reason)
-            # Near the right edge the words go on the other side of the mark, above the line.
+            # Near the right edge the text is on the other side of the mark, above the line.
             late = life.end > 0.72 * told
             ax.annotate(
                 life.words,

@@ -1,4 +1,4 @@
-"""The share of pulls that every arm got, against the share that it is guaranteed."""
+"""The share of pulls that every arm got, compared with its guaranteed share."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ def shares_against_quotas(
     *,
     ax: Axes | None = None,
 ) -> Figure:
-    """Draw the share of pulls that every arm got, against the share that it is guaranteed.
+    """Draw the share of pulls that every arm got, compared with its guaranteed share.
 
-    A bar is dark up to the share that the arm is owed by now; what goes beyond is light. Owed is
-    the guaranteed share, counted on from the credit that the arm began with: one that was ahead
-    at the end of an earlier epoch is owed less. Of many arms those 24 are drawn that are nearest
-    to what they are owed, or most below it.
+    A bar is dark up to the share that the arm is owed by now, and light beyond. The owed share is
+    the guaranteed one, minus the credit with which the arm began: an arm that was ahead at the end
+    of an earlier epoch is owed less. At most 24 arms are drawn: those that are nearest to what they
+    are owed, or most below it.
 
     Parameters
     ----------
     source : Simulation, Study, Policy or Progress
-        Of a simulation the mean over the runs, with a tick at the run that gave the arm least.
+        For a simulation, the mean over the runs, with a tick at the run that gave the arm least.
     quotas : array_like of shape (n_arms,), optional
         Guaranteed shares; by default those of the source's problem.
     ax : matplotlib.axes.Axes, optional
@@ -81,12 +81,12 @@ def shares_against_quotas(
 
 
 def shares_height(arms: int) -> float:
-    """Return the height in inches at which that many arms can be read."""
+    """Return the height in inches that makes that many arms readable."""
     return 1.3 + 0.24 * min(arms, MOST_ARMS)
 
 
 def _served(source: object, quotas: ArrayLike | None) -> list[Share]:
-    """Return every arm's share, against the quotas given, or those of the source."""
+    """Return every arm's share, with the given quotas or those of the source."""
     known = [] if is_simulation(source) else shares_of(progress_of(source))
     if known and quotas is None:
         return known

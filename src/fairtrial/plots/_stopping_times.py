@@ -57,14 +57,14 @@ def stopping_times(
 ) -> Figure:
     """Draw the distribution of stopping times, with mean, median and the lower bound.
 
-    Several simulations stand one below the other on one scale, with the same bins.
-    Runs that ended without an answer count with the length that they reached: mean and
-    median are then themselves lower bounds, and are written so.
+    Several simulations are drawn below each other on one scale, with the same bins. Runs that ended
+    without an answer count with the length that they reached: mean and median are then themselves
+    lower bounds, and are labelled so.
 
     Parameters
     ----------
     simulation : Simulation, or mapping of str to Simulation
-        What to draw; the keys name the rows.
+        The simulations to draw; the keys name the rows.
     lower_bound : float, optional
         Mean stopping time that no correct policy can beat, in pulls; by default the
         `lower_bound` of each simulation, if it has one.

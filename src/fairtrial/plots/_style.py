@@ -1,4 +1,4 @@
-"""One look for all figures: colours that the colour-blind tell apart, and little ink."""
+"""One style for all figures: colours that colour-blind readers can distinguish, and little ink."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ GREEN = "#009E73"
 PINK = "#CC79A7"
 ORANGE = "#E69F00"
 DARK_VERMILLION = "#a33f00"
-"""Of the same hue, dark enough for text."""
+"""The same hue, dark enough for text."""
 INK = "#1a1a1a"
 MUTED = "#595959"
 RULE = "#dcdcdc"
@@ -40,7 +40,7 @@ LINES: tuple[dict[str, Any], ...] = (
     {"color": SKY, "linestyle": "-"},
     {"color": MUTED, "linestyle": (0, (1, 1))},
 )
-"""Looks of lines that are told apart without their colours too."""
+"""Styles of lines that can be distinguished without colours, too."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "p", "h")
 """Marks for points on those lines, in the same order; the rest are for points without a line."""
 
@@ -56,7 +56,7 @@ PANELS_ACROSS = 5
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """Return an empty figure of its own canvas, size in inches."""
+    """Return an empty figure with its own canvas; the size is in inches."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
@@ -65,7 +65,7 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def root(figure: Any) -> Figure:
-    """Return the whole figure that a sub-figure belongs to."""
+    """Return the whole figure that contains a sub-figure."""
     whole: Figure = figure.get_figure(root=True)
     return whole
 
@@ -76,7 +76,7 @@ def canvas(figure: Figure | SubFigure | None, width: float, height: float) -> Fi
 
 
 def tidy(ax: Axes, grid: str = "x") -> None:
-    """Leave of the frame what helps reading: the bottom line, and faint rules along `grid`."""
+    """Keep only useful parts of the frame: the bottom line, and faint rules along `grid`."""
     ax.set_facecolor("white")
     for side in ("top", "right", "left"):
         ax.spines[side].set_visible(False)
@@ -88,25 +88,25 @@ def tidy(ax: Axes, grid: str = "x") -> None:
 
 
 def in_percent(axis: Axis) -> None:
-    """Write the numbers at an axis of shares in per cent, small ones too."""
+    """Write the numbers at an axis of shares in per cent, including small ones."""
     from matplotlib.ticker import FuncFormatter
 
     axis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:.3g} %"))
 
 
 def write(ax: Axes, x: float, y: float, text: str, **options: Any) -> Text:
-    """Write plain text, in which a dollar sign is a dollar sign."""
+    """Write plain text, in which a dollar sign is just a dollar sign."""
     style = {"fontsize": SMALL, "color": INK, **options}
     return ax.text(x, y, text, parse_math=False, **style)
 
 
 def title(ax: Axes, text: str) -> None:
-    """Name an axes, at its left."""
+    """Write the title of an axes, on its left."""
     ax.set_title(text, loc="left", fontsize=NORMAL, color=INK, parse_math=False)
 
 
 def message(ax: Axes, text: str) -> None:
-    """Say in an empty axes why it is empty."""
+    """Write in an empty axes why it is empty."""
     options = {"transform": ax.transAxes, "ha": "center", "va": "center", "color": MUTED}
     write(ax, 0.5, 0.5, text, gid="message", **options)
 
@@ -131,7 +131,7 @@ def name_rows(axes: Sequence[Axes], names: Sequence[str], emphasised: Iterable[s
 def small_multiples(
     figure: Figure | SubFigure, titles: Sequence[str], *, share_scale: bool = True
 ) -> list[Axes]:
-    """Return one axes per title, in reading order; without `share_scale` each with its own."""
+    """Return one axes per title, in reading order; without `share_scale` each has its own scale."""
     columns = min(PANELS_ACROSS, len(titles))
     rows = -(-len(titles) // columns)
     grid = figure.subplots(rows, columns, sharex=share_scale, sharey=True, squeeze=False)
@@ -142,7 +142,7 @@ def small_multiples(
     for index, (ax, name) in enumerate(zip(used, titles, strict=True)):
         tidy(ax)
         title(ax, shorten(name, LABEL_LENGTH))
-        # The last panel of a column shows the scale, also above a gap in the last row.
+        # The last panel of a column shows the scale, even above a gap in the last row.
         ax.tick_params(labelbottom=not share_scale or index + columns >= len(titles))
     return used
 
@@ -153,14 +153,14 @@ def bottom_left(axes: Sequence[Axes]) -> Axes:
 
 
 def small_multiples_size(n_panels: int, n_rows: int) -> tuple[float, float]:
-    """Return width and height in inches at which rows and panels can be read."""
+    """Return width and height in inches that make rows and panels readable."""
     across = min(PANELS_ACROSS, n_panels)
     down = -(-n_panels // across)
     return 2.2 + 1.75 * max(across, 2), 1.1 + down * (0.5 + 0.22 * n_rows)
 
 
 def key(figure: Figure | SubFigure, handles: Sequence[Any], note: str = "") -> None:
-    """Explain the marks below a figure, in as many columns as fit, and say a note above them."""
+    """Explain the marks below a figure, in as many columns as fit, with a note above them."""
     longest = max(len(handle.get_label()) for handle in handles)
     width = figure.bbox.width / root(figure).dpi
     columns = max(1, int(width / (0.6 + 0.058 * longest)))

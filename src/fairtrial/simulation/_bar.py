@@ -1,4 +1,4 @@
-"""How far many runs have come: a bar where somebody can see it, else a line now and then."""
+"""Progress of many runs: a bar on a terminal, otherwise a line from time to time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LINE_SECONDS = 10.0
 
 @contextmanager
 def bar(total: int, *, shown: bool) -> Iterator[Callable[[int], object]]:
-    """Give a function that takes note of that many runs more, and shows it on standard error."""
+    """Yield a function that counts finished runs, and shows their number on standard error."""
     if not shown:
         yield _ignore
         return
@@ -37,11 +37,11 @@ def bar(total: int, *, shown: bool) -> Iterator[Callable[[int], object]]:
 
 
 def _ignore(number: int) -> None:
-    """Do nothing: nothing is to be shown."""
+    """Do nothing, because nothing is shown."""
 
 
 class _Lines:
-    """Writes a line, but not too often."""
+    """Writes a line from time to time."""
 
     def __init__(self, total: int) -> None:
         self._total = total

@@ -1,4 +1,4 @@
-"""What one worker does: replications of a task, each from its own two seeds."""
+"""The work of one worker: replications of a task, each from its own two seeds."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Engine = Literal["auto", "python"]
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What is replicated; it travels to every worker."""
+    """What is replicated; every worker gets a copy."""
 
     policy: Policy
     environment: Environment
@@ -34,11 +34,11 @@ class Task:
 def pack(task: Task) -> bytes:
     """Return a task as bytes, for other processes.
 
-    A worker unpacks it inside `replicate`. If it were left to the executor, a class that the
-    worker cannot import would break a pool of processes, and let Dask wait for ever.
+    A worker unpacks it inside `replicate`. If this were left to the executor, a class that the
+    worker cannot import would break a pool of processes, and make Dask wait forever.
     """
     try:
-        # It comes with Dask, and also packs what was defined in a notebook.
+        # It comes with Dask, and can also pack objects defined in a notebook.
         packer = importlib.import_module("cloudpickle")
     except ImportError:
         packer = pickle
@@ -57,8 +57,8 @@ def replicate(task: Task | bytes, first: int, number: int) -> list[Run]:
 def start(template: Policy, seed: int, index: int) -> tuple[Policy, np.random.Generator]:
     """Return a fresh policy for one replication, and the randomness of its environment.
 
-    Both depend on the seed and the replication's number only: not on the worker, the size
-    of the chunks, or the engine.
+    Both depend only on the seed and the replication's number: not on the worker, the size of the
+    chunks, or the engine.
     """
     (stream,) = spawn_seeds(seed, 1, start=index)
     rewards, own = stream.spawn(2)
@@ -77,7 +77,7 @@ def _run(task: Task, index: int) -> Run:
 
 
 def _with_estimate(run: Run, policy: Policy) -> Run:
-    """Return the run with what its policy takes the mean of its answer to be."""
+    """Return the run with the policy's estimate of the mean of its answer."""
     answer = run.answer
     label = answer[0] if isinstance(answer, tuple) and len(answer) == 1 else answer
     if label is None or isinstance(label, tuple):

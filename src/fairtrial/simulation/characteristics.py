@@ -1,4 +1,4 @@
-"""What a policy does in every scenario: how often it is right, how long it takes, whom it costs."""
+"""A policy in every scenario: how often it is right, how long it takes, whom it costs."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ _MOST_TIED = 3
 
 @dataclass(frozen=True, slots=True)
 class Proportion:
-    """How many of the runs did something, with an exact interval for the probability of it.
+    """The share of runs with some property, with an exact interval for its probability.
 
     Parameters
     ----------
     count, runs : int
-        Runs that did, and all runs.
+        Number of runs with the property, and of all runs.
     lower, upper : float
         Clopper-Pearson interval of the probability.
 
@@ -57,7 +57,7 @@ class Proportion:
 
     @classmethod
     def of(cls, count: int, runs: int, level: float = 0.95) -> Proportion:
-        """Return the proportion with its interval of that confidence."""
+        """Return the proportion with its interval at that confidence."""
         return cls(count, runs, *error_interval(count, runs, level))
 
     @property
@@ -78,26 +78,26 @@ class Proportion:
 
 @dataclass(frozen=True, eq=False)
 class Characteristics:
-    """The operating characteristics in one scenario, with one most number of pulls.
+    """The operating characteristics in one scenario, with one limit of pulls.
 
     Parameters
     ----------
     scenario : Scenario
-        What is true.
+        The scenario that is true.
     max_pulls : int
         Pulls after which a run ends undecided.
     answers : mapping of str to Proportion
-        Runs that named each answer; "no arm" is one.
+        Runs that named each answer, including "no arm".
     undecided : Proportion
         Runs that ended without an answer.
     wrong : Proportion
-        Runs that named an answer that is not right: the type I error. Where the best arms are
-        equal, this is every run that named an arm.
+        Runs that named an answer that is not right: the type I error. If the best arms are equal,
+        this is every run that named an arm.
     right : Proportion or None
-        Runs that named a right answer: the power. None where there is none to name, as the best
+        Runs that named a right answer: the power. None if there is no right answer because the best
         arms are equal.
     pulls : Statistics
-        Pulls until the end, with quantiles of 5 and 95 %.
+        Pulls until the end, with the quantiles at 5 and 95 %.
     days : Statistics or None
         Time until the end, in days; None unless `pulls_per_day` is known.
     elapsed : Statistics or None
@@ -105,24 +105,25 @@ class Characteristics:
     by_action : mapping of str to float
         Mean pulls by action: arm and group.
     worse_share : float or None
-        Share of all pulls on arms that are no right answer: worse, or not acceptable; None where
-        the pulls are of other things than the answers.
+        Share of all pulls on arms that are no right answer: worse, or not acceptable; None if the
+        things pulled are not the possible answers.
     estimated : int
         Runs whose answer has an estimated mean.
     bias, rmse : float or None
         Mean error and root mean square error of that mean.
     effect_bias, effect_rmse : float or None
-        The same of the named arm's difference from the problem's control; None without a control.
+        The same for the difference between the named arm and the problem's control; None without a
+        control.
     coverage : Proportion or None
-        Of the runs whose answer's mean has an interval, those in which it holds the true mean; None
-        if there are none.
+        Among runs with an interval for the answer's mean, those whose interval contains the true
+        mean; None if there are none.
     lower_bound : float or None
-        The mean number of pulls that no rule can beat which decides in every run; None if a run
-        was cut off, or no bound is known.
+        The mean number of pulls that no rule beats if it decides in every run; None if a run was
+        cut off, or no bound is known.
     fixed_sample : mapping of float to int or None
         By power: the pulls of the usual experiment of fixed size with the same error probability:
-        equal allocation, normal tests, Bonferroni. None where no number is enough; empty where no
-        answer is right.
+        equal allocation, normal tests, Bonferroni. None if no number is enough; empty if no answer
+        is right.
     simulation : Simulation
         The runs.
     """
@@ -149,9 +150,9 @@ class Characteristics:
     simulation: Simulation = field(repr=False)
 
     def pulls_for(self, power: float) -> int | None:
-        """Return the pulls by which that share of the runs had named a right answer.
+        """Return the number of pulls after which that share of the runs had named a right answer.
 
-        What a most number of pulls must be for that power; None if it was not reached.
+        It is the limit of pulls needed for that power; None if the power was not reached.
         """
         power = check_probability("power", power)
         if self.right is None or self.simulation.correct is None:
@@ -162,7 +163,7 @@ class Characteristics:
 
     @property
     def pulls_of_runs(self) -> NDArray[np.int64]:
-        """The pulls of every run, also those without a result."""
+        """The number of pulls of every run, including pulls without a result."""
         return np.asarray(self.simulation.pulls.sum(axis=1))
 
     @property
@@ -177,7 +178,7 @@ class Characteristics:
         return f"none: {listed(names) if len(names) <= _MOST_TIED else len(names)} are equal"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the figures as JSON's own types."""
+        """Return the results as JSON's own types."""
         return {
             "scenario": self.scenario.name,
             "why": self.scenario.why,
@@ -205,7 +206,7 @@ class Characteristics:
         }
 
     def columns(self) -> dict[str, Any]:
-        """Return the figures by the name of a column, for a table with one row each."""
+        """Return the results by the names of columns, for a table with one row each."""
         found: dict[str, Any] = {
             "scenario": self.scenario.name,
             "right answer": self.right_answer,
@@ -243,14 +244,14 @@ class Characteristics:
 
 @dataclass(frozen=True, eq=False)
 class OperatingCharacteristics(Sequence[Characteristics]):
-    """What a policy does in several scenarios, each with every number of `max_pulls`.
+    """The behaviour of a policy in several scenarios, each with every number of `max_pulls`.
 
     A sequence of `Characteristics`, scenario by scenario.
 
     Parameters
     ----------
     rows : tuple of Characteristics
-        The figures.
+        The results.
     policy : Policy
         The policy, fresh.
     replications : int
@@ -262,9 +263,9 @@ class OperatingCharacteristics(Sequence[Characteristics]):
     level : float
         Confidence of the intervals.
     pulls_per_day : float or None
-        What turns pulls into days.
+        The number that converts pulls to days.
     about : str or None
-        What a reader must be told first: that recorded rows were sampled repeatedly.
+        What a reader must know: that recorded rows were sampled repeatedly.
     """
 
     rows: tuple[Characteristics, ...]
@@ -283,7 +284,7 @@ class OperatingCharacteristics(Sequence[Characteristics]):
         return self.rows[index]
 
     def row(self, scenario: str, max_pulls: int | None = None) -> Characteristics:
-        """Return the figures of one scenario; by default those with the most pulls.
+        """Return the results of one scenario; by default those with the most pulls.
 
         Raises
         ------
@@ -303,11 +304,11 @@ class OperatingCharacteristics(Sequence[Characteristics]):
         raise InvalidArgument("max_pulls", f"must be one of {budgets}", max_pulls)
 
     def monte_carlo_error(self, probability: float = 0.5) -> float:
-        """Return the standard error of a probability that is estimated by these runs."""
+        """Return the standard error of a probability that these runs estimate."""
         return math.sqrt(probability * (1.0 - probability) / self.replications)
 
     def to_frame(self) -> pd.DataFrame:
-        """Return a table of one row for each scenario and number of pulls.
+        """Return a table with one row for each scenario and number of pulls.
 
         Raises
         ------
@@ -321,7 +322,7 @@ class OperatingCharacteristics(Sequence[Characteristics]):
         return pd.DataFrame([row.columns() for row in self.rows])
 
     def to_csv(self) -> str:
-        """Return the same table as text; no cell is a formula to a spreadsheet."""
+        """Return the same table as text; no cell can be read as a formula."""
         tables = [row.columns() for row in self.rows]
         names = list(dict.fromkeys(name for table in tables for name in table))
         text = io.StringIO()
@@ -333,7 +334,7 @@ class OperatingCharacteristics(Sequence[Characteristics]):
         return text.getvalue()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all of it as JSON's own types."""
+        """Return everything as JSON's own types."""
         return {
             "about": self.about,
             "policy": repr(self.policy),

@@ -1,4 +1,4 @@
-"""Environments in which less is as planned; apart, as they import compiled code."""
+"""Environments with losses or drift; a separate module, because it imports compiled code."""
 
 from fairtrial.core.drifting import DriftingEnvironment
 from fairtrial.core.lossy import LossyEnvironment

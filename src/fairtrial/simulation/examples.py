@@ -18,16 +18,16 @@ _POINTS = 60
 
 @dataclass(frozen=True, eq=False)
 class ExampleRun:
-    """One run as it went.
+    """One run, seen step by step.
 
     Parameters
     ----------
     name : str
         ``"fast"``, ``"typical"`` or ``"slow"``.
     share : float
-        The share of the runs that were as fast or faster.
+        The share of the runs that were at least as fast.
     replication : int
-        Which of the runs it is.
+        The number of the run.
     trace : tuple of Progress
         Its progress at evenly spaced results, the last at its end.
     """
@@ -48,7 +48,7 @@ def example_runs(policy: Policy, row: Characteristics, points: int = _POINTS) ->
     row : Characteristics
         The scenario, and its runs.
     points : int
-        Most looks at a run.
+        The most moments of a run.
 
     Returns
     -------

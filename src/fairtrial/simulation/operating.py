@@ -1,4 +1,4 @@
-"""Runs of a policy in several scenarios, and what they come to."""
+"""Runs of a policy in several scenarios, and their summary."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ __all__ = ["ROWS_ARE_MOVED", "operating_characteristics"]
 ROWS_ARE_MOVED = "In a scenario with other means the rows are moved to these."
 
 _MOST_NAMED = 12
-"""Of more arms, only those are listed that a run named."""
+"""With more arms, only those that a run named are listed."""
 
 
 @documented_by(simulate)
@@ -57,7 +57,7 @@ def operating_characteristics(
     workers: int | None = None,
     progress: bool = True,
 ) -> OperatingCharacteristics:
-    """Return what a policy does in every scenario, with every most number of pulls.
+    """Return the behaviour of a policy in every scenario, with every limit of pulls.
 
     Every scenario is simulated with the same seed, so `simulate` with that seed repeats its runs.
 
@@ -66,19 +66,19 @@ def operating_characteristics(
     scenarios : sequence of Scenario
         What may be true, each for the policy's problem; see `default_scenarios`.
     max_pulls : int or sequence of int
-        Pulls after which a run ends undecided: what the study can afford, or several such numbers.
+        Pulls after which a run ends undecided: the number that the study can afford, or several.
     replications : int
         Runs for each scenario and number of pulls.
     pulls_per_day : float, optional
-        Pulls that the study will make in a day: adds the time. Not where results come late, as
-        time is then part of the scenario.
+        Pulls that the study will make in a day; adds times in days. Not allowed if results come
+        late, because time is then part of the scenario.
     level : float
         Confidence of the intervals.
 
     Raises
     ------
     InvalidArgument
-        If an argument is not acceptable; nothing has run then.
+        If an argument is not acceptable; nothing has then run.
 
     Examples
     --------
@@ -146,7 +146,7 @@ def _rows(
     level: float,
     per_day: float | None,
 ) -> Iterator[Characteristics]:
-    """Yield what the runs of every scenario, with every number of pulls, come to."""
+    """Yield the results in every scenario, with every number of pulls."""
     names = _names(policy, found)
     for scenario, simulations in zip(scenarios, found, strict=True):
         bound = _lower_bound(policy, scenario, simulations[-1])
@@ -156,7 +156,7 @@ def _rows(
 
 
 def _about(scenarios: Sequence[Scenario]) -> str | None:
-    """Return that recorded rows are sampled, and moved where a scenario has other means."""
+    """Return that recorded rows are sampled, and shifted if a scenario has other means."""
     abouts = {scenario.name: scenario.environment.about for scenario in scenarios}
     about = abouts.get("full", next(iter(abouts.values())))
     return about if about is None or len(abouts) == 1 else f"{about} {ROWS_ARE_MOVED}"
@@ -212,14 +212,14 @@ def _worse_share(found: Simulation, truth: Truth) -> float | None:
 
 
 def _errors(scenario: Scenario, found: Simulation) -> NDArray[np.float64]:
-    """Return by run how far the estimated mean of its answer is off; NaN of those without one."""
+    """Return by run the error of the estimated mean of its answer; NaN if there is no estimate."""
     true = _true_values(scenario)
     values = [true.get(name_of_answer(answer), math.nan) for answer in found.answer]
     return np.asarray(found.estimate - np.array(values))
 
 
 def _errors_of_differences(scenario: Scenario, found: Simulation) -> NDArray[np.float64]:
-    """Return by run how far its answer's difference from the control is off; NaN without one."""
+    """Return by run the error of its answer's difference from the control; NaN without one."""
     true = _true_values(scenario)
     control = true.get(str(found.problem.get_params().get("control")), math.nan)
     values = [true.get(name_of_answer(answer), math.nan) for answer in found.answer]
@@ -232,7 +232,7 @@ def _true_values(scenario: Scenario) -> Mapping[str, float]:
 
 
 def _bias_and_rmse(errors: NDArray[np.float64]) -> tuple[float | None, float | None]:
-    """Return the mean and the root mean square of the errors that are known."""
+    """Return the mean and the root mean square of the known errors."""
     known = errors[~np.isnan(errors)]
     if not known.size:
         return None, None
@@ -240,7 +240,7 @@ def _bias_and_rmse(errors: NDArray[np.float64]) -> tuple[float | None, float | N
 
 
 def _within(errors: NDArray[np.float64], found: Simulation) -> NDArray[np.bool_]:
-    """Return whether the true mean is in its interval, of every run that has one."""
+    """Return whether the true mean is in its interval, for every run that has one."""
     low, high = (found.interval - found.estimate[:, np.newaxis]).T
     known = ~(np.isnan(errors) | np.isnan(low) | np.isnan(high))
     rounding = 1e-12 * np.abs(found.estimate[known])
@@ -249,9 +249,9 @@ def _within(errors: NDArray[np.float64], found: Simulation) -> NDArray[np.bool_]
 
 
 def _lower_bound(policy: Policy, scenario: Scenario, found: Simulation) -> float | None:
-    """Return the bound that no rule beats, where every run decided and so can be held against it.
+    """Return the lower bound for all rules, if every run decided and so can be compared with it.
 
-    It is computed only there: it may take seconds.
+    It is not computed otherwise, because it may take seconds.
     """
     problem, delta = policy.problem, policy.get_params().get("delta")
     if delta is None or not _is_plain(scenario) or not found.decided.all():
@@ -274,7 +274,7 @@ def _fixed_sample(policy: Policy, scenario: Scenario) -> dict[float, int | None]
 
 
 def _is_plain(scenario: Scenario) -> bool:
-    """Return whether the bound and the usual design are known: not where less is as planned."""
+    """Return whether the bound and the usual design are known: not with losses or drift."""
     environment = scenario.environment
     return _is_known(environment.problem) and environment.keeps_assumptions
 

@@ -54,9 +54,9 @@ def simulate(
     Parameters
     ----------
     policy : Policy
-        A template: every replication runs a fresh clone of it with a seed of its own.
+        A template: every replication runs a fresh clone with its own seed.
     environment : Environment
-        What answers the pulls, made for the same problem.
+        The environment that answers the pulls, made for the same problem.
     replications : int
         Number of runs.
     seed : int, numpy.random.Generator or None
@@ -64,28 +64,28 @@ def simulate(
     horizon : int, optional
         Most pulls of one run; needed if the policy never stops by itself.
     executor : concurrent.futures.Executor, optional
-        Where the runs are done: threads, processes, ``dask_client.get_executor()``. It stays
-        open. By default a pool of threads is made: compiled runs use all cores in it.
+        Where the runs are computed: threads, processes, ``dask_client.get_executor()``. It is not
+        closed. By default a pool of threads, in which compiled runs use all cores.
     workers : int, optional
-        Number of threads; with an `executor`, the number of its workers, to cut the work into
-        chunks that suit it. By default the number of cores.
+        Number of threads; with an `executor`, its number of workers, which decides the size of
+        the chunks. By default the number of cores.
     parallel : int
         Most pulls in flight at once within one run.
     progress : bool
-        Show a progress bar, if standard error is a terminal; else a line every ten seconds.
+        Show a progress bar if standard error is a terminal, otherwise a line every ten seconds.
     lower_bound : float, optional
         The mean stopping time that no policy can beat, for the summary.
     engine : {"auto", "python"}
-        ``"python"`` forces the plain ask-and-tell loop where a compiled one exists.
+        ``"python"`` uses the plain ask-and-tell loop even if there is a compiled one.
     chunk_size : int, optional
-        Runs that a worker does at a time.
+        Number of runs that a worker does at a time.
     estimates : bool
-        Also keep, for every run, the mean that the policy estimates for its answer.
+        Whether to keep also, for every run, the estimated mean of the policy's answer.
 
     Raises
     ------
     InvalidArgument
-        If an argument is not acceptable; nothing has run then.
+        If an argument is not acceptable; nothing has then run.
 
     Examples
     --------
@@ -151,7 +151,7 @@ def simulate(
 
 
 def check_pair(policy: object, environment: object) -> None:
-    """Require a policy and an environment that are made for the same problem."""
+    """Require a policy and an environment for the same problem."""
     problem = check_instance("policy", policy, Policy).problem
     if check_instance("environment", environment, Environment).problem != problem:
         message = f"must be made for the policy's problem, {problem!r}"
@@ -159,7 +159,7 @@ def check_pair(policy: object, environment: object) -> None:
 
 
 def _chunks(replications: int, workers: int, size: int | None) -> list[tuple[int, int]]:
-    """Return first replication and number of every chunk."""
+    """Return the first replication and the number of replications of every chunk."""
     if size is None:
         size = math.ceil(replications / (_CHUNKS_PER_WORKER * workers))
     size = check_integer("chunk_size", size, low=1)
@@ -168,7 +168,7 @@ def _chunks(replications: int, workers: int, size: int | None) -> list[tuple[int
 
 @contextmanager
 def _opened(executor: Executor | None, threads: int) -> Iterator[Executor]:
-    """Give the caller's executor as it is, or a pool that is closed at the end."""
+    """Yield the caller's executor, which stays open, or a pool that is closed at the end."""
     if executor is not None:
         if not callable(getattr(executor, "submit", None)):
             message = "must be a concurrent.futures.Executor, such as client.get_executor() of Dask"
@@ -185,7 +185,7 @@ def _in_order(
     chunks: Iterable[tuple[int, int]],
     advance: Callable[[int], object],
 ) -> Iterator[Run]:
-    """Yield all runs in the order of the replications; cancel what is left if one fails."""
+    """Yield all runs in the order of the replications; if one fails, cancel the rest."""
     payload = task if isinstance(executor, ThreadPoolExecutor) else pack(task)
     futures: list[Future[list[Run]]] = [
         executor.submit(replicate, payload, first, number) for first, number in chunks

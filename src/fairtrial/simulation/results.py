@@ -1,4 +1,4 @@
-"""What many runs came to: arrays by replication, and tables."""
+"""The results of many runs: arrays by replication, and tables."""
 
 from __future__ import annotations
 
@@ -36,33 +36,33 @@ class Simulation:
     stopping_time : ndarray of int, shape (replications,)
         Results received until the end.
     answer : ndarray of object, shape (replications,)
-        The recommended label; None for "no arm" where `status` says decided, else for no answer.
+        The recommended label; None means "no arm" if `status` is decided, otherwise no answer.
     status : ndarray of str, shape (replications,)
-        ``"decided"``, ``"undecided"``, or ``"running"`` where the horizon ended the run.
+        ``"decided"``, ``"undecided"``, or ``"running"`` if the horizon ended the run.
     correct : ndarray of bool, shape (replications,), or None
-        Whether the run decided on an answer that is right; None if the environment does not
-        know the truth. Where answers tie, none is: to name one says that it is better.
+        Whether the run decided on a right answer; None if the environment does not know the
+        truth. If answers tie, none is right, because naming one says that it is better.
     pulls : ndarray of int, shape (replications, n_actions)
         Pulls issued, by action.
     elapsed : ndarray of float, shape (replications,)
-        Simulated time until the end; the stopping time where nothing takes time.
+        Simulated time until the end; the stopping time if nothing takes time.
     cancelled : ndarray of int, shape (replications,)
-        Pulls called back before their outcome came.
+        Pulls that were cancelled before their outcome came.
     estimate : ndarray of float, shape (replications,)
-        Estimated mean of the answer, if it is one label and `estimates` was asked for; else NaN.
+        Estimated mean of the answer, if it is one label and `estimates` was set; otherwise NaN.
     interval : ndarray of float, shape (replications, 2)
-        The ends of its interval; NaN where there is none.
+        The ends of its interval; NaN if there is none.
     difference : ndarray of float, shape (replications,)
-        Estimated difference of the answer from the problem's control, if `estimates` was asked for;
-        NaN without a control, and where the control is the answer.
+        Estimated difference between the answer and the problem's control, if `estimates` was set;
+        NaN if there is no control or the control is the answer.
     metrics : mapping of str to ndarray of float, shape (replications,)
-        What the family adds; NaN where a run has no such number.
+        Metrics that the family adds; NaN if a run does not have one.
     problem : Problem
-        What was known and wanted.
+        The problem of the runs.
     policy : str
         The policy and its parameters.
     truth : Truth or None
-        What the environment knew.
+        The truth that the environment knew.
     seed : int
         Source of all randomness.
     horizon : int or None
@@ -76,8 +76,8 @@ class Simulation:
     endless : bool
         Whether the policy never stops by itself.
     about : str or None
-        What a reader must be told first about runs in this environment: that recorded rows were
-        sampled repeatedly, with replacement.
+        What a reader must know about runs in this environment: that recorded rows were sampled
+        repeatedly, with replacement.
     """
 
     stopping_time: NDArray[np.int64]
@@ -115,7 +115,7 @@ class Simulation:
         lower_bound: float | None,
         seconds: float,
     ) -> Self:
-        """Return the simulation that these runs, in their order, make up."""
+        """Return the simulation that consists of these runs, in this order."""
         truth = _truth(environment)
         return cls(
             stopping_time=_column(runs, "stopping_time", np.int64),
@@ -159,7 +159,7 @@ class Simulation:
 
     @property
     def wrong(self) -> NDArray[np.bool_]:
-        """Whether each run decided on an answer that is not right.
+        """Whether each run decided on a wrong answer.
 
         Raises
         ------
@@ -174,7 +174,7 @@ class Simulation:
 
     @property
     def error_rate(self) -> float:
-        """Share of the runs that decided wrongly.
+        """Share of the runs that decided on a wrong answer.
 
         Raises
         ------
@@ -196,7 +196,7 @@ class Simulation:
         level : float
             Confidence of the error rate's interval.
         quantiles : sequence of float in [0, 1]
-            Probabilities of the quantiles wanted.
+            Probabilities of the quantiles to return.
         """
         level = check_probability("level", level)
         probabilities = _probabilities(quantiles)
@@ -227,7 +227,7 @@ class Simulation:
 
     @property
     def _ratio(self) -> float | None:
-        """Return the mean stopping time over the lower bound, which is for runs that decide."""
+        """Return the ratio of mean stopping time and lower bound, if all runs decided."""
         if self.lower_bound is None or not self.decided.all():
             return None
         return float(self.stopping_time.mean()) / self.lower_bound
@@ -243,7 +243,7 @@ class Simulation:
         return () if truth is None else tuple(map(name_of_answer, truth.interchangeable))
 
     def to_frame(self) -> pd.DataFrame:
-        """Return a table of one row per replication, its pulls in columns ``pulls a/x``.
+        """Return a table with one row per replication, its pulls in columns ``pulls a/x``.
 
         Raises
         ------
@@ -260,7 +260,7 @@ class Simulation:
         return frame.rename_axis("replication")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as JSON's own types: what was run, the summary, and the columns."""
+        """Return everything as JSON's own types: the settings, the summary, and the columns."""
         return {
             "policy": self.policy,
             "problem": self.problem.to_dict(),
@@ -276,7 +276,7 @@ class Simulation:
 
     @property
     def action_names(self) -> list[str]:
-        """Return the name of every action: its labels' values, joined."""
+        """Return the name of every action: the values of its labels, joined."""
         return ["/".join(map(str, labels.values())) for labels in self.problem.action_labels]
 
     def _columns(self) -> dict[str, NDArray[Any]]:
@@ -299,7 +299,7 @@ def _truth(environment: Environment) -> Truth | None:
 
 
 def name_of_answer(answer: object) -> str:
-    """Return an answer by its label, or its labels in any order."""
+    """Return an answer as its label, or its labels sorted."""
     if isinstance(answer, tuple):
         return " and ".join(sorted(map(str, answer)))
     return NO_ARM if answer is None else str(answer)
@@ -321,7 +321,7 @@ def _column(runs: Sequence[Run], name: str, dtype: Any) -> NDArray[Any]:
 
 
 def _objects(values: Sequence[Any]) -> NDArray[np.object_]:
-    # Filled one by one: NumPy would make a matrix of answers that are tuples.
+    # Filled one by one, because NumPy would make a matrix of answers that are tuples.
     array = np.empty(len(values), dtype=object)
     for index, value in enumerate(values):
         array[index] = value

@@ -1,4 +1,4 @@
-"""What an experiment is planned for: the assumed means, smaller differences, and none."""
+"""The scenarios that an experiment is planned for: the assumed means, smaller effects, and none."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ _WHY = {
 
 
 def default_scenarios(environment: Environment, control: str | None = None) -> tuple[Scenario, ...]:
-    """Return the scenarios that a protocol should answer for, from the assumed means.
+    """Return the scenarios that a study protocol should cover, from the assumed means.
 
     Parameters
     ----------
     environment : Environment
-        The problem, with the means that are assumed; of a family that has scenarios
-        (`subpopulations`, `linear`, `delayed`).
+        The problem with the assumed means; its family must have scenarios (`subpopulations`,
+        `linear`, `delayed`).
     control : str, optional
         The arm from which differences are counted; by default the worst arm, in `subpopulations`
-        the worst of those that are acceptable.
+        the worst acceptable arm.
 
     Returns
     -------
@@ -41,13 +41,13 @@ def default_scenarios(environment: Environment, control: str | None = None) -> t
         *null*: all arms have the control's means; *half*: all differences from it are half as
         large; *full*: the assumed means. In `subpopulations`, if arms have limits, also *one group
         harmed*: the best arm is just beyond a limit in one group; and *none acceptable*: every
-        arm is beyond a limit. A scenario that the rewards' range makes impossible, or that has the
-        means of an earlier one, is left out.
+        arm is beyond a limit. A scenario is left out if the rewards' range makes it impossible or
+        it has the means of an earlier one.
 
     Raises
     ------
     InvalidArgument
-        If `control` is no arm.
+        If `control` is not an arm.
     NotSupported
         If the environment has no scenarios.
 
@@ -75,7 +75,7 @@ def default_scenarios(environment: Environment, control: str | None = None) -> t
 
 
 def _different(scenarios: list[Scenario]) -> Iterator[Scenario]:
-    """Yield the scenarios whose means are not those of an earlier one."""
+    """Yield the scenarios whose means differ from those of all earlier ones."""
     seen: list[np.ndarray] = []
     for scenario in scenarios:
         means = scenario.environment.truth.means
@@ -86,21 +86,21 @@ def _different(scenarios: list[Scenario]) -> Iterator[Scenario]:
 
 
 def at_effect(environment: Environment, effect: float, control: str | None = None) -> Scenario:
-    """Return the scenario in which all differences from the control are so many times as large.
+    """Return the scenario in which all differences from the control are multiplied by `effect`.
 
     Parameters
     ----------
     environment : Environment
-        The problem, with the means that are assumed: an effect of 1.
+        The problem with the assumed means: an effect of 1.
     effect : float
-        At least 0. It must leave the means possible: a probability, or inside the range.
+        At least 0. The means must stay possible: probabilities, or inside the range.
     control : str, optional
         The arm from which differences are counted, as in `default_scenarios`.
 
     Raises
     ------
     InvalidArgument
-        If `control` is no arm, or the means are not possible.
+        If `control` is not an arm, or the means are not possible.
     NotSupported
         If the environment has no scenarios.
 

@@ -1,4 +1,4 @@
-"""The other way round: the effect that is found with a given number of pulls."""
+"""The smallest effect that is found with a given number of pulls."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _FINE = 1.001
 _STEP = 1.4
 _WIDER = 1.1
 _CLOSE = 1.025
-"""Effects that differ by less than this factor are not told apart."""
+"""Effects that differ by less than this factor are treated as the same."""
 
 
 @dataclass(frozen=True)
@@ -38,14 +38,14 @@ class SmallestEffect:
     Parameters
     ----------
     power : float
-        The probability with which a right answer is to be named.
+        The probability with which a right answer must be named.
     effect : float or None
-        The effect, as a multiple of the differences that are assumed; None if the power is not
-        reached with any effect that was tried.
+        The effect, as a multiple of the assumed differences; None if no effect that was tried
+        reached the power.
     lower, upper : float or None
-        Between which effects it is, as far as this number of runs can tell: the largest whose
-        power is surely too small, and the smallest whose power is surely enough, each by an exact
-        95 % interval. None where no effect that was tried is sure.
+        The interval that contains it, as precisely as this number of runs allows: the largest
+        effect whose power is surely too small, and the smallest whose power is surely enough, each
+        by an exact 95 % interval. None if no effect that was tried is sure.
     found : Proportion or None
         The runs at that effect that named a right answer.
     largest : float
@@ -60,7 +60,7 @@ class SmallestEffect:
     largest: float
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON's own types."""
+        """Return everything as JSON's own types."""
         return {
             "power": self.power,
             "effect": self.effect,
@@ -88,18 +88,17 @@ def smallest_effects(
 ) -> list[SmallestEffect]:
     """Return the smallest effects that are found with that many pulls.
 
-    The effect is found by bisection, to within 2.5 %; every effect that is tried is simulated with
-    the same seed.
+    The effect is found by bisection, to within 2.5 %; every effect is simulated with the same
+    seed.
 
     Parameters
     ----------
     environment : Environment
-        The problem, with the means that are assumed: an effect of 1. Its family must have
-        scenarios.
+        The problem with the assumed means: an effect of 1. Its family must have scenarios.
     pulls : int
         Pulls after which a run ends undecided.
     powers : iterable of float
-        The probabilities with which a right answer is to be named.
+        The probabilities with which a right answer must be named.
     replications : int
         Runs at every effect.
     control : str, optional
@@ -155,7 +154,7 @@ def smallest_effects(
         return known[effect].rate
 
     largest = _largest_possible(lambda effect: at_effect(environment, effect, control))
-    # All effects that are tried for one power also tell something about the others.
+    # All effects that were tried for one power also inform about the others.
     found = [_smallest(power, largest, try_effect) for power in wanted]
     for power, effect in zip(wanted, found, strict=True):
         if effect is not None:
@@ -166,7 +165,7 @@ def smallest_effects(
 
 
 def _largest_possible(build: Callable[[float], object]) -> float:
-    """Return the largest effect that leaves means which rewards can have, up to 16."""
+    """Return the largest effect, up to 16, whose means are possible for the rewards."""
     build(1.0)
 
     def is_possible(effect: float) -> bool:
@@ -201,7 +200,7 @@ def _go_until_sure(
     try_effect: Callable[[float], float],
     known: Mapping[float, Proportion],
 ) -> None:
-    """Try larger effects until one has surely the power, and smaller ones until one has not."""
+    """Try larger effects until one surely has the power, and smaller ones until one lacks it."""
     larger = effect
     while larger < largest and not any(found.lower > power for found in known.values()):
         larger = min(larger * _WIDER, largest)
@@ -215,9 +214,9 @@ def _go_until_sure(
 def _bracket(
     power: float, largest: float, try_effect: Callable[[float], float]
 ) -> tuple[float, float | None]:
-    """Return an effect that is too small and one that is large enough, the latter if there is one.
+    """Return an effect that is too small, and one that is large enough, if there is one.
 
-    The search goes out from what is assumed: runs at small effects are the longest.
+    The search starts at the assumed effect, because runs at small effects take longest.
     """
     effect = 1.0
     if try_effect(effect) >= power:

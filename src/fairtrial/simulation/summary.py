@@ -1,4 +1,4 @@
-"""The figures of a simulation that one reports, and how they read."""
+"""The results of a simulation that one reports, and their text."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Statistics:
     mean : float
         The mean over the runs.
     standard_error : float or None
-        Of the mean; None for a single run.
+        Standard error of the mean; None for a single run.
     median : float
         The median over the runs.
     quantiles : mapping of float to float
@@ -67,7 +67,7 @@ class Statistics:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The figures of a simulation that one reports; `print` gives them as text.
+    """The results of a simulation that one reports; `print` shows them as text.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ class Summary:
     replications : int
         Number of runs.
     stopping_time : Statistics
-        Results received until the end; runs that the horizon cut short count with it.
+        Results received until the end; runs that the horizon ended count with it.
     elapsed : Statistics
         Simulated time until the end.
     undecided, wrong : int
@@ -85,30 +85,30 @@ class Summary:
     undecided_rate, error_rate : float
         Their shares of all runs.
     error_interval : tuple of float
-        Clopper-Pearson interval of the error rate (Clopper and Pearson 1934): it covers the
-        true rate with probability `level` at least, whatever the rate is.
+        Clopper-Pearson interval of the error rate (Clopper and Pearson 1934): it contains the true
+        rate with probability at least `level`, whatever the rate is.
     level : float
-        The interval's confidence.
+        Confidence of the interval.
     pulls : mapping of str to float
         Mean number of pulls issued, by action.
     lower_bound : float or None
         The mean stopping time that no policy can beat.
     ratio : float or None
-        Mean stopping time over the lower bound; None if a run ended undecided, for the bound is
-        for rules that go on until they decide.
+        Ratio of mean stopping time and lower bound; None if a run ended undecided, because the
+        bound is for rules that continue until they decide.
     metrics : mapping of str to float
-        Means of what the family adds.
+        Means of the family's metrics.
     endless : bool
         Whether the policy never decides: the horizon ended every run.
     answers : mapping of str to int
         How many runs decided on each answer, the most frequent first.
     right : tuple of str
-        Labels that a right answer may name, where more than one answer is right: arms with equal
-        means, or within what the problem accepts. Else empty.
+        Labels that a right answer may name, if several answers are right: arms with equal means,
+        or within what the problem accepts. Otherwise empty.
     tied : bool
-        Whether those are exactly as good, so that a run is wrong that names one of them.
+        Whether these are exactly equally good, so that a run that names one of them is wrong.
     about : str or None
-        What a reader must be told first about runs in this environment.
+        What a reader must know about runs in this environment.
     """
 
     policy: str
@@ -198,5 +198,5 @@ def error_interval(wrong: int, number: int, level: float = 0.95) -> tuple[float,
 
 
 def _number(value: float) -> str:
-    """Return a number as one reads it: four digits, or the whole number with commas."""
+    """Return a number in a readable form: four digits, or the whole number with commas."""
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"

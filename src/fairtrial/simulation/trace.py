@@ -1,4 +1,4 @@
-"""One run, watched while it goes."""
+"""One run, observed while it proceeds."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ def trace(
 ) -> list[Progress]:
     """Return a policy's progress at evenly spaced results of one run.
 
-    The run is that replication of `simulate` with the same arguments. It is done twice: first
-    compiled, where that is possible, to learn how long it is; then step by step, to look at it.
+    The run is the given replication of `simulate` with the same arguments. It is done twice: first
+    compiled, if possible, to learn its length; then step by step, to observe it.
 
     Parameters
     ----------
     policy : Policy
-        A template: the run takes a fresh clone of it.
+        A template: the run uses a fresh clone.
     environment : Environment
-        What answers the pulls, made for the same problem.
+        The environment that answers the pulls, made for the same problem.
     seed : int, numpy.random.Generator or None
         Source of all randomness.
     horizon : int, optional
         Most pulls; needed if the policy never stops by itself.
     points : int
-        Most looks; the first is before any result, the last at the end.
+        The most moments; the first is before any result, the last at the end.
     parallel : int
         Most pulls in flight at once.
     replication : int
-        Which of the runs.
+        The number of the run.
 
     Raises
     ------

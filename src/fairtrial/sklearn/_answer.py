@@ -1,4 +1,4 @@
-"""What is said of a search's answer: how far it may be from the best, in numbers and words."""
+"""Statements about a search's answer: how far it may be from the best, in numbers and words."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _OF_NEW_DATA = "the mean is that over new data of the same source, with as many 
 
 
 def leader_of(race: Race) -> int | None:
-    """Return the number of the candidate that is best so far; None if all are withdrawn."""
+    """Return the number of the best candidate so far; None if all are withdrawn."""
     leader = race.recommend().leader
     if leader is None:
         return None
@@ -36,7 +36,7 @@ def leader_of(race: Race) -> int | None:
 
 
 def shortfall_of(race: Race, leader: int) -> float:
-    """Return how much worse than the best candidate the leader may be, as far as is known."""
+    """Return how much worse than the best candidate the leader may be, as far as known."""
     tolerance = float(race.problem.tolerance)
     if race.recommend().decided:
         return tolerance
@@ -52,7 +52,7 @@ def _end(limit: float | None, unknown: float) -> float:
 
 
 def bound_in_words(shortfall: float, delta: float) -> str:
-    """Return what is known of the best so far.
+    """Return in words what is known about the best candidate so far.
 
     Examples
     --------
@@ -68,7 +68,7 @@ def bound_in_words(shortfall: float, delta: float) -> str:
 
 
 def promise_of(race: Race, shortfall: float, delta: float, by_steps: bool) -> Guarantee:
-    """Return what is promised of the answer, decided or not."""
+    """Return the promise about the answer, decided or not."""
     promise = race.guarantee
     if not race.recommend().decided:
         promise = replace(promise, statement=bound_in_words(shortfall, delta))
@@ -79,7 +79,7 @@ def promise_of(race: Race, shortfall: float, delta: float, by_steps: bool) -> Gu
 
 
 def departures_of(race: Race) -> list[tuple[int | None, str]]:
-    """Return after how many splits every candidate left the race, None if it did not, and why."""
+    """Return after how many splits every candidate left the race (None if not), and why."""
     if isinstance(race, PairedRacing):
         return [_departure_in_words(race, arm) for arm in range(len(race.problem.arms))]
     states = race.progress().details["arms"].values()
@@ -105,7 +105,7 @@ def _departure_in_words(race: PairedRacing, arm: int) -> tuple[int | None, str]:
 
 
 def all_failed(last: Any) -> Exception:
-    """Return why the last candidate could not be fitted, when none can."""
+    """Return why the last candidate could not be fitted, if none can."""
     if not isinstance(last, Exception):
         return ValueError("no candidate is left: the last one had a score that is not a number")
     last.add_note("no candidate is left in the race; this is the last failure")

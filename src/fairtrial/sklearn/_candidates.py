@@ -1,4 +1,4 @@
-"""The settings to race: of grids, of distributions, or as they are."""
+"""The settings to race: from grids, from distributions, or given one by one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HOW_TO_RACE_MODELS = (
 
 
 def settings_of(candidates: Any, number: int | None, random: Any) -> list[dict[str, Any]]:
-    """Return the settings that `candidates` stands for, in order.
+    """Return the settings that `candidates` describes, in order.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What a pull of a search does: one candidate fitted and scored on one split."""
+"""One pull of a search: a candidate is fitted and scored on one split."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Fits", "check_settings", "with_setting"]
 
 
 def with_setting(estimator: Any, setting: Mapping[str, Any]) -> Any:
-    """Return a copy of an estimator with a candidate's settings, not fitted."""
+    """Return an unfitted copy of an estimator with a candidate's settings."""
     return clone(estimator).set_params(**clone(dict(setting), safe=False))
 
 
@@ -35,18 +35,18 @@ def check_settings(estimator: Any, settings: Sequence[Mapping[str, Any]]) -> Non
 
 @dataclass(frozen=True)
 class Fits:
-    """Fits of candidates, as scikit-learn's own searches do them.
+    """Fits of candidates, in the way of scikit-learn's own searches.
 
     Parameters
     ----------
     estimator, X, y, scorer
-        What is fitted, on what, and how it is scored.
+        The estimator, its data, and the function that scores it.
     settings : sequence of dict
         The candidates.
     fit_params, score_params : mapping
-        What is handed on to `fit`, and to the scorer.
+        Arguments passed to `fit`, and to the scorer.
     return_train_score : bool
-        Whether to score the training part too.
+        Whether to score the training part as well.
     """
 
     estimator: Any
@@ -76,7 +76,7 @@ class Fits:
 def _evaluate(
     estimator: Any, X: Any, y: Any, split: Split, **how: Any
 ) -> dict[str, Any] | Exception:
-    """Return scores and times by their names in `cv_results_`, or what went wrong."""
+    """Return scores and times by their names in `cv_results_`, or the error."""
     train, test = split
     try:
         told = _fit_and_score(

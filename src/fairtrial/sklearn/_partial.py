@@ -1,4 +1,4 @@
-"""Fits that proceed step by step, each step seen: learning curves as early readings of a score."""
+"""Stepwise fits, scored after each step: learning curves as early readings of a score."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["Steps", "StepwiseRace"]
 
 Floats = NDArray[np.float64]
 
-# Whole fits of a candidate before the race, and in all, from which deviations are estimated.
+# Least numbers of complete fits before the race: per candidate, and in total for deviations.
 _FIRST, _FIRST_IN_ALL = 3, 20
 
 
@@ -37,7 +37,7 @@ class Steps:
     partial : int or dict
         The number of calls of `partial_fit`; or a setting's name and its growing values.
     estimator : estimator
-        What is fitted.
+        The estimator to fit.
     classes : array or None
         All classes of a classifier, for `partial_fit`.
     """
@@ -99,7 +99,7 @@ def _growing(partial: Mapping[str, Any], estimator: Any) -> tuple[str, list[Any]
 
 
 class _Fit:
-    """A fit that is under way."""
+    """A fit in progress."""
 
     def __init__(self, pull: Pull, model: Any, split: Split) -> None:
         self.pull = pull
@@ -110,18 +110,18 @@ class _Fit:
 
 
 class _Lag:
-    """What is still to come after every step: its mean by candidate, its deviation by step."""
+    """Expected gain after every step: its mean by candidate, its deviation by step."""
 
     def __init__(self, candidates: int, steps: int) -> None:
         self._gains: list[list[Floats]] = [[] for _ in range(candidates)]
         self._steps = steps
 
     def add(self, candidate: int, scores: Sequence[float]) -> None:
-        """Learn from a whole fit."""
+        """Learn from a complete fit."""
         self._gains[candidate].append(scores[-1] - np.array(scores[:-1]))
 
     def forecast(self, candidate: int, step: int, score: float) -> tuple[float, float]:
-        """Return the final score to be expected after a step, and its standard deviation."""
+        """Return the expected final score after a step, and its standard deviation."""
         own = self._gains[candidate]
         mean = float(np.mean([gains[step] for gains in own]))
         squares = sum(
@@ -132,11 +132,11 @@ class _Lag:
 
 
 class StepwiseRace:
-    """A race of fits that are seen on their way.
+    """A race of fits that are scored while they proceed.
 
-    Every candidate is first fitted a few times to the end: that tells how much a score still
-    gains after every step, candidate by candidate, and how scores deviate. Then a running fit
-    counts as a forecast of its final score, and is stopped once its candidate is out.
+    Every candidate is first fitted completely a few times: this shows how much its score still
+    gains after every step, and how scores deviate. Then a running fit counts as a forecast of its
+    final score, and is stopped once its candidate is out.
 
     Parameters
     ----------
@@ -145,9 +145,9 @@ class StepwiseRace:
     steps : Steps
         How fits continue.
     X, y, scorer
-        What is fitted and scored.
+        Data of the fits, and the function that scores them.
     splits : RandomSplits
-        Every fit has one of its own.
+        The splits; every fit has its own.
     """
 
     def __init__(
@@ -226,7 +226,7 @@ class StepwiseRace:
             )
 
     def _goes_on(self, policy: InformationRacing, fit: _Fit) -> bool:
-        """Let the race know of a step, in the order of issue; return whether another is due."""
+        """Report a step to the race, in the order of issue; return whether another step is due."""
         pull, arm, step = fit.pull, fit.pull.action, len(fit.scores) - 1
         if policy.stopped:
             return False
@@ -250,7 +250,7 @@ def _advance(
     split: Split,
     scorer: Any,
 ) -> tuple[Any, float, Floats]:
-    """Return a model one step on, its score on the test part, and seconds of both."""
+    """Return a model after one more step, its score on the test part, and the seconds of both."""
     train, test = split
     began = time.perf_counter()
     X, y = _safe_split(model, *data, train)

@@ -38,7 +38,7 @@ _RANGES = dict.fromkeys(_UNIT, (0.0, 1.0)) | {
 
 
 def range_of(given: Any, scoring: Any, refit: Any, estimator: Any) -> tuple[float, float] | None:
-    """Return the range that a search's `score_range` stands for; None if it is not known."""
+    """Return the range that a search's `score_range` means; None if it is not known."""
     if isinstance(given, str) and given == "auto":
         if isinstance(scoring, Mapping):
             return known_range(scoring.get(refit), estimator)
@@ -51,7 +51,7 @@ def range_of(given: Any, scoring: Any, refit: Any, estimator: Any) -> tuple[floa
 
 
 def known_range(scoring: Any, estimator: Any) -> tuple[float, float] | None:
-    """Return the range of a metric given by name; of a classifier's own score; else None.
+    """Return the range of a metric with a known name, or of a classifier's own score; else None.
 
     Examples
     --------

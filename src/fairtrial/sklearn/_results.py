@@ -1,4 +1,4 @@
-"""What a search reports about its candidates, in the words of scikit-learn's own searches."""
+"""What a search reports about its candidates, in the form of scikit-learn's own searches."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class Results:
     settings : sequence of dict
         The candidates.
     failed : float
-        What a score counts as that a fit did not give.
+        The score of a fit that failed.
 
     Attributes
     ----------
     failure : object
-        What the last pull that failed gave instead of scores.
+        What the last failed pull gave instead of scores.
     """
 
     def __init__(self, settings: Sequence[dict[str, Any]], failed: float = np.nan) -> None:
@@ -39,7 +39,7 @@ class Results:
         self._values: list[dict[int, dict[str, Any]]] = [{} for _ in settings]
 
     def add(self, arm: int, outcome: dict[str, Any], split: int | None = None) -> None:
-        """Keep what one pull gave, nothing if it failed; by default on a split of its own."""
+        """Keep the result of a pull, or nothing if it failed; by default on a separate split."""
         own = self._values[arm]
         own[len(own) if split is None else split] = outcome
 
@@ -49,12 +49,12 @@ class Results:
 
     @property
     def has_any(self) -> bool:
-        """Return whether any fit did not fail."""
+        """Return whether any fit succeeded."""
         return any(outcome for own in self._values for outcome in own.values())
 
     @property
     def n_pulls(self) -> int:
-        """Scores of all candidates."""
+        """Number of scores of all candidates."""
         return sum(len(own) for own in self._values)
 
     @property
@@ -80,7 +80,7 @@ class Results:
         departures: Sequence[tuple[int | None, str]],
         best: int,
     ) -> dict[str, Any]:
-        """Return the columns of `cv_results_`, one row a candidate."""
+        """Return the columns of `cv_results_`, with one row per candidate."""
         columns: dict[str, Any] = {}
         for key in self._keys():
             table = self._table(key)
@@ -102,7 +102,7 @@ class Results:
         }
 
     def _table(self, key: str) -> Floats:
-        """Return one quantity by candidate and split; not a number where it was not tried."""
+        """Return one quantity by candidate and split; NaN if the candidate was not tried on it."""
         width = 1 + max((split for own in self._values for split in own), default=-1)
         table = np.full((len(self.settings), width), np.nan)
         absent = np.nan if key.endswith("_time") else self.failed
@@ -140,7 +140,7 @@ def _moments(table: Floats) -> tuple[Floats, Floats]:
 
 
 def _ranks(status: NDArray[Any], tried: NDArray[np.intp], mean: Floats) -> NDArray[np.int32]:
-    """Return ranks from 1: by what became of a candidate, how long it lasted, its mean."""
+    """Return ranks from 1: by status of a candidate, how long it lasted, and its mean."""
     lasted = np.array([_LASTED[state] for state in status])
     waits = np.where(lasted == _LASTED["rejected"], -tried, 0)
     order = np.lexsort((-np.nan_to_num(mean, nan=-np.inf), waits, lasted))

@@ -1,4 +1,4 @@
-"""Splits of a data set by their numbers: drawn at random without end, or those that there are."""
+"""Numbered splits of a data set: drawn at random without end, or given as a list."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _FOLDS = 5
 def splits_of(
     cv: Any, X: Any, y: Any, params: dict[str, Any], classifier: bool, random: Any
 ) -> RandomSplits | FixedSplits:
-    """Return the splits that a search's `cv` stands for."""
+    """Return the splits that a search's `cv` means."""
     if cv is None or isinstance(cv, int | np.integer):
         return RandomSplits(_shuffler(cv, y, classifier), (X, y), params, random)
     if not hasattr(cv, "split") or isinstance(cv, str):
@@ -47,7 +47,7 @@ def _shuffler(cv: Any, y: Any, classifier: bool) -> Any:
         return ShuffleSplit(test_size=1.0 / folds)
     members = np.unique(y, return_counts=True)[1]
     if members.min() < 2 or math.ceil(len(y) / folds) < len(members):
-        # Not every class can be in every part: then folds, which put up with it.
+        # Not every class can be in every part: then use folds, which allow this.
         return StratifiedKFold(folds, shuffle=True)
     return StratifiedShuffleSplit(test_size=1.0 / folds)
 
@@ -64,16 +64,16 @@ def _listed(cv: Any) -> list[Split]:
 class RandomSplits:
     """Independent draws of one kind of split; the same number gives the same split.
 
-    Of the folds that a draw consists of one is taken at random.
+    If a draw consists of several folds, one is chosen at random.
 
     Parameters
     ----------
     splitter : splitter of scikit-learn
-        Draws by its `random_state`.
+        Draws with its `random_state`.
     data : tuple
-        What its `split` takes by position.
+        Positional arguments of its `split`.
     params : dict
-        What it takes by name.
+        Keyword arguments of its `split`.
     random : numpy.random.RandomState
         Gives the seed of all draws.
     """
@@ -101,35 +101,35 @@ class RandomSplits:
         if isinstance(splitter, BaseShuffleSplit):
             first: Split = next(iter(splits))
             return first
-        # Folds of one draw are not alike: a rare class may be tested in the last ones only.
+        # Folds of one draw differ: a rare class may be tested only in the last ones.
         folds: list[Split] = list(splits)
         return folds[place % len(folds)]
 
     @property
     def overlap(self) -> float:
-        """The rows tested on, divided by the rows trained on."""
+        """The number of test rows divided by the number of training rows."""
         train, test = self.draw(0)
         return _size(test) / _size(train)
 
     def column(self, number: int) -> int:
-        """Return where a split stands in a table."""
+        """Return the column of a split in a table."""
         return number
 
 
 def _size(part: Any) -> int:
-    """Return how many rows are chosen, by their numbers or by a mask."""
+    """Return the number of chosen rows, given as numbers or as a mask."""
     rows = np.asarray(part)
     return int(rows.sum() if rows.dtype == bool else rows.size)
 
 
 class FixedSplits:
-    """The splits that there are, in random order, each once.
+    """A limited number of splits, in random order, each once.
 
     Parameters
     ----------
     splits : sequence of (train, test)
     random : numpy.random.RandomState
-        Gives the order.
+        Determines the order.
     """
 
     overlap = 0.0
@@ -140,7 +140,7 @@ class FixedSplits:
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """Number of splits."""
         return len(self._splits)
 
     def draw(self, number: int) -> Split:
@@ -148,5 +148,5 @@ class FixedSplits:
         return self._splits[self.column(number)]
 
     def column(self, number: int) -> int:
-        """Return where a split stands in a table: its place among those that were given."""
+        """Return the column of a split in a table: its place among the given splits."""
         return int(self._order[number])

@@ -1,4 +1,4 @@
-"""The race of whole fits: a pull fits and scores one candidate on one split."""
+"""The race of complete fits: a pull fits and scores one candidate on one split."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ _SCORES_UNOPPOSED = 5
 
 
 class WholeFitRace:
-    """A race of whole fits.
+    """A race of complete fits.
 
     Parameters
     ----------
     policy : PairedRacing or InformationRacing
-        Decides. The first has candidates share their splits.
+        Decides. With `PairedRacing` candidates share their splits.
     fits : Fits
-        What a pull does.
+        The work of a pull.
     splits : RandomSplits or FixedSplits
-        What it does it on.
+        The splits for the fits.
     metric : str
-        The one that is raced.
+        The metric that decides.
     error_score : "raise" or float
-        What a fit that fails counts as; if that is not a number its candidate is dropped.
+        The score of a fit that fails; if it is NaN, the candidate is dropped.
     n_jobs : int or None
-        Processes.
+        Number of processes.
     batch_size : int
-        Pulls that are decided on at once.
+        Number of pulls that are chosen at once.
     verbose : int
         More than 0 prints a line for every batch.
     """
@@ -72,7 +72,7 @@ class WholeFitRace:
 
     def run(self) -> None:
         """Race to the end."""
-        # One process takes fits one by one, and leaves those that the race has no use for.
+        # One process takes fits one by one, and skips those that the race no longer needs.
         order = "generator" if effective_n_jobs(self.n_jobs) == 1 else "list"
         with Parallel(n_jobs=self.n_jobs, return_as=order) as parallel:
             while not self.policy.stopped:
@@ -91,14 +91,14 @@ class WholeFitRace:
         return int(pull.tag) if self.paired else pull.number
 
     def _take_in_turn(self, outcomes: Iterable[tuple[Pull, Any]]) -> None:
-        """Let the race know of a batch in the order of issue, whichever was ready first."""
+        """Report a batch to the race in the order of issue, whichever was ready first."""
         for pull, outcome in outcomes:
             if self.policy.stopped:
                 return
             self._take(pull, outcome)
 
     def _take(self, pull: Pull, outcome: dict[str, Any] | Exception) -> None:
-        """Let the race know how a pull ended, if it still matters."""
+        """Report the result of a pull to the race, if it is still needed."""
         if pull in self.policy.to_cancel():
             self.policy.fail(pull, "cancelled")
             return
@@ -125,7 +125,7 @@ class WholeFitRace:
     def _score_unopposed(self) -> None:
         """Score a candidate that won because there was no other, or none that could be fitted.
 
-        It has to stand the split on which its last rival failed.
+        It must succeed on the split on which its last rival failed.
         """
         leader = leader_of(self.policy)
         if leader is None:
@@ -151,7 +151,7 @@ class WholeFitRace:
         return all(state == "withdrawn" for state in states[:leader] + states[leader + 1 :])
 
     def _score(self, pull: Pull, outcome: dict[str, Any] | Exception) -> float:
-        """Return the score that is raced; a failure is replaced, and told of."""
+        """Return the score that decides; replace a failure, and warn about it."""
         setting = self.fits.settings[pull.action]
         if isinstance(outcome, Exception):
             if self.error_score == "raise":
@@ -189,5 +189,5 @@ class WholeFitRace:
         progress = self.policy.progress()
         states = list(progress.details["arms"].values())
         left = states.count("undecided")
-        # Where every search of scikit-learn prints when it is verbose.
+        # scikit-learn's verbose searches print to standard output, too.
         print(f"{progress.told} pulls, {left} of {len(states)} candidates left")  # noqa: T201

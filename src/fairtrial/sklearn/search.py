@@ -46,79 +46,80 @@ _SPLITS = 50
 class RacingSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no types
     """Find the best settings of an estimator by racing them over random splits of the data.
 
-    All candidates are fitted and scored on the same random splits, split after split. One
-    that is worse than the leader with enough evidence is dropped; the search ends when one is
-    left. Then the candidate of largest mean score over all random splits **of these data** is
-    found with the stated confidence; of new data something is promised with `new_data` only. A
-    search that gives up before says how much worse than the best its answer may be, with the same
+    All candidates are fitted and scored on the same random splits, split after split. A candidate
+    is dropped when there is enough evidence that it is worse than the leader; the search ends when
+    one is left. It is then, with the stated confidence, the candidate with the largest mean score
+    over all random splits **of these data**; a promise about new data needs `new_data`. A search
+    that gives up earlier reports how much worse than the best its answer may be, with the same
+    confidence.
     confidence.
 
     Parameters
     ----------
     estimator : estimator
-        What is fitted with every candidate's settings.
+        The estimator that is fitted with every candidate's settings.
     candidates : dict, or sequence of dict, optional
-        A grid (names and lists of values), distributions to sample from (`n_candidates` must
-        then be given), single settings (names and values), or a sequence of these. Models are
-        raced as settings of a pipeline's step.
+        A grid (names and lists of values), distributions to sample from (`n_candidates` must then
+        be given), single settings (names and values), or a sequence of these. To race different
+        models, make them settings of a pipeline's step.
     param_grid : dict, or sequence of dict, optional
-        Another name for `candidates`, the one that GridSearchCV uses. Give one of the two.
+        Another name for `candidates`, as in GridSearchCV. Give only one of the two.
     guarantee : {"calibrated", "proven"}
         How a candidate is ruled out. ``"calibrated"``: by Student's t on differences of scores, at
-        all times at once. That is proven for normal differences only; how often it is wrong was
-        measured on recorded splits. It was less often than `delta`, but can be more often
-        between candidates that are nearly equal, if one is usually a little better and rarely
-        much worse. ``"proven"``: by bets on bounded differences, which need many more fits, and
-        a `score_range`.
+        all times at once. This is proven only for normal differences; how often it is wrong was
+        measured on recorded splits. It was wrong less often than `delta`, but may be wrong more
+        often between nearly equal candidates of which one is usually a little better and rarely
+        much worse. ``"proven"``: by bets on bounded differences, which need many more fits, and a
+        `score_range`.
     new_data : bool
-        Whether the candidate is wanted that is the best on **new data of the same source**, when
-        trained on as many rows. Splits of the same rows overlap; their differences are then
-        taken to share an error, as large as Nadeau and Bengio (2003) have it. More splits do not
-        remove it: only candidates that are worse by much can be ruled out, and the search ends
-        undecided once more splits cannot help. Only for random splits, paired and calibrated.
+        Whether to find the candidate that is best on **new data from the same source**, when
+        trained on as many rows. Splits of the same rows overlap, so their differences are assumed
+        to share an error of the size given by Nadeau and Bengio (2003). More splits do not remove
+        it: only candidates that are much worse can be ruled out, and the search ends undecided
+        once more splits cannot help. Only for random splits, paired and calibrated.
     delta : float
-        Probability of a wrong answer that is accepted.
+        Accepted probability of a wrong answer.
     tolerance : float
-        How much worse than the best an answer may be. Candidates that are equal can only be
-        told to be near enough: without a tolerance they race until `max_pulls`.
+        How much worse than the best an answer may be. Equal candidates can only be shown to be
+        near enough: without a tolerance they race until `max_pulls`.
     n_candidates : int, optional
-        Number of settings to draw, of every dict with distributions.
+        Number of settings to draw from every dict with distributions.
     scoring : str, callable, list, tuple or dict, optional
-        As in GridSearchCV. Of several metrics `refit` names the one that is raced.
+        As in GridSearchCV. With several metrics, `refit` names the one that decides.
     score_range : "auto" or (float, float)
-        The range that every score lies in, for ``guarantee="proven"`` only. ``"auto"`` knows those
-        of scikit-learn's own metrics; for any other it has to be given.
+        The range that contains every score, only for ``guarantee="proven"``. ``"auto"`` knows the
+        ranges of scikit-learn's own metrics; for any other it must be given.
     cv : int, splitter or iterable, optional
-        How to split: an integer k tests on 1/k of the data, stratified for a classifier. Or a
-        splitter of scikit-learn that draws at random (it has a `random_state`): of each draw
-        one split is taken at random, and its own seed is replaced. By default 5. Any other
-        splitter, and pairs of train and test, are all the splits that there are: they are
-        taken in random order, and the candidate that leads on all of them is the best for certain.
+        How to split. An integer k tests on 1/k of the data, stratified for a classifier. A
+        splitter of scikit-learn that draws at random (it has a `random_state`): one split of each
+        draw is chosen at random, and its own seed is replaced. By default 5. Any other splitter,
+        and pairs of train and test, are a limited number of splits: they are taken in random
+        order, and the candidate that leads on all of them is certainly the best.
     paired : bool
-        Whether candidates share their splits. If not, every fit has a split of its own, and
+        Whether candidates share their splits. If not, every fit has its own split, and
         `fairtrial.delayed.InformationRacing` decides.
     partial : int or dict, optional
-        Score fits on their way: after each of that many calls of `partial_fit`; or at growing
-        values of one setting, ``{"max_iter": [5, 10, 20]}``, with ``warm_start``. Candidates are
-        first fitted a few times to the end. After that a running fit counts as a forecast of its
-        final score: what such fits of its candidate still gained is added. Every fit then has a
-        split of its own; the answer is a heuristic. `best_estimator_` takes all steps.
-        A fit that fails is an error, and `return_train_score` counts for nothing.
+        Score fits while they proceed: after each of that many calls of `partial_fit`; or at
+        growing values of one setting, ``{"max_iter": [5, 10, 20]}``, with ``warm_start``.
+        Candidates are first fitted completely a few times. After that a running fit counts as a
+        forecast of its final score: the usual remaining gain of its candidate is added. Every fit
+        then has its own split, and the answer is a heuristic. `best_estimator_` takes all steps.
+        A fit that fails is an error, and `return_train_score` is ignored.
     max_pulls : int, optional
-        Fits and scores after which the search gives up, undecided; by default after 50 splits
-        (unpaired: 50 fits for every candidate), or all splits if they are limited. The best so
-        far is taken then, with a ConvergenceWarning.
+        Number of fits after which the search gives up, undecided; by default 50 splits (unpaired:
+        50 fits for every candidate), or all splits if they are limited. The best candidate so far
+        is then taken, with a ConvergenceWarning.
     batch_size : int
-        Pulls that are decided on at once and may run in parallel. Results depend on it, and
+        Number of pulls that are chosen at once and may run in parallel. Results depend on it, but
         not on `n_jobs`.
     n_jobs : int, optional
-        Processes, as in GridSearchCV.
+        Number of processes, as in GridSearchCV.
     refit : bool or str
         Whether to fit the best settings on all data; for several metrics the name of one.
     error_score : "raise" or float
-        What a fit that fails counts as. By default (not a number) its candidate is dropped.
+        The score of a fit that fails. By default (NaN) its candidate is dropped.
     return_train_score : bool
-        Whether `cv_results_` tells the scores on the training parts.
+        Whether `cv_results_` includes the scores on the training parts.
     random_state : int, RandomState or None
         Seed of the splits, and of sampled candidates.
     verbose : int
@@ -127,28 +128,28 @@ class RacingSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no
     Attributes
     ----------
     best_index_, best_params_, best_score_, best_estimator_, cv_results_, scorer_
-        As in GridSearchCV. `cv_results_` has also ``n_splits`` (of each candidate),
+        As in GridSearchCV. `cv_results_` also has ``n_splits`` (of each candidate),
         ``status`` (``"best"``, ``"undecided"``, ``"rejected"``, ``"withdrawn"``, or ``"set aside"``
-        where all that is known is that the best is at most the tolerance worse),
+        if all that is known is that the best is at most the tolerance worse),
         ``dropped_after`` (splits; masked for candidates that were not dropped) and
-        ``dropped_because`` (in words). Splits that a candidate was not tried on are not a number.
+        ``dropped_because`` (in words). Scores are NaN on splits that a candidate was not tried on.
         Candidates rank by how long they lasted, then by mean score.
     status_ : str
         ``"decided"`` or ``"undecided"``.
     shortfall_ : float
         How much worse than the best candidate `best_params_` may be, with confidence
-        ``1 - delta``: the tolerance, if decided; else what the splits so far leave open.
+        ``1 - delta``: the tolerance if decided, otherwise what the splits so far leave open.
     guarantee_ : fairtrial.Guarantee
-        What is promised of `best_params_`, under which assumptions, and whether it is proven,
-        calibrated or a heuristic.
+        The promise about `best_params_`, its assumptions, and whether it is proven, calibrated or a
+        heuristic.
     n_pulls_ : int
-        Scores that the answer rests on; without those of fits on their way.
+        Number of scores behind the answer, without those of unfinished fits.
     n_steps_ : int
-        With `partial`: steps of fits that were carried out.
+        With `partial`: number of steps that were carried out.
     n_splits_ : int
-        Most splits that one candidate was tried on.
+        The most splits that one candidate was tried on.
     race_ : fairtrial.Policy
-        The race at its end; ``race_.progress()`` tells more.
+        The race at its end; ``race_.progress()`` has more details.
 
     Raises
     ------
@@ -159,7 +160,7 @@ class RacingSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no
 
     Notes
     -----
-    Random splits of one data set overlap, and yet are drawn independently, given the data: a
+    Random splits of one data set overlap, but given the data they are drawn independently: a
     candidate's scores on them are independent draws, and their mean over all splits is what
     cross-validation estimates.
     See `PairedRacing` for the tests, and docs/how-to/tune-a-model.md for what they promise.
@@ -235,7 +236,7 @@ class RacingSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no
         y : array-like of shape (n_samples,) or (n_samples, n_outputs), optional
             Target.
         **params
-            Handed on as GridSearchCV does: to `fit`, ``groups`` to the splitter.
+            Passed on as in GridSearchCV: to `fit`, and ``groups`` to the splitter.
 
         Returns
         -------
@@ -309,7 +310,7 @@ class RacingSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no
             raise InvalidArgument("score_range", accepted, self.score_range)
 
     def _wanted(self) -> Any:
-        """Return the candidates, by whichever of their two names they were given."""
+        """Return the candidates, given under either of their two names."""
         if (self.candidates is None) == (self.param_grid is None):
             accepted = "must be given, by this name or as param_grid, and not by both"
             raise InvalidArgument("candidates", accepted, self.candidates)
@@ -406,7 +407,7 @@ class RacingSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no
     # ---------------------------------------------------------------------- the answer
 
     def _keep(self, race: Race, results: Results) -> None:
-        """Set what is known after the race."""
+        """Set the attributes that are known after the race."""
         leader = leader_of(race)
         if leader is None or not results.has_any:
             raise all_failed(results.failure)

@@ -1,4 +1,4 @@
-"""Checks for policies, problems and environments: yours are held to what ours are."""
+"""Checks for your own policies, problems and environments, the same as for ours."""
 
 from fairtrial.testing.environments import check_environment
 from fairtrial.testing.policies import check_policy

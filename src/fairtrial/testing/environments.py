@@ -13,21 +13,21 @@ __all__ = ["check_environment"]
 
 
 def check_environment(environment: Environment, draws: int = 20, seed: int = 0) -> None:
-    """Check that outcomes are valid, come from the generator alone, and fit the stated truth.
+    """Check that outcomes are valid, depend only on the generator, and fit the stated truth.
 
     Parameters
     ----------
     environment : Environment
         The environment; it is not changed.
     draws : int
-        Outcomes to draw of every action.
+        Number of outcomes to draw for every action.
     seed : int
         Source of the randomness.
 
     Raises
     ------
     AssertionError
-        If it breaks the contract; the message says where.
+        If the environment breaks the contract; the message says where.
 
     Examples
     --------

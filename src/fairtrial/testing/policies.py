@@ -50,12 +50,12 @@ def check_policy(
     """Check that a policy keeps the contract in a live run, when restored, and when compiled.
 
     - The same problem, parameters, seed and calls give the same pulls.
-    - Saved and restored before every single call, it decides as one that never paused; so does
+    - If it is saved and restored before every call, it decides like one that never paused; so does
       a copy made by `copy.deepcopy`.
     - Bad input raises an error of `fairtrial.errors` and changes nothing.
-    - What it says at every step can be written as JSON and agrees with itself.
+    - Its reports at every step can be written as JSON and are consistent.
     - Once it has stopped it issues no more pulls.
-    - A compiled run, if it has one, is the plain loop, draw for draw.
+    - A compiled run, if it has one, equals the plain loop, draw for draw.
 
     Parameters
     ----------
@@ -68,14 +68,14 @@ def check_policy(
     parallel : int
         Most pulls in flight at once. Their results arrive in random order.
     losses : bool
-        Whether pulls get lost on the way, and some of their results arrive after all.
+        Whether some pulls get lost, and some of their results arrive after all.
     seed : int
         Source of the environment's randomness.
 
     Raises
     ------
     AssertionError
-        If it breaks the contract; the message says where.
+        If the policy breaks the contract; the message says where.
 
     Examples
     --------
@@ -98,7 +98,7 @@ def check_policy(
 
 
 class _LiveRun:
-    """One run of two clones, of which one is saved and restored before every call; then again."""
+    """One run of two clones, one saved and restored before every call; then a second run."""
 
     def __init__(
         self,
@@ -127,7 +127,7 @@ class _LiveRun:
         self._check_repeated()
 
     def _both(self, call: Callable[[Policy], Any]) -> Any:
-        """Make the same call to both, and return what they agree on."""
+        """Make the same call to both, and return their common answer."""
         self.restored = _restored(self.restored)
         answer = call(self.steady)
         assert call(self.restored) == answer, _AS_IF_NEVER_PAUSED
@@ -135,9 +135,9 @@ class _LiveRun:
         return answer
 
     def _check_repeated(self) -> None:
-        """Make all calls again, after the other clones have learned what they could.
+        """Make all calls again on a third clone, after the other two have learned.
 
-        Half way the policy is replaced by a copy of itself.
+        Halfway the policy is replaced by a copy of itself.
         """
         half = len(self.calls) // 2
         for call, answer in self.calls[:half]:
@@ -173,7 +173,7 @@ class _LiveRun:
             self._both(methodcaller("tell", late, outcome))
 
     def _check_refusals(self) -> None:
-        """Offer what must be refused; nothing may change by it."""
+        """Pass input that must be refused; nothing may change."""
         policy, pull = self.steady, self.in_flight[0]
         before = policy.get_state()
         stranger = Pull(policy.asked + 1, pull.action, pull.labels, pull.tag)
@@ -216,7 +216,7 @@ class _LiveRun:
 
 
 def _check_contexts(policy: Policy) -> None:
-    """Ask for each group that a pull can be of: it must come, or be refused."""
+    """Ask for each group that a pull can have: the pull must come, or the group be refused."""
     labels = policy.problem.action_labels
     for name in labels[0].keys() - {"arm"}:
         for value in dict.fromkeys(label[name] for label in labels):
@@ -230,7 +230,7 @@ def _check_contexts(policy: Policy) -> None:
 
 
 def _first_told(policy: Policy) -> Pull | None:
-    """Return a pull that was told, if one is certain."""
+    """Return a pull that was told, if one is known for certain."""
     open_numbers = {pull.number for pull in policy.outstanding()}
     state = policy.get_state()
     lost = {int(row[0]) for row in state["lost"]}
@@ -251,7 +251,7 @@ def _require_refusal(
 
 
 def _restored(policy: Policy) -> Policy:
-    """Return a fresh policy with the state, copied byte by byte as a file would hold it."""
+    """Return a fresh policy with the state, copied byte by byte as from a file."""
     fresh = policy.clone()
     fresh.set_state({name: _copied(name, array) for name, array in policy.get_state().items()})
     return fresh

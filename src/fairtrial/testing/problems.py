@@ -27,7 +27,7 @@ _BAD_OUTCOMES: tuple[Any, ...] = (
 
 
 def check_problem(problem: Problem) -> None:
-    """Check that a problem can be written down, is frozen, and refuses what is no outcome.
+    """Check that a problem can be written as JSON, is frozen, and refuses invalid outcomes.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ def check_problem(problem: Problem) -> None:
     Raises
     ------
     AssertionError
-        If it breaks the contract; the message says where.
+        If the problem breaks the contract; the message says where.
 
     Examples
     --------
