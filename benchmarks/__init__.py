@@ -1,1 +1,1 @@
-"""How fast fairtrial is: scripts that print figures, and judge nothing."""
+"""Benchmarks of fairtrial: scripts that print measurements, without pass or fail."""

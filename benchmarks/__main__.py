@@ -1,4 +1,4 @@
-"""Run the benchmarks: all of them, or the ones named.
+"""Run all benchmarks, or the named ones.
 
 ./dev bench [--quick] [NAME ...]
 """

@@ -1,4 +1,4 @@
-"""What a decision with guaranteed shares costs: simulated, live, and beside other libraries."""
+"""Cost of a decision with guaranteed shares: simulated, live, and in other libraries."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _live(repetitions: int, quick: bool) -> None:
     ]
     for k, learner, pairs, target in cases[: 1 if quick else None]:
         policy = FairLearn(_problem(k, "0.5"), learner)
-        # Every arm has been served before: an index is then due for each of them.
+        # Pull every arm first, so that an index is computed for each of them.
         _pairs(policy, k)
         name = f"k = {k:,}, {type(learner).__name__}"
         asks, both = [], []
@@ -138,7 +138,7 @@ def _states() -> None:
 
 ARMS = 10
 Player = Callable[[np.ndarray[Any, Any]], list[int]]
-"""Plays a table of rewards, a row per round and a column per arm; returns the arms pulled."""
+"""Plays a table of rewards, one row per round and one column per arm; returns the arms pulled."""
 
 
 def _beside_others(quick: bool) -> None:
@@ -188,7 +188,7 @@ def _play_mabwiser(name: str, rewards: np.ndarray[Any, Any]) -> list[int]:
 
     rule = LearningPolicy.UCB1(alpha=1) if name == "UCB1" else LearningPolicy.ThompsonSampling()
     player = MAB(list(range(ARMS)), rule, seed=1)
-    # It must be fitted before it predicts: every arm's first reward.
+    # It must be fitted before it predicts, so use every arm's first reward.
     arms = list(range(ARMS))
     player.fit(arms, [rewards[arm, arm] for arm in arms])
     for row in rewards[ARMS:].tolist():

@@ -1,9 +1,10 @@
-"""How often the calibrated test of `RacingSearchCV` is wrong: on recorded splits, and on nulls.
+"""Error rates of the calibrated test of `RacingSearchCV`, on recorded splits and on nulls.
 
-Every question is recorded once: all candidates on the same random splits. A race then draws its
-splits from the recorded ones, with replacement. So its splits are independent, and the true mean of
-a candidate is known: its mean over all recorded splits. Candidates that are far apart are easy to
-tell apart; so pairs are also made equal, by drawing some of the recorded splits more often.
+Every question is recorded once, with all candidates on the same random splits. A race then draws
+its splits from the recorded ones, with replacement. So its splits are independent, and the true
+mean of a candidate is known: its mean over all recorded splits. Candidates with very different
+means are easy to distinguish. So pairs are also made equal, by drawing some of the recorded splits
+more often.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from fairtrial.delayed.policies.paired_evidence import StudentEvidence
 
 DELTA = 0.05
 SPLITS = 50
-"""After how many splits a search gives up by default."""
+"""Default number of splits after which a search stops."""
 LONG = 300
 ROUNDING = 1e-9
 
@@ -62,19 +63,19 @@ def run(*, quick: bool) -> None:
 
 @dataclass(frozen=True)
 class Race:
-    """What one race said, and which of it is false.
+    """The claims of one race, and which of them are false.
 
     Parameters
     ----------
     fits : float
-        Fits for every candidate, on average.
+        Mean number of fits per candidate.
     decided, wrong : bool
-        Whether it named an answer, and one that is not the best.
+        Whether it gave an answer, and whether this is not the best candidate.
     dropped : ndarray of bool
-        The candidates that it called worse than another.
+        The candidates that it declared worse than another one.
     best_dropped, overclaimed : bool
-        Whether the best is among them; whether the leader is worse than the best by more than the
-        race says.
+        Whether the best candidate is among them, and whether the leader is worse than the best by
+        more than the race claims.
     """
 
     fits: float
@@ -86,7 +87,7 @@ class Race:
 
     @property
     def any_false(self) -> bool:
-        """Return whether anything that it said is false."""
+        """Return whether any claim is false."""
         return self.wrong or self.best_dropped or self.overclaimed
 
 
@@ -118,9 +119,10 @@ def _race(scores: Floats, means: Floats) -> Race:
 
 
 def _raced(scores: Floats) -> tuple[list[int], list[int], float]:
-    """Race on splits in their order; return everybody's fits, who is left, and the shortfall.
+    """Race on splits in their order; return fits by candidate, survivors and the shortfall.
 
-    What `PairedRacing` does without a tolerance, but a split at a time: ten times as fast.
+    This does the same as `PairedRacing` without a tolerance, but one split at a time, which is ten
+    times faster.
     """
     test, level = StudentEvidence(0.0), math.log(1.0 / DELTA)
     fits = np.zeros(scores.shape[1], dtype=int)
@@ -176,9 +178,9 @@ def _race_columns(races: Sequence[Race]) -> str:
 
 
 def _pair_columns(table: Floats, races: int) -> str:
-    """Return how many pairs there are, and how often one is called better: a pair, the worst.
+    """Return the number of pairs, and the mean and worst rate of calling one of a pair better.
 
-    The worst is found on fewer races, and measured on others.
+    The worst pair is found on fewer races, and then measured on other races.
     """
     pairs = _equal_pairs(table)
     if not pairs:
@@ -191,9 +193,9 @@ def _pair_columns(table: Floats, races: int) -> str:
 def _equal_pairs(table: Floats) -> list[tuple[Floats, Floats]]:
     """Return differences of two recorded candidates, and weights that make their mean 0.
 
-    Splits on which one candidate is good are drawn more often, by exponential tilting: values keep
-    their steps and their skewness. Pairs for which that leaves less than half of the splits are no
-    use: they are not close to equal.
+    Splits on which one candidate is good are drawn more often, by exponential tilting, so values
+    keep their steps and their skewness. Pairs for which this leaves less than half of the splits
+    are left out, because they are not close to equal.
     """
     found = []
     for one, other in itertools.permutations(range(table.shape[1]), 2):
@@ -205,7 +207,7 @@ def _equal_pairs(table: Floats) -> list[tuple[Floats, Floats]]:
 
 
 def _tilted(differences: Floats) -> Floats | None:
-    """Return weights in proportion to exp(a difference), so that the mean is 0."""
+    """Return weights proportional to exp(a difference), such that the mean is 0."""
     if not differences.min() < 0.0 < differences.max():
         return None
     scaled = differences / differences.std()
@@ -220,7 +222,7 @@ def _tilted(differences: Floats) -> Floats | None:
 
 
 def _called_of(pair: tuple[Floats, Floats], races: int, seed: int) -> float:
-    """Return how often the first candidate of an equal pair is called better."""
+    """Return how often the first candidate of an equal pair is declared better."""
     differences, weights = pair
     random = np.random.default_rng(seed)
     drawn = random.choice(differences, size=(races, SPLITS), p=weights)
@@ -231,7 +233,7 @@ def _called_of(pair: tuple[Floats, Floats], races: int, seed: int) -> float:
 
 
 def _print_pairs(pairs: int) -> None:
-    """Print how often one of two equal candidates is called better than the other."""
+    """Print how often one of two equal candidates is declared better than the other."""
     print(
         f"\ntwo equal candidates, {pairs:,} pairs: one given candidate is called better, per cent"
     )
@@ -280,7 +282,7 @@ def _of_rare_losses(every: int) -> Callable[[np.random.Generator, tuple[int, int
 
 
 def _first_called(differences: Floats) -> Floats:
-    """Return after how many splits the evidence of every row suffices; infinite if never."""
+    """Return the number of splits after which every row has enough evidence; infinite if never."""
     test, level = StudentMixture(), math.log(1.0 / DELTA)
     sums = np.cumsum(differences, axis=1)
     squares = np.cumsum(differences**2, axis=1)

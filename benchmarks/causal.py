@@ -1,4 +1,4 @@
-"""What the causal family costs: a model read and enumerated, a run, a log estimated."""
+"""Cost of the causal family: reading and enumerating a model, a run, estimates from a log."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def run(*, quick: bool) -> None:
 
 
 def _ready() -> Problem:
-    """Read the network again, and ask again: nothing is kept from before."""
+    """Read the network and compute everything again, without cached results."""
     model = CausalModel.from_bif(hepar2())
     arms = HEPAR.instances[0].make(BUDGET).problem.arms
     outcome = ("carcinoma", {"present": 1.0, "absent": 0.0})
@@ -72,14 +72,14 @@ def _runs(repetitions: int, quick: bool) -> None:
 
 
 def _prepared(rule: Callable[..., Policy], environment: NetworkEnvironment) -> Callable[[], object]:
-    """Return a run for whose problem neither divergences nor allocations are known yet."""
+    """Return a run whose problem has no cached divergences or allocations."""
     fresh = NetworkEnvironment(Problem.from_dict(environment.problem.to_dict()))
     policy = rule(fresh.problem, BUDGET)
     return partial(policy.compiled_run, fresh, np.random.default_rng(0), None)
 
 
 def _play(template: Policy, environment: NetworkEnvironment) -> None:
-    """Play the same runs each time; later ones find the allocations of earlier ones."""
+    """Play the same runs each time; later ones use the cached allocations of earlier ones."""
     for seed in range(RUNS):
         assert template.clone().compiled_run(environment, np.random.default_rng(seed), None)
 

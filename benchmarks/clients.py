@@ -1,8 +1,8 @@
-"""Clients of the service that cost little: HTTP/1.1 over connections that stay open.
+"""Cheap clients of the service: HTTP/1.1 over persistent connections.
 
-What a client needs of an answer is its status, its length and the id of the pull in it. Requests
-are put together from parts that are made once, so that a benchmark measures the service and not its
-clients; `Pressed.processor_seconds` says what they cost.
+A client only reads an answer's status, its length and the id of the pull. Requests are assembled
+from parts that are made once, so a benchmark measures the service and not its clients.
+`Pressed.processor_seconds` holds the cost of the clients.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ _ID = b'"id":"'
 
 @dataclass
 class Pressed:
-    """What clients were answered within a spell.
+    """The answers to clients within some time.
 
     Parameters
     ----------
     pairs : int
-        Outcomes that were told, each with a pull that was given after it.
+        Number of outcomes that were told, each followed by a new pull.
     seconds : dict of str to list of float
-        How long each request took, by its kind.
+        Duration of each request, by kind.
     processor_seconds : float
-        How long processors worked for the clients, for each pair.
+        Processor time of the clients per pair.
     """
 
     pairs: int = 0
@@ -38,9 +38,9 @@ class Pressed:
 def press(
     port: int, secret: str, clients: int, studies: int, spell: float, *, fused: bool = True
 ) -> Pressed:
-    """Let clients work for some seconds, each on studies of its own if there are enough.
+    """Run clients for some seconds, each on its own studies if there are enough.
 
-    Fused clients tell an outcome and ask for the next pull in one request; others do it in two.
+    Fused clients tell an outcome and ask for the next pull in one request; others use two requests.
     """
     return asyncio.run(_all(port, secret, clients, studies, spell, fused=fused))
 
@@ -57,7 +57,7 @@ async def _all(
         _, connection = await asyncio.get_running_loop().create_connection(
             lambda: _Connection(secret), _HOST, port
         )
-        # The first answer of a study takes long, because it is opened.
+        # The first answer of a study is slow, because the study has to be opened.
         pulls = deque([(study, await connection.ask(study)) for study in own])
         await ready.wait()
         while not over.is_set():
@@ -86,7 +86,7 @@ async def _all(
 
 
 class _Connection(asyncio.Protocol):
-    """One connection, by which one request is made after the other."""
+    """One connection, which sends one request after the other."""
 
     def __init__(self, secret: str) -> None:
         self._tail = (
@@ -121,12 +121,12 @@ class _Connection(asyncio.Protocol):
     # ------------------------------------------------------------------- of the loop
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take the connection."""
+        """Store the connection."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        """Take a part of an answer; when all of it is there, hand it out."""
+        """Receive a part of an answer; return the answer when it is complete."""
         self._received += data
         head, separator, body = self._received.partition(b"\r\n\r\n")
         if not separator or len(body) < _length(head):
@@ -139,7 +139,7 @@ class _Connection(asyncio.Protocol):
         self._received.clear()
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Tell whoever waits that no answer will come."""
+        """Raise in the waiting caller: no answer will arrive."""
         if self._answer is not None and not self._answer.done():
             self._answer.set_exception(error or ConnectionResetError("the service has closed"))
 

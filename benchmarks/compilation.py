@@ -1,4 +1,4 @@
-"""What the very first call on a machine costs: compiling the kernels into an empty cache."""
+"""Cost of the first call on a machine: compiling the kernels into an empty cache."""
 
 from __future__ import annotations
 

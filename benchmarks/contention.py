@@ -1,9 +1,9 @@
-"""How long writers wait for each other: `ask` and `tell` by many processes on one study.
+"""Waiting time of writers: `ask` and `tell` by many processes on one study.
 
     python benchmarks/contention.py [--processes N] [--seconds S] [--folder PATH]
 
-Printed are the median and the 99th percentile of the time that an `ask` takes, and their
-ratio: where the lock is fair, it is below 10.
+Prints the median and the 99th percentile of the duration of an `ask`, and their ratio, which is
+below 10 if the lock is fair.
 """
 
 from __future__ import annotations

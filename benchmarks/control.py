@@ -1,11 +1,11 @@
-"""Limits against a control: what they cost, how often they are wrong, and what drift does.
+"""Limits against a control: pulls, error rates, and the effect of drift.
 
-An A/B/n test with five segments, in which no variant may be more than two points worse than the
-present page in any segment: pulls of block betting, beside floors at the control's true level
-(which nobody knows), and beside an experiment of fixed size with a test for each segment. Then how
-often a right answer is ruled out where arms are on their limits, or a millionth beyond; and how
-often an answer is given that is a millionth worse than a tolerance forgives. Then the same test
-while all conversion rates fall together.
+First, an A/B/n test with five segments, in which no variant may be more than two points worse than
+the present page in any segment. It compares the pulls of block betting with floors at the control's
+true level (which nobody knows in practice), and with an experiment of fixed size with a test for
+each segment. Second, how often a right answer is ruled out if arms are on their limits, or a
+millionth beyond, and how often an answer is a millionth worse than the tolerance allows. Third, the
+same test while all conversion rates fall together.
 """
 
 from __future__ import annotations
@@ -84,12 +84,12 @@ def _compare(*, runs: int) -> None:
 
 
 class Falling(BernoulliEnvironment):
-    """All rates fall together while the experiment runs, by `fall` within the first pulls."""
+    """All rates fall together during the experiment, by `fall` within the first pulls."""
 
     fall, during = 0.1, 3_000
 
     def sample(self, pull: Pull, generator: np.random.Generator) -> float:
-        """Return a result at the rates of the moment."""
+        """Return a result at the current rates."""
         k, group = divmod(pull.action, len(self.problem.groups))
         fallen = self.fall * min(1.0, pull.number / self.during)
         return float(generator.random() < self.cell_means[k, group] - fallen)

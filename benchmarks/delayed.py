@@ -1,4 +1,4 @@
-"""What races for late results cost: whole runs, and live decisions."""
+"""Cost of races with late results: complete runs, and live decisions."""
 
 from __future__ import annotations
 
@@ -81,14 +81,14 @@ def run(*, quick: bool) -> None:
 
 
 def _free() -> SimulatedEnvironment:
-    """Return means one apart, of which the best fifth is wanted, and readings at 99 steps."""
+    """Return means one apart, with the best fifth wanted and readings at 99 steps."""
     means = np.random.default_rng(0).permutation(2.0 * ARMS - np.arange(ARMS))
     problem = Problem(ARMS, top=ARMS // 5, noise_std=0.5, feedback="unbiased", reading_std=0.25)
     return SimulatedEnvironment(problem, means, delay=100.0)
 
 
 def _show_block_betting(repetitions: int) -> None:
-    """Show what block betting costs for each pull: simulated, and live while far from its end."""
+    """Show the cost of block betting per pull: simulated, and live far from the end."""
     heading("block betting: a simulated pull, and a live ask + tell", "us")
     for arms, top in ((2, 1), (10, 3), (100, 1)):
         problem = Problem(arms, top=top, noise_std=1.0)
@@ -125,7 +125,7 @@ def _plain_run(template: Policy, environment: SimulatedEnvironment) -> None:
 
 
 def _live(name: str, make: Callable[..., Policy], repetitions: int) -> None:
-    """Show what each verb costs in a race that has begun and is far from its end."""
+    """Show the cost of each method in a race that has started and is far from its end."""
     problem = Problem(LIVE_ARMS, top=50, noise_std=1.0, feedback="unbiased", reading_std=0.5)
     policy = make(problem)
     values = iter(np.random.default_rng(1).standard_normal(10**6).tolist())

@@ -1,4 +1,4 @@
-"""What an optimal design costs: G-optimal and XY-optimal, of random arms."""
+"""Cost of optimal designs: G-optimal and XY-optimal, for random arms."""
 
 from __future__ import annotations
 
@@ -50,6 +50,6 @@ def _warm_up(problem: Problem) -> None:
 
 
 def _on_the_sphere(arms: int, dimension: int) -> np.ndarray:
-    """Return directions without a preferred one: most arms then matter."""
+    """Return isotropic random directions, so that most arms matter."""
     rows = np.random.default_rng(1).normal(size=(arms, dimension))
     return rows / np.linalg.norm(rows, axis=1)[:, np.newaxis]

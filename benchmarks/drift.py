@@ -1,4 +1,4 @@
-"""How often the tests of drift and of shares raise an alarm: where nothing is wrong, and else."""
+"""Alarm rates of the tests of drift and of shares: false alarms and power."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Floats = NDArray[np.float64]
 
 LEVELS = (0.1, 0.01, 0.001)
 MEANS = (0.4, 0.4, 0.5)
-"""Of the arms, in both groups: block betting pulls the last more often."""
+"""Means of the arms in both groups; block betting pulls the last arm more often."""
 
 SHARES = {"x": 0.7, "y": 0.3}
 LOOKS = 20
@@ -81,7 +81,7 @@ def _show_false_alarms(name: str, reward: Reward, batch: int, lost: float, runs:
 
 
 def _honest_run(reward: Reward, batch: int, lost: float, seed: int) -> tuple[float, float, float]:
-    """Return the smallest p-values of drift, pulls passed over and arrivals, at all looks."""
+    """Return the smallest p-values over all looks: of drift, skipped pulls and arrivals."""
     policy = BlockBetting(Problem(3, SHARES, reward_range=(0, 1)), delta=1e-9, seed=seed)
     rng = np.random.default_rng([seed, 21])
     log = _Results()
@@ -102,7 +102,7 @@ def _honest_run(reward: Reward, batch: int, lost: float, seed: int) -> tuple[flo
 
 
 class _Results:
-    """What came of a run, as the tests take it."""
+    """Results of a run in the form that the tests use."""
 
     def __init__(self) -> None:
         self.cells: list[list[float]] = [[] for _ in range(6)]
@@ -111,14 +111,14 @@ class _Results:
         self.arrivals = np.zeros(2)
 
     def add(self, pull: Pull, value: float) -> None:
-        """Take a result."""
+        """Add a result."""
         assert pull.propensity is not None
         self.cells[pull.action].append(value)
         self.arms.append(int(pull.arm))
         self.propensities.append(pull.propensity)
 
     def p_values(self) -> tuple[float, float, float]:
-        """Return those of drift, pulls passed over and arrivals, so far."""
+        """Return the current p-values of drift, skipped pulls and arrivals."""
         favour = log_evidence_of_favour(self.arms, self.propensities, 3).max()
         shares = log_evidence_against_shares(self.arrivals, list(SHARES.values()))
         return find_drift(self.cells).p_value, 3 * math.exp(-favour), math.exp(-shares)
@@ -140,7 +140,7 @@ CHANGES: dict[str, Change] = {
 
 
 def _seasons(time: Floats, period: int) -> Floats:
-    """Return 1 and -1 in turn, each for half a period."""
+    """Return 1 and -1 alternately, each for half a period."""
     return np.where(np.arange(time.size) % period < period / 2, 1.0, -1.0)
 
 
@@ -150,7 +150,7 @@ def _show_power(name: str, change: Change, n_cells: int, drifting: int, runs: in
 
 
 def _power(change: Change, n_cells: int, drifting: int, results: int, runs: int) -> float:
-    """Return in which share of runs drift is found, with normal noise of standard deviation 1."""
+    """Return the share of runs in which drift is found, with normal noise of deviation 1."""
     moved = np.zeros((n_cells, results))
     moved[:drifting] = change(np.arange(results) / results)
     found = [

@@ -1,7 +1,7 @@
-"""How often the intervals of differences ever miss the truth, how wide they are, and their bias.
+"""Intervals of differences: how often they ever miss the truth, their width, and the bias.
 
-Each study is looked at whenever its intervals change: "ever" counts those in which an interval of
-the first arm against the control missed the true difference at any of these looks.
+Each study is checked whenever its intervals change. "Ever" counts the studies in which the interval
+of the first arm against the control missed the true difference at any of these looks.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Sample = Callable[[np.random.Generator, float], float]
 
 
 def run(*, quick: bool) -> None:
-    """Print, for hard cases of every family, how often intervals missed and how wide they were."""
+    """Print for hard cases of every family how often intervals missed, and their width."""
     runs = 20 if quick else 2_000
     print(
         f"\nintervals of confidence {1 - DELTA:.0%}, {runs} studies of at most {MOST_PULLS} pulls"
@@ -60,7 +60,7 @@ def _normal(generator: np.random.Generator, mean: float) -> float:
 
 
 def _skewed(generator: np.random.Generator, mean: float) -> float:
-    """Return 1 rarely, and else nearly 0."""
+    """Return 1 rarely, and otherwise nearly 0."""
     return 1.0 if generator.random() < mean / 2 else mean / 2 / (1 - mean / 2)
 
 
@@ -109,7 +109,7 @@ CASES = {
 
 @dataclass(frozen=True)
 class Seen:
-    """What one study showed: whether its intervals missed, and its last difference."""
+    """Result of one study: whether its intervals missed, and its last difference."""
 
     ever: bool
     at: tuple[bool, ...]
@@ -133,7 +133,7 @@ def _show(name: str, case: Case, runs: int) -> None:
 
 
 def _study(case: Case, seed: int) -> Seen:
-    """Run one study and look at the interval whenever a block was paid."""
+    """Run one study, and check the interval whenever a block was paid."""
     policy, generator = case.policy.clone(seed=seed), np.random.default_rng(seed)
     ever, at = False, [False] * len(LOOKS)
     paid, missed, width, error = -1, False, np.nan, np.nan
@@ -152,7 +152,7 @@ def _study(case: Case, seed: int) -> Seen:
 
 
 def _look(policy: BlockPolicy, true: float) -> tuple[bool, float, float]:
-    """Return whether the interval misses, how wide it is, and by how much the difference is off."""
+    """Return whether the interval misses, its width, and the error of the difference."""
     for effect in policy.progress().effects:
         if effect.arm == "a" and effect.group is None and effect.difference is not None:
             lower, upper = effect.lower or 0.0, effect.upper or 0.0

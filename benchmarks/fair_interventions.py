@@ -1,9 +1,9 @@
-"""Rows until block betting stops with the best fair intervention, and how often that is wrong.
+"""Rows and error rates of block betting for the best fair intervention.
 
-Beside our means stand those of an independent implementation of the same rule. Then what a run
-and a row cost. Then variants of the rule, and logs that are read. Then the share of runs in which
-the right answer is ever rejected, where it is right by next to nothing. Then how often answers are
-wrong if tables are estimated from records, which no proof covers.
+Our means are printed next to those of an independent implementation of the same rule. Further parts
+measure: the cost of a run and of a row; variants of the rule, and logs; the share of runs in which
+the right answer is ever rejected although it is barely right; and error rates if tables are
+estimated from records, which no proof covers.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MOST_ROWS_IF_ESTIMATED = 20_000
 MOST_ROWS_OF_A_LOG = 3_000
 
 ROWS_BEFORE_A_PLAN = 20
-"""The first block, on which nothing is bet."""
+"""Size of the first block, on which nothing is bet."""
 
 VARIANTS = {
     "small-1": (216, 340, 0.027),
@@ -38,7 +38,7 @@ VARIANTS = {
     "hepar, PBC": (285, 281, 0.022),
     "offers, easy": (344, 336, 0.006),
 }
-"""By another implementation: rows drawn one by one, rows on a mean budget, and what they cost."""
+"""From another implementation: rows drawn one by one, rows with a mean budget, their cost."""
 
 RECORDS = (100, 300, 1_000, 3_000, 10_000, 100_000)
 _ESTIMATED = ("region", "offers, easy", "offers, hard")
@@ -46,9 +46,9 @@ _CARCINOMA = ("carcinoma", {"present": 1.0, "absent": 0.0})
 
 
 class Case(NamedTuple):
-    """An instance, and the mean rows by another implementation, with their standard error.
+    """An instance, and the mean number of rows of another implementation with standard error.
 
-    None where no other was run.
+    None if the other implementation was not run.
     """
 
     name: str
@@ -129,7 +129,7 @@ CASES = (
 
 
 def run(*, quick: bool) -> None:
-    """Print rows, cost of a row and errors on questions of many kinds, then on hard ones."""
+    """Print rows, cost per row and errors on many kinds of problems, then on hard ones."""
     runs = 4 if quick else 200
     print(f"\nrows at delta {DELTA}, {runs} runs: mean (standard error), another implementation")
     for case in CASES:
@@ -154,7 +154,7 @@ def run(*, quick: bool) -> None:
 
 
 def _print_costs(*, runs: int) -> None:
-    """Print what a run costs before anything is planned, and what each row costs besides."""
+    """Print the cost of a run before the first plan, and the additional cost of each row."""
     print(f"\nprocessor time, {runs} runs: of a run, of each row besides, and of a row all in")
     for case in CASES:
         environment = case.make()
@@ -174,7 +174,7 @@ def _print_costs(*, runs: int) -> None:
 def _cost(
     policy: BlockBetting, environment: NetworkEnvironment, runs: int, horizon: int
 ) -> tuple[float, int]:
-    """Return the least seconds of three times all runs, and their rows."""
+    """Return the shortest of three times for all runs, in seconds, and the number of rows."""
     seconds = np.inf
     for _ in range(3):
         start = time.process_time()
@@ -187,9 +187,9 @@ def _cost(
 
 
 def _vary(*, runs: int) -> None:
-    """Print rows with actions drawn one by one, and with a budget, beside another implementation's.
+    """Print rows with actions drawn one by one, and with a budget, and the other program's.
 
-    The first arm is free, all others cost 1, and a row may cost .1 on average.
+    The first arm is free, all others cost 1, and the mean cost of a row is at most .1.
     """
     print(f"\nrows at delta {DELTA}, {runs} runs: drawn one by one; on a mean budget, and spent")
     for case in CASES:
@@ -221,7 +221,7 @@ def _error(times: NDArray[np.int64]) -> float:
 
 
 def _read_logs(*, runs: int) -> None:
-    """Print after how many rows of a log the answer is there, by what is known of its actions."""
+    """Print the rows of a log until the answer, by what is known about its actions."""
     problem, environment = small()
     even = np.full((MOST_ROWS_OF_A_LOG, problem.n_actions), 1.0 / problem.n_actions)
     print(f"\nrows of a log with actions drawn evenly at delta {DELTA}, {runs} logs of small-1")
@@ -267,9 +267,9 @@ def _measure(
 
 
 def _measure_estimated(name: str, environment: NetworkEnvironment, records: int, runs: int) -> None:
-    """Print how often answers are wrong if all but the outcome's table come from that many records.
+    """Print error rates if all tables except the outcome's are estimated from N records.
 
-    Records are drawn anew for each run, from the arm that is in use.
+    New records are drawn for each run, from the deployed arm.
     """
     wrong = undecided = rows = 0
     for seed in range(runs):
@@ -291,7 +291,7 @@ def _measure_estimated(name: str, environment: NetworkEnvironment, records: int,
 def _with_estimated_tables(
     environment: NetworkEnvironment, records: int, generator: np.random.Generator
 ) -> NetworkEnvironment:
-    """Return the same world, and a problem whose tables were estimated from records of it."""
+    """Return the same environment, with a problem whose tables were estimated from its records."""
     problem = environment.problem
     table = environment.table([0] * records, generator)
     own = {problem.intervened, problem.outcome_node}
@@ -303,7 +303,7 @@ def _with_estimated_tables(
 
 
 def share_rejected(environment: NetworkEnvironment, runs: int) -> float:
-    """Return in which share of runs block betting ever rejects the right answer."""
+    """Return the share of runs in which block betting ever rejects the right answer."""
     problem, right = environment.problem, environment.truth.best
     rejected = 0
     for seed in range(runs):

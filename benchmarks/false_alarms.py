@@ -1,7 +1,7 @@
-"""How often a check finds fault with assumptions that hold, against what it promises.
+"""False alarm rates of the checks of assumptions, compared with their guarantees.
 
-Linear arms: the test of the stated noise and that of linear means. Lost results: the test of
-unequal losses, and what losses that depend on values do to the answer.
+Linear arms: the tests of the stated noise and of linear means. Lost results: the test of unequal
+losses, and the effect on the answer of losses that depend on values.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _shares(evidence: Floats) -> str:
 
 @dataclass(frozen=True)
 class _LinearEnvironment:
-    """Rewards that keep to the problem's assumptions."""
+    """Rewards that satisfy the problem's assumptions."""
 
     name: str
     problem: Problem
@@ -65,7 +65,7 @@ class _LinearEnvironment:
     pulls: int = 60
 
     def means(self, generator: np.random.Generator) -> Floats:
-        """Return means that are linear in the features, within what the problem states."""
+        """Return means that are linear in the features, up to the problem's misspecification."""
         problem = self.problem
         size = 0.1 if problem.reward_range is not None else 10.0
         linear = problem.features @ (size * generator.uniform(size=problem.features.shape[1]))
@@ -114,7 +114,7 @@ def _show_evidence(environment: _LinearEnvironment, runs: int) -> None:
 
 
 def _largest_evidence(environment: _LinearEnvironment, seed: int) -> tuple[float, float]:
-    """Return the most evidence against the fit and against the noise, at twenty looks."""
+    """Return the largest evidence against the fit and against the noise, at twenty looks."""
     generator, problem = np.random.default_rng([seed, 11]), environment.problem
     means = environment.means(generator)
     record, early = (NoiseTest.empty_record(len(means)) for _ in range(2))
@@ -132,7 +132,7 @@ def _largest_evidence(environment: _LinearEnvironment, seed: int) -> tuple[float
 
 
 def _suspicious(problem: Problem, record: Floats, generator: np.random.Generator) -> int:
-    """Return every other time the arm that is farthest from the fit, else any."""
+    """Return alternately the arm that is farthest from the fit, and a random arm."""
     if generator.random() < 0.5:
         return int(generator.integers(len(record)))
     weights = np.sqrt(record[:, COUNT])
@@ -165,7 +165,7 @@ def _label_falls(policy: LinearBlockBetting | LinGapE, bounded: bool, seed: int)
 
 DELTA = 0.1
 MEANS = (0.3, 0.29)
-"""Arm 0 is best and exactly on its floor: nothing is harder to keep."""
+"""Arm 0 is the best and exactly on its floor, the hardest case for the guarantee."""
 
 LOSSES: dict[str, tuple[tuple[float, float], tuple[float, float]]] = {
     "none": ((0.0, 0.0), (0.0, 0.0)),
@@ -174,7 +174,7 @@ LOSSES: dict[str, tuple[tuple[float, float], tuple[float, float]]] = {
     "by value, 15 and 36 %": ((0.0, 0.5), (0.5, 0.0)),
     "by value, 15 % of each arm": ((0.0, 0.5), (0.15 / 0.71, 0.0)),
 }
-"""By arm: the probabilities of losing a 0 and a 1; where by value, all against the right answer."""
+"""By arm, the probabilities of losing a 0 and a 1; "by value" harms the right answer."""
 
 
 def _show_losses(
@@ -192,9 +192,9 @@ def _show_losses(
 def _play(
     loss: tuple[tuple[float, float], tuple[float, float]], losses: str, seed: int
 ) -> tuple[bool, bool, bool, float]:
-    """Return whether the right answer was ever ruled out, and then labelled proven; more.
+    """Return whether the right answer was ever ruled out, whether labelled proven, and two more.
 
-    Further: whether the label ever fell, and the most evidence that arms lose unequal shares.
+    The others are whether the label was ever lowered, and the largest evidence of unequal losses.
     """
     problem = GroupProblem(2, 1, floors=MEANS[0], reward_range=(0, 1))
     policy = BlockBetting(problem, delta=DELTA, losses=losses)

@@ -1,4 +1,4 @@
-"""How near three estimators come to the gaps, and how often the answer is wrong."""
+"""Accuracy of three estimators of gaps, and error rates of the answer."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _compare(name: str, environment: NetworkEnvironment, rows: int, runs: int) -
 
 
 def _actions(problem: Problem, rows: int) -> np.ndarray:
-    """Return the actions that the plug-in rule would draw, in the order of their numbers."""
+    """Return the actions that the plug-in rule would draw, ordered by number."""
     budget = problem.mean_budget
     allowance = math.inf if budget is None else budget * rows
     shares = allocate(problem, pool_natural=True).shares.ravel()
@@ -77,7 +77,7 @@ def _weighted(estimator: str) -> Estimator:
 
 
 def _with_own_row(problem: Problem, records: Records) -> tuple[np.ndarray, np.ndarray]:
-    """Return estimates by cells whose means hold the rows that are compared with them."""
+    """Return `cell` estimates in which a cell's mean includes the rows compared with it."""
     weighted = Weighted(problem, records, "mis")
     cell_model = cell_model_of(problem)
     place = weighted.group * cell_model.n_cells + records.cells

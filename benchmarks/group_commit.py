@@ -1,8 +1,8 @@
-"""Many clients at once: writes a second, each safe on the disk when it is answered.
+"""Many clients at once: writes per second, each safe on disk before it is answered.
 
-The service's writer commits what has come in meanwhile together. Clients tell an outcome and ask
-for the next pull in one call, on one study or each on its own. Optuna's storages carry out the same
-as an ask and a tell, by as many threads.
+The service's writer commits all waiting writes together. Clients tell an outcome and ask for the
+next pull in one call, on one study or each on its own. Optuna's storages do the same as an ask and
+a tell, with the same number of threads.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How often approximate intervals miss where overlap is poor, in environments with rare cells."""
+"""Miss rates of approximate intervals with poor overlap, in environments with rare cells."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def run(*, quick: bool) -> None:
 
 
 def _misses(seed: int, estimator: str, runs: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return how often each interval misses, and how often there is one."""
+    """Print how often each interval misses, and how often there is one."""
     environment, actions = rare_cells(seed)
     problem, truth = environment.problem, environment.truth
     gaps = next(iter(truth.gaps.values()))
@@ -60,10 +60,10 @@ def _misses(seed: int, estimator: str, runs: int) -> tuple[np.ndarray, np.ndarra
 def rare_cells(seed: int) -> tuple[NetworkEnvironment, np.ndarray]:
     """Return a random chain S -> V -> Y with rare states, and the actions of its log.
 
-    Two or three arms over two to four states, most of them with a state of probability down
-    to 1e-4; outcomes by state spread evenly, or nearly certain, or rare down to 1e-4; 100 to
-    3,000 rows of the first arm alone, of all actions at random, or of the first arm with the
-    attribute natural and forced.
+    There are two or three arms over two to four states, most of them with a state of probability
+    down to 1e-4. Outcomes by state are spread evenly, nearly certain, or rare down to 1e-4. The log
+    has 100 to 3,000 rows of the first arm alone, of random actions, or of the first arm with
+    natural and forced attribute.
     """
     generator = np.random.default_rng(seed)
     states = int(generator.integers(2, 5))

@@ -1,9 +1,9 @@
-"""How fast a study's writes are in SQLite: by driver, by journal, by who moves the log to the file.
+"""Speed of a study's writes in SQLite, by driver, journal and way of checkpointing.
 
     python benchmarks/journals.py [--writes N] [--rounds N] [--folder PATH]
 
-Each write is one of a fused `tell` and `ask`: two events, two pulls and the head. The cases take
-turns, round by round; printed are the median rounds, in writes a second. `apsw` is measured where
+Each write is that of a fused `tell` and `ask`: two events, two pulls and the head. The cases
+alternate, round by round. It prints the median rounds, in writes per second. `apsw` is measured if
 it is installed.
 """
 
@@ -27,7 +27,7 @@ EVENT = f"INSERT INTO event VALUES ({', '.join('?' * 15)})"
 PULL = f"INSERT OR REPLACE INTO pull VALUES ({', '.join('?' * 13)})"
 HEAD = "UPDATE study SET head_seq = ?, head_hash = ? WHERE id = 1"
 CHECKPOINT_EVERY = 400
-"""Events after which the write-ahead log is moved to the file."""
+"""Number of events after which the write-ahead log is moved to the file."""
 
 
 def standard(path: Path) -> Any:
@@ -41,7 +41,7 @@ def bundled(path: Path) -> Any:
 
 
 class Case:
-    """A database that is written in one way."""
+    """A database with one way of writing."""
 
     def __init__(self, path: Path, connect: Callable[[Path], Any], journal: str, sync: str) -> None:
         own = journal == "OWN"
@@ -59,7 +59,7 @@ class Case:
         self.seq = 0
 
     def write(self) -> None:
-        """Write two events, as a fused call does."""
+        """Write two events, like a fused call."""
         if self.lock is not None:
             fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         self.db.execute("BEGIN IMMEDIATE")

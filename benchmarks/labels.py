@@ -1,4 +1,4 @@
-"""How often a race that is wrong, as its data are not what was stated, is called proven."""
+"""How often a wrong answer of a race is labelled proven if the stated assumptions are false."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _show(what: str, play: Race, runs: int) -> None:
     wrong = proven = 0
     for seed in range(runs):
         answer = play(seed).recommend()
-        # Arm "1" is the better one, or as good.
+        # Arm "1" is better, or equally good.
         wrong += answer.arm == ("0",)
         proven += answer.arm == ("0",) and answer.guarantee.proven
     print(f"  {what:<44}{wrong:>6} of {runs}{proven:>6}", flush=True)
@@ -80,7 +80,7 @@ def _lose(seed: int, **problem: Any) -> InformationRacing:
 
 def _delay(seed: int) -> InformationRacing:
     problem = Problem(2, noise_std=1.0)
-    # The better arm's bad outcomes come first, its good ones after the decision.
+    # The better arm's bad outcomes arrive first, its good ones after the decision.
     environment = SimulatedEnvironment(
         problem, [0.0, 0.3], delay=OutcomeDelay([50, 1], [50, 20000])
     )

@@ -1,4 +1,4 @@
-"""What the learners gain over an even split where every arm has its share guaranteed."""
+"""Gain of the learners over an even split if every arm has a guaranteed share."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def run(*, quick: bool) -> None:
 
 
 def _cases(quick: bool) -> list[tuple[str, list[AllocationEnvironment], list[int]]]:
-    """Return what is served, one environment for each run, and the rounds of each run."""
+    """Return the environments, one for each run, and the number of rounds of each run."""
     real = headlines()[: 40 if quick else None]
     clear = [test for test in headlines() if test.lead > 3][: 5 if quick else None]
     runs = 10 if quick else 40
@@ -72,7 +72,7 @@ def _problem(arms: int) -> Problem:
 def _gains(
     learner: Learner, environments: Sequence[AllocationEnvironment], rounds: Sequence[int]
 ) -> tuple[float, float]:
-    """Return the gain over an even split in per cent, and twice its standard error."""
+    """Return the gain over an even split in per cent, and two standard errors of it."""
 
     def serve(
         environment: AllocationEnvironment, pulls: int, stream: np.random.SeedSequence

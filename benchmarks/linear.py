@@ -1,4 +1,4 @@
-"""What the rules for linear arms cost: whole runs, and live decisions."""
+"""Cost of the rules for linear arms: complete runs, and live decisions."""
 
 from __future__ import annotations
 

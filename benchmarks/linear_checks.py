@@ -1,8 +1,8 @@
-"""How often an answer on linear arms is wrong, and labelled proven, where what is stated is false.
+"""How often a wrong answer on linear arms is labelled proven if the assumptions are false.
 
     python -m benchmarks.linear_checks
 
-The noise is three times what is stated; or the means have nothing to do with the features.
+The noise is three times as large as stated, or the means do not depend on the features.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from fairtrial.linear import BlockBetting, LinGapE, Problem
 
 
 def outcome(policy: Policy, means: np.ndarray, noise: float, seed: int) -> tuple[bool, bool]:
-    """Run a policy to its stop; return whether it is wrong, and whether it is labelled proven."""
+    """Run a policy until it stops; return whether it is wrong, and labelled proven."""
     rng = np.random.default_rng(seed)
     while not policy.stopped:
         pull = policy.ask()

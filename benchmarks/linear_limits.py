@@ -1,9 +1,9 @@
-"""Limits on linear arms: what they cost, how often they are wrong, and how fast they are.
+"""Limits on linear arms: pulls, error rates and speed.
 
-Pulls of block betting where the best reaction must also work at a lower temperature, beside what
-any rule needs and an experiment of fixed size with a test for each limit. A question on which plans
-could get stuck. How often a right answer is ruled out where candidates are on their limits, or a
-millionth beyond. Then microseconds of a processor for a simulated pull, with limits and without.
+It measures the pulls of block betting if the best reaction must also work at a lower temperature,
+next to the lower bound for all rules and an experiment of fixed size with a test for each limit; a
+problem on which plans could get stuck; how often a right answer is ruled out if candidates are on
+their limits, or a millionth beyond; and processor time per simulated pull, with and without limits.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def run(*, quick: bool) -> None:
 
 
 def _instances() -> dict[str, GaussianEnvironment | BernoulliEnvironment]:
-    """Return questions, easy and hard, with their truth."""
+    """Return easy and hard problems with their truth."""
     rng = np.random.default_rng(5)
     many = rng.standard_normal((60, 6))
     other = many + 0.5 * rng.standard_normal((60, 6))

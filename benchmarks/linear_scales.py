@@ -1,12 +1,12 @@
-"""How often rules on linear arms are wrong where features are hard on floats.
+"""Error rates of rules on linear arms if features are numerically difficult.
 
     python -m benchmarks.linear_scales [instances] [first]
 
-Features in units from 1e-160 to 1e160, times in seconds since 1970 with their squares, columns that
-depend on each other, rows that are nearly equal, candidates far from the arms, noise of any size
-and by arm, one mean up to a thousand million times the noise. Means are computed in fractions, so
-the right answer is known. An instance is answered, or refused, or left undecided after 3,000 pulls.
-Wrong answers must be fewer than delta = .05 of the runs; gaps are mostly large, so nearly none.
+The instances have features in units from 1e-160 to 1e160, times in seconds since 1970 with their
+squares, dependent columns, nearly equal rows, candidates far from the arms, noise of any size and
+by arm, and means up to a thousand million times the noise. Means are computed as fractions, so the
+right answer is known. An instance is answered, refused, or undecided after 3,000 pulls. The share
+of wrong answers must be below delta = .05; because gaps are mostly large, it should be almost 0.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ RULES: list[type[Policy]] = [
 
 
 def outcomes(cls: type[Policy], first: int, instances: int, bounded: bool) -> Counter[str]:
-    """Return how many instances were refused, undecided, right or wrong, by label."""
+    """Return the numbers of instances that were refused, undecided, right or wrong, by label."""
     found: Counter[str] = Counter()
     for seed in range(first, first + instances):
         instance = hard_instance(seed, bounded)

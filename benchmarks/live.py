@@ -1,4 +1,4 @@
-"""What a live decision costs: one ask and its tell, through the public methods."""
+"""Cost of a live decision: one ask and its tell, through the public methods."""
 
 from __future__ import annotations
 

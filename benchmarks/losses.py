@@ -1,4 +1,4 @@
-"""What lost results cost block betting on rewards in a range, by the share that gets lost."""
+"""Cost of lost results for block betting on rewards in a range, by the lost share."""
 
 from __future__ import annotations
 

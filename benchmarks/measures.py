@@ -1,13 +1,14 @@
-"""Several measures per pull: pulls, beside separate tests; errors on hard questions; cost per pull.
+"""Several measures per pull: pulls compared with separate tests, errors, cost per pull.
 
-The separate tests take the same blocks and ledgers. But each ledger is held against its own share
+The separate tests use the same blocks and ledgers. But each ledger is compared with its own share
 of delta, which is split evenly over the objective and the measures with limits, and within a
-measure over its limits and arms. A rival is out by its pair with the leader, or by its own limits.
+measure over its limits and arms. A rival is ruled out by its pair with the leader, or by its own
+limits.
 
-Where no arm keeps its limits ("none") the mean of an independent rule was 2,315 pulls (107) at
-delta .1, with nearly the same median, 1,601. It does not doubt the means of cells with few pulls,
-and some of its runs are locked in for long. Without that doubt ours need 2,197 (94), with it 1,734
-(43).
+If no arm keeps its limits ("none"), the mean of an independent rule was 2,315 pulls (107) at delta
+.1, with nearly the same median, 1,601. That rule does not account for the uncertainty of means of
+cells with few pulls, so some of its runs are stuck for a long time. Without this correction ours
+needs 2,197 pulls (94), with it 1,734 (43).
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ def _said(times: np.ndarray) -> str:
 
 
 def _cost(arms: int, groups: int, measures: int, *, runs: int) -> tuple[float, float]:
-    """Return microseconds per pull of whole runs, and how long these are."""
+    """Return microseconds per pull of complete runs, and the length of the runs."""
     names = [f"m{i}" for i in range(measures)]
     problem = Problem(
         arms,
@@ -89,7 +90,7 @@ def _cost(arms: int, groups: int, measures: int, *, runs: int) -> tuple[float, f
         start = time.process_time()
         policy.compiled_run(environment, np.random.default_rng(seed), MOST_PULLS)
         if seed:
-            # The first run compiles, or loads what was compiled.
+            # The first run compiles, or loads compiled code.
             spent += time.process_time() - start
             pulls += policy.told
     return 1e6 * spent / pulls, pulls / runs

@@ -1,4 +1,4 @@
-"""Time and processor time of some work, several times over."""
+"""Measure wall time and processor time of repeated work."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ WIDTH = 46
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds that one unit of work took, by the wall and of the processor, by repetition."""
+    """Seconds of wall time and processor time per unit of work, by repetition."""
 
     wall: Sequence[float]
     cpu: Sequence[float]
 
     def per(self, units: float) -> Timing:
-        """Return the timing of one of that many equal units."""
+        """Return the timing of one of `units` equal units."""
         return Timing([t / units for t in self.wall], [t / units for t in self.cpu])
 
 
 def measure(work: Callable[[], object], repetitions: int) -> Timing:
-    """Return what `work` takes; processor time is that of all threads of this process."""
+    """Return the timing of `work`; processor time is that of all threads of this process."""
     wall, cpu = [], []
     for _ in range(repetitions):
         start, start_cpu = time.perf_counter(), time.process_time()
@@ -39,7 +39,7 @@ def measure(work: Callable[[], object], repetitions: int) -> Timing:
 def measure_process(
     arguments: Sequence[str], repetitions: int, environment: Mapping[str, str] | None = None
 ) -> Timing:
-    """Return what a fresh Python process with these arguments takes, from start to end."""
+    """Return the timing of a new Python process with these arguments, from start to end."""
     wall, cpu = [], []
     for _ in range(repetitions):
         start = time.perf_counter()
@@ -63,7 +63,7 @@ def heading(title: str, unit: str) -> None:
 
 
 def show(what: str, timing: Timing, scale: float, target: str = "") -> None:
-    """Print a line; `scale` turns seconds into the heading's unit."""
+    """Print a line; `scale` converts seconds to the heading's unit."""
     figures = (min(timing.cpu), statistics.median(timing.cpu), min(timing.wall))
     columns = "".join(f"{figure * scale:14,.2f}" for figure in figures)
     print(f"{what:<{WIDTH}}{columns}{target:>14}", flush=True)

@@ -1,4 +1,4 @@
-"""What a stated noise that is wrong does to answers, and how soon the results contradict it."""
+"""Effect of a wrong stated noise on answers, and how soon the results contradict it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fairtrial.subpopulations import BlockBetting, GaussianEnvironment, Problem
 
 DELTA = 0.05
 HARD = [[0.3, 0.3], [0.2, 0.2], [0.6, -0.1]]
-"""Two arms a tenth apart, and one that fails a group by as much."""
+"""Two arms with a difference of a tenth, and one that fails in one group by a tenth."""
 
 SEPARATED = [[0.8, 0.8], [0.0, 0.0]]
 

@@ -1,9 +1,9 @@
-"""What a random order of pulls costs, what it protects from, and what it lets one estimate.
+"""A random order of pulls: its cost, the attack that it prevents, and unbiased estimates.
 
-First, pulls to the stop. Then an attack on two equal arms: somebody who knows what is left of a
-block guesses the next arm, and picks patients who do .15 better when he expects b, and .15 worse
-when he expects a. Last, the bias of the plain mean of the named arm at the stop, and of the mean
-that is weighted by propensities.
+First, pulls until the stop. Then an attack on two equal arms: someone who knows the rest of a block
+guesses the next arm, and picks patients who do .15 better if b is expected, and .15 worse if a is
+expected. Last, the bias at the stop of the plain mean of the chosen arm, and of the mean weighted
+by propensities.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _names_b(order: bool | str, seed: int) -> bool:
 
 
 def _expects_b(policy: BlockBetting) -> bool:
-    """Return whether somebody who knows the open block expects b next."""
+    """Return whether someone who knows the open block expects b next."""
     blocks = policy._blocks.state.blocks  # noqa: SLF001 - an attack looks where it should not
     slot = int(blocks.first[0]) % blocks.waiting.size
     known = blocks.shares[slot] if blocks.shares[slot].any() else blocks.to_issue[slot]

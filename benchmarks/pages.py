@@ -1,4 +1,4 @@
-"""Pages of a study with a long log: the first visit, every tab, zoom, a page after more results."""
+"""Pages of a study with a long log: first visit, every tab, zoom, a page after more results."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def run(*, quick: bool) -> None:
 
 
 def make(storage: str, events: int) -> Study:
-    """Return a study of so many events, half of them results."""
+    """Return a study with N events, half of them results."""
     problem = Problem(arms=["a", "b", "c"], shares=0.2)
     study = Study.create(
         problem, FairLearn(problem), storage=storage, name="long", seed=1, durability="process"
@@ -63,7 +63,7 @@ def visit(client: httpx.Client, study: Study) -> None:
 
 
 def zoom(client: httpx.Client, results: int) -> None:
-    """Look closely at parts of the history that nobody has looked at before, and again."""
+    """Zoom into parts of the history that were not shown before, and again into the same parts."""
     for part in (2, 8, 64, 1_024):
         spent = []
         for percent in range(30, 40, 2):

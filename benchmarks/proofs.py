@@ -1,4 +1,4 @@
-"""What a proof costs `RacingSearchCV`: races replayed on recorded splits of four data sets."""
+"""Cost of a proof in `RacingSearchCV`: races replayed on recorded splits of four data sets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ RACED = {name: QUESTIONS[name] for name in ("wine, trees", "breast cancer, SVC",
     "digits, 400 rows, SVC": replace(QUESTIONS["breast cancer, SVC"], load=some_digits)
 }
 DEFAULT_CAP, CAP = 50, 200
-"""Most splits for every candidate."""
+"""Maximum numbers of splits per candidate."""
 
 
 def run(*, quick: bool) -> None:
@@ -50,7 +50,7 @@ def _race(name: str, scores: np.ndarray, tolerance: float, races: int) -> None:
 
 
 def _raced(scores: np.ndarray, tolerance: float, cap: int) -> PairedRacing:
-    """Return a race of that many fits for every candidate at most, on splits in their order."""
+    """Return a race on splits in their order, with a maximum number of fits per candidate."""
     splits, candidates = scores.shape
     problem = Problem(candidates, reward_range=(0.0, 1.0), tolerance=tolerance)
     policy = PairedRacing(problem, max_pulls=cap * candidates)

@@ -1,4 +1,4 @@
-"""What a reward range costs that is wider than the rewards need: two arms, sd 4, gap 5."""
+"""Cost of a reward range that is wider than necessary: two arms, sd 4, gap 5."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def run(*, quick: bool) -> None:
     for width in (40, 100, 300, 1000):
         problem = Problem(["a", "b"], 1, floors=None, reward_range=(-width / 2, width / 2))
         normal = NormalDist(0.0, STD)
-        # Within 13 of the mean, so that every range holds them.
+        # Within 13 of the mean, so that every range contains them.
         rows = [normal.inv_cdf((rank + 0.5) / ROWS) for rank in range(ROWS)]
         table = {
             "arm": ["a"] * ROWS + ["b"] * ROWS,

@@ -1,4 +1,4 @@
-"""Questions of model selection, and tables of scores: every candidate on the same random splits."""
+"""Model selection problems, and tables of scores of all candidates on the same splits."""
 
 from __future__ import annotations
 
@@ -42,18 +42,18 @@ Data = tuple[NDArray[Any], NDArray[Any]]
 
 @dataclass(frozen=True)
 class Question:
-    """Which settings of a model are best on some data.
+    """The question of which settings of a model are the best on some data.
 
     Parameters
     ----------
     load : callable
         Returns the data.
     model, grid
-        What is fitted, and its candidates.
+        The model to fit, and its candidate settings.
     scoring : str, optional
-        By default the model's own score.
+        Name of the score; by default the model's own score.
     test_size : float
-        The share of the rows that a split tests on.
+        The share of rows in the test set of a split.
     """
 
     load: Callable[[], Data]
@@ -94,7 +94,7 @@ def _pair_of_digits() -> Data:
 
 
 def _products_of_diabetes() -> Data:
-    """Return 100 rows with 65 features: fits to 80 of them are sometimes far off."""
+    """Return 100 rows with 65 features; fits to 80 of them are sometimes very bad."""
     X, y = load_diabetes(return_X_y=True)
     return PolynomialFeatures(2, include_bias=False).fit_transform(X[:100]), y[:100]
 

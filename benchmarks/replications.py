@@ -1,4 +1,4 @@
-"""What a simulation costs: replications of E1, on one core and on all."""
+"""Cost of a simulation: replications of E1, on one core and on all cores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a simulated round costs: choose a cell, draw, update the evidence, test (stylised)."""
+"""Cost of a simulated round: choose a cell, draw, update the evidence, test (stylised)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ POLICIES = (
 )
 
 UNREACHABLE = 1e-300
-"""So small a risk that no run stops before its last round."""
+"""An error probability so small that no run stops before its last round."""
 
 
 def run(*, quick: bool) -> None:
@@ -46,7 +46,7 @@ def run(*, quick: bool) -> None:
 
 
 def _environment(size: int) -> GaussianEnvironment:
-    """Return arms whose qualities differ a little, some of them short of a floor."""
+    """Return arms with slightly different means, some of them below a floor."""
     means = np.random.default_rng(size).normal(0.5, 0.3, (size, size))
     return GaussianEnvironment(Problem(size, size, floors=0.0, noise_std=1.0), means)
 

@@ -1,4 +1,4 @@
-"""What a whole simulated run costs, from a fresh policy to its answer."""
+"""Cost of a complete simulated run, from a new policy to its answer."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Searches side by side at equal fits: how often each takes the best candidate, and what it lacks.
+"""Compare searches with equal numbers of fits: how often each finds the best, and the loss.
 
-Scores are recorded once: all candidates on the same random splits; their means are the truth.
-`GridSearchCV` on random splits, `RacingSearchCV` and Optuna then look scores up instead of fitting,
-each on splits drawn anew from the recorded ones. Folds and halving fit models.
+Scores are recorded once, for all candidates on the same random splits; their means are the truth.
+`GridSearchCV` on random splits, `RacingSearchCV` and Optuna then look up scores instead of fitting,
+each on new draws from the recorded splits. Searches with folds and halving fit models.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ COMPARED = (
     "friedman1, trees, squared error",
 )
 FEW, MANY = 5, 25
-"""Splits of every candidate that a search without a race makes."""
+"""Numbers of splits per candidate in searches without a race."""
 PRUNED = 12
-"""Splits of every candidate after which Optuna prunes, on average: about that many."""
+"""Approximate mean number of splits per candidate after which Optuna prunes."""
 
 Table = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Found:
-    """What a search took, and how many fits it needed."""
+    """The choice of a search, and the number of its fits."""
 
     candidate: int
     fits: int
@@ -98,7 +98,7 @@ def _compare(title: str, search: Search, truth: Table, searches: int) -> None:
 
 
 class Recorded(BaseEstimator):
-    """A model that was fitted already: its score on a split is looked up.
+    """A model that is already fitted: its score on a split is looked up.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ class Recorded(BaseEstimator):
         self.candidate = candidate
 
     def fit(self, X: Table, y: Any = None) -> Recorded:
-        """Do nothing: it was done."""
+        """Do nothing, because the scores are already recorded."""
         return self
 
     def score(self, X: Table, y: Any = None) -> float:
@@ -122,18 +122,18 @@ class Recorded(BaseEstimator):
 
 @dataclass
 class RecordedSplits:
-    """Draws of recorded splits: each has one row, the number of the split."""
+    """Random recorded splits: each has one row, the number of the split."""
 
     n_splits: int = MANY
     random_state: int | None = None
 
     def split(self, X: Table, y: Any = None, groups: Any = None) -> Iterator[Any]:
-        """Yield as many draws, independent of each other."""
+        """Yield independent draws."""
         for row in np.random.default_rng(self.random_state).integers(len(X), size=self.n_splits):
             yield np.array([row]), np.array([row])
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
-        """Return how many draws there are."""
+        """Return the number of draws."""
         return self.n_splits
 
 
@@ -156,11 +156,11 @@ def _race(table: Table, seed: int, fits: int | None) -> Found:
 
 
 def _wilcoxon(table: Table, seed: int) -> Found:
-    """Return what Optuna finds: a candidate is a trial, a split is a step."""
+    """Return the result of Optuna: a candidate is a trial, a split is a step."""
     random = np.random.default_rng(seed)
     scores = table[random.integers(len(table), size=MANY)]
-    # Ties are broken at random: SciPy's test goes through all 8,192 signs of up to 13 tied values,
-    # and a search would take 30 seconds.
+    # Ties are broken at random, because SciPy's test enumerates all 8,192 signs of up to 13 tied
+    # values, and a search would take 30 seconds.
     scores = scores + 1e-9 * random.normal(size=scores.shape)
     fits = 0
 
@@ -168,8 +168,8 @@ def _wilcoxon(table: Table, seed: int) -> Found:
         nonlocal fits
         candidate = trial.suggest_int("candidate", 0, table.shape[1] - 1)
         seen: list[float] = []
-        # In random order, and with the mean as the value of a trial that is stopped: as its
-        # documentation says.
+        # In random order, and with the mean as the value of a stopped trial, as its documentation
+        # recommends.
         for split in random.permutation(MANY).tolist():
             fits += 1
             seen.append(float(scores[split, candidate]))
@@ -208,7 +208,7 @@ def _halving(question: Question, seed: int) -> Found:
         random_state=seed,
     ).fit(*question.load())
     settings = found.cv_results_["params"]
-    # The settings come once in every round; all of them in the first.
+    # Every round has each of its settings once; the first round has all of them.
     return Found(settings.index(found.best_params_), int(found.n_splits_ * len(settings)))
 
 

@@ -1,9 +1,10 @@
-"""The service as a process of its own: decisions a second, how long each takes, many studies.
+"""The service in a separate process: decisions per second, durations, many studies.
 
-Clients, in another process, tell an outcome and ask for the next pull, in one request unless it
-says two; each answer is safe on the disk. Optuna's storages carry out the same as an ask and a
-tell, by as many threads.
-A `LocalAllocator` decides in the process that serves visitors, without asking anybody.
+Clients in another process tell an outcome and ask for the next pull, in one request unless the
+title says two. Each answer is safe on disk. Optuna's storages do the same as an ask and a tell,
+with the same number of threads.
+
+A `LocalAllocator` decides in the process that serves visitors, without a request.
 """
 
 from __future__ import annotations
@@ -58,21 +59,21 @@ def run(*, quick: bool) -> None:
 
 
 class Service(NamedTuple):
-    """A service that runs: how to reach it, and its process."""
+    """A running service: how to reach it, and its process."""
 
     port: int
     secret: str
     process: int
 
     def processor_seconds(self) -> float:
-        """Return how long processors have worked for it."""
+        """Return the processor time of the service."""
         fields = Path(f"/proc/{self.process}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 @contextmanager
 def served(storage: str, studies: int, scopes: Sequence[Scope] = ("run",)) -> Iterator[Service]:
-    """Serve studies from a process of its own."""
+    """Serve studies in a separate process."""
     store = open_store(storage)
     make(store, studies)
     with Tokens(store) as tokens:
@@ -99,12 +100,12 @@ def _resident(process: int) -> float:
 def show_press(
     title: str, service: Service, number: int, studies: int, spell: float, *, fused: bool = True
 ) -> None:
-    """Let clients work for some seconds; show pairs a second, and how long requests take."""
+    """Run clients for some seconds; show pairs per second and the durations of requests."""
     before = service.processor_seconds()
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         where = service.port, service.secret, number, studies, spell
         pressed = pool.submit(clients.press, *where, fused=fused).result()
-    # Clients begin by a pull of each study, outside of the spell.
+    # Clients begin with one pull of each study, which is not timed.
     worked = (service.processor_seconds() - before) / (pressed.pairs + max(number, studies))
     show(title, pressed.pairs, "pairs", spell)
     for kind, took in pressed.seconds.items():
@@ -121,7 +122,7 @@ def show_press(
 
 
 def long_log(folder: Path, events: int) -> None:
-    """Stream and export a long log; show the most memory that the service's process takes."""
+    """Stream and export a long log; show the peak memory of the service's process."""
     storage = f"sqlite:///{folder}/long.db"
     with served(storage, 1, ("run", "read")) as service:
         with Study.open(storage, "0", durability="process", **OWN) as study:
@@ -146,7 +147,7 @@ def long_log(folder: Path, events: int) -> None:
 
 
 def _download(service: Service, path: str, headers: dict[str, str]) -> int:
-    """Return the size of an answer, of which no more than a part is in memory at a time."""
+    """Return the size of an answer, reading it in parts."""
     connection = HTTPConnection(_HOST, service.port)
     connection.request("GET", path, headers={"Authorization": f"Bearer {service.secret}"} | headers)
     answer = connection.getresponse()
@@ -160,16 +161,16 @@ def _download(service: Service, path: str, headers: dict[str, str]) -> int:
 
 
 def _most_resident(process: int, *, begin: bool = False) -> float:
-    """Return the megabytes that a process took at most, since this was called to begin."""
+    """Return the peak memory of a process in megabytes since the call with `begin`."""
     if begin:
-        # It sets the mark to what the process takes now.
+        # This resets the peak to the current memory of the process.
         Path(f"/proc/{process}/clear_refs").write_text("5")
     status = Path(f"/proc/{process}/status").read_text()
     return float(status.partition("VmHWM:")[2].split()[0]) / 1e3
 
 
 def many_studies(folder: Path, number: int, spell: float) -> None:
-    """Use many studies of one server in turn: more than it keeps open."""
+    """Use many studies of one server in turn, more than it keeps open."""
     storage = f"sqlite:///{folder}/many-{number}.db"
     with served(storage, number) as service:
         where = f"SQLite, 32 clients, {number:,} studies in turn"
@@ -177,7 +178,7 @@ def many_studies(folder: Path, number: int, spell: float) -> None:
 
 
 def local_decisions(number: int) -> None:
-    """Decide, and take a result, in this process alone."""
+    """Decide and tell results within this process."""
     policy = FairLearn(Problem(10, "1/20"), seed=1)
     local = LocalAllocator(policy, _Nowhere(), interval=0.5)
     local.tell(local.ask(), 1.0)
@@ -191,7 +192,7 @@ def local_decisions(number: int) -> None:
 
 
 class _Nowhere:
-    """A place to exchange statistics that forgets them."""
+    """A shared place for statistics that discards them."""
 
     def publish(self, process: str, body: str) -> None:
         return
@@ -201,7 +202,7 @@ class _Nowhere:
 
 
 def serve(storage: str) -> None:
-    """Serve a storage on a free port, which is printed once it answers."""
+    """Serve a storage on a free port, which is printed when the server is ready."""
     import uvicorn
 
     from fairtrial.server import Settings, create_app
@@ -213,7 +214,7 @@ def serve(storage: str) -> None:
             await super().startup(sockets)
             print(self.servers[0].sockets[0].getsockname()[1], flush=True)
 
-    # As `fairtrial serve` does it, with its log.
+    # Like `fairtrial serve`, with its log.
     with Path(os.devnull).open("w") as log:
         configure_logs(log)
         app = create_app(storage, settings=Settings(rate=1e9), **OWN)

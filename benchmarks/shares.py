@@ -1,4 +1,4 @@
-"""Random runs of guaranteed shares, every call judged in exact fractions: the tests, at length."""
+"""A long version of the tests of guaranteed shares: random runs, checked in exact fractions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.allocation.exact_runs import ExactRun
 
 
 def run(*, quick: bool) -> None:
-    """Play the runs and say what they were; the first decision or promise that is wrong raises."""
+    """Play the runs and print a summary; raise at the first wrong decision or broken guarantee."""
     number, steps = (200, 40) if quick else (4000, 100)
     kinds: Counter[str] = Counter()
     behind: Counter[int] = Counter()

@@ -1,7 +1,6 @@
-"""What it costs to start: importing, the command's help, and the first decision of a process.
+"""Start-up time: importing, the command's help, and the first decision of a process.
 
-Kernels are compiled once on a machine and then loaded from the disk; the processes that
-are measured find them there.
+Kernels are compiled once per machine and then loaded from disk; the measured processes load them.
 """
 
 from __future__ import annotations

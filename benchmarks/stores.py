@@ -1,8 +1,7 @@
-"""The same study in memory, in an SQLite file and in PostgreSQL: pairs of ask and tell a second.
+"""Pairs of ask and tell per second for a study in memory, in SQLite and in PostgreSQL.
 
-The PostgreSQL server is one of our own on this machine, with its defaults: it flushes every commit
-to the disk. A server elsewhere adds the time of its network to each of the five questions of a
-write.
+The PostgreSQL server runs on this machine with its defaults, so it flushes every commit to disk. A
+remote server adds its network latency to each of the queries of a write.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ def one_process(title: str, storage: str, durability: str, pairs: int) -> None:
 
 
 def several_processes(url: str, processes: int, studies: int, pairs: int) -> None:
-    """Let processes tell and ask, all on one study or each on one of its own."""
+    """Run processes that tell and ask, all on one study or each on its own."""
     for number in range(studies):
         made(url, str(number), "full").close()
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:

@@ -1,13 +1,13 @@
-"""How fast studies are written and opened: pairs of ask and tell a second, seconds to open.
+"""Speed of writing and opening studies: pairs of ask and tell per second, seconds to open.
 
     python benchmarks/study_throughput.py [--pairs N] [--events N] [--folder PATH]
 
-and what it takes to look at a long one: seconds of CPU, and memory at its height.
+It also measures the CPU time and peak memory of looking at a long study.
 
 Targets on the reference machine (2 cores; a flush of its disk takes 5 to 6 ms):
-fused tell + ask with durability "full" at the rate of the disk's flushes; durability
-"process" at least 1,500 pairs a second; a study of 1,000,000 events opened within 5 s
-without and within 0.1 s with a snapshot.
+fused tell + ask with durability "full" as fast as the disk flushes; durability "process" at least
+1,500 pairs a second; a study of 1,000,000 events opened within 5 s without and within 0.1 s with a
+snapshot.
 """
 
 # ruff: noqa: D102 - the toy policy's methods are documented where they are declared
@@ -37,7 +37,7 @@ from fairtrial.study.sqlite import SQLiteStore
 
 
 class Arms(Problem):
-    """Ten arms without anything else."""
+    """Ten arms and nothing else."""
 
     family = "benchmark"
 
@@ -52,7 +52,7 @@ class Arms(Problem):
 
 
 class Turns(Policy):
-    """Pulls the arms in turn and adds up what they give: as cheap as a policy can be."""
+    """Pull the arms in turn and sum their results, as cheaply as possible."""
 
     state_fields = ("sums",)
 
@@ -164,7 +164,7 @@ def show_opening(title: str, path: Path) -> None:
 
 
 def make_long_study(path: Path, events: int) -> None:
-    """Write the log that that many asks and tells in turn would leave, a thousand at a time."""
+    """Write the log of alternating asks and tells with N events, a thousand at a time."""
     create(path, "process").close()
     store = SQLiteStore(path, "process")
     study = store.studies()[0]
@@ -203,7 +203,7 @@ def alternating(previous: str, events: int) -> Any:
 
 
 def looking(path: Path) -> None:
-    """Do each in a process of its own: what one has taken of memory, the next would not show."""
+    """Run each look in its own process, because peak memory never decreases within one."""
     looks = {
         "verify": Study.verify,
         "study show: the last 100,000": shown,

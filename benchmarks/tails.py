@@ -1,9 +1,9 @@
-"""How long runs of the subpopulation rules are, and how long the longest: with and without doubt.
+"""Lengths of runs of the subpopulation rules, and of the longest, with and without caution.
 
-Plans rest on estimates. A plan that takes them for the truth can settle on an expensive way to an
-answer because the first draws of cells that it then never draws again were lucky. `before` plans
-at the estimates alone; `after` is the policy as it is. Tables that may not be shipped are read
-from the folder that the environment variable FAIRTRIAL_DATA names, if it does.
+Plans depend on estimates. A plan that treats them as the truth can choose an expensive way to an
+answer, because the first draws of some cells, which it then never draws again, were lucky. `before`
+plans at the estimates alone; `after` is the actual policy. Tables that cannot be shipped are read
+from the folder in the environment variable FAIRTRIAL_DATA, if it is set.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ UNMAILED = 0.12
 
 
 class AtTheEstimates(BlockBetting):
-    """Block betting that plans as if its estimates were the truth, whatever the number of cells."""
+    """Block betting that plans as if its estimates were the truth."""
 
     def _rules_of(self, problem: Problem):  # type: ignore[no-untyped-def]
         rules = super()._rules_of(problem)
@@ -73,7 +73,7 @@ def run(*, quick: bool) -> None:
 
 
 def _environments() -> Iterator[tuple[str, CellEnvironment, int]]:
-    """Yield names, environments, and how many runs there are time for."""
+    """Yield names, environments, and feasible numbers of runs."""
     yield "E1", E1.environment, 1000
     yield "E2", E2.environment, 1000
     yield "N", NONE_FEASIBLE.environment, 4000
@@ -113,7 +113,7 @@ def _tables(folder: Path) -> Iterator[tuple[str, CellEnvironment, int]]:
 
 
 def _lift(path: Path) -> ReplayEnvironment:
-    """Return the e-mail campaign with visits counted from each group's rate without mail."""
+    """Return the e-mail campaign with visits relative to each group's rate without e-mail."""
     table = read_table(path, ["segment", "bought", "newbie", "visit"], text=["newbie"])
     pairs = zip(table["bought"], table["newbie"], strict=True)
     groups = np.array([f"{bought}/{new}" for bought, new in pairs])
@@ -130,9 +130,9 @@ def _lift(path: Path) -> ReplayEnvironment:
 
 
 def _ligands(folder: Path) -> ReplayEnvironment:
-    """Return 24 ligands on eight classes of substrates; the fourth fails with every ligand.
+    """Return 24 ligands on eight classes of substrates; the fourth class fails with every ligand.
 
-    Measured yields go up to 110 %.
+    Measured yields are up to 110 %.
     """
     columns = ["ligand", "electrophile", "yield_pct"]
     table = read_table(folder / "arylation_ligands.csv", columns)

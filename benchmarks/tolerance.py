@@ -1,6 +1,6 @@
-"""Pulls to the stop with a tolerance: block betting against tracking with its certified stop.
+"""Pulls until the stop with a tolerance: block betting, and tracking with its certified stop.
 
-Then how often block betting is wrong where answers are a millionth beyond the tolerance.
+Then the error rate of block betting if answers are a millionth beyond the tolerance.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ BEYOND: dict[str, tuple[list[list[float]], float | None, float, float]] = {
 
 
 def run(*, quick: bool) -> None:
-    """Print pulls and wrong answers on questions with and without ties, and on hard ones."""
+    """Print pulls and wrong answers on problems with and without ties, and on hard ones."""
     _compare(quick=quick)
     runs = 20 if quick else 2_000
     print(f"\nwrong answers of block betting at delta .1, {runs} runs of at most 1,000 pulls")

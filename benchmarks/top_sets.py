@@ -1,4 +1,4 @@
-"""Pulls until the best k arms are known by outcomes alone: block betting, races, the bound."""
+"""Pulls until the best k arms are known from outcomes: block betting, races, the bound."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MOST = 20_000
 
 
 def accuracy(std: float, generator: np.random.Generator, mean: float) -> float:
-    """Return a score about a mean, in [0, 1]."""
+    """Return a random score around a mean, in [0, 1]."""
     return float(np.clip(mean + std * generator.normal(), 0.0, 1.0))
 
 
@@ -128,7 +128,7 @@ def coins(generator: np.random.Generator, means: Floats, counts: Floats) -> list
 
 
 def normals(generator: np.random.Generator, means: Floats, counts: Floats) -> list[Floats]:
-    """Return draws of unit noise, arm by arm."""
+    """Return draws with unit noise, arm by arm."""
     return [
         mean + generator.normal(size=int(count)) for mean, count in zip(means, counts, strict=True)
     ]
@@ -144,8 +144,8 @@ NULLS: dict[str, tuple[list[float], int, Callable[..., list[Floats]], float]] = 
     "best 2 of 5, gap just over a tolerance": ([0.7, 0.6, 0.4999, 0.3, 0.3], 2, coins, 0.1),
     "best 2 of 4, known noise, tolerance": ([1.0, 0.5, -0.5001, -1.0], 2, normals, 1.0),
 }
-"""Means, k, draws and tolerance. With a tolerance, an answer is wrong if one of its arms is further
-than that below the k-th best."""
+"""Means, k, draws and tolerance. With a tolerance, an answer is wrong if one of its arms is more
+than the tolerance below the k-th best."""
 
 
 def _show_nulls(quick: bool) -> None:
@@ -164,7 +164,7 @@ def play_null(
     means: Floats, top: int, draw: Callable[..., list[Floats]], tolerance: float, seed: int,
     most: int, delta: float = NULL_DELTA,
 ) -> tuple[bool, bool, bool]:  # fmt: skip
-    """Return whether a run is wrong, ever rejects the right set, and ends undecided."""
+    """Return whether a run is wrong, whether it ever rejects the right set, and is undecided."""
     from fairtrial.delayed._kernels import blocks
     from fairtrial.delayed._kernels.top_sets import wealth_against
 

@@ -1,4 +1,4 @@
-"""Which policy needs the fewest results? Run each many times in the same environment, on all cores.
+"""Which policy needs the fewest results? Run each many times in one environment, on all cores.
 
 Run it with ``python examples/compare_policies.py``. The environment is the paper's first
 instance, E1: three arms, three groups, and no group mean may be below zero.

@@ -1,4 +1,4 @@
-"""Write your own policy in plain Python: the same class runs in a study and in a simulation.
+"""Write your own policy in plain Python; the same class runs in studies and in simulations.
 
 Run it with ``python examples/own_policy.py``. The rule is successive elimination: try the arms
 in turn, and stop once there is enough evidence that all arms but one are not the best.
@@ -12,7 +12,7 @@ import fairtrial as ft
 
 
 class SuccessiveElimination(ft.Policy):
-    """Try the arms that may still be best in turn; for one group and no floors."""
+    """Try all arms that can still be the best in turn; for one group and no floors."""
 
     state_fields = ("counts", "sums")
 
@@ -23,7 +23,7 @@ class SuccessiveElimination(ft.Policy):
         self.sums = np.zeros(problem.n_actions)
 
     def live(self):
-        """Return the arms that may still be best."""
+        """Return the arms that can still be the best."""
         level, sigma = self.delta / self.counts.size, self.problem.scale.ravel()
         radius = ft.confidence.NormalMixture().radius(self.counts, level, sigma)
         means = self.sums / np.maximum(self.counts, 1)
@@ -35,17 +35,17 @@ class SuccessiveElimination(ft.Policy):
         return live[self.asked % live.size]
 
     def learn(self, pull, outcome):
-        """Take one result."""
+        """Learn one result."""
         self.counts[pull.action] += 1
         self.sums[pull.action] += outcome
 
     @property
     def stopped(self):
-        """Whether only one arm may still be best."""
+        """Whether only one arm can still be the best."""
         return self.live().size == 1
 
     def recommend(self):
-        """Return the best arm so far, as the answer once it is the only one left."""
+        """Return the best arm so far; it is the answer if no other arm is left."""
         leader = self.problem.arms[np.argmax(self.sums / np.maximum(self.counts, 1))]
         if self.stopped:
             return ft.Recommendation(leader, "decided", leader, confidence=1 - self.delta)
@@ -64,7 +64,7 @@ def main(replications: int = 20) -> ft.Simulation:
     result = ft.simulate(policy, environment, replications, seed=0, lower_bound=bound)
     print(result.summary())
 
-    # In a study, which records it and audits its decisions:
+    # In a study, which records the run and audits its decisions:
     generator = np.random.default_rng(0)
     with ft.Study.create(problem, policy, storage="memory://", name="colours", seed=1) as study:
         while study.status == "running":

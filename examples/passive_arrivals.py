@@ -1,4 +1,4 @@
-"""Patients arrive by themselves: their group is given, only the treatment is chosen.
+"""Patients arrive by themselves: the group is given, and only the treatment is chosen.
 
 Run it with ``python examples/passive_arrivals.py``. Some outcomes never arrive: such a pull is
 reported as failed, and the guarantee for rewards in a known range still holds.

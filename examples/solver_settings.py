@@ -1,4 +1,4 @@
-"""Race 32 settings of a mixed-integer solver, live, with its bounds as early readings.
+"""Race 32 settings of a mixed-integer solver live, with its bounds as early readings.
 
 A pull solves one of eleven classic models, drawn at random, under one setting of HiGHS and with
 a random seed. Its outcome is the mean gap between the bound and the best solution until a limit
@@ -49,7 +49,7 @@ BETWEEN_READINGS = 0.03  # seconds
 
 
 class Gap:
-    """Add up the gap over CPU time while the solver runs."""
+    """Integrate the gap over CPU time while the solver runs."""
 
     def __init__(self, limit, report=None):
         self.limit = limit
@@ -58,7 +58,7 @@ class Gap:
         self.gap, self.area, self.stopped = 1.0, 0.0, None
 
     def __call__(self, event):
-        """Take the solver's bounds; interrupt it at the limit, or when its pull is not needed."""
+        """Receive the solver's bounds; interrupt it at the limit, or if its pull is not needed."""
         now = time.process_time()
         self._add(min(now, self.began + self.limit))
         self.gap = relative_gap(event.data_out.mip_primal_bound, event.data_out.mip_dual_bound)
@@ -77,12 +77,12 @@ class Gap:
         try:
             self.report((self.area + left / 2) / self.limit, left / 2 / self.limit)
         except ft.study.StopPull as stop:
-            # The solver would swallow an exception: keep it until the solver has stopped.
+            # The solver would swallow an exception, so keep it until the solver has stopped.
             self.stopped = stop
             event.data_in.user_interrupt = True
 
     def outcome(self, solved):
-        """Return the mean gap; after an optimum nothing is added."""
+        """Return the mean gap; after an optimum, the gap is 0."""
         end = min(time.process_time(), self.began + self.limit)
         self._add(end if solved else self.began + self.limit)
         return self.area / self.limit
@@ -147,7 +147,7 @@ def pilot(settings, baseline, limit):
 
 
 def race(kind, settings, baseline, noise_std, limit, tolerance, seconds, folder):
-    """Return a race's progress, its seconds of clock time, and those of the processor.
+    """Return a race's progress, its clock time and its processor time in seconds.
 
     The race ends after `seconds`.
     """
@@ -174,7 +174,7 @@ def race(kind, settings, baseline, noise_std, limit, tolerance, seconds, folder)
 
 
 def cpu_of_workers():
-    """Return the processor time of all worker processes that have ended, in seconds."""
+    """Return the total processor time of finished worker processes in seconds."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
 

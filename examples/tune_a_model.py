@@ -1,4 +1,4 @@
-"""Tune a model in parallel processes; one is killed on the way, and the study continues.
+"""Tune a model in parallel processes; one of them is killed, and the study continues.
 
 Twelve settings of a support vector machine are raced over random splits of handwritten digits.
 Every result is in a log on disk before it counts. If a worker dies, its pull is lost and
@@ -55,7 +55,7 @@ class Killer:
         self.killed = None
 
     def __call__(self, study):
-        """Look at the study after a result."""
+        """Check the number of results after each result."""
         if self.killed is None and study.policy.told >= self.after:
             self.killed = multiprocessing.active_children()[0].pid
             os.kill(self.killed, signal.SIGKILL)
