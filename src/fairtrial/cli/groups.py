@@ -1,4 +1,4 @@
-"""Groups of commands: what each is called, where it is, and what a list says of it.
+"""Groups of commands: the name of each command, its module, and its line in the list.
 
 No command is imported here, so that help and completion cost no more than click.
 """

@@ -13,16 +13,16 @@ __all__ = ["LazyCommand"]
 
 
 class LazyCommand(click.Command):
-    """Stands for a command in a group, which needs no more than its name to list or complete it.
+    """A placeholder for a command in a group, which can be listed and completed by its name.
 
     Parameters
     ----------
     name : str
-        By which it is called.
+        The name of the command.
     place : str
-        Where the command is: ``module:name``, the module inside ``fairtrial.cli.commands``.
+        The place of the command: ``module:name``, with a module of ``fairtrial.cli.commands``.
     short_help : str
-        What the list of commands says of it.
+        Its line in the list of commands.
     """
 
     def __init__(self, name: str, place: str, short_help: str) -> None:
@@ -44,5 +44,5 @@ class LazyCommand(click.Command):
         parent: click.Context | None = None,
         **extra: Any,
     ) -> click.Context:
-        """Return the context of the command itself: to run it, for its help or its completion."""
+        """Return the context of the command itself: to run, to show help, or to complete it."""
         return self.load().make_context(info_name, args, parent, **extra)

@@ -43,7 +43,7 @@ class FixedConfidencePolicy(Policy):
     `_decided`            whether it has an answer: a rule may end without one
     `_capped`, `_ending`  whether `max_pulls` ends it undecided, and how that is said
     `_nothing_yet`        the reason given while `_answer` is None
-    `_no_arm`             in words, why no arm leads, where that can be an answer
+    `_no_arm`             in words, why no arm leads, if "no arm" can be an answer
     `_candidates`         the answers that are not ruled out, if they are a confidence set
     `_more_evidence`      further numbers behind the reason
     `_remaining`          a forecast of the pulls still needed
@@ -153,7 +153,7 @@ class FixedConfidencePolicy(Policy):
 
     @property
     def _no_arm(self) -> str:
-        """In words, why no arm leads, where that can be an answer."""
+        """In words, why no arm leads, if "no arm" can be an answer."""
         return "no arm will do"
 
     def _candidates(self) -> tuple[Any, ...] | None:
@@ -223,7 +223,7 @@ class FixedConfidencePolicy(Policy):
         )
 
     def _reason(self, status: Status, answer: Any) -> str:
-        """Return why it stopped, or what is missing; which arm leads is said apart."""
+        """Return why the policy stopped, or what is missing; the leader is stated elsewhere."""
         if answer is None:
             return self._nothing_yet
         label = self._label(answer)

@@ -28,8 +28,8 @@ def lazy_names(
     modules : sequence of str
         Names of modules inside it.
     extra : tuple of str, optional
-        What needs an optional dependency, and the extra of the package that installs it, where
-        these modules import one.
+        If these modules import an optional dependency: the feature that needs it, and the extra of
+        the package that installs it.
     """
 
     def find(name: str) -> Any:

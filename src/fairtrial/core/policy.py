@@ -319,7 +319,7 @@ class Policy(Resumable, ABC):
         Raises
         ------
         InvalidOutcome
-            If the problem refuses the outcome; nothing has then changed.
+            If the problem refuses the outcome; then nothing has changed.
         AlreadyTold
             If the pull was told before.
         UnknownPull
@@ -379,7 +379,7 @@ class Policy(Resumable, ABC):
         NotSupported
             If the policy takes no readings.
         InvalidOutcome
-            If the problem refuses the value; nothing has then changed.
+            If the problem refuses the value; then nothing has changed.
         AlreadyTold
             If the pull was told before, and the family does not use late readings.
         UnknownPull
@@ -436,7 +436,7 @@ class Policy(Resumable, ABC):
         NotSupported
             If the policy cannot correct an outcome.
         InvalidOutcome
-            If the problem refuses one of the two; nothing has then changed.
+            If the problem refuses one of the two; then nothing has changed.
         UnknownPull
             If the pull was never told.
         """

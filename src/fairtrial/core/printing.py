@@ -1,4 +1,4 @@
-"""What may be printed of a text that anybody may have written."""
+"""Make text from any author safe to print."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ class Recommendation:
     guarantee : Guarantee or None
         What is promised, under which assumptions, and whether it is proven.
     reason : str
-        Why the policy stopped, or what it still waits for, in one sentence; not who leads.
+        Why the policy stopped, or what it still waits for, in one sentence without the leader.
     evidence : mapping of str to object
         The numbers behind the reason.
     candidates : tuple of object, or None

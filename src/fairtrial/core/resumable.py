@@ -113,7 +113,7 @@ class Resumable(Parametrized):
         Raises
         ------
         InvalidArgument
-            If the state is another policy's, or a part is missing; nothing has then changed.
+            If the state is another policy's, or a part is missing; then nothing has changed.
         """
         self._check_state(state)
         self.asked = int(state["asked"])

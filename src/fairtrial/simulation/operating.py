@@ -78,7 +78,7 @@ def operating_characteristics(
     Raises
     ------
     InvalidArgument
-        If an argument is not acceptable; nothing has then run.
+        If an argument is not acceptable; then nothing has run.
 
     Examples
     --------

@@ -85,7 +85,7 @@ def simulate(
     Raises
     ------
     InvalidArgument
-        If an argument is not acceptable; nothing has then run.
+        If an argument is not acceptable; then nothing has run.
 
     Examples
     --------

@@ -471,14 +471,14 @@ class BernoulliEnvironment(CellEnvironment):
 
     @property
     def cell_covariances(self) -> Floats:
-        """With measures, the covariance of those of one pull by cell, shape (K, L, M, M)."""
+        """With measures: their covariance within a pull, by cell, shape (K, L, M, M)."""
         if self.problem.measured is None:
             return super().cell_covariances
         return covariance_of_points(self._points, self._chances)
 
     @cached_property
     def source(self) -> Any:
-        """The environment as the kernels see it."""
+        """The environment in the form that kernels read."""
         if self.problem.measured is None:
             return Source.bernoulli(self.means)
         chances = self._chances.reshape(self.problem.n_actions, -1)
@@ -491,7 +491,8 @@ class ReplayEnvironment(CellEnvironment):
 
     The truth is exactly the table's cell means.
 
-    Runs show what a policy does with these rows; `about` says so, and a simulation's summary does.
+    Runs show what a policy does with these rows; `about` and the summary of a simulation state
+    this.
 
     Parameters
     ----------

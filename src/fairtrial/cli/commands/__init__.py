@@ -1,1 +1,1 @@
-"""The subcommands: a module is imported when a command of it is called."""
+"""The subcommands: a module is imported when one of its commands is called."""
