@@ -209,7 +209,7 @@ def test_a_dumb_terminal_gets_plain_lines(folder):
 
 
 LIGHT = {"numpy", "pydantic", "rich", "sqlite3"}
-HEAVY = {"numba", "scipy", "pandas", "matplotlib", "fastapi", "httpx"}
+HEAVY = {"numba", "scipy.special", "pandas", "matplotlib", "fastapi", "httpx"}
 
 
 @pytest.mark.parametrize(

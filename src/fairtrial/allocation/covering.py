@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 
 from fairtrial.allocation.problem import (
@@ -92,14 +93,12 @@ def _solve(
     inside: Places, demands: Sequence[Fraction], least: Sequence[Fraction]
 ) -> tuple[Floats, Floats]:
     """Return the shares of least sum, at a vertex, and the dual price of each group's share."""
-    from scipy.optimize import linprog
-
     if not demands:
         return np.array([float(share) for share in least]), np.zeros(0)
     matrix = np.zeros((len(demands), len(least)))
     for row, members in zip(matrix, inside, strict=True):
         row[members] = 1.0
-    result = linprog(
+    result = scipy.optimize.linprog(
         np.ones(len(least)),
         A_ub=-matrix,
         b_ub=-np.array([float(share) for share in demands]),

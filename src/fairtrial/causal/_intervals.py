@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 
 from fairtrial.causal._gaps import applied
@@ -91,9 +92,7 @@ def normal_reach(weighted: Weighted, delta: float) -> Reach:
     quantile. A score interval of a single proportion does the same. Even heavier rows that hardly
     ever occur count with the most that they could add.
     """
-    from scipy.special import ndtri
-
-    quantile = float(ndtri(1.0 - delta / 2.0))
+    quantile = float(scipy.special.ndtri(1.0 - delta / 2.0))
     scale = _outcome_scale(weighted)
     enough = weighted.records.number.sum() >= LEAST_ROWS
     found = []

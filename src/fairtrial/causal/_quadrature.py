@@ -8,6 +8,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 
 from fairtrial.causal._cell_model import cell_model_of, log_values
@@ -115,15 +116,13 @@ class Grid:
         if dimensions == 0:
             value = function(np.zeros((1, 0)))[0]
             return Integral(value, np.zeros_like(value))
-        from scipy.integrate import cubature
-
         centre, scale = self._place()
 
         def scaled(points: Floats) -> Floats:
             with np.errstate(all="ignore"):
                 return np.asarray(function(centre + scale * points) * scale.prod())
 
-        found = cubature(
+        found = scipy.integrate.cubature(
             scaled,
             np.full(dimensions, -np.inf),
             np.full(dimensions, np.inf),

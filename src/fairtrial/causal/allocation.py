@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 
 from fairtrial.causal._cell_model import cell_model_of
@@ -225,8 +226,6 @@ def _linear_programme(
     problem: Problem, rows: Floats, used: NDArray[np.bool_]
 ) -> tuple[Floats, float]:
     """Return shares by action, and the smallest information over all lines of `rows`."""
-    from scipy.optimize import linprog
-
     costs = problem.row_costs.ravel()[used]
     shares = np.zeros(problem.n_actions)
     if not len(rows):
@@ -242,7 +241,7 @@ def _linear_programme(
         lines = np.vstack([lines, np.append(costs / scale, 0.0)])
         limits = np.append(limits, budget / scale)
     n = len(costs)
-    result = linprog(
+    result = scipy.optimize.linprog(
         np.append(np.zeros(n), -1.0),
         A_ub=lines,
         b_ub=limits,

@@ -6,6 +6,7 @@ import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 
 from fairtrial.causal._cell_model import cell_model_of
@@ -308,9 +309,7 @@ def _guarantee(
 
 
 def _normal_widths(spread: Spread, delta: float) -> Spread:
-    from scipy.special import ndtri
-
-    quantile = float(ndtri(1.0 - delta / 2.0))
+    quantile = float(scipy.special.ndtri(1.0 - delta / 2.0))
     return Spread(quantile * spread.means, quantile * spread.gaps)
 
 

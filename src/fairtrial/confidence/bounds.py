@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from fairtrial.core import Guarantee, Parametrized
@@ -160,10 +161,8 @@ class FiniteLIL(Bound):
         check_flag("one_sided", self.one_sided)
 
     def _standard_radius(self, pulls: Floats, log_inverse_level: float) -> Floats:
-        from scipy.special import zeta
-
         log_sides = 0.0 if self.one_sided else math.log(2.0)
-        log_zeta = math.log(zeta(2.0 * self.a / self.c))
+        log_zeta = math.log(scipy.special.zeta(2.0 * self.a / self.c))
         b = 0.5 * self.c * (log_zeta + log_sides + log_inverse_level)
         growth = self.a * np.log(np.log(pulls) / math.log(self.c) + 1.0)
         return np.asarray(2.0 * np.sqrt((growth + b) / pulls))

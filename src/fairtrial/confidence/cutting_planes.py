@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 
 __all__ = ["CutsAt", "best_shares"]
@@ -105,15 +106,13 @@ class _Bundle:
 
     def _solve_programme(self) -> tuple[Floats, Floats] | None:
         """Return the shares for which the lowest cut is highest, and the cuts' multipliers."""
-        from scipy.optimize import linprog
-
         number, cells = len(self._cuts), self.shares.size
         cuts = self._cuts.reshape(number, cells)
         # The solver's tolerances are absolute, so F is measured in units of its current value, and
         # every cut in units of its largest entry.
         units = cuts.max(axis=1)
         for tolerance in _SOLVER_TOLERANCES:
-            found = linprog(
+            found = scipy.optimize.linprog(
                 np.append(np.zeros(cells), -1.0),
                 A_ub=np.column_stack([-cuts / units[:, np.newaxis], self.information / units]),
                 b_ub=np.zeros(number),

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 
 from fairtrial.core.validation import check_probability
@@ -72,20 +73,17 @@ class FixedDesign:
 
     def _pulls(self, delta: float, misses: float) -> float:
         """Return the number of pulls at which the tests' probabilities to fail sum to `misses`."""
-        from scipy.optimize import brentq
-        from scipy.special import ndtr, ndtri
-
-        level = ndtri(1.0 - delta / self.tests)
+        level = scipy.special.ndtri(1.0 - delta / self.tests)
         hardest = float(self.signals.min())
         # Bounds: the hardest test alone, and all tests as hard as that one.
         few, many = (
-            max(level + ndtri(1.0 - misses / number), 0.0) / hardest
+            max(level + scipy.special.ndtri(1.0 - misses / number), 0.0) / hardest
             for number in (1, self.signals.size)
         )
 
         def excess(root: float) -> float:
-            return float(ndtr(level - self.signals * root).sum() - misses)
+            return float(scipy.special.ndtr(level - self.signals * root).sum() - misses)
 
         if excess(few) <= 0.0 or few == many:
             return float(few**2)
-        return float(brentq(excess, few, many + 1e-9 / hardest) ** 2)
+        return float(scipy.optimize.brentq(excess, few, many + 1e-9 / hardest) ** 2)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from fairtrial.core import Guarantee, Parametrized
@@ -148,15 +149,13 @@ class StudentMixture(Parametrized):
 
     def _log_evidence(self, count: int, sign: Floats, share: Floats) -> Floats:
         """Return the log e-value for the share of S in S + B; 0 where the share is NaN."""
-        from scipy.special import stdtr
-
         if not count:
             return np.zeros(np.shape(share))
         a, b = self._growth(count)
         narrow, wide = share + (1.0 - share) / a, share + (1.0 - share) / b
         t = sign * count * self.effect * np.sqrt((1.0 - share) / (a * b * wide))
         with np.errstate(divide="ignore"):
-            one_sided = np.log(2.0 * stdtr(count, t))
+            one_sided = np.log(2.0 * scipy.special.stdtr(count, t))
         evidence = 0.5 * (math.log(a / b) + count * np.log(narrow / wide)) + one_sided
         return np.asarray(np.where(np.isnan(share), 0.0, evidence))
 
@@ -242,12 +241,10 @@ class StudentMixture(Parametrized):
         effects = check_numbers("effect", effect)
         if not self.overlap:
             return np.where(effects > 0.0, math.inf, -math.inf)
-        from scipy.special import log_ndtr
-
         null, prior = self.overlap, self.overlap + self.effect**2
         grown = 0.5 * (math.log(null / prior) + effects**2 * (1.0 / null - 1.0 / prior))
         t = effects * self.effect / math.sqrt(null * prior)
-        return np.asarray(grown + math.log(2.0) + log_ndtr(t))
+        return np.asarray(grown + math.log(2.0) + scipy.special.log_ndtr(t))
 
 
 def _share_about(count: int, mean: Floats, squares: Floats) -> Floats:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from fairtrial.confidence.penalties import (
@@ -344,17 +345,18 @@ def kaufmann_koolen_constant(x: float) -> float:
     >>> round(kaufmann_koolen_constant(3.0), 6)
     4.648365
     """
-    from scipy.optimize import minimize_scalar
-    from scipy.special import zeta
-
     check_number("x", x, low=0.0)
 
     def value(lam: float) -> float:
         entropy = 2.0 * lam * (1.0 - math.log(4.0 * lam))
-        return (entropy + math.log(zeta(2.0 * lam)) - 0.5 * math.log(1.0 - lam) + x) / lam
+        return (
+            entropy + math.log(scipy.special.zeta(2.0 * lam)) - 0.5 * math.log(1.0 - lam) + x
+        ) / lam
 
     # Every lam gives a valid threshold: an inexact minimum costs draws, not validity.
-    found = minimize_scalar(value, bounds=(0.5, 1.0), method="bounded", options={"xatol": 1e-12})
+    found = scipy.optimize.minimize_scalar(
+        value, bounds=(0.5, 1.0), method="bounded", options={"xatol": 1e-12}
+    )
     return float(found.fun)
 
 

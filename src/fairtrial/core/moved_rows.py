@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 
 from fairtrial.errors import InvalidArgument
@@ -74,8 +75,6 @@ def _sampled(rows: Floats, mean: float) -> Floats:
 
 def _tilted(rows: Floats, mean: float) -> Floats:
     """Return weights with that mean that grow or shrink exponentially along the rows."""
-    from scipy.optimize import brentq
-
     units = (rows - rows[0]) / (rows[-1] - rows[0])
     wanted = (mean - rows[0]) / (rows[-1] - rows[0])
 
@@ -90,4 +89,4 @@ def _tilted(rows: Floats, mean: float) -> Floats:
         return weights(-_STEEPEST)
     if excess(_STEEPEST) <= 0.0:
         return weights(_STEEPEST)
-    return weights(brentq(excess, -_STEEPEST, _STEEPEST))
+    return weights(scipy.optimize.brentq(excess, -_STEEPEST, _STEEPEST))

@@ -6,6 +6,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from fairtrial.core.validation import check_array
@@ -100,9 +101,7 @@ def _rank_correlation(
     times, results = _centred(labels, times), _centred(labels, results)
     if times.size < 3 or np.ptp(times) == 0.0 or np.ptp(results) == 0.0:
         return None, None
-    from scipy.stats import spearmanr
-
-    found = spearmanr(times, results)
+    found = scipy.stats.spearmanr(times, results)
     return float(found.statistic), float(found.pvalue)
 
 

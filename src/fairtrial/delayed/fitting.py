@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 
 from fairtrial.core.validation import check_integer
@@ -125,9 +126,7 @@ def _delay(times: list[Floats]) -> Delay:
     everything = np.concatenate(times)
     if len(times) == 1 or np.ptp(everything) == 0.0:
         return EmpiricalDelay(everything)
-    from scipy.stats import kruskal
-
-    if kruskal(*times).pvalue >= _DIFFERENT:
+    if scipy.stats.kruskal(*times).pvalue >= _DIFFERENT:
         return EmpiricalDelay(everything)
     logs = [np.log(own) for own in times]
     return LognormalDelay([math.exp(own.mean()) for own in logs], [own.std() for own in logs])

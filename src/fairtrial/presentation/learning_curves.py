@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+import scipy
 
 from fairtrial.errors import InvalidArgument
 from fairtrial.presentation.sources import Floats
@@ -98,15 +99,15 @@ def half_widths(values: Floats) -> Floats:
     >>> half_widths(np.array([1.0, 3.0, 2.0])).round(2).tolist()
     [nan, nan, 2.48]
     """
-    from scipy.special import stdtrit
-
     count = np.arange(1.0, len(values) + 1)
     # Subtract the first value, so that squares of nearly equal values keep their precision.
     about = values - values[:1]
     squares = np.cumsum(about**2) - np.cumsum(about) ** 2 / count
     with np.errstate(divide="ignore", invalid="ignore"):
         error = np.sqrt(np.maximum(0.0, squares) / (count - 1.0) / count)
-        half: Floats = np.where(count < 3, np.nan, stdtrit(count - 1.0, 0.975) * error)
+        half: Floats = np.where(
+            count < 3, np.nan, scipy.special.stdtrit(count - 1.0, 0.975) * error
+        )
     return half
 
 

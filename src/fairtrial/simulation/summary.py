@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 
 from fairtrial.core.parameters import plain
@@ -189,11 +190,9 @@ class Summary:
 
 def error_interval(wrong: int, number: int, level: float = 0.95) -> tuple[float, float]:
     """Return the Clopper-Pearson interval of a share: quantiles of two beta distributions."""
-    from scipy.special import betaincinv
-
     tail = (1 - level) / 2
-    low = betaincinv(wrong, number - wrong + 1, tail) if wrong else 0.0
-    high = betaincinv(wrong + 1, number - wrong, 1 - tail) if wrong < number else 1.0
+    low = scipy.special.betaincinv(wrong, number - wrong + 1, tail) if wrong else 0.0
+    high = scipy.special.betaincinv(wrong + 1, number - wrong, 1 - tail) if wrong < number else 1.0
     return float(low), float(high)
 
 

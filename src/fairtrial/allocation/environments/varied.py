@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
 
 from fairtrial.allocation._kernels.draws import draw_awake, draw_context
@@ -288,12 +289,10 @@ class ContextualEnvironment(VariedEnvironment):
     @cached_property
     def fair_value(self) -> float:
         """Mean reward per round of the best contextual schedule that keeps the shares."""
-        from scipy.optimize import linprog
-
         contexts, arms = self.means.shape
         gain = -(self._weights[:, None] * self.means).ravel()
         served = np.kron(self._weights, np.eye(arms))
-        solution = linprog(
+        solution = scipy.optimize.linprog(
             gain,
             A_ub=-served,
             b_ub=-np.array([float(share) for share in self.problem.shares]),
