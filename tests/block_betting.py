@@ -1,4 +1,4 @@
-"""What tests of every family's block betting do: all outcomes of a block, and many runs."""
+"""Helpers for tests of every family's block betting: all outcomes of a block, and many runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 
 def factors(policy: Any, block: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
-    """Return all outcomes of a block of coins, and by how much each multiplies every ledger."""
+    """Return all outcomes of a block of coins, and each one's factors for the ledgers."""
     state = policy.get_state()
     before = policy._blocks.state.ledgers.copy()
     outcomes = np.array(list(itertools.product([0.0, 1.0], repeat=len(block))))
@@ -39,7 +39,7 @@ def share_ruling_out(answer: Any, rule: Any, environment: Any, runs: int, horizo
 
 
 def told_whole(policy: Any, units: int) -> dict[Any, float]:
-    """Return what a finished experiment of two arms was told: all that it asks for."""
+    """Return what a finished experiment of two arms told: everything that the policy asks for."""
     told = {}
     while pulls := policy.ask(units):
         for pull in pulls:
@@ -49,7 +49,7 @@ def told_whole(policy: Any, units: int) -> dict[Any, float]:
 
 
 def tell_of_all_but_the_third(policy: Any, units: int) -> None:
-    """Let every pull of the third arm fail, and tell of all others which arm they are of."""
+    """Let every pull of the third arm fail; tell for all others which arm they belong to."""
     while pulls := policy.ask(units):
         for pull in pulls:
             if pull.arm == "2":

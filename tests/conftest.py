@@ -1,4 +1,4 @@
-"""Settings for every test: hypothesis repeats itself, keeps no files and times nothing."""
+"""Settings for every test: hypothesis is deterministic, keeps no files and measures no times."""
 
 import importlib.util
 import os
@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
-# What a terminal or a user wishes is not what the tests are about.
+# The settings of a terminal or a user must not affect the tests.
 for name in ("FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "COLUMNS", "LINES"):
     os.environ.pop(name, None)
 
-# Worker processes inherit the path: so they find the tests' own policies and problems.
+# Worker processes inherit the path, so they find the tests' own policies and problems.
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from fairtrial.core import seeds  # noqa: E402 - after the settings of the terminal
@@ -25,17 +25,17 @@ from tests.long_run import LongRun  # noqa: E402 - likewise
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add `--long`, by which costly tests run whole, and `--seed`, which repeats a simulation."""
+    """Add `--long`, which runs costly tests in full, and `--seed`, which repeats a simulation."""
     parser.addoption("--long", action="store_true", help="run costly tests whole")
     parser.addoption("--seed", type=int, help="repeat one simulation of tests/simulator")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Say how long costly tests are, and set up hypothesis, before any test is read."""
+    """Set how long costly tests run, and set up hypothesis, before any test is imported."""
     effort.long = config.getoption("--long")
     if effort.long and not hasattr(config, "workerinput"):
         config.pluginmanager.register(LongRun())
-    # For modules and fixtures that serve several tests; each test has numbers of its own, below.
+    # For modules and fixtures that serve several tests; each test draws its own numbers below.
     seeds.fresh_seed = lambda: 20_261_123
     opening.fresh_secret = lambda: "20261123"
     settings.register_profile(
@@ -49,7 +49,7 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile("fairtrial")
 
 
-# A shell ignores Ctrl-C for what it starts in the background, and so would all that tests start.
+# A shell ignores Ctrl-C in background processes, and so would all processes that tests start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -95,8 +95,8 @@ def dask_client(tmp_path):
 
 @pytest.fixture(scope="session")
 def postgresql_server():
-    """Start a PostgreSQL server, one for each process of the tests: it takes a second."""
-    # Only here: it imports psycopg, which is an extra.
+    """Start a PostgreSQL server, one for each test process; it takes a second."""
+    # Imported only here, because it needs psycopg, which is an extra.
     from tests import postgresql
 
     with postgresql.running() as server:
@@ -106,7 +106,7 @@ def postgresql_server():
 @pytest.fixture
 def postgresql_url(postgresql_server, monkeypatch):
     """Return the address of an empty database."""
-    # The server has only just started, and nobody has to connect again.
+    # The server has only just started, so nobody needs to reconnect.
     monkeypatch.setattr("fairtrial.study.postgresql.SETTLING_SECONDS", 0)
     with postgresql_server.database() as url:
         yield url
@@ -114,7 +114,7 @@ def postgresql_url(postgresql_server, monkeypatch):
 
 @pytest.fixture(autouse=True)
 def _the_same_randomness_in_every_run(monkeypatch):
-    """Draw seeds and the secrets of studies, where none are given, the same in every run."""
+    """Make seeds and secrets of studies that are not given the same in every run."""
     generator = np.random.default_rng(20_261_123)
     monkeypatch.setattr(seeds, "fresh_seed", lambda: int(generator.integers(2**63)))
     monkeypatch.setattr(opening, "fresh_secret", lambda: generator.bytes(16).hex())

@@ -1,4 +1,4 @@
-"""Programs of Debian that tests need: installed once, by whichever process comes first."""
+"""Debian programs that tests need: installed once, by the process that comes first."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from pathlib import Path
 
 
 def install_once(package: str, is_there: Callable[[], bool], **environment: str) -> None:
-    """Install a package as root, if it is not there; what went wrong is printed."""
+    """Install a package as root if it is missing; print what went wrong."""
     with (Path(tempfile.gettempdir()) / f"fairtrial-installs-{package}").open("w") as lock:
-        # Parallel processes of pytest wait for the first one.
+        # Parallel test processes wait for the first one.
         fcntl.flock(lock, fcntl.LOCK_EX)
         if is_there():
             return

@@ -1,4 +1,4 @@
-"""How many runs costly tests make: enough to fail if the code is clearly wrong, or all of them."""
+"""How many runs costly tests make: enough to fail if the code is clearly wrong, or all."""
 
 import math
 
@@ -12,8 +12,8 @@ def runs(short: int, *, whole: int) -> int:
 
 
 def tolerated(probability: float, number: int) -> float:
-    """Return the largest share of `number` runs that still agrees with at most that probability.
+    """Return the largest share of `number` runs that is still consistent with that probability.
 
-    That is three standard errors more, so a correct test fails for one seed in 700 at most.
+    It is three standard errors above, so a correct test fails for at most one seed in 700.
     """
     return probability + 3.0 * math.sqrt(probability * (1.0 - probability) / number)

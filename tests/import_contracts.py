@@ -1,4 +1,4 @@
-"""A rule for import-linter: whose modules are private."""
+"""A rule for import-linter: which modules are private to which folder."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from importlinter import Contract, ContractCheck, fields, output
 
 
 class PrivateModules(Contract):  # type: ignore[misc]  # it is not typed
-    """Requires that a module with an underscore is imported only from the folder it is in."""
+    """Require that a module with an underscore is imported only from its own folder."""
 
     type_name = "private"
 
@@ -27,13 +27,13 @@ class PrivateModules(Contract):  # type: ignore[misc]  # it is not typed
         return ContractCheck(kept=not broken, metadata={"broken": broken})
 
     def render_broken_contract(self, check: Any) -> None:
-        """Say which imports they are."""
+        """Print these imports."""
         for importer, module in check.metadata["broken"]:
             output.print_error(f"{importer} imports {module}")
 
 
 def _home(module: str) -> str | None:
-    """Return the folder that a private module belongs to; None of a public one.
+    """Return the folder that a private module belongs to; None for a public one.
 
     Examples
     --------

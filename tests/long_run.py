@@ -1,4 +1,4 @@
-"""What a long run of the tests found, as a file: when, where, how many, and figures of tests."""
+"""Results of a long test run as a file: when, where, how many, and figures that tests recorded."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ PLACE = Path(__file__).parents[1] / "build" / "long-run.json"
 
 
 class LongRun:
-    """Collects the outcomes of a run, and what tests record by `record_property`.
+    """Collects the outcomes of a run, and figures that tests record with `record_property`.
 
     Parameters
     ----------
     place : Path
-        The file that is written when the run ends.
+        The file to write when the run ends.
     """
 
     def __init__(self, place: Path = PLACE) -> None:
@@ -30,7 +30,7 @@ class LongRun:
         self._figures: dict[str, dict[str, object]] = {}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Take the outcome of a test: a failure at any point, or what its call came to."""
+        """Take the outcome of a test: a failure in any phase, or the result of its call."""
         if report.when == "call" or report.outcome != "passed":
             self._outcomes[report.outcome] += 1
         if report.when == "call" and report.user_properties:
@@ -50,7 +50,7 @@ class LongRun:
 
 
 def machine() -> dict[str, object]:
-    """Return what a figure depends on: processor, system, Python."""
+    """Return the facts that a figure depends on: processor, system, Python."""
     lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
     names = [line.partition(": ")[2] for line in lines if line.startswith("model name")]
     return {

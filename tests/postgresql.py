@@ -1,4 +1,4 @@
-"""A PostgreSQL server of the tests' own: installed if need be, started, restarted, stopped."""
+"""A PostgreSQL server for the tests: installed if necessary, started, restarted, stopped."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.debian import install_once
 
 USER = "experimenter"
 PASSWORD = "open/sesame@ß#1"
-"""It needs escapes in an address; no message may hold any part of it."""
+"""It needs escapes in an address; no message may contain any part of it."""
 
 _PROGRAMS = "/usr/lib/postgresql/*/bin/postgres"
 _SETTINGS = {
@@ -37,7 +37,7 @@ _SETTINGS = {
 def installed() -> Path:
     """Return the folder with the server's programs; install them as root on Debian.
 
-    Anybody else without the programs skips the test, because only root can install them.
+    For other users without the programs the test is skipped, because only root can install them.
     """
     found = _found()
     if found is not None:
@@ -58,10 +58,10 @@ def _found() -> Path | None:
 
 
 def install() -> None:
-    """Install the server as root on Debian, if it is not there; else change nothing."""
+    """Install the server as root on Debian, if it is missing; otherwise change nothing."""
     if os.geteuid() != 0 or shutil.which("apt-get") is None:
         return
-    # By the run level Debian knows that it shall not start a server by itself.
+    # The run level tells Debian not to start a server by itself.
     install_once("postgresql", lambda: _found() is not None, RUNLEVEL="1")
 
 
@@ -71,9 +71,9 @@ class Server:
     Parameters
     ----------
     folder : Path
-        Empty, and for the server only: it belongs to the user that the server runs as.
+        An empty folder only for the server: it will belong to the user that runs the server.
     **settings : str
-        Other than those of the tests.
+        Settings that differ from those of the tests.
     """
 
     def __init__(self, folder: Path, **settings: str) -> None:
@@ -99,9 +99,9 @@ class Server:
             connection.execute(f"CREATE ROLE {USER} LOGIN CREATEDB PASSWORD '{quoted}'")
 
     def _guarded(self) -> subprocess.Popen[bytes]:
-        """Start what stops the server and removes its folder, even if this process is killed.
+        """Start a process that stops the server and removes its folder, even if this one is killed.
 
-        It waits for the end of its input, which comes when this process closes it or is gone.
+        It waits for the end of its input, which comes when this process closes it or ends.
         """
         script = 'cat; "$0" stop -w -m immediate -D "$1/data"; rm -rf "$1"'
         return subprocess.Popen(
@@ -116,7 +116,7 @@ class Server:
         )
 
     def close(self) -> None:
-        """Stop it and remove its folder."""
+        """Stop the server and remove its folder."""
         assert self._guard.stdin is not None
         self._guard.stdin.close()
         self._guard.wait()
@@ -141,22 +141,22 @@ class Server:
         return file.read_text(errors="replace") if file.exists() else ""
 
     def start(self) -> None:
-        """Start it, and wait until it takes connections."""
+        """Start the server, and wait until it accepts connections."""
         settings = " ".join(f"-c {name}='{value}'" for name, value in self._settings.items())
         log = self._folder / "log"
         self._run("pg_ctl", "start", "-w", "-l", str(log), "-o", f"-p {self.port} {settings}")
 
     def stop(self, mode: str = "fast") -> None:
-        """Stop it: "fast" ends its sessions, "immediate" is a crash."""
+        """Stop the server: "fast" ends its sessions, "immediate" is a crash."""
         self._run("pg_ctl", "stop", "-w", "-m", mode)
 
     def restart(self, mode: str = "fast") -> None:
-        """Stop it and start it again on the same port."""
+        """Stop the server and start it again on the same port."""
         self.stop(mode)
         self.start()
 
     def administrator(self, database: str = "postgres") -> psycopg.Connection:
-        """Return a connection that may do everything."""
+        """Return a connection with all privileges."""
         return psycopg.connect(
             host="127.0.0.1",
             port=self.port,
@@ -168,7 +168,7 @@ class Server:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Return what makes PostgreSQL's own programs find it."""
+        """Return environment variables with which PostgreSQL's own programs find the server."""
         place = {"PGHOST": "127.0.0.1", "PGPORT": str(self.port)}
         return {**place, "PGUSER": USER, "PGPASSWORD": PASSWORD}
 
@@ -178,7 +178,7 @@ class Server:
 
     @contextmanager
     def database(self, name: str | None = None, **options: str) -> Iterator[str]:
-        """Give the address of an empty database, which is removed in the end."""
+        """Yield the address of an empty database, which is removed at the end."""
         name = name or f"trials_{next(self._numbers)}"
         extra = " ".join(f"{key} {value}" for key, value in options.items())
         with self.administrator() as connection:
@@ -186,7 +186,7 @@ class Server:
         try:
             yield self.url(name)
         finally:
-            # A connection of its own: the server may have been restarted.
+            # A new connection: the server may have been restarted.
             with self.administrator() as connection:
                 connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
@@ -198,7 +198,7 @@ def _free_port() -> int:
 
 @contextmanager
 def running(**settings: str) -> Iterator[Server]:
-    """Give a server that runs until the context ends."""
+    """Yield a server that runs until the context ends."""
     server = Server(Path(tempfile.mkdtemp(prefix="fairtrial-postgresql-")), **settings)
     try:
         yield server

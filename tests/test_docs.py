@@ -1,4 +1,4 @@
-"""The documentation is true: its code runs, its links lead somewhere, its commands exist."""
+"""The documentation is true: its code runs, its links are valid, its commands exist."""
 
 import contextlib
 import doctest
@@ -70,7 +70,7 @@ def workplace(tmp_path, monkeypatch):
 
 @pytest.fixture
 def trials(postgresql_server, monkeypatch):
-    """A database called trials, which addresses without user, host and password mean."""
+    """A database called trials, to which addresses without user, host and password lead."""
     monkeypatch.setenv("PATH", f"{os.environ['PATH']}:{postgresql_server.programs}")
     for name, value in postgresql_server.environment.items():
         monkeypatch.setenv(name, value)
@@ -115,7 +115,7 @@ def test_every_configuration_of_a_page_is_accepted(page, workplace):
     sections = {}
     for block in blocks(page):
         if block["language"] == "toml":
-            # A block with some sections only stands for the file before it, with those changed.
+            # A block with only some sections changes these sections of the previous file.
             sections |= {
                 part[1]: part[0]
                 for part in re.finditer(r"^\[(\w+)\]\n(?:(?!^\[\w+\]).*\n?)*", block["text"], re.M)
@@ -223,7 +223,7 @@ def test_the_reference_tells_every_key_of_a_configuration():
 
 
 def by_hand(page):
-    """Yield the commands of a page, each with what the page says that it prints."""
+    """Yield the commands of a page, each with the output that the page shows."""
     for block in blocks(page):
         if block["language"] == "console":
             for step in re.split(r"^\$ ", block["text"], flags=re.MULTILINE)[1:]:
@@ -232,7 +232,7 @@ def by_hand(page):
 
 
 def fill_in(name, yields):
-    """Do the laboratory's work: fill in the yields of a plate."""
+    """Fill in the yields of a plate, as the laboratory would."""
     from fairtrial.core.sheets import read_sheet
     from fairtrial.core.tables import write_table
 
@@ -257,7 +257,7 @@ def test_the_plates_of_the_page_are_run_by_its_commands(workplace):
     shutil.copy(ROOT / "examples/plates/conditions.csv", workplace)
     (trial,) = (block["text"] for block in blocks(page) if block["language"] == "toml")
     (workplace / "trial.toml").write_text(trial, encoding="utf-8")
-    # The page cannot know the ids: of the well without a result, and of one with a wrong value.
+    # The page cannot know the ids of the well without a result and of the wrong value.
     placed = {}
     for words, expected in by_hand(page):
         words[3:5] = placed.get(words[1], words[3:5])

@@ -1,4 +1,4 @@
-"""The examples run, and come to the answer that is right in their environments."""
+"""The examples run, and find the right answer in their environments."""
 
 import shutil
 from pathlib import Path

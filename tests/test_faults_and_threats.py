@@ -1,4 +1,4 @@
-"""The pages of faults and threats: every line names tests, and every test named exists."""
+"""The pages on faults and threats: every line names tests, and all these tests exist."""
 
 import ast
 import re
@@ -17,7 +17,7 @@ def functions_of(path):
 
 
 def rows_of(page, heading):
-    """Return the lines of all tables with that heading."""
+    """Return the rows of all tables with that heading."""
     rows = []
     for table in page.split(heading)[1:]:
         lines = table.strip().splitlines()[1:]

@@ -1,4 +1,4 @@
-"""Importing the package is cheap: nothing heavy comes before it is used."""
+"""Importing the package is cheap: nothing heavy is imported before it is used."""
 
 import json
 import subprocess
@@ -12,7 +12,7 @@ HEAVY = ["numpy", "numba", "scipy", "pandas", "matplotlib", "click", "rich", "py
 
 
 def modules_after(code: str) -> set[str]:
-    """Return the modules that a fresh process has loaded once it has run `code`."""
+    """Return the modules that a fresh process has loaded after running `code`."""
     program = f"{code}\nimport json, sys\nprint(json.dumps(sorted(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
     return set(json.loads(done.stdout.splitlines()[-1]))

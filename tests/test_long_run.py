@@ -1,4 +1,4 @@
-"""The file that a long run leaves behind."""
+"""The file that a long run writes."""
 
 import json
 from types import SimpleNamespace

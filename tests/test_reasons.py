@@ -1,4 +1,4 @@
-"""What an answer is said to be is what was shown of it, in every family that stops by itself."""
+"""The stated reason for an answer is what was shown, in every family that stops by itself."""
 
 import numpy as np
 import pytest

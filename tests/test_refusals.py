@@ -1,4 +1,4 @@
-"""Whatever a public function or class is given in place of its objects, it says what it takes."""
+"""If a public function or class gets a wrong type of object, the error says what it accepts."""
 
 import importlib
 import inspect

@@ -1,4 +1,4 @@
-"""The walk-through of the service is true: its commands run, by real processes, to the decision."""
+"""The walk-through of the service is true: real processes run its commands, to the decision."""
 
 import contextlib
 import doctest
@@ -24,18 +24,18 @@ DEFAULT = "127.0.0.1:8000"
 
 
 class Reader:
-    """Somebody who reads the page and does what it says, in a folder of their own."""
+    """A person who reads the page and follows it, in a separate folder."""
 
     def __init__(self, folder):
         self.folder = folder
         with socket.create_server(("127.0.0.1", 0)) as place:
-            # 8000 may be taken where tests run.
+            # Port 8000 may be in use where tests run.
             self.address = f"127.0.0.1:{place.getsockname()[1]}"
         self.service = None
         self.workers = []
 
     def follow(self, block):
-        """Do what a block of the page says."""
+        """Run a block of the page."""
         text = block["text"].replace(DEFAULT, self.address)
         if block["language"] == "toml":
             (self.folder / text.splitlines()[0].removeprefix("# ")).write_text(text)
@@ -119,7 +119,7 @@ def test_a_team_comes_from_nothing_to_its_decision_and_a_clinic_enters_patients(
 
 
 def enter_a_patient(reader):
-    """Do what the nurse of the page does, by the forms of the page."""
+    """Do the work of the nurse on the page, with the page's forms."""
     token = (reader.folder / "ward-3.token").read_text().strip()
     with httpx.Client(base_url=f"http://{reader.address}", follow_redirects=True) as browser:
         front = browser.post("/login", data={"token": token, "next": "/"})
@@ -136,7 +136,7 @@ def enter_a_patient(reader):
             "/studies/heart/forms/tell", data={**hidden(shown, "tell"), "value": "1"}
         )
         assert told.status_code == 200
-        # What would unblind is kept from her.
+        # Facts that would unblind her are hidden from her.
         assert browser.get("/studies/heart/decision").status_code == 404
         assert browser.get("/studies/checkout/decision").status_code == 404
     with Study.open("sqlite:///studies.db", "heart") as study:
@@ -146,7 +146,7 @@ def enter_a_patient(reader):
 
 
 def hidden(answer, form):
-    """Return what a form of a page sends besides what somebody types."""
+    """Return the hidden fields of a form, which are sent besides what a person types."""
     text = re.search(rf'<form[^>]*forms/{form}".*?</form>', answer.text, re.DOTALL)[0]
     fields = re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)"', text)
     return {name: html.unescape(value) for name, value in fields}

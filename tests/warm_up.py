@@ -1,8 +1,8 @@
 """Compile every kernel, and install PostgreSQL's server, once before parallel test processes.
 
-Kernels that one test process after the other needs would else be compiled by each of them. These
-are more than `fairtrial compile` compiles. The calls are those of the logs in `tests/golden`: there
-pulls get lost, come late and are corrected.
+Kernels that several test processes need would otherwise be compiled by each of them. These are
+more kernels than `fairtrial compile` compiles. The calls are those of the logs in `tests/golden`,
+in which pulls get lost, come late and are corrected.
 """
 
 import json
@@ -22,17 +22,17 @@ from tests.golden.logs import ARROW, LogPlayer, read_logs
 from tests.testing.families import POLICIES, Row, guardrails, late_scores, limited
 
 _CALLS = 250
-"""Of a log, at most: enough to make every kind of call."""
+"""The most calls of a log: enough for every kind of call."""
 
 _PULLS = 50
-"""Of a simulated run, at most."""
+"""The most pulls of a simulated run."""
 
 _ALIKE = 2
-"""Rows of one policy that are tried; block betting has kernels of its own for every problem."""
+"""Rows per policy that are tried; block betting has different kernels for every problem."""
 
 
 def main() -> None:
-    """Warm the families side by side, those first that take longest."""
+    """Warm up the families in parallel; those that take longest come first."""
     postgresql.install()
     tasks = (
         warm_linear,
@@ -49,14 +49,14 @@ def main() -> None:
 
 
 def end(*_: object) -> None:
-    """End with all workers, for which nobody waits any longer."""
+    """End with all workers, because nobody waits for them any more."""
     for worker in multiprocessing.active_children():
         worker.kill()
     sys.exit("the kernels are not compiled: ended before")
 
 
 def warm_linear() -> None:
-    """Design, bet on limits and on what was assigned, and draw sums of rewards at once."""
+    """Design, bet on limits and on assigned arms, and draw sums of rewards at once."""
     warm(row for row in rows_of("linear"))
     problem = linear.Problem([[1, 0], [0, 1], [0.7, 0.7]], noise_std=1.0)
     environment = linear.GaussianEnvironment(problem, [1.0, 0.2])
@@ -69,7 +69,7 @@ def warm_linear() -> None:
 
 
 def warm_subpopulations() -> None:
-    """Plan, look for drift, and bet on what was assigned."""
+    """Plan, look for drift, and bet on assigned arms."""
     log_evidence_of_drift([0.0, 1.0])
     warm(row for row in rows_of("subpopulations") if "guardrails" not in row.name)
     problem = subpopulations.Problem(2, 2, noise_std=1.0)
@@ -79,33 +79,33 @@ def warm_subpopulations() -> None:
 
 
 def warm_measures() -> None:
-    """Plan, where one pull measures several things."""
+    """Plan for pulls with several measures."""
     warm(row for row in rows_of("subpopulations") if "guardrails" in row.name)
     subpopulations.complexity(guardrails()[1])
     follow_assigned(subpopulations.BlockBetting, guardrails()[1])
 
 
 def warm_delayed() -> None:
-    """Bet on what was assigned."""
+    """Bet on assigned arms."""
     warm(rows_of("delayed"))
     follow_assigned(delayed.BlockBetting, late_scores()[1])
 
 
 def warm_causal() -> None:
-    """Bet on what was assigned."""
+    """Bet on assigned arms."""
     warm(rows_of("causal"))
     arms = {"a": [[0.5, 0.5], [0.4, 0.6]], "b": [[0.2, 0.8], [0.1, 0.9]]}
     follow_assigned(causal.BlockBetting, causal.chain(0.4, arms, [0.1, 0.9], 0.2)[1])
 
 
 def warm_allocation() -> None:
-    """Decide with a learner that is a function, too."""
+    """Decide with a learner that is a function."""
     warm(rows_of("allocation"))
     problem = allocation.Problem(2, 0.25)
     allocation.FairLearn(problem, lambda t, counts, sums, allowed: 0).ask()
 
 
-# ------------------------------------------------------------------------- what is called
+# ------------------------------------------------------------------------- calls
 
 
 def rows_of(family: str) -> Iterator[Row]:
@@ -119,7 +119,7 @@ def rows_of(family: str) -> Iterator[Row]:
 
 
 def warm(rows: Iterator[Row]) -> None:
-    """Make the calls of a log, and a simulated run, with each."""
+    """Make the calls of a log with each row, and run a simulation of it."""
     logs = read_logs()
     for row in rows:
         player = LogPlayer(row)
@@ -130,7 +130,7 @@ def warm(rows: Iterator[Row]) -> None:
 
 
 def follow_assigned(policy_class: type, environment: object) -> None:
-    """Let block betting read an experiment that others made, and correct a result of it."""
+    """Let block betting analyse an assigned experiment, and correct one of its results."""
     problem = environment.problem
     assigned = np.arange(150) % problem.n_actions
     policy = policy_class(problem, delta=1e-6, assigned=assigned)

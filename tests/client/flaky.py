@@ -1,4 +1,4 @@
-"""A way to a service that loses requests, and answers, at random."""
+"""A proxy to a service that loses requests and answers at random."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from urllib.parse import urlsplit
 
 
 class _Loss(Exception):
-    """A request, or its answer, is lost."""
+    """A request or its answer is lost."""
 
 
 @contextmanager
 def flaky(url, seed, loses_request=0.15, loses_answer=0.15):
-    """Lead to the service at `url`; give the address, and a list of what was lost."""
+    """Forward to the service at `url`; yield the address, and a list of losses."""
     dice, lost = random.Random(seed), []
     lock = threading.Lock()
 
@@ -62,7 +62,7 @@ def flaky(url, seed, loses_request=0.15, loses_answer=0.15):
         do_GET = do_POST = forward
 
         def log_message(self, *_):
-            """Say nothing."""
+            """Log nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True

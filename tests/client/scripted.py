@@ -1,4 +1,4 @@
-"""A server that answers as a script says, on the loopback interface: for tests of the transport."""
+"""A server on the loopback interface that sends scripted answers, for tests of the transport."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Answer:
     headers: dict[str, str] = field(default_factory=dict)
     kind: str = "application/json"
     length: int | None = None
-    """What the headers claim, if it is not the truth."""
+    """The length in the headers, if it is false."""
 
 
 @dataclass
@@ -51,7 +51,7 @@ CERTIFICATES = Path(__file__).parent / "certificates"
 
 @contextmanager
 def scripted(*answers, certificate=False):
-    """Serve the answers in their order; the last one again and again."""
+    """Serve the answers in their order; repeat the last one."""
     script = Scripted(answers)
 
     class Handler(BaseHTTPRequestHandler):
@@ -83,7 +83,7 @@ def scripted(*answers, certificate=False):
         do_GET = do_POST = answer
 
         def log_message(self, *_):
-            """Say nothing."""
+            """Log nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.handle_error = lambda *_: None

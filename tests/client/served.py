@@ -1,4 +1,4 @@
-"""A service on the loopback interface, in a thread of the test's process."""
+"""A service on the loopback interface, in a thread of the test process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fairtrial.study import Tokens
 
 @contextmanager
 def served(storage, **options):
-    """Serve a storage; give its address, and a function that makes tokens and connects by them."""
+    """Serve a storage; yield its address, and a function that connects with a new token."""
     app = create_app(storage, **options)
     config = uvicorn.Config(app, host="127.0.0.1", port=0, log_config=None, access_log=False)
     server = uvicorn.Server(config)
@@ -30,7 +30,7 @@ def served(storage, **options):
         port = server.servers[0].sockets[0].getsockname()[1]
         yield _Served(f"http://127.0.0.1:{port}", storage, server)
     finally:
-        # Requests that wait for news would be waited for.
+        # Otherwise the end would wait for requests that wait for news.
         app.state.service.heads.close()
         server.should_exit = True
         thread.join()
@@ -47,7 +47,7 @@ class _Served:
             return tokens.create(name, scopes, **options)[1]
 
     def connect(self, name, *scopes, studies=None, **options):
-        """Connect as somebody who may do this."""
+        """Connect as a person with this scope."""
         return ft.connect(self.url, self.token(name, *scopes, studies=studies), **options)
 
 
@@ -58,7 +58,7 @@ def settings(**changes):
 
 
 def without_time(event):
-    """Return what is the same of an event in every run of the same study."""
+    """Return the parts of an event that are the same in every run of the same study."""
     return SimpleNamespace(
         kind=event.kind,
         number=event.number,

@@ -1,4 +1,4 @@
-"""A study that a service keeps does what a local one does: the same scenarios, run by both."""
+"""A study that a service keeps behaves like a local one: the same scenarios for both."""
 
 import math
 from datetime import UTC, datetime
@@ -28,7 +28,7 @@ class Local:
 
 
 class Remote:
-    """Studies of a service, for an administrator."""
+    """Studies of a service, seen by an administrator."""
 
     def __init__(self, service):
         self.connection = service.connect("admin", "admin")
@@ -67,7 +67,7 @@ def study(place, name):
 
 @pytest.fixture
 def race(place, name):
-    """A race whose pulls can be seen coming."""
+    """A race whose pulls have readings."""
     problem = delayed.Problem(["a", "b"], noise_std=0.1, feedback="refining", reading_std=0.5)
     return place.create(problem, delayed.InformationRacing(problem), name=name, seed=1)
 
@@ -472,7 +472,7 @@ def test_all_methods_of_a_local_study_are_there():
     def public(cls):
         return {name for name in dir(cls) if not name.startswith("_")}
 
-    # Files and processes of whoever has the storage, and how a study is found.
+    # Files and processes of the storage's owner, and how a study is found.
     local_only = {"create", "open", "import_log", "pass_time", "snapshot", "secret", "session"}
     assert public(Study) - public(RemoteStudy) <= local_only
 
@@ -482,7 +482,7 @@ def test_all_methods_of_a_local_study_are_there():
 
 @pytest.fixture
 def doses(place, name):
-    """A study in which a pull says whether a patient was cured, and whether harmed."""
+    """A study in which a pull tells whether a patient was cured, and whether harmed."""
     measures = {"cured": (0, 1), "harmed": (0, 1)}
     problem = subpopulations.Problem(
         ["low", "high"], 1, measures=measures, objective="cured", ceilings={"harmed": 0.3}

@@ -1,4 +1,4 @@
-"""What a service sends is read into objects that lack nothing."""
+"""Documents from a service become complete objects."""
 
 import json
 from dataclasses import fields

@@ -1,4 +1,4 @@
-"""Requests and answers get lost, and services end: every call still counts once."""
+"""Requests and answers get lost, and services end: every call still counts exactly once."""
 
 import os
 import re
@@ -25,7 +25,7 @@ PROBLEM = ft.subpopulations.Problem(["a", "b"], ["x", "y"], reward_range=(0, 1))
 
 @pytest.fixture
 def quick(monkeypatch):
-    """Pauses before another attempt are short."""
+    """Make the pauses between attempts short."""
     monkeypatch.setattr("fairtrial.client.transport._FIRST_PAUSE", 0.001)
     monkeypatch.setattr("fairtrial.client.transport._LONGEST_PAUSE", 0.01)
 
@@ -88,7 +88,7 @@ def test_a_worker_behind_a_bad_line_measures_every_pull_once(quick):
 
 
 class Process:
-    """The service as a process at a port of its own, which can be killed and started again."""
+    """The service as a process on its own port, which can be killed and started again."""
 
     def __init__(self, storage):
         with socket.create_server(("127.0.0.1", 0)) as place:

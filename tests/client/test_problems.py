@@ -12,7 +12,7 @@ def answer(status, document, kind="application/problem+json"):
 
 
 def problem_of(error):
-    """Return the document by which a service tells of an error."""
+    """Return the document with which a service reports an error."""
     slug = "".join(f"-{c.lower()}" if c.isupper() else c for c in type(error).__name__).lstrip("-")
     document = {"type": f"urn:fairtrial:problem:{slug}", "detail": str(error)}
     if isinstance(error, errors.MistakesFound):

@@ -17,7 +17,7 @@ TOKEN = "ft_" + 43 * "x"
 
 @pytest.fixture
 def pauses(monkeypatch):
-    """Let pauses take no time; return how long they were."""
+    """Let pauses take no time; return their lengths."""
     taken = []
     began = time.monotonic()
     standing = SimpleNamespace(
@@ -198,7 +198,7 @@ def test_a_proxy_of_the_environment_gets_no_unencrypted_token(pauses, monkeypatc
 
 @pytest.fixture
 def encrypted():
-    """A service that speaks https, by a certificate that no public authority has signed."""
+    """A service over https, with a certificate that no public authority has signed."""
     with scripted(Answer(body={"studies": [], "next": None}), certificate=True) as script:
         yield script
 

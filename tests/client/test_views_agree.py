@@ -1,4 +1,4 @@
-"""What a client sees of a study is what whoever has the storage sees, in every family."""
+"""A client sees the same of a study as the owner of the storage, in every family."""
 
 import itertools
 
@@ -27,7 +27,7 @@ assert len(ROWS) == len(CHOSEN)
 
 @pytest.fixture(scope="module", params=ROWS, ids=lambda row: row.name)
 def views(request):
-    """The same study twice: of the storage, and of a client; with a history."""
+    """The same study with a history twice: from the storage, and from a client."""
     policy, environment = request.param.make()
     store = MemoryStore()
     local = Study.create(policy.problem, policy, storage=store, name="a/b ü?", seed=3, secret=None)

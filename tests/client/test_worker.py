@@ -16,7 +16,7 @@ RACE = delayed.Problem(["a", "b", "c"], noise_std=0.1, feedback="refining", read
 
 
 class Owner:
-    """Whoever has the storage, and can look at everything."""
+    """The owner of the storage, who can look at everything."""
 
     def __init__(self, service, store):
         self.service, self._store = service, store
@@ -38,7 +38,7 @@ def owner():
 
 @pytest.fixture
 def make(owner, request):
-    """Make a study; return it as its owner sees it, and as a worker may."""
+    """Make a study; return it as its owner and as a worker see it."""
     numbers = iter(range(100))
     return lambda *a, **k: owner.study(*a, name=f"{request.node.name} {next(numbers)}", **k)
 
@@ -53,7 +53,7 @@ def kinds(study):
 
 @contextmanager
 def in_background(*arguments, **options):
-    """Work in a thread; give what ends it, and afterwards what came of it."""
+    """Work in a thread; yield a function that ends it, and afterwards its result."""
     end, result = threading.Event(), {}
 
     def run():

@@ -82,7 +82,7 @@ def test_costs_are_below_those_of_all_recorded_sizes_and_in_their_order(task, ar
     last = max(table["size"])
     rows = zip(table["arm"], table["size"], table["elapsed"], strict=True)
     seconds = np.mean([time for name, size, time in rows if name == arm and size == last])
-    # About half of the sizes are shipped, the largest one among them.
+    # About half of the sizes are shipped, including the largest.
     assert 0.4 * COSTS[task, arm] < seconds < COSTS[task, arm]
 
 

@@ -61,7 +61,7 @@ def test_hepar2_has_the_reference_values_for_fibrosis():
     pair = ("female", "male")
     assert truth.means == pytest.approx([0.064052, 0.139877, 0.104297], abs=1e-6)
     assert truth.gaps[pair] == pytest.approx([0.043704, 0.040163, 0.041824], abs=1e-6)
-    # The arms act through the share of fibrosis only.
+    # The arms act only through the share of fibrosis.
     assert truth.gaps[pair] == pytest.approx(0.046695 - 0.046694 * truth.means, abs=1e-6)
     found = divergences(problem)
     assert found.outcome[1, 0] == pytest.approx(499.107584, rel=1e-5)

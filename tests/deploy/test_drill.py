@@ -1,4 +1,4 @@
-"""The drill: back up while results come in, lose everything, restore, audit, go on."""
+"""The drill: back up while results come in, lose everything, restore, audit, continue."""
 
 import os
 import stat
@@ -28,7 +28,7 @@ def tell(study, number):
 
 
 def back_up(storage, folder, environment=None):
-    """Run the script; return the copy's path, and what it said of the heads."""
+    """Run the script; return the copy's path, and its output about the heads."""
     done = subprocess.run(
         [sys.executable, BACKUP, storage, folder],
         env={**os.environ, **(environment or {})},
@@ -41,7 +41,7 @@ def back_up(storage, folder, environment=None):
 
 
 def while_results_come_in(study, work):
-    """Return what `work` returns; results are told until it does."""
+    """Return the result of `work`; tell results until it is there."""
     over, told = threading.Event(), threading.Event()
 
     def come_in():
@@ -68,14 +68,14 @@ def test_a_file_is_backed_up_while_it_is_written_and_restored(tmp_path):
         assert "trial: head" in said
     assert stat.S_IMODE(copy.stat().st_mode) == 0o600
     assert [path.name for path in copy.parent.iterdir()] == [copy.name]
-    # The disk is lost; the copy takes its place, under a name of its own.
+    # The disk is lost; the copy replaces it, under its own name.
     for path in tmp_path.glob("live.db*"):
         path.unlink()
     restored = f"sqlite:///{copy}"
     with Study.open(restored, "trial") as study:
         assert study.head_hash in said
         assert study.verify().ok
-        # What came after the copy is missing, and a head that was noted elsewhere tells.
+        # Events after the copy are missing, and a head that was noted elsewhere reveals it.
         assert not study.verify([noted]).ok
         tell(study, 3)
         assert study.verify().ok

@@ -1,4 +1,4 @@
-"""The container recipe, the compose file and the systemd unit: all that they name exists."""
+"""The container recipe, the compose file and the systemd unit name only what exists."""
 
 import json
 import re
@@ -24,13 +24,13 @@ COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
 
 
 def instructions(name):
-    """Return what follows an instruction, wherever the recipe has it."""
+    """Return the arguments of an instruction, wherever it is in the recipe."""
     joined = DOCKERFILE.replace("\\\n", " ")
     return [line.split(" ", 1)[1].strip() for line in joined.splitlines() if line.startswith(name)]
 
 
 def require_understood(words):
-    """Fail if the command does not know a subcommand or an option of these words."""
+    """Fail if the command does not know a subcommand or an option in these words."""
     command, words = app, list(words)
     while isinstance(command, click.Group):
         context = click.Context(command)
@@ -41,7 +41,7 @@ def require_understood(words):
     options = {name for each in command.params for name in each.opts}
     used = [word.partition("=")[0] for word in words if word.startswith("-")]
     assert set(used) <= options, (command.name, set(used) - options)
-    # Parsed, and not carried out: values are checked as far as click checks them.
+    # Only parsed, not carried out: values are checked as far as click checks them.
     command.make_context(command.name, words, resilient_parsing=True)
 
 
@@ -122,7 +122,7 @@ def test_the_composed_service_is_hardened_and_on_the_loopback_address_only():
 
 
 def test_the_database_is_ready_only_once_it_is_reached_as_the_service_reaches_it():
-    # While the image makes a new database, a server of its own answers on the socket, and ends.
+    # While the image creates a new database, a temporary server answers on the socket, then ends.
     command = COMPOSE["services"]["database"]["healthcheck"]["test"]
     assert command[:2] == ["CMD", "pg_isready"]
     assert any(word.startswith("--host=") for word in command)

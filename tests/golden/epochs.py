@@ -1,4 +1,4 @@
-"""What the next epoch of an allocation is: other arms and shares."""
+"""The next epoch of an allocation: other arms and shares."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,7 @@ from tests.testing.families import Instance
 
 
 def other_shares() -> Instance:
-    """An arm leaves, and another one comes."""
+    """One arm leaves, and another one comes."""
     problem = allocation.Problem(["b", "c", "d"], ["1/4", "1/5", "1/10"], unfairness_tolerance=1)
     return problem, allocation.BernoulliEnvironment(problem, [0.6, 0.3, 0.5])
 
@@ -48,4 +48,4 @@ EPOCHS: dict[Callable[[], Instance], Callable[[], Instance]] = {
     families.sleepers: other_sleepers,
     families.contexts: other_contexts,
 }
-"""By what comes before it."""
+"""The next epoch, by the name of the one before."""

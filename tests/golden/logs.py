@@ -7,7 +7,7 @@ A line is a call as JSON, an arrow, and the decision in words::
     ["fail",6,"lost"] -> stopped
 
 `LogPlayer` makes the calls. The outcomes are in the log, so that neither an environment nor a
-source of random numbers has a say in it.
+source of random numbers affects it.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ _RELATIVE, _ABSOLUTE = 1e-5, 1e-6
 _SHOWN_BEFORE = 5
 
 Logs = dict[str, list[list[str]]]
-"""By name of a row: its logs, one for every seed, each a list of lines."""
+"""Logs by the name of a row: one for every seed, each a list of lines."""
 
 
 class LogPlayer:
-    """Makes calls on a policy one after the other, and says what the policy decides.
+    """Makes calls on a policy one after the other, and returns what the policy decides.
 
     Attributes
     ----------
     policy : Policy
-        The policy as it is now: a restored one after ``["restore"]``, the next one after
+        The current policy: a restored one after ``["restore"]``, the next one after
         ``["epoch"]``.
     pulls : dict of int to Pull
         Every pull that was issued, by number.
@@ -59,7 +59,7 @@ class LogPlayer:
         self._stopped = self.policy.stopped
 
     def make(self, name: str, *arguments: Any) -> str:
-        """Make one call, and return the decision; the name of the error if it was refused."""
+        """Make one call, and return the decision, or the name of the error if it was refused."""
         try:
             decisions = [getattr(self, f"_{name}")(*arguments)]
         except FairtrialError as error:
@@ -67,7 +67,7 @@ class LogPlayer:
         return "; ".join(filter(None, [*decisions, *self._consequences()]))
 
     def _consequences(self) -> Iterable[str]:
-        """Yield what else is different now: what is called back, and whether it has stopped."""
+        """Yield further changes: pulls that are called back, and whether the policy has stopped."""
         called_back = [pull.number for pull in self.policy.to_cancel()]
         if called_back != self._called_back:
             self._called_back = called_back
@@ -78,7 +78,7 @@ class LogPlayer:
 
     @property
     def called_back(self) -> list[int]:
-        """The pulls in flight that do not matter any more, by number."""
+        """The pulls in flight that are no longer needed, by number."""
         return self._called_back
 
     # --------------------------------------------------------------------- the calls
@@ -90,7 +90,7 @@ class LogPlayer:
         return " ".join(map(self._chosen, issued)) or "none"
 
     def _chosen(self, pull: Pull) -> str:
-        # For a paired race the tag is the block, a part of the decision; else it is private.
+        # In a paired race the tag is the block, a part of the decision; otherwise it is private.
         is_paired = isinstance(self.policy, PairedRacing)
         return f"{pull.action}:{pull.tag}" if is_paired else str(pull.action)
 
@@ -139,7 +139,7 @@ class LogPlayer:
 
 
 def _numbers(progress: Progress) -> Iterable[float | None]:
-    """Yield what the policy says of its evidence and its estimates."""
+    """Yield the policy's numbers: its evidence and its estimates."""
     yield from (progress.told, progress.outstanding, progress.evidence, progress.threshold)
     yield progress.remaining
     yield from _estimates(progress.actions)
@@ -159,12 +159,12 @@ def _written(number: float | None) -> str:
 
 
 def line_of(call: Iterable[Any], decision: str) -> str:
-    """Return a call and what was decided as a line of a log."""
+    """Return a call and its decision as a line of a log."""
     return json.dumps(list(call), separators=(",", ":")) + ARROW + decision
 
 
 def first_difference(row: Row, log: list[str]) -> str | None:
-    """Make the calls of a log; return what the first decision is that differs, if one does."""
+    """Make the calls of a log; return the first decision that differs, if any."""
     player = LogPlayer(row)
     for number, line in enumerate(log):
         call, recorded = line.split(ARROW)
@@ -197,7 +197,7 @@ def _close(recorded: str, found: str) -> bool:
 
 
 def read_logs() -> Logs:
-    """Return all logs that are recorded."""
+    """Return all recorded logs."""
     logs: Logs = {}
     for path in sorted(FOLDER.glob("*.json.xz")):
         logs.update(json.loads(lzma.decompress(path.read_bytes())))
@@ -205,7 +205,7 @@ def read_logs() -> Logs:
 
 
 def write_logs(logs: Logs) -> None:
-    """Write all logs, a file for every family."""
+    """Write all logs, one file per family."""
     families = {name.split("-")[0] for name in logs}
     for family in families:
         own = {name: logs[name] for name in sorted(logs) if name.split("-")[0] == family}

@@ -1,4 +1,4 @@
-"""Record the decisions that `test_decisions` holds every policy to.
+"""Record the decisions that `test_decisions` compares every policy with.
 
 ::
 
@@ -8,17 +8,17 @@
 The test fails as soon as one decision differs. After a restructuring that means that the code is
 wrong: correct it, and do not record again. Record again only if decisions were meant to change (a
 better rule, a corrected error), or if a policy or a problem in `tests/testing/families.py` is new
-or has changed. Then record only what is concerned. The commit message must say which decisions
-changed and why. If the policy was released, raise its `version` as well.
+or has changed. Then record only the affected ones. The commit message must say which decisions
+changed and why. If the policy was released, also raise its `version`.
 
-If a log fails on one kind of processor only, its problem has ties that the last bits of a number
-decide. Change the problem: no equal features, weights or deviations, no equal shares of a design.
+If a log fails only on one kind of processor, the last bits of a number decide a tie in its problem.
+Change the problem: no equal features, weights or deviations, no equal shares of a design.
 
 A recorded study has two parts with mishaps, each followed by one without. With mishaps, calls
 are random: batches, results in any order, lost results of which some come after all,
-corrections, results that nobody asked for, readings (late ones and repeated ones, too), and
-policies that are saved and restored. Without mishaps, the policy goes on to its stop. In between, a
-policy that has epochs begins the next one.
+corrections, unsolicited results, readings (including late and repeated ones), and policies that
+are saved and restored. Without mishaps, the policy continues to its stop. In between, a policy
+with epochs begins the next one.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ _CALM_CALLS = 80
 _MOST_CALLS = 260
 _MOST_ENDLESS_CALLS = 150
 _MOST_BLOCK_CALLS = 800
-"""Of block betting: blocks grow with the pulls."""
+"""Block betting has more calls, because blocks grow with the pulls."""
 _MOST_IN_FLIGHT = 7
 _REASONS = ["lost", "lost", "lost", "error", "user", "expired", "cancelled"]
 
 
 @dataclass
 class _Course:
-    """What happens to one pull: its outcome, the readings to come, and those that were made."""
+    """The course of one pull: its outcome, the readings to come, and those already reported."""
 
     pull: Pull
     outcome: Outcome | None
@@ -63,7 +63,7 @@ class _Course:
 
 
 class Recorder:
-    """Makes random calls on the policy of a row, and writes down what it decides."""
+    """Makes random calls on the policy of a row, and records what it decides."""
 
     def __init__(self, row: Row, seed: int) -> None:
         self.log: list[str] = []
@@ -106,7 +106,7 @@ class Recorder:
         return self.player.policy
 
     def _call(self, name: str, *arguments: Any) -> bool:
-        """Make a call and write it down; return whether it was accepted."""
+        """Make a call and record it; return whether it was accepted."""
         decision = self.player.make(name, *arguments)
         self.log.append(line_of((name, *arguments), decision))
         return "refused" not in decision
@@ -123,7 +123,7 @@ class Recorder:
         if following is None or not isinstance(self._policy, FairLearn):
             return
         while not self._call("epoch"):
-            # A round of several plays has to be complete.
+            # A round of several plays must be complete.
             self._ask(1)
         self._environment = following()[1].begin(self._generator)
 
@@ -142,7 +142,7 @@ class Recorder:
                 break
 
     def _possible_calls(self) -> dict[Callable[[], None], float]:
-        """Return the calls that make sense now, and how often each is to be made."""
+        """Return the calls that make sense now, and how often to make each."""
         is_full = len(self._in_flight) >= _MOST_IN_FLIGHT or self._policy.stopped
         calls: dict[Callable[[], None], float] = {self._ask_for_some: 0.1 if is_full else 3.0}
         if self._in_flight:
@@ -216,7 +216,7 @@ class Recorder:
             self._told[number] = (course, course.outcome)
 
     def _report_one(self) -> None:
-        """Report the next reading of a pull, an earlier one again, or one before its turn."""
+        """Report the next reading of a pull, an earlier one again, or one too early."""
         number = self._any_of({n: c for n, c in self._in_flight.items() if c.to_come})
         course, chance = self._in_flight[number], self._generator.random()
         if course.made and chance < 0.1:
@@ -245,7 +245,7 @@ class Recorder:
             self._told[number] = (course, new)
 
     def _draw(self, pull: Pull) -> Any:
-        """Return what might have been the outcome of a pull."""
+        """Return a possible outcome of a pull."""
         while True:
             outcome = self._environment.trajectory(pull, self._generator).outcome
             if outcome is not None:
@@ -278,7 +278,7 @@ class Recorder:
     # --------------------------------------------------------------- without mishaps
 
     def _run_without_mishaps(self, until: int) -> None:
-        """Ask, report and tell until the policy has stopped or there are that many calls."""
+        """Ask, report and tell until the policy has stopped or the number of calls is reached."""
         self._finish_all()
         while len(self.log) < until and not self._policy.stopped:
             self._let_time_pass()
@@ -298,7 +298,7 @@ class Recorder:
             self._drop_called_back(share=1.0)
 
     def _bring_back_what_decides(self) -> None:
-        """Tell what did not fail by chance: a race may decide nothing without it."""
+        """Tell results that did not fail by chance: without them a race may decide nothing."""
         for number, course in list(self._lost.items()):
             if course.lost_for != "lost":
                 self._tell_late(number)
@@ -314,13 +314,13 @@ def _rounded(value: Any) -> Any:
 
 
 def record(texts: list[str]) -> Logs:
-    """Return the logs of all policies that have one of these texts in their name."""
+    """Return the logs of all policies whose names contain one of these texts."""
     wanted = [row for name, row in ROWS.items() if any(text in name for text in texts or [""])]
     return {row.name: [Recorder(row, seed).record() for seed in range(SEEDS)] for row in wanted}
 
 
 def main() -> None:
-    """Write the logs, and say how each study ended."""
+    """Write the logs, and print how each study ended."""
     assert __doc__ is not None
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("names", nargs="*", metavar="NAME")

@@ -1,7 +1,7 @@
 """Every policy decides, call for call, what it decided when `tests.golden.record` was run.
 
 If one of these tests fails after a change that was not meant to change decisions, the change is
-wrong. When to record again, and how, is written at the top of `tests/golden/record.py`.
+wrong. The top of `tests/golden/record.py` says when and how to record again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is read from matplotlib's own objects."""
+"""Read matplotlib's own objects."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def drawn(figure: Figure) -> bytes:
 
 
 def having(ax: Axes, gid: str) -> list[Any]:
-    """Return what axes hold under a name."""
+    """Return the objects in an axes with a given name."""
     return [artist for artist in ax.get_children() if artist.get_gid() == gid]
 
 

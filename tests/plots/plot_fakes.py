@@ -1,4 +1,4 @@
-"""Studies and simulations with made-up numbers, for pictures to be made of."""
+"""Studies and simulations with made-up numbers, for testing pictures."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def progress_of_grid(
 
 
 def growing_trace(end: Progress, points: int = 60) -> list[Progress]:
-    """Return moments up to `end`, the evidence rising, the leader changing twice on the way."""
+    """Return moments up to `end`: the evidence rises, and the leader changes twice."""
     arms = list(dict.fromkeys(str(action.labels["arm"]) for action in end.actions)) or ["a"]
     moments = []
     for index in range(points):

@@ -1,4 +1,4 @@
-"""What the figures of fair interventions hold, and how the graph is laid out."""
+"""The content of figures of fair interventions, and the layout of the graph."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ def test_an_interval_as_wide_as_the_environment_does_not_squeeze_the_others():
 
 
 def test_a_problem_without_gaps_stands_at_zero():
-    # S has no child that leads to Y, so nothing carries it.
+    # S has no child that leads to Y, so no path carries an effect.
     model = causal.CausalModel(
         [("S", "X"), ("V", "Y")],
         {"S": 2, "X": 2, "V": 2, "Y": 2},

@@ -1,4 +1,4 @@
-"""Pictures of races show the numbers that they are given."""
+"""Pictures of races show the numbers that they get."""
 
 from itertools import pairwise
 from types import SimpleNamespace
@@ -30,7 +30,7 @@ def test_ratios_are_those_of_the_means_with_the_paired_interval():
     resampled = [
         fast[chosen].mean() / slow[chosen].mean() for chosen in rng.integers(400, size=(2_000, 400))
     ]
-    # A bootstrap of 2,000 knows its standard error to about 1.6 %.
+    # A bootstrap of 2,000 samples knows its standard error to about 1.6 %.
     assert (ends[0][1] - ends[0][0]) / (2 * 1.96) == pytest.approx(np.std(resampled), rel=0.1)
 
 

@@ -1,4 +1,4 @@
-"""What the figures of guaranteed shares hold, read from matplotlib's own objects."""
+"""The content of figures of guaranteed shares, read from matplotlib's own objects."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class SharesProblem(Problem):
 
 @dataclass
 class Runs:
-    """A simulation, as far as these figures look at it."""
+    """A simulation, with the attributes that these figures use."""
 
     pulls: np.ndarray
     problem: Problem = field(default_factory=SharesProblem)
@@ -98,7 +98,7 @@ def test_cost_of_fairness_shows_two_standard_errors():
     regret, _ = cost_of_fairness(cost_runs()).axes
     (bars,) = regret.containers[0].lines[2]
     lengths = [segment[1, 1] - segment[0, 1] for segment in bars.get_segments()]
-    # Two values a and b have the standard error |a - b| / 2; the bar has four of them.
+    # Two values a and b have the standard error |a - b| / 2; the bar is four of them long.
     assert lengths == pytest.approx([8.0, 4.0, 0.0])
 
 
@@ -304,7 +304,7 @@ def test_a_group_stands_beside_its_arms_with_what_they_are_owed_together():
 
 
 def next_epoch(pulls):
-    """Return a policy in its second epoch, in which arm d began 15 pulls ahead."""
+    """Return a policy in its second epoch, which arm d began 15 pulls ahead."""
     problem = fairtrial.allocation.Problem(["a", "b", "d"], {"a": "1/5", "b": "1/4", "d": "1/10"})
     first = fairtrial.allocation.FairLearn(problem, lambda t, counts, sums, allowed: allowed[-1])
     for pull in first.ask(40):

@@ -1,4 +1,4 @@
-"""What the figures hold, read from matplotlib's own objects."""
+"""The content of figures, read from matplotlib's own objects."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def with_cells(cells):
 
 
 def strip(ax, gid: str) -> list[np.ndarray]:
-    """Return the segments of the one collection of lines with that gid."""
+    """Return the segments of the only collection of lines with that gid."""
     (collection,) = having(ax, gid)
     return collection.get_segments()
 

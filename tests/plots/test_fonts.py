@@ -1,4 +1,4 @@
-"""Labels in any script: no boxes, and no flood of warnings."""
+"""Labels in any script: no boxes, and only one warning."""
 
 import io
 import warnings
@@ -26,7 +26,7 @@ def progress_of(*arms: str):
 
 
 def seen_when_drawn(figure: Figure) -> list[str]:
-    """Draw a figure; return the texts in it. Matplotlib must not warn of a glyph."""
+    """Draw a figure; return the texts in it. Matplotlib must not warn about a glyph."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         figure.savefig(io.BytesIO(), dpi=30)

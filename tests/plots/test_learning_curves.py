@@ -106,7 +106,7 @@ def test_names_of_steps_stay_where_two_steps_have_the_same_setting():
 
 
 class DecisionTreeSelector(DecisionTreeClassifier):
-    """A step that has a setting of the same name as the model."""
+    """A step with a setting that has the same name as the model."""
 
     def transform(self, X):
         return X

@@ -1,4 +1,4 @@
-"""What the figures of arms with features hold, read from matplotlib's own objects."""
+"""The content of figures of arms with features, read from matplotlib's own objects."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_design_weights_refuses_what_are_no_shares(designs, arms, match):
 
 
 def moments(pairs, decided=True):
-    """Moments with that many results and that many candidates live."""
+    """Return moments with these numbers of results and of live candidates."""
     last = pairs[-1][0]
     return [
         Progress(
@@ -188,7 +188,7 @@ def test_budget_by_dimension_draws_means_two_standard_errors_and_the_bound():
     assert first.lines[0].get_ydata().tolist() == [100.0, 200.0]
     assert second.lines[0].get_ydata().tolist() == [60.0, 70.0]
     lengths = [segment[1, 1] - segment[0, 1] for segment in first.lines[2][0].get_segments()]
-    # Two values a and b have the standard error |a - b| / 2; the bar has four of them.
+    # Two values a and b have the standard error |a - b| / 2; the bar is four of them long.
     assert lengths == pytest.approx([40.0, 40.0])
     (bound,) = having(ax, "bound")
     assert bound.get_ydata() == pytest.approx([50.0, 55.0])

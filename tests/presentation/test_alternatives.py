@@ -1,4 +1,4 @@
-"""What speaks against every possible answer, in words."""
+"""The evidence against every possible answer, in words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values whose size must stay below a bound: how they stand to it, and what is shown of them."""
+"""Values whose size must stay below a bound: their status, and how they are shown."""
 
 import math
 
@@ -30,7 +30,7 @@ def progress_of(*rows, arm=None, arms="ab"):
         (-0.1, {}, None, Standing.LIKELY_KEPT),
         (0.3, {}, None, Standing.LIKELY_BROKEN),
         (-0.3, {}, None, Standing.LIKELY_BROKEN),
-        # What is exactly on a bound that it must stay below misses it.
+        # A value exactly on a bound that it must stay below misses it.
         (0.2, {}, None, Standing.LIKELY_BROKEN),
         (None, {}, None, Standing.UNKNOWN),
         (math.nan, {}, None, Standing.UNKNOWN),

@@ -1,4 +1,4 @@
-"""Charts as data: what every drawing of them has in common."""
+"""Charts as data: what all drawings of them have in common."""
 
 from __future__ import annotations
 

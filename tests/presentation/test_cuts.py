@@ -1,4 +1,4 @@
-"""Which arms are shown where there are too many, and what is said of the others."""
+"""Which arms are shown if there are too many, and what is said about the others."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def progress_of(values, out=(), leader="arm 0", status="running", **changes):
 
 
 def note_of(figure):
-    """Return what is said above the key: of the figure, or of each of its parts."""
+    """Return the note above the key: of the figure, or of each of its parts."""
     parts = [figure, *figure.subfigs]
     titles = [legend.get_title() for part in parts for legend in part.legends]
     return [" ".join(title.get_text().split()) for title in titles]
@@ -167,7 +167,7 @@ def titles_of(figure):
 
 
 def in_hospitals(leader, mean_of, limit=0.0, **changes):
-    """Return a progress of arms a and b; `mean_of` tells the mean of an arm in a hospital."""
+    """Return a progress of arms a and b; `mean_of` gives the mean of an arm in a hospital."""
     cells = tuple(
         cell(10 + n, mean_of(arm, n), limit=limit, labels={"arm": arm, "group": HOSPITALS[n]})
         for arm in "ab"

@@ -1,4 +1,4 @@
-"""What is said of differences between arms."""
+"""Statements about differences between arms."""
 
 from fairtrial.core import Effect, Progress, Recommendation
 from fairtrial.presentation.effects import differences

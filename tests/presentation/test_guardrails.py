@@ -1,4 +1,4 @@
-"""Limits of measures: how arms stand to them, and in which order they are shown."""
+"""Limits of measures: their status for each arm, and the order in which they are shown."""
 
 import math
 

@@ -86,7 +86,7 @@ def test_without_any_number_there_is_still_an_axis(estimates):
 
 
 def test_the_limits_of_an_answer_are_kept_by_the_decision():
-    """Whatever the interval of a single mean says: it is wider than what decides."""
+    """This holds whatever the interval of a single mean, which is wider than the evidence."""
     wide = cell(mean=0.2, half=0.5)
     assert standing(wide) is Standing.LIKELY_KEPT
     assert standing(wide, {str(wide.labels["arm"])}) is Standing.DECIDED

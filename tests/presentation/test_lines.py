@@ -1,4 +1,4 @@
-"""Lines as data: what they say of runs."""
+"""Lines as data, from runs."""
 
 import math
 
@@ -72,7 +72,7 @@ def limit(measure, estimate, evidence=0.0, *, arm="a", group="x", kind="ceiling"
 
 
 def moments(*rows, threshold=3.0):
-    """Return the moments after 0, 1, ... results, of which each has these limits."""
+    """Return the moments after 0, 1, ... results, each with these limits."""
     leads = Recommendation(None, "running", leader="a")
     return [
         Progress(leads, told, told, 0, threshold=threshold, details={"limits": list(own)})

@@ -1,4 +1,4 @@
-"""Values that never will be known: which are shown, and what is said of them."""
+"""Values that will never be known: which are shown, and what is said about them."""
 
 from fairtrial.core import Progress, Recommendation
 from fairtrial.presentation.missing_values import (

@@ -1,4 +1,4 @@
-"""Parts of an experiment: every step leads to a part that there is."""
+"""Parts of an experiment: every step leads to a part that exists."""
 
 import numpy as np
 import pytest

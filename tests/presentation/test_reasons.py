@@ -1,4 +1,4 @@
-"""Why there is no answer yet, and who leads, are told apart: each is said once, in every family."""
+"""The reason for no answer yet, and the leader: stated separately, once each, in every family."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ OF_EACH_POLICY = list({row.policy: row for row in reversed(POLICIES)}.values())
 
 
 def names(leader: object) -> list[str]:
-    """Return how a reason would name a leader."""
+    """Return the words with which a reason would name a leader."""
     labels = leader if isinstance(leader, tuple) else (leader,)
     return [repr(label) for label in labels if label is not None]
 

@@ -77,7 +77,7 @@ def test_every_arm_has_a_row_of_boxes(number: int, tmp_path: Path) -> None:
         f"{20 * number - 4} analysed",
     ]
     passages = [row.of_class("passage")[0].text for row in rows]
-    # Nobody lost: the arrow alone.
+    # Nothing lost: there is only the arrow.
     assert passages == ["4 without outcome", "4 without outcome", *[""] * (number - 1)]
     assert all(len(row.of_class("arrow")) == 1 for row in rows)
     (picture,) = [

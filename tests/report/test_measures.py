@@ -1,4 +1,4 @@
-"""What a report says of limits on several measures."""
+"""A report about limits on several measures."""
 
 import re
 
@@ -57,7 +57,7 @@ def test_limits_are_followed_over_time_each_measure_in_its_unit(tmp_path) -> Non
     assert "distance from the limit, in units of cost" in text
     assert re.search(r"Measure cost: how far the means of high .* at most 2,500: 1,\d+", text)
     assert "Strength of evidence that high keeps each limit" in text
-    # Compared in widths of intervals: 0.55 of a range of 1 is more than 1,600 of 9,000.
+    # Compared as multiples of the intervals' widths: 0.55 of a range of 1 exceeds 1,600 of 9,000.
     assert "narrowest ceiling, 2,500, is that of high / 0 / cost" in text
     # The small measure keeps its decimals beside the large one.
     assert re.search(r"high harmed 0 0\.\d{3} at most 0\.550 ", text)

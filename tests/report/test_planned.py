@@ -1,4 +1,4 @@
-"""The page on a planned experiment, read as a reader and as a browser would."""
+"""The page on a planned experiment, as a reader and as a browser would read it."""
 
 import re
 from html.parser import HTMLParser
@@ -138,7 +138,7 @@ def test_the_page_is_well_formed_and_asks_for_nothing(page):
     assert "http:" not in source
     assert len(parser.ids) == len(set(parser.ids))
     assert all(" " not in place for place in parser.ids)
-    # A coordinate that is no number would leave a line out.
+    # A coordinate that is not a number would make a line disappear.
     assert "nan" not in source.lower().replace("<title>", "")
 
 

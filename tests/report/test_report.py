@@ -128,7 +128,7 @@ def section(page: Node, name: str) -> Node:
 
 
 def differing(progress, arms):
-    """Let a progress say how far arms are from the last of them."""
+    """Let a progress report how far arms are from the last of them."""
     effects = tuple(Effect(arm, arms[-1], None, 0.1, -0.1, 0.3) for arm in arms[:-1])
     return replace(progress, find_effects=lambda: effects)
 
@@ -268,7 +268,7 @@ def test_of_thousands_of_arms_the_page_shows_the_best_and_says_how_many_it_leave
 
 
 def weighed(**wealth):
-    """Return a decided progress that says what speaks against every answer."""
+    """Return a decided progress with the evidence against every answer."""
     answers = [
         {"answer": name if name != "none" else None, "log_wealth": w, "rejected": w > 3}
         for name, w in wealth.items()
@@ -692,7 +692,7 @@ def test_the_blinded_page_shows_health_as_the_blinded_may_see_it(report):
 
 @pytest.mark.parametrize("delta", [1e-310, 5e-324])
 def test_an_error_that_hardly_anybody_accepts_is_no_obstacle_to_a_report(delta, tmp_path):
-    """Its e-value would be no number."""
+    """Its e-value would not be a finite number."""
     problem = subpopulations.Problem(["a", "b"], 1, reward_range=(0, 1))
     policy = subpopulations.BlockBetting(problem, delta=delta)
     with Study.create(problem, policy, storage="memory://", name="strict", seed=1) as study:

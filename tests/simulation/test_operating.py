@@ -1,4 +1,4 @@
-"""Operating characteristics, against the runs they are made of and against simulations again."""
+"""Operating characteristics, compared with their runs and with further simulations."""
 
 import csv
 import io

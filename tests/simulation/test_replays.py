@@ -1,4 +1,4 @@
-"""What a simulation says of an environment that is nothing but recorded rows, in every family."""
+"""Statements of a simulation about an environment of recorded rows, in every family."""
 
 from collections.abc import Callable
 

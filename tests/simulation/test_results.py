@@ -1,4 +1,4 @@
-"""What a simulation says of its runs, against plain arithmetic and scipy."""
+"""A simulation's statements about its runs, compared with plain arithmetic and scipy."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ OUTCOMES = {
 
 
 def made_of(kinds: list[str], times: list[int] | None = None, **changes: Any) -> Simulation:
-    """Return a simulation whose runs ended as named."""
+    """Return a simulation whose runs ended as given."""
     times = times or [10 * (i + 1) for i in range(len(kinds))]
     runs = [
         Run(*OUTCOMES[kind], time, np.array([time, 0, 1]), float(time))

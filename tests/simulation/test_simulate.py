@@ -36,7 +36,7 @@ ENVIRONMENT = GaussianEnvironment(PROBLEM, MEANS)
 
 
 class CoinToss(Policy):
-    """A user's policy in a module of their own: looks at random arms, names one at random."""
+    """A user's policy in a separate module: pulls random arms, and answers a random one."""
 
     def __init__(self, problem: ToyProblem, pulls: int = 5, seed: Any = None) -> None:
         super().__init__(problem, seed)
@@ -77,7 +77,7 @@ class Compiled(CoinToss):
 
 
 class Failing(CoinToss):
-    """Fails in every other replication, by its seed."""
+    """Fails in every other replication, depending on its seed."""
 
     def learn(self, pull: Pull, outcome: float) -> None:
         if self.seed % 2:
@@ -86,7 +86,7 @@ class Failing(CoinToss):
 
 
 def assert_same(left: Simulation, right: Simulation) -> None:
-    """Require that all but the time taken is equal, to the last bit."""
+    """Require that everything is equal to the last bit, except the time taken."""
     for name in ("stopping_time", "answer", "status", "correct", "pulls", "elapsed", "cancelled"):
         np.testing.assert_array_equal(getattr(left, name), getattr(right, name), strict=True)
     assert left.metrics.keys() == right.metrics.keys()
@@ -231,7 +231,7 @@ def test_an_error_comes_back_from_a_process_as_it_was(processes: Executor) -> No
 
 
 def class_that_no_worker_can_import(monkeypatch: pytest.MonkeyPatch) -> type[CoinToss]:
-    """Return a policy of a module that exists in this process only."""
+    """Return a policy from a module that exists only in this process."""
     module = ModuleType("module_of_this_process_only")
     monkeypatch.setitem(sys.modules, module.__name__, module)
     hidden = type("Hidden", (CoinToss,), {"__module__": module.__name__})

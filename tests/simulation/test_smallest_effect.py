@@ -1,4 +1,4 @@
-"""The smallest effect that a number of pulls finds, against simulations with other seeds."""
+"""The smallest effect that a number of pulls finds, compared with simulations of other seeds."""
 
 import math
 
@@ -26,7 +26,7 @@ def test_the_power_is_reached_at_the_effect_and_not_below():
             for effect in (found.lower, found.effect / 1.025, found.effect, found.upper)
         ]
         surely_few, just_few, enough, surely = (one.correct.mean() for one in powers)
-        # Both are estimates.
+        # Both numbers are estimates.
         error = 4.0 * math.sqrt(found.power * (1.0 - found.power) * (1 / number + 1 / others))
         assert just_few - error < found.power < enough + error
         assert surely_few < found.power + error / 2

@@ -1,4 +1,4 @@
-"""A trace: one run, looked at on the way."""
+"""A trace: one run, observed on the way."""
 
 from typing import Any
 

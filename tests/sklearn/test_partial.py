@@ -16,7 +16,7 @@ X, Y = (part[:400] for part in load_digits(return_X_y=True))
 
 
 class Climbs(ClassifierMixin, BaseEstimator):
-    """Its score climbs to `top`, from far below if it is slow; a fit is a count of steps."""
+    """Its score climbs to `top`, from far below if it is slow; a fit counts steps."""
 
     def __init__(self, top=0.5, slow=0.0):
         self.top = top
@@ -130,7 +130,7 @@ def test_what_is_still_to_come_is_the_candidates_own():
         lag.add(1, [final - 0.1, final])
     value, deviation = lag.forecast(0, 0, 0.3)
     assert value == pytest.approx(0.3 + 0.4)
-    # Of the pooled variance: squares 2 * 0.1^2 and 0 over two degrees of freedom.
+    # The pooled variance: squares 2 * 0.1^2 and 0 over two degrees of freedom.
     assert deviation == pytest.approx(np.sqrt(0.01 * 1.5))
     assert lag.forecast(1, 0, 0.3)[0] == pytest.approx(0.4)
 

@@ -538,7 +538,7 @@ def test_if_no_score_is_a_number_that_is_said():
 
 @pytest.mark.parametrize("depths", [[2, 3], [1, 2, 3]], ids=["of two", "after a rejection"])
 def test_who_fails_where_the_last_rival_failed_has_not_won(depths):
-    """From the 25th on no score is a number; by then the tree of depth 1 is rejected."""
+    """From split 25 on no score is a number; by then the tree of depth 1 is rejected."""
     calls = itertools.count()
 
     def scorer(model, X, y):
@@ -636,9 +636,9 @@ def test_every_splitter_that_draws_is_accepted_and_left_alone(cv):
 
 @pytest.mark.filterwarnings("ignore:The least populated class")
 def test_of_the_folds_of_a_draw_any_may_be_taken():
-    """A class of two rows is tested in two folds of five, never in the first: so by KFold's rules.
+    """A class of two rows is tested in two of five folds by KFold's rules, never in the first.
 
-    Of 60 draws 24 are to be expected, with a standard deviation of 3.8.
+    Of 60 draws 24 are expected, with a standard deviation of 3.8.
     """
     y = np.array([0] * 36 + [1] * 22 + [2] * 2)
     folds = StratifiedKFold(5, shuffle=True)

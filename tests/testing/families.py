@@ -1,6 +1,6 @@
-"""Policies of every family with problems and environments for them: what whole-family tests run.
+"""Policies of every family with problems and environments: the input of whole-family tests.
 
-`tests/testing/test_families.py` holds them to the contract, `tests/golden` to their decisions.
+`tests/testing/test_families.py` checks their contract, `tests/golden` their decisions.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ def known_noise() -> Instance:
 
 
 def far_apart() -> Instance:
-    """Cells of different noise and weight; some have no floor, and small is good."""
+    """Cells with different noise and weight; some have no floor, and small is good."""
     problem = subpopulations.Problem(
         ["a", "b", "c"],
         {"x": 0.31, "y": 0.69},
@@ -36,21 +36,21 @@ def far_apart() -> Instance:
 
 
 def held_back() -> Instance:
-    """The same, where a result's value may influence when it is told."""
+    """The same, but the value of a result may influence when it is told."""
     problem, environment = far_apart()
     problem = problem.clone(delay_depends_on_outcome=True)
     return problem, environment.clone(problem=problem)
 
 
 def narrow_gap() -> Instance:
-    """Hundreds of pulls are needed, in blocks that grow with them."""
+    """Hundreds of pulls are needed, in blocks that grow with their number."""
     problem = subpopulations.Problem(["a", "b"], ["x", "y"], floors=-0.4, noise_std=1.0)
     means = [[0.25, 0.35], [0.55, 0.7]]
     return problem, subpopulations.GaussianEnvironment(problem, means)
 
 
 def no_limits() -> Instance:
-    """No cell has a floor: there is another plan for that."""
+    """No cell has a floor, which needs a different plan."""
     problem = subpopulations.Problem(4, {"x": 0.42, "y": 0.58}, floors=None, noise_std=[0.7, 0.9])
     means = [[0.1, 0.4], [0.9, 0.3], [0.7, 1.3], [0.2, -0.5]]
     return problem, subpopulations.GaussianEnvironment(problem, means)
@@ -70,7 +70,7 @@ def bounded() -> Instance:
 
 
 class ReportedEarly(Environment):
-    """The first measure of a pull is known before the others; the last one never, now and then."""
+    """The first measure of a pull is known before the others; the last one is sometimes lost."""
 
     def __init__(self, base: Environment) -> None:
         self.problem, self.base = base.problem, base
@@ -89,7 +89,7 @@ class ReportedEarly(Environment):
 
 
 def guardrails() -> Instance:
-    """Two measures of a pull, of which one must stay within limits by group and overall."""
+    """Two measures of a pull, one of them with limits by group and overall."""
     problem = subpopulations.Problem(
         ["low", "mid", "high"],
         {"x": 0.61, "y": 0.39},
@@ -108,7 +108,7 @@ def guardrails_reported_early() -> Instance:
 
 
 def guardrails_of_known_noise() -> Instance:
-    """An objective of two measures, of which the covariance of the noise is known."""
+    """An objective of two measures; the covariance of their noise is known."""
     problem = subpopulations.Problem(
         ["low", "mid", "high"],
         ["x", "y"],
@@ -130,7 +130,7 @@ def guardrails_of_known_scales() -> Instance:
 
 
 def intervals() -> Instance:
-    """Means must stay below a ceiling, too."""
+    """Means must also stay below a ceiling."""
     problem = subpopulations.Problem(
         ["low", "mid", "high"],
         {"x": 0.5, "y": 0.3, "z": 0.2},
@@ -151,7 +151,7 @@ def unknown_noise() -> Instance:
 
 
 def close_enough() -> Instance:
-    """An answer near the best will do, in the mean and at the floors."""
+    """An answer near the best is acceptable, in the mean and at the floors."""
     problem = subpopulations.Problem(
         3,
         2,
@@ -175,13 +175,13 @@ def features() -> Instance:
 
 
 def narrow_angle() -> Instance:
-    """Hundreds of pulls are needed, in blocks that grow with them."""
+    """Hundreds of pulls are needed, in blocks that grow with their number."""
     problem = linear.Problem([[1, 0.1], [0.1, 1], [0.9, 0.35]], noise_std=1.0)
     return problem, linear.GaussianEnvironment(problem, [1.0, 0.0])
 
 
 def other_candidates() -> Instance:
-    """Four columns of rank three, noise by arm, candidates that cannot be pulled; least is best."""
+    """Four columns of rank three, noise by arm, candidates that cannot be pulled; small is good."""
     arms = np.array([[1.0, 0.1, 0.0], [0.2, 1.1, 0.3], [0.0, 0.4, 0.9], [0.5, -0.3, 0.8]])
     wanted = np.array([[0.9, 0.6, 0.1], [0.1, 0.8, 0.7], [0.6, 0.1, 1.1]])
     dependent = np.array([[1.0, 0.0, 0.0, 0.5], [0.0, 1.0, 0.0, -0.25], [0.0, 0.0, 1.0, 1.5]])
@@ -222,7 +222,7 @@ def not_quite_linear() -> Instance:
 
 
 def limited() -> Instance:
-    """Other predictions have limits, some against a control; least is best; noise by arm."""
+    """Other predictions have limits, some against a control; small is good; noise by arm."""
     tried = [[1, 0.1, 0], [1, 0.1, 1.1], [1, 0.6, 0], [1, 0.55, 0.9], [1, 1.05, 0.1], [1, 1, 1]]
     problem = linear.Problem(
         tried,
@@ -264,7 +264,7 @@ def late() -> Instance:
 
 
 def late_and_close() -> Instance:
-    """Hundreds of pulls are needed, in blocks that grow with them."""
+    """Hundreds of pulls are needed, in blocks that grow with their number."""
     problem = delayed.Problem(3, noise_std=1.0)
     return problem, delayed.SimulatedEnvironment(problem, [0.1, 0.55, 0.8], delay=3.0)
 
@@ -345,7 +345,7 @@ def late_scores() -> Instance:
 
 
 def late_scores_minimized() -> Instance:
-    """Lost pulls have a value, and an answer that is nearly the best will do."""
+    """Lost pulls have a value, and an answer that is nearly the best is acceptable."""
     problem, environment = late_scores()
     changed = problem.clone(top=1, direction="minimize", tolerance=0.1, failure_value=0.95)
     return changed, environment.clone(problem=changed)
@@ -355,7 +355,7 @@ def late_scores_minimized() -> Instance:
 
 
 class SharedBlocks(Environment):
-    """Scores that have the block of the pull, its tag, in common."""
+    """Scores with a common part: the block of the pull, its tag."""
 
     def __init__(self, problem: Problem, means: list[float], spread: float) -> None:
         self.problem, self.means, self.spread = problem, means, spread
@@ -426,7 +426,7 @@ def interventions() -> Instance:
 
 
 def costly_interventions() -> Instance:
-    """Three arms and three states, of which one arm is unfair; rows cost something."""
+    """Three arms and three states; one arm is unfair; rows have a cost."""
     arms = {
         "now": [[0.6, 0.3, 0.1], [0.5, 0.35, 0.15]],
         "new": [[0.1, 0.2, 0.7], [0.15, 0.2, 0.65]],
@@ -467,7 +467,7 @@ INSTANCES: list[Callable[[], Instance]] = [
 
 
 class Row(NamedTuple):
-    """A policy with a problem that it takes, and the arguments it is made with."""
+    """A policy with a suitable problem, and the policy's arguments."""
 
     instance: Callable[[], Instance]
     policy: type[Policy]
@@ -485,7 +485,7 @@ class Row(NamedTuple):
         return "-".join([family, self.instance.__name__, self.policy.__name__, *options])
 
     def make(self) -> tuple[Policy, Environment]:
-        """Return a fresh policy and the environment that answers it."""
+        """Return a fresh policy and its environment."""
         problem, environment = self.instance()
         return self.policy(problem, seed=1, **self.options), environment
 

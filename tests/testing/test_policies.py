@@ -14,7 +14,7 @@ ENVIRONMENT = GaussianEnvironment(PROBLEM, [[0.2], [0.4]])
 
 
 class EqualShares(Policy):
-    """Both arms in turn, up to a budget: keeps the contract."""
+    """Pulls both arms in turn, up to a budget; keeps the contract."""
 
     state_fields = ("sums",)
 

@@ -9,7 +9,7 @@ from fairtrial.testing import check_environment, check_problem
 
 
 class Coin(Problem):
-    """One coin: keeps the contract."""
+    """One coin; keeps the contract."""
 
     family = "coin"
 
@@ -62,7 +62,7 @@ def test_a_problem_that_breaks_the_contract_is_found_out(broken: type, message: 
 
 
 class Tossed(Environment):
-    """A fair coin: keeps the contract."""
+    """A fair coin; keeps the contract."""
 
     def __init__(self) -> None:
         self.problem = Coin()
