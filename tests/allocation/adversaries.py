@@ -1,4 +1,4 @@
-"""Random quotas, and learners that do all they can to break them."""
+"""Random quotas, and adversarial learners that try to break them."""
 
 from fractions import Fraction
 
@@ -19,12 +19,12 @@ def quotas(draw, most=1.0, strict=False):
 
 
 def starving(slow):
-    """Pick an arm that is owed least: it helps nobody."""
+    """Pick the arm that is owed the least, which never helps to keep the shares."""
     return lambda allowed: min(allowed, key=lambda arm: (slow.credits[arm], arm))
 
 
 def hostile(slow, choices):
-    """Read choices off a list; the credits decide what they mean."""
+    """Take choices from a list; their meaning depends on the credits."""
 
     def pick(allowed):
         kind = next(choices)

@@ -1,7 +1,7 @@
-"""Shares kept by fractions and full scans, with everything that may happen to a pull.
+"""Exact reference for shares, by fractions and full scans, with all events of a pull.
 
-Written from the definitions in docs/explanation/fair-shares.md and independent of the kernels: it
-says who is forced in every round, and how far an arm may be behind.
+It follows the definitions in docs/explanation/fair-shares.md and is independent of the kernels. It
+computes which arm is forced in every round, and how far an arm may be behind.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ def ceil(value: Fraction) -> int:
 
 
 class ExactShares:
-    """What a `FairLearn` must decide, and what it promises.
+    """The decisions that a `FairLearn` must make, and what it guarantees.
 
-    `credits` is what the scheduler goes by, `owed` the same without what `carry` forgave. Both have
-    an entry for every arm and then for every group.
+    `credits` are those that the scheduler uses; `owed` are the same without the pulls that `carry`
+    forgave. Both have an entry for every arm, followed by one for every group.
     """
 
     def __init__(self, problem, scheduler="due", mask=False, carry=None, initial=None):
@@ -42,7 +42,7 @@ class ExactShares:
         self.owed = list(self.initial)
         self.credits = [self._clipped(credit) for credit in self.initial]
         self.t, self.slot, self.taken = 0, 0, set()
-        self.missed = [0] * self.arms  # rounds that do not count for one arm alone
+        self.missed = [0] * self.arms  # rounds that do not count for a single arm
         self.counts = [0] * self.arms
         self.free_until = self.tight_until = 0
         self.slept = self.any_failed = False
@@ -69,7 +69,7 @@ class ExactShares:
         return ceil((self.unfairness_tolerance + more - self.credits[node]) / self.shares[node])
 
     def ruling(self, awake=None):
-        """Return the arm that is forced; else the arms to choose from, and if that is forced."""
+        """Return the forced arm, or else the arms to choose from and whether they are forced."""
         if awake is not None and len(awake) < self.arms:
             return self._among(awake)
         if self.plays > 1:
@@ -149,7 +149,7 @@ class ExactShares:
         return None, [a for a in range(self.arms) if a not in self.taken | closed], False
 
     def _pressing(self, arm):
-        """Return the key by which PD2 orders subtasks of arms that began at different rounds."""
+        """Return the key by which PD2 orders subtasks of arms that began in different rounds."""
         share = self.shares[arm]
         begun = -self.initial[arm] / share + self.missed[arm]
         number = self.counts[arm] + 1 + self.unfairness_tolerance
@@ -215,13 +215,13 @@ class ExactShares:
         self._look()
 
     def _cap(self, arm):
-        """Owe nothing again that the carry had forgotten: only up to what is owed without it."""
+        """Limit an arm's credits, so that pulls that the carry forgot are not owed again."""
         if self.carry is not None:
             most = max(Fraction(self.unfairness_tolerance), self.owed[arm])
             self.credits[arm] = min(self.credits[arm], most)
 
     def fail_earlier(self, arm):
-        """Let an arm and its group have begun with a pull more, at most at the tolerance."""
+        """Raise the initial credits of an arm and its group by one pull, up to the tolerance."""
         for node in self.nodes_of(arm):
             begun = self.initial[node]
             more = min(ONE, self.unfairness_tolerance - begun)
@@ -243,10 +243,10 @@ class ExactShares:
     # ------------------------------------------------------------- what is promised
 
     def behind(self):
-        """Return the whole pulls beyond the tolerance that all nodes together are behind.
+        """Return the whole pulls by which all nodes together are behind beyond the tolerance.
 
-        A pull serves its arm and its group at once: the larger of what a group lacks and what its
-        members lack counts.
+        A pull serves its arm and its group at once, so the larger of a group's shortage and its
+        members' total shortage counts.
         """
         lacks = [max(0, credit // 1 - self.unfairness_tolerance) for credit in self.credits]
         grouped = {arm for inside in self.members for arm in inside}
@@ -258,10 +258,11 @@ class ExactShares:
         return alone + sum(together)
 
     def promised(self):
-        """Return how many that may be: pulls that were given up and are not yet made good.
+        """Return the allowed value of `behind`: failed pulls that are not yet made up for.
 
-        Each round makes one good, except that the rule of the largest credit, and what failed in a
-        later epoch than its own, may need until the next free round. None if nothing is proven.
+        Each round makes up for one. But with the largest-credit rule, and for pulls that failed in
+        a later epoch than their own, it can take until the next free round. None if nothing is
+        proven.
         """
         if self.slept:
             return None
@@ -275,7 +276,7 @@ class ExactShares:
 
 
 def _group_deadline(share, number):
-    """Return it by its definition: walk along the windows from subtask `number` on."""
+    """Return the group deadline by its definition: walk along windows from subtask `number` on."""
     if share < Fraction(1, 2) or share == 1:
         return 0
     j = number

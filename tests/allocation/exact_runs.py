@@ -1,7 +1,7 @@
-"""Random runs of `FairLearn`, every call of them judged by exact fractions.
+"""Random runs of `FairLearn`; every call is checked with exact fractions.
 
-Shares, groups, several plays, credits at the start, carries, hostile learners, arms that sleep,
-pulls that fail alone and in heaps, epochs; and a second policy beside the first that is saved and
+The runs include groups, several plays, initial credits, carries, adversarial learners, sleeping
+arms, single and mass failures, and epochs. A second policy runs in parallel and is saved and
 restored after every call.
 """
 
@@ -19,7 +19,7 @@ KINDS = ("plain", "plain", "plain", "groups", "plays", "sleep")
 
 
 class Free:
-    """The learner of both policies: it takes what the run says, if that is what it may take."""
+    """The learner of both policies: take the run's choice, and check the allowed arms."""
 
     def __init__(self):
         self.arm, self.open_to = None, None
@@ -30,7 +30,7 @@ class Free:
 
 
 class ExactRun:
-    """One random run; `play` makes it, and asserts after every call."""
+    """One random run; `play` runs it and asserts after every call."""
 
     def __init__(self, seed, steps=40):
         self.rng = np.random.default_rng(seed)
@@ -81,7 +81,7 @@ class ExactRun:
             )
 
     def _parts(self, arms, left, most, full):
-        """Return parts that sum to `left` if `full` and they can, else to less or as much."""
+        """Return parts that sum to `left` if `full` and possible, otherwise to at most `left`."""
         parts = [0] * arms
         for arm in self.rng.permutation(arms).tolist():
             parts[arm] = int(self.rng.integers(0, min(most, left) + 1))
@@ -106,7 +106,7 @@ class ExactRun:
         return [Fraction(int(part), 12) for part in parts]
 
     def _pick(self, open_to):
-        """Choose as a learner that helps nobody, or at random."""
+        """Choose like an adversarial learner, or at random."""
         by_credit = sorted(open_to, key=lambda arm: (self.exact.credits[arm], arm))
         return by_credit[0 if self.rng.random() < 0.5 else int(self.rng.integers(len(open_to)))]
 
@@ -163,7 +163,7 @@ class ExactRun:
         self.failed += 1
 
     def _unlucky(self):
-        """Return the place of a pull in flight: any, or one of the arm that is owed most."""
+        """Return the index of a pull in flight: any, or one on the arm that is owed the most."""
         if self.rng.random() < 0.4:
             return int(self.rng.integers(len(self.flying)))
         credit = dict(zip(self.straight.problem.arms, self.exact.credits, strict=False))

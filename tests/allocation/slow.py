@@ -1,4 +1,4 @@
-"""Slow and obvious: the same rules by fractions and full scans, to judge the kernels."""
+"""Slow and obvious reference for the kernels: the same rules by fractions and full scans."""
 
 from fractions import Fraction
 from itertools import count
@@ -26,7 +26,7 @@ class SlowQuotas:
         ]
 
     def due(self, arm, owed=1):
-        """Return the first round d whose end would see `owed` more pulls missing."""
+        """Return the first round d after which `owed` more pulls would be missing."""
         needed = self.unfairness_tolerance + owed - self.credits[arm] + self.shares[arm] * self.t
         return -((-needed) // self.shares[arm])
 
@@ -52,7 +52,7 @@ class SlowQuotas:
         self.overdue += any(credit // 1 > self.unfairness_tolerance for credit in self.credits)
 
     def pull_awake(self, awake, learner):
-        """Make a round in which some sleep, and get no credit. Returns the arm."""
+        """Make a round in which some arms sleep and get no credit; return the pulled arm."""
         owed = [arm for arm in awake if self.credits[arm] > self.unfairness_tolerance]
         arm = min(owed, key=lambda arm: (-self.credits[arm], arm)) if owed else learner(awake)
         self.pull(arm, bool(owed))
@@ -61,14 +61,14 @@ class SlowQuotas:
         return arm
 
     def take_back(self, arm, slept):
-        """Take back a failed pull and its round, for its arm alone once arms have slept."""
+        """Take back a failed pull and its round; only for its own arm if arms have slept."""
         self.credits[arm] += 1
         self.t -= not slept
         for other in [arm] if slept else range(len(self.shares)):
             self.credits[other] -= self.shares[other]
 
     def step(self, scheduler, learner):
-        """Make one round; `learner(allowed)` picks a free arm. Returns the arm."""
+        """Make one round, in which `learner(allowed)` picks a free arm; return the pulled arm."""
         forced = getattr(self, scheduler)()
         if forced is None:
             arm, was_forced = learner(self.allowed()), False
@@ -86,7 +86,7 @@ class SlowQuotas:
         return min(self.released(), key=lambda arm: (-self.credits[arm], arm), default=None)
 
     def owed(self, ahead):
-        """Return how many pulls fall due within 1, 2, ... rounds from now."""
+        """Return the numbers of pulls that are due within 1, 2, ... rounds from now."""
         unit = lcm(*(part.denominator for part in (*self.shares, *self.initial, *self.credits)))
         pairs = [
             (int(c * unit), int(r * unit)) for c, r in zip(self.credits, self.shares, strict=False)
@@ -97,12 +97,12 @@ class SlowQuotas:
         ]
 
     def slack(self, ahead):
-        """Return the least room before any of the next rounds, and the first that has it."""
+        """Return the smallest slack before any of the next rounds, and the first such round."""
         rooms = [rise - owed for rise, owed in enumerate(self.owed(ahead), start=1)]
         return min(rooms), self.t + 1 + rooms.index(min(rooms))
 
     def waste(self, ahead):
-        """Return how many rounds may be wasted now, in which nothing is pulled that is owed."""
+        """Return how many rounds can be wasted now, that is, without an owed pull."""
         return min(rise - owed for rise, owed in enumerate(self.owed(ahead), start=1) if owed)
 
     free_until = tight_until = 0
@@ -122,7 +122,7 @@ class SlowQuotas:
         return min(owing, key=lambda arm: (self.due(arm), arm))
 
     def rechecked(self, ahead=300):
-        """Return what `lazy` forces if the slack is looked at anew in every round."""
+        """Return what `lazy` forces if the slack is computed again in every round."""
         owing = [arm for arm, share in enumerate(self.shares) if share > 0]
         if not owing or self.slack(ahead)[0] > 0:
             return None
@@ -133,7 +133,7 @@ class SlowQuotas:
 
 
 def float_rule(share, rounds):
-    """Return the pulls of two arms, the second owed `share`, by floats as they should not be."""
+    """Return the pulls of two arms, the second owed `share`, with (inexact) floats."""
     pulls, counts = [], [0, 0]
     for t in count(1):
         if t > rounds:
@@ -145,7 +145,7 @@ def float_rule(share, rounds):
 
 
 def solve_fractions(rows):
-    """Return the one solution of square linear equations, each with its right side last."""
+    """Return the solution of square linear equations, each with its right side last."""
     rows = [list(row) for row in rows]
     for column in range(len(rows)):
         pivot = next((i for i in range(column, len(rows)) if rows[i][column]), None)

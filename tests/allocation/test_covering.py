@@ -1,4 +1,4 @@
-"""Groups that overlap: exact shares that serve them all, of the least sum."""
+"""Overlapping groups: exact shares with the smallest sum that serve all of them."""
 
 from fractions import Fraction
 from itertools import combinations
@@ -23,7 +23,7 @@ def served(shares, members):
 
 
 def least_sum(arms, groups, least):
-    """Return the least sum of shares by enumerating all vertices in fractions."""
+    """Return the smallest sum of shares by enumerating all vertices in fractions."""
     rows = [([arm in inside for arm in arms], share) for share, inside in groups.values()]
     rows += [([other == arm for other in arms], own) for arm, own in zip(arms, least, strict=True)]
     best = None

@@ -1,4 +1,4 @@
-"""Degenerate and bad input: what is refused, in which words, and what is served all the same."""
+"""Degenerate and bad input: what is refused, with which message, and what is accepted."""
 
 import copy
 from fractions import Fraction
@@ -23,7 +23,7 @@ from tests.allocation.slow import SlowQuotas
 
 
 def refusal(make):
-    """Return the message of the error, a ValueError too, that a call raises."""
+    """Return the message of the error (also a ValueError) that a call raises."""
     with pytest.raises(InvalidArgument) as caught:
         make()
     assert isinstance(caught.value, ValueError)
@@ -46,7 +46,7 @@ def test_a_tolerance_that_is_no_whole_number_is_refused(unfairness_tolerance):
 
 
 def test_half_a_pull_of_tolerance_could_not_be_kept():
-    """Four arms, three owed .24 each, a learner that takes the fourth: why it must be whole."""
+    """Four arms, three of them owed .24, and a learner that always takes the fourth."""
     slow = SlowQuotas([Fraction(24, 100)] * 3 + [0], unfairness_tolerance=Fraction(1, 2))
     for _ in range(5):
         slow.step("largest", lambda allowed: 3)

@@ -76,7 +76,7 @@ def test_drift_changes_at_its_pulls_and_is_measured_against_the_best_of_the_mome
 
 @pytest.mark.statistical
 def test_a_sliding_window_follows_drift_where_ucb_does_not():
-    """5 runs of 8,000; the published gap is a factor of 40, asked is a factor of 2."""
+    """5 runs of 8,000; the published gap is a factor of 40, a factor of 2 is required."""
     problem = Problem(5, 0.05)
     means = np.full((2, 5), 0.5)
     means[0, 0] = means[1, 3] = 0.8
@@ -125,7 +125,7 @@ def test_pulls_of_a_round_that_is_not_complete_cost_their_part_of_it():
 def test_the_contextual_value_is_that_of_the_linear_program():
     problem = Problem(2, ["1/2", "1/5"])
     environment = ContextualEnvironment(problem, [[0.2, 0.9], [0.5, 0.6]], [1, 1])
-    # Arm 0 needs half of the rounds: all of the second context.
+    # Arm 0 needs half of the rounds, so all rounds of the second context.
     assert environment.fair_value == pytest.approx((0.9 + 0.5) / 2)
 
 

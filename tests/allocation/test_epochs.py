@@ -1,4 +1,4 @@
-"""Shares and arms that change in mid-run: credits and rewards go on, and so do the promises."""
+"""Shares and arms that change during a run: credits, rewards and guarantees continue."""
 
 from fractions import Fraction
 
@@ -122,7 +122,7 @@ def test_credits_too_fine_for_64_bits_are_rounded_down_and_owe_the_same_whole_pu
 
 
 def epochs(draw_shares, labels, rng):
-    """Yield problems with arms of `labels` that come and go, those of `labels[0]` stay."""
+    """Yield problems with changing arms of `labels`; those in `labels[0]` always stay."""
     for shares in draw_shares:
         arms = [labels[0], *rng.permutation(labels[1:])[: len(shares) - 1].tolist()]
         yield Problem(arms, shares)
@@ -163,7 +163,7 @@ def test_no_hostile_learner_breaks_the_promise_of_an_epoch_or_of_all(
             if carry is None or lazy:
                 kept = (min(before.get(arm, 0), unfairness_tolerance) for arm in problem.arms)
                 assert policy.initial_credits == tuple(kept)
-        # From here the promise is kept by hand, from the arguments alone.
+        # From here on, the guarantee is checked by hand, from the arguments alone.
         judge = SlowQuotas(problem.shares, unfairness_tolerance, initial=policy.initial_credits)
         holder.append(judge)
         here = {arm: (owed.get(arm, 0), pulled.get(arm, 0)) for arm in problem.arms}
@@ -183,7 +183,7 @@ def test_no_hostile_learner_breaks_the_promise_of_an_epoch_or_of_all(
 
 
 def test_the_bound_over_all_epochs_is_sharp():
-    """Four epochs that each end when the second arm's turn would come."""
+    """Four epochs, each of which ends when the second arm would be next."""
     policy, second = FairLearn(Problem(3, ["9/20", "9/20", 0]), last), 0
     for number in range(4):
         policy = policy.next_epoch(policy.problem) if number else policy
@@ -230,7 +230,7 @@ def test_several_plays_keep_the_promise_of_every_epoch(seed, plays):
         problem = Problem(arms, [Fraction(int(part), 12) for part in parts], plays=plays)
         learner = lambda t, counts, sums, allowed: rng.choice(allowed)  # noqa: E731
         policy = FairLearn(problem, learner) if policy is None else policy.next_epoch(problem)
-        # Rounded down to whole rounds: less by a round's share at most.
+        # Rounded down to whole rounds, so less by at most the share of one round.
         initial, given = policy.credits, policy.initial_credits or (0,) * arms
         for credit, rounded, share in zip(given, initial, problem.shares, strict=True):
             assert not share or credit - share < rounded <= credit
@@ -244,7 +244,7 @@ def test_several_plays_keep_the_promise_of_every_epoch(seed, plays):
 
 
 def test_with_several_plays_a_pull_made_up_for_is_whole_rounds_of_credit():
-    """So that the arm has the windows of one that began that many rounds before."""
+    """So the arm has the windows of an arm that began that many rounds earlier."""
     problem = Problem(4, "2/5", unfairness_tolerance=1, plays=2)
     policy = FairLearn(problem, last)
     pull = policy.ask(2)[0]
@@ -276,7 +276,7 @@ def test_arms_that_come_begin_with_nothing_and_those_that_go_are_forgotten():
 
 
 class Watching(Learner):
-    """A learner that remembers what it was shown."""
+    """A learner that remembers its arguments."""
 
     def choose(self, t, counts, sums, allowed):
         self.seen = t, counts.tolist(), sums.tolist()
@@ -331,7 +331,7 @@ def test_contexts_keep_their_rewards_apart():
 
 
 def test_thompson_begins_at_the_posterior_of_before():
-    """The share of each arm in 4,000 decisions of either, within 4 standard errors."""
+    """Compare the share of each arm in 4,000 decisions of both, within 4 standard errors."""
     problem = Problem(2, 0)
     told = FairLearn(problem, Thompson(), seed=3)
     for arm, rewards in enumerate(([1, 1, 0], [1, 0, 0, 0])):
@@ -381,7 +381,7 @@ def test_a_result_in_flight_passes_through_epochs_and_contexts():
     policy = FairLearn(PROBLEM, first, contexts=3)
     pulls = [policy.ask(context=context) for context in range(3)]
     policy = policy.next_epoch(PROBLEM.clone(unfairness_tolerance=1))
-    # The third context is gone, and what belongs to it.
+    # The third context is gone, with everything that belongs to it.
     policy = policy.next_epoch(PROBLEM, contexts=2, initial_rewards=None)
     assert [pull.tag for pull in policy.outstanding()] == [0, 1]
     restored = policy.clone()

@@ -1,4 +1,4 @@
-"""Every decision and every promise against exact fractions, whatever happens to the pulls."""
+"""Check all decisions and guarantees with exact fractions, whatever happens to the pulls."""
 
 from fractions import Fraction
 
@@ -27,10 +27,10 @@ def last(t, counts, sums, allowed):
 
 @pytest.mark.parametrize("block", range(4))
 def test_random_runs_decide_and_keep_what_exact_fractions_say(block):
-    """Beside it a policy that is saved and restored after every call: see `ExactRun`."""
+    """In parallel, a second policy is saved and restored after every call; see `ExactRun`."""
     runs = [ExactRun(seed).play() for seed in range(block * 40, block * 40 + 40)]
     assert sum(run.failed for run in runs) > 100
-    # Runs in which nobody is ever behind would judge nothing.
+    # Runs in which no arm is ever behind would test nothing.
     assert max(run.most_behind for run in runs) > 0
 
 
@@ -40,7 +40,7 @@ def test_random_runs_decide_and_keep_what_exact_fractions_say(block):
 @pytest.mark.parametrize("scheduler", ["due", "largest"])
 @pytest.mark.parametrize("through_epoch", [False, True])
 def test_a_surplus_beyond_the_carry_leaves_nobody_behind(scheduler, through_epoch):
-    """The learner takes the arm with the surplus, time and again, and then leaves it."""
+    """The learner takes the arm with the surplus again and again, and then never again."""
     for phase in range(1, 12):
 
         def learner(t, counts, sums, allowed, phase=phase):
@@ -57,14 +57,14 @@ def test_a_surplus_beyond_the_carry_leaves_nobody_behind(scheduler, through_epoc
         counts = np.zeros(3, dtype=int)
         for t in range(1, 120):
             counts[policy.ask().action] += 1
-            # What began with a surplus begins at the carry.
+            # An arm that began with a surplus begins at the carry.
             assert all((SURPLUS.shares * np.array(t) - counts - [1, 0, 0]) // 1 <= 0)
         assert policy.metrics()["rounds_in_violation"] == 0
 
 
 @pytest.mark.parametrize("scheduler", ["due", "largest"])
 def test_a_carry_keeps_every_window_from_the_first_round_on(scheduler):
-    """Also where an arm begins with a surplus of many pulls."""
+    """Also if an arm begins with a surplus of many pulls."""
     rng, carry, shares = np.random.default_rng(5), 1, [Fraction(1, 5), Fraction(3, 10), Fraction(0)]
     phases = rng.integers(0, 3, 60).repeat(10)
     policy = FairLearn(
@@ -83,7 +83,7 @@ def test_a_carry_keeps_every_window_from_the_first_round_on(scheduler):
 
 
 def test_pulls_that_fail_are_not_owed_again_where_the_carry_had_forgotten_them():
-    """Ten free pulls, of which the carry keeps one as a surplus; all ten fail."""
+    """The carry keeps one of ten free pulls as a surplus; all ten fail."""
     policy = FairLearn(Problem(2, ["1/10", 0]), lambda t, c, s, allowed: 0, carry=1)
     for pull in policy.ask(10):
         policy.fail(pull)
@@ -126,7 +126,7 @@ def test_compiled_runs_are_the_plain_loop_where_arms_begin_with_a_surplus(
 
 
 def test_a_study_that_is_reopened_goes_on_as_it_would_have_and_verifies(tmp_path):
-    """A surplus beyond the carry, lost pulls, and a process that ends after every few calls."""
+    """With a surplus beyond the carry, lost pulls, and a process that ends after a few calls."""
     url = f"sqlite:///{tmp_path / 'study.db'}"
     policy = FairLearn(SURPLUS, Greedy(), carry=1, initial_credits=[-20, 0, 0])
     rng, straight = np.random.default_rng(3), policy.clone(seed=1)
@@ -157,7 +157,7 @@ def test_a_study_that_is_reopened_goes_on_as_it_would_have_and_verifies(tmp_path
 def test_pulls_given_up_leave_their_number_missing_and_as_many_rounds_make_them_good(
     scheduler, given_up
 ):
-    """A share of 1/100: nearly a whole pull is missing for every one that is given up."""
+    """With a share of 1/100, nearly a whole pull is missing for every failed pull."""
     problem = Problem(3, ["1/100", "1/2", "1/4"])
     policy = FairLearn(problem, lambda t, counts, sums, allowed: 2, scheduler)
     own = [pull for pull in policy.ask(1000) if pull.action == 0]
@@ -172,7 +172,7 @@ def test_pulls_given_up_leave_their_number_missing_and_as_many_rounds_make_them_
 
 @pytest.mark.parametrize("mask", [False, True])
 def test_lazy_serves_arms_that_are_behind_by_more_than_a_period_of_the_shares(mask):
-    """Six rounds are a period of a share of 1/6: three failures leave it 15 rounds late."""
+    """A share of 1/6 has a period of six rounds; three failures leave it 15 rounds late."""
     policy = FairLearn(Problem(2, ["1/6", 0]), last, "lazy", mask=mask)
     own = [pull for pull in policy.ask(60) if pull.action == 0]
     for pull in own[:3]:

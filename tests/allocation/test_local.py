@@ -1,4 +1,4 @@
-"""Processes that decide alone: shares kept on their own traffic, rewards exchanged between them."""
+"""Processes that decide alone keep shares on their own traffic and exchange rewards."""
 
 import json
 import multiprocessing
@@ -28,7 +28,7 @@ PROBLEM = Problem(["a", "b", "c"], ["9/20", "9/20", 0])
 
 
 class Place:
-    """Where the allocators of one test exchange what they have learned."""
+    """The shared place of one test's allocators."""
 
     def __init__(self):
         self.bodies = {}
@@ -50,7 +50,7 @@ class Unreachable(Place):
 
 
 def last_arm(t, counts, sums, allowed):
-    """The worst learner for the shares: it prefers the arm that is owed nothing."""
+    """Choose the last arm, which is owed nothing: the worst learner for the shares."""
     return allowed[-1]
 
 
@@ -72,7 +72,7 @@ def wait_until(condition):
 @settings(max_examples=effort.runs(30, whole=500))
 @given(st.data())
 def test_processes_together_are_behind_by_less_than_one_pull_for_each_of_them(data):
-    """Whatever part of the traffic each gets, and whenever one is replaced by a new one."""
+    """For any division of the traffic, and for any replacements of processes."""
     place = Place()
     lives = [alone(place) for _ in range(data.draw(st.integers(1, 5)))]
     serving = list(lives)
@@ -93,7 +93,7 @@ def test_processes_together_are_behind_by_less_than_one_pull_for_each_of_them(da
 
 
 def test_the_bound_is_reached():
-    """Three processes that each serve one visitor owe the first arm 1.35 pulls and gave none."""
+    """Three processes serve one visitor each; they owe the first arm 1.35 pulls and made none."""
     place = Place()
     processes = [alone(place) for _ in range(3)]
     assert [process.ask().arm for process in processes] == ["c", "c", "c"]
@@ -177,7 +177,7 @@ def test_a_correction_reaches_the_others_in_place_of_what_was_said_before():
 
 
 def test_what_the_others_found_out_decides_free_rounds():
-    """One process has seen that the last arm pays; another chooses it without a try of its own."""
+    """One process learns that the last arm pays; another chooses it without trying it before."""
     problem = Problem(3, 0)
     place = Place()
     taught, pupil = (alone(place, FairLearn(problem, Thompson()), seed=n) for n in (1, 2))

@@ -1,4 +1,4 @@
-"""Pulls that fail, rewards that are corrected, callers and learners that are careless."""
+"""Failed pulls, corrected rewards, and careless callers and learners."""
 
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
@@ -21,13 +21,13 @@ from tests.allocation.slow import SlowQuotas
 
 
 def recent_of(policy):
-    """Return pulls, rewards and their sum within the window, of the first arm."""
+    """Return the first arm's pulls, rewards and sum of rewards within the window."""
     cells = policy._state.cells
     return [column[0] for column in (cells.recent_issued, cells.recent_told, cells.recent_total)]
 
 
 def test_corrections_of_what_nobody_asked_for_never_leave_more_wins_than_rewards():
-    """A Beta distribution with a parameter below 1 would be drawn from for ever."""
+    """Otherwise drawing from a Beta distribution with a parameter below 1 would never end."""
     problem = Problem(2, 0)
     for seed in range(20):
         policy = FairLearn(problem, Thompson(), seed=seed)
@@ -43,7 +43,7 @@ def test_corrections_of_what_nobody_asked_for_never_leave_more_wins_than_rewards
 
 @pytest.mark.parametrize("before", [0, 5])
 def test_what_comes_after_its_window_is_not_taken_for_what_is_in_it(before):
-    """One arm, a window of 3 rounds, of which every pull has the slot of an earlier one."""
+    """One arm and a window of 3 rounds, in which every pull reuses the slot of an earlier one."""
     problem = Problem(1, 0)
     policy = FairLearn(problem, SlidingWindowUCB(3))
     policy.ask(before)
@@ -74,7 +74,7 @@ def test_rewards_that_nobody_asked_for_are_tried_each_by_itself():
     ids=["queues", "price"],
 )
 def test_a_queue_owes_a_failed_pull_anew(policy):
-    """Half of the pulls of the first arm fail; of those that do not it has its share."""
+    """Half of the first arm's pulls fail; it has its share of the others."""
     policy, rng, served = policy.clone(), np.random.default_rng(1), np.zeros(3)
     for _ in range(4000):
         pull = policy.ask()
@@ -158,7 +158,7 @@ def test_a_failed_pull_in_a_group_is_owed_anew_to_both(seed, inside):
 
 
 def test_a_price_counts_rounds_not_their_pulls():
-    """Shares of 3/2 in rounds of two: counted by pulls, the queues would grow for ever."""
+    """Shares of 3/2 in rounds of two; counted by pulls, the queues would grow forever."""
     pairs = Problem(4, "3/8", plays=2)
     policy = FairLearn(pairs, price=5)
     for _ in range(2000):
@@ -182,9 +182,9 @@ def test_with_several_plays_a_failed_pull_takes_its_round_from_its_arm_alone(see
                 owed[pull.action] += 1 - problem.shares[pull.action]
         owed += problem.shares
         assert policy.credits == tuple(owed)
-    # Who is forced goes by the same credits.
+    # The same credits decide which arm is forced.
     assert policy.next_epoch(problem).initial_credits == tuple(min(credit, 0) for credit in owed)
-    # A share of 1 is behind by nothing: it is in every round that counts for it.
+    # A share of 1 is never behind: the arm is in every round that counts for it.
     assert policy.credits[0] == 0
     for pull in policy.ask(2000):
         owed[pull.action] -= 1

@@ -1,4 +1,4 @@
-"""What policies do with rewards, losses and time."""
+"""Policies with rewards, losses and time."""
 
 import numpy as np
 import pytest
@@ -203,7 +203,7 @@ def test_an_index_is_that_of_its_formula(learner, slow, rule):
     for _ in range(300):
         pull, other = fast.ask(), judge.ask()
         assert pull.action == other.action
-        # Irregular rewards: no two indices tie.
+        # Irregular rewards, so that no indices tie.
         reward = float(np.clip(rng.normal(MEANS[pull.action], 0.2), 0, 1))
         rewards.append((pull.action, reward))
         fast.tell(pull, reward)
@@ -213,7 +213,7 @@ def test_an_index_is_that_of_its_formula(learner, slow, rule):
 
 @pytest.mark.statistical
 def test_thompson_draws_from_the_posterior():
-    """The share of each arm among 4,000 decisions, against the posterior, within 4 SE."""
+    """The shares of arms in 4,000 decisions match the posterior, within 4 standard errors."""
     problem = Problem(2, 0)
     policy = UnconstrainedLearner(problem, Thompson(), seed=11)
     for arm, rewards in enumerate(([1, 1, 0], [1, 0, 0, 0])):
@@ -369,7 +369,7 @@ def test_rewards_in_another_range_are_rescaled():
     assert means == pytest.approx([40 * e.mean - 10 for e in second.progress().actions])
 
 
-# Not "lazy": it compares due rounds of all arms, which are whole numbers and tie.
+# Not "lazy", which compares the due rounds of all arms: these are integers, so they tie.
 @pytest.mark.parametrize("scheduler", ["due", "largest"])
 @pytest.mark.parametrize("learner", [UCB1(), KLUCB(), Greedy()], ids=repr)
 def test_permuting_the_arms_permutes_the_result(learner, scheduler):
@@ -377,7 +377,7 @@ def test_permuting_the_arms_permutes_the_result(learner, scheduler):
     shares, values = [0.11, 0.32, 0.23], [0.71, 0.52, 0.43]
     first = FairLearn(Problem(3, shares), learner, scheduler)
     second = FairLearn(Problem(3, [shares[i] for i in order]), learner, scheduler)
-    # The first round has ties; told data break them.
+    # The first round has ties, which the told data break.
     for policy, places in ((first, [0, 1, 2]), (second, order)):
         for arm, place in enumerate(places):
             policy.tell(policy.problem.pull(arm=str(arm)), values[place])
@@ -551,10 +551,11 @@ def test_contexts_are_told_apart_by_the_learner_alone():
 
 @pytest.mark.statistical
 def test_a_price_spends_quotas_where_they_cost_little():
-    """Lost per 1,000 rounds to the best fair contextual schedule; 4 runs of 10,000 rounds.
+    """Loss per 1,000 rounds against the best fair contextual schedule; 4 runs of 10,000 rounds.
 
-    Arms 1 and 2 cost 0.05 in their own context and 0.5 elsewhere. All pulls forced at random
-    would lose 0.4 (0.35 - 0.05) or 120; some the learner makes by itself where they cost little.
+    Arms 1 and 2 cost 0.05 in their own context and 0.5 elsewhere. If all pulls were forced at
+    random, the loss would be 0.4 (0.35 - 0.05) per round, or 120; the learner makes some of them
+    itself where they cost little.
     """
     means = np.array([[0.8, 0.75, 0.3], [0.8, 0.3, 0.75], [0.8, 0.3, 0.3]])
     problem = Problem(3, [0, 0.2, 0.2], unfairness_tolerance=20)

@@ -150,7 +150,7 @@ HUGE = 10**10_000
     ids=lambda share: type(share).__name__,
 )
 def test_a_number_that_would_take_long_to_read_is_refused_before_it_is_read(share):
-    """Wherever a share or a credit may stand; the first would take minutes and gigabytes."""
+    """In all places of shares and credits; the first number would take minutes and gigabytes."""
     arms = ["a", "b"]
     makers = [
         lambda: Problem(arms, share),
@@ -207,7 +207,7 @@ def test_rewards_of_a_scale_that_floats_cannot_sum_are_refused(given):
     ("low", "high"), [(0, 1e150), (-1e150, 1e150), (0, 1e-150), (-1e-150, 1e-150), (1e9, 1e9 + 1)]
 )
 def test_rewards_of_any_accepted_scale_lead_to_the_same_decisions(low, high, learner):
-    """As rewards of 0, 1/2 and 1; what is shown of them is finite."""
+    """The same decisions as with rewards of 0, 1/2 and 1, and only finite numbers are shown."""
     scaled = FairLearn(Problem(3, "1/5", reward_range=(low, high)), learner, seed=1)
     plain = FairLearn(Problem(3, "1/5"), learner, seed=1)
     for number in range(60):

@@ -1,4 +1,4 @@
-"""Who is forced: against slow scans with fractions, published rows, and hostile learners."""
+"""Forced arms, compared with slow scans in fractions, published rows and hostile learners."""
 
 from fractions import Fraction
 
@@ -137,7 +137,7 @@ def test_every_decision_and_metric_is_that_of_the_slow_scan(scheduler, mask, car
 @settings(max_examples=25)
 @given(shares=quotas(), seed=st.integers(0, 2**32))
 def test_slack_looked_at_in_every_round_forces_the_same_pulls(shares, seed):
-    """So `lazy` has one reading only: not to look while there is slack changes nothing."""
+    """So `lazy` is unambiguous: not checking while there is slack changes nothing."""
     choices = iter(np.random.default_rng(seed).integers(0, 7, 1000).tolist())
     slow, picked = SlowQuotas(shares), []
 
@@ -310,7 +310,7 @@ def test_a_tolerance_beyond_the_horizon_never_binds(scheduler):
 
 @pytest.mark.parametrize("last", ["0.49999999", "0.50000001"])
 def test_lazy_refuses_to_look_a_hundred_million_rounds_ahead(last):
-    """One round in 10^8 is free, or none; with fewer digits the look ahead is short."""
+    """One round in 10^8 is free, or none; with fewer digits, the look-ahead is short."""
     for shares in (["0.49999999", last], ["0.4999", "0.50"]):
         problem = Problem(2, shares)
         if problem.denominator == 10**8:
@@ -421,7 +421,7 @@ def test_several_plays_a_round_keep_every_share(seed, plays, full):
 
 
 def group_deadline(share, number):
-    """Return it by its definition: walk along the windows from subtask `number` on."""
+    """Return the group deadline by its definition: walk along windows from subtask `number` on."""
     if share < Fraction(1, 2) or share == 1:
         return 0
     j = number
@@ -446,7 +446,7 @@ def pressing(share, number, begun=0):
 @settings(max_examples=effort.runs(40, whole=100))
 @given(seed=st.integers(0, 2**32), unfairness_tolerance=st.integers(0, 1), later=st.booleans())
 def test_several_plays_are_forced_in_the_order_of_pd2(seed, unfairness_tolerance, later):
-    """Also if every arm begins in a round of its own, as a credit below 0 says."""
+    """Also if every arm begins in its own round, which corresponds to a negative credit."""
     rng = np.random.default_rng(seed)
     plays, arms = 3, int(rng.integers(4, 8))
     shares = [Fraction(int(rng.integers(4, 11)), int(rng.integers(11, 14))) for _ in range(arms)]
@@ -479,9 +479,9 @@ def test_several_plays_are_forced_in_the_order_of_pd2(seed, unfairness_tolerance
 
 
 class AnyLearner:
-    """Plays every sequence of free choices, by going back to each state that was reached.
+    """Play all sequences of free choices, by returning to each reached state.
 
-    What is forced depends on the counts alone, so states of equal counts are one.
+    Forced pulls depend only on the counts, so states with equal counts are merged.
     """
 
     def __init__(self, shares, scheduler, mask=False, unfairness_tolerance=0):
@@ -497,7 +497,7 @@ class AnyLearner:
         return self.free
 
     def followers(self, counts, state):
-        """Yield what may come next: the counts of every arm, and the policy's state."""
+        """Yield the possible next states: the counts of every arm, and the policy's state."""
         self.free, self.asked = None, [None]
         self.policy.set_state(state)
         yield self._after(counts)
@@ -516,7 +516,7 @@ class AnyLearner:
         return after, self.policy.get_state()
 
     def play(self, rounds):
-        """Return the most that any arm is ever behind, in whole pulls."""
+        """Return the largest number of whole pulls that any arm is ever behind."""
         layer = {(0,) * len(self.problem.arms): self.policy.get_state()}
         for _ in range(rounds):
             following = {}

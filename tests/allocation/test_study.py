@@ -1,4 +1,4 @@
-"""Many deciders, one quota: the shares hold in the order of the log."""
+"""With many deciders and one quota, the shares hold in the order of the log."""
 
 import multiprocessing
 
@@ -20,7 +20,7 @@ PROBLEM = Problem(["a", "b", "c"], [0.2, 0.3, 0.25])
 
 
 def serve(url, seed):
-    """Ask in small batches, tell what comes at random, lose one pull in fifty."""
+    """Ask in small batches, tell random results, lose one pull in fifty."""
     rng = np.random.default_rng(seed)
     with Study.open(url, "shop", durability="process") as study:
         for _ in range(ASKS // 50):
@@ -94,7 +94,7 @@ def test_a_study_with_a_learner_of_ones_own_is_reopened_and_keeps_the_shares(tmp
                 t += 1
                 owed = [share * t // 1 for share in PROBLEM.shares]
                 assert all(o <= n for o, n in zip(owed, counts, strict=True))
-    # The learner, which starves what pays, was asked in the free rounds.
+    # The learner, which avoids the best arms, decided in the free rounds.
     assert counts[2] > owed[2] + 10
 
 

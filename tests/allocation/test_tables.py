@@ -1,4 +1,4 @@
-"""The reference tables of Monte Carlo means, with few runs and tolerances that say so."""
+"""Reference tables of Monte Carlo means, with few runs and corresponding tolerances."""
 
 import numpy as np
 import pytest
@@ -57,7 +57,7 @@ def test_instance_2_has_the_published_regret_and_violation(row):
 
 # ------------------------------------------------------------- a tolerance, a long run
 
-# The gaps of the nine arms that are not best, read in two ways.
+# The gaps of the nine suboptimal arms, for two readings of the index.
 GAPS = {"A": [0.01 * i for i in range(2, 11)], "B": [0.01 * i for i in range(1, 10)]}
 
 # Tolerance, mean regret and its 95 % half-width (50 runs), mean of the largest violation.
@@ -87,7 +87,7 @@ def instance_1(index, unfairness_tolerance=0):
 
 
 def tolerated(half_width, runs, reference_runs=50):
-    """Return 4 combined standard errors; the published half-width gives the spread of a run."""
+    """Return 4 combined standard errors; a run's spread follows from the published half-width."""
     return 4 * half_width / 1.96 * np.sqrt(1 + reference_runs / runs)
 
 
@@ -108,11 +108,11 @@ def test_instance_1_pays_for_its_tolerance_as_published(
         error = tolerated(half_width, runs)
         assert abs(found["r_regret"].mean() - R_REGRET[unfairness_tolerance]) < error
     if violation is not None and unfairness_tolerance <= 45_000:
-        # Quotas bind, and fix the violation to within a pull.
+        # Quotas bind and determine the violation to within a pull.
         np.testing.assert_allclose(found["violation"], violation, atol=0.55)
     elif violation is not None:
-        # They hardly bind: it is that of UCB1, a count of 50,000 less some 2,300 pulls; its
-        # spread is not published, and taken from these runs.
+        # Quotas hardly bind, so the violation is that of UCB1: 50,000 minus about 2,300 pulls. Its
+        # spread is not published, so it is estimated from these runs.
         spread = max(found["violation"].std(ddof=1), 50)
         assert abs(found["violation"].mean() - violation) < 4 * spread * np.sqrt(1 / runs + 1 / 50)
 
@@ -152,7 +152,7 @@ LATE = {10: (-1.8, -1.5, -1.3), 100: (11, 20.5, 23.7), 1000: (24.5, 198, 278)}
 
 @pytest.mark.parametrize("eta", LATE)
 def test_queues_leave_an_arm_behind_by_about_eta_times_its_gap_for_good(eta):
-    """100 runs; the spread is not published: 4 standard errors of two such means."""
+    """100 runs; within 4 standard errors of two such means, because no spread is published."""
     runs = 100
     policy = LearningWithFairness(PROBLEM, eta)
     for time, published in zip((200, 2_000, 20_000), LATE[eta], strict=True):
@@ -164,7 +164,7 @@ def test_queues_leave_an_arm_behind_by_about_eta_times_its_gap_for_good(eta):
 
 
 def test_the_default_learner_gains_more_than_ucb1_where_clicks_are_rare():
-    """Three times as much, on a tenth of the headline tests, beyond 4 standard errors."""
+    """At least three times as much on a tenth of the headline tests, beyond 4 standard errors."""
     gains = {}
     tests = headlines()[::10]
     for learner in (None, UCB1()):

@@ -1,4 +1,4 @@
-"""The bets of block betting: reference values, the lemmas behind them, and their properties."""
+"""The bets of block betting: reference values, lemmas and properties."""
 
 import itertools
 import math
@@ -46,7 +46,7 @@ block_estimates = st.floats(-40, 60)
 
 
 class Bet:
-    """A bounded bet made of the compiled functions alone: W = mixture of products."""
+    """A bounded bet from the compiled functions alone: W = mixture of products."""
 
     def __init__(self, n, a, c, m, v, N, constant=0.0, low=0.0, high=1.0):
         n, a, c, m, v, N = (np.array(x, dtype=float) for x in (n, a, c, m, v, N))
@@ -68,7 +68,7 @@ class Bet:
         return 0.0 if self.coefficients[cell] > 0 else 1.0
 
     def log_wealth(self, draws):
-        """Return log W after draws (cell, value), in any order."""
+        """Return log W after draws (cell, value) in any order."""
         logs, products = self.start.copy(), np.ones(GRID)
         for i, (cell, x) in enumerate(draws, start=1):
             multiply_factor(self.thetas, products, self.step(cell, x))
@@ -79,7 +79,7 @@ class Bet:
 
 
 def random_bet(rng):
-    """A pair bet on two cells of coins, with a centre up to .01 off the border of its null."""
+    """Return a pair bet on two cells of coins, with a centre up to .01 from its null's border."""
     n = rng.integers(1, 7, 2)
     scale = math.exp(rng.uniform(-3, 3))
     # T(mu) = p_0 - p_1 up to scale: the effects per cell are equal and opposite.
@@ -96,7 +96,7 @@ def binomial(n, p):
 
 
 def wealth_by_successes(n, bet):
-    """W for every number of successes in the two cells."""
+    """Return W for all numbers of successes in the two cells."""
     wealth = np.empty((n[0] + 1, n[1] + 1))
     for i, j in itertools.product(range(n[0] + 1), range(n[1] + 1)):
         draws = [(0, float(x < i)) for x in range(n[0])] + [(1, float(x < j)) for x in range(n[1])]
@@ -109,7 +109,7 @@ def expected(wealth, n, p):
 
 
 def null_points(rng, number=40):
-    """Points with p_0 <= p_1, on the border and inside, extremes included."""
+    """Return points with p_0 <= p_1, on the border and inside, including extremes."""
     border = [(p, p) for p in np.linspace(0, 1, 21)]
     inside = [tuple(np.sort(rng.uniform(0, 1, 2))) for _ in range(number)]
     return [*border, *inside, (0.0, 1.0), (0.0, 0.5), (0.5, 1.0)]
@@ -190,7 +190,7 @@ class TestBoundedBet:
         policy.tell(policy.ask(), 1.0)
         state = policy._blocks.state
         state.counts[0, 0], state.sums[0, 0] = N, N * m
-        # The squares that make the shrunk variance (SS - S^2/N + 2/4)/(N + 2) equal to v.
+        # Squares such that the shrunk variance (SS - S^2/N + 2/4)/(N + 2) equals v.
         state.squares[0, 0] = v * (N + 2) - 0.5 + N * m**2
         for x in draws:
             policy.tell(policy.ask(), x)
@@ -281,8 +281,8 @@ class TestBoundedLemma:
                 assert max(expected(wealth, n, p) for p in null_points(rng, 10)) <= 1 + 1e-12
 
     def test_two_ledgers_on_different_arms_against_an_adaptive_adversary(self):
-        # The adversary sees every draw so far and may then give a coin or a constant of the
-        # right mean; draws of both ledgers alternate. No such play makes the mean exceed 1.
+        # The adversary sees all draws so far, and then chooses a coin or a constant with the right
+        # mean; draws of both ledgers alternate. No such strategy makes the mean exceed 1.
         rng = np.random.default_rng(3)
         for _ in range(4):
             p = rng.uniform(0.2, 0.8, 2)
@@ -310,9 +310,10 @@ class TestBoundedLemma:
             assert best_play([]) <= 1 + 1e-12
 
     def test_blocks_as_the_policy_plans_them(self):
-        """One block of a real policy, from made-up data: E of every ledger's growth."""
+        """One block of a real policy with artificial data: the expected growth of every ledger."""
         rng = np.random.default_rng(4)
-        # Two arms; the first leads. Floors make a floor ledger, none of them a pair ledger.
+        # Two arms; the first leads. With floors there is a floor ledger, without floors a pair
+        # ledger.
         largest = {"pairs": 0.0, "own": 0.0, "limits": 0.0}
         for floor in (None, None, 0.4, 0.4, 0.4, 0.4):
             problem = Problem(2, 1, floors=floor, reward_range=(0, 1))
@@ -350,7 +351,7 @@ class TestBoundedLemma:
 
 
 def made_up(state, rng, low_second):
-    """Put in data in which the first arm leads; the second may miss its floor."""
+    """Set data in which the first arm leads and the second may miss its floor."""
     means = np.array([0.75, 0.2 if low_second else 0.5]) + rng.uniform(-0.05, 0.05, 2)
     state.counts[:, 0] = rng.integers(20, 60, 2)
     state.sums[:, 0] = state.counts[:, 0] * means
@@ -358,7 +359,7 @@ def made_up(state, rng, low_second):
 
 
 def play_block(policy, first, n, successes):
-    """Tell one block with these numbers of successes; return what each ledger grew by."""
+    """Tell one block with these numbers of successes; return the growth of each ledger."""
     left = {0: successes[0], 1: successes[1]}
     pulls = [first, *policy.ask(int(n.sum()) - 1)]
     for pull in pulls:

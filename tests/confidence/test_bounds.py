@@ -19,7 +19,7 @@ pull_numbers = st.floats(1.0, 1e9)
 
 
 def slow_zeta(s: float) -> float:
-    """Riemann's zeta for s > 1: a long sum and its Euler-Maclaurin remainder."""
+    """Return Riemann's zeta for s > 1, by a long sum and its Euler-Maclaurin remainder."""
     n = 200
     head = math.fsum(k**-s for k in range(1, n))
     return head + n ** (1 - s) / (s - 1) + 0.5 * n**-s + s * n ** (-s - 1) / 12
@@ -51,7 +51,7 @@ def test_finite_lil_at_other_levels_and_counts() -> None:
 def test_finite_lil_spends_exactly_its_level(
     c: float, excess: float, pulls: float, level: float, one_sided: bool
 ) -> None:
-    """The lemma's failure probability, zeta(2a/c) exp(-2b/c) a side, at the b in the radius."""
+    """The lemma's failure probability is zeta(2a/c) exp(-2b/c) per side, at the radius's b."""
     a = 0.5 * c * (1.0 + excess)
     radius = float(FiniteLIL(a, c, one_sided).radius(pulls, level))
     b = pulls * (radius / 2.0) ** 2 - a * math.log(math.log(pulls) / math.log(c) + 1.0)
@@ -62,7 +62,7 @@ def test_finite_lil_spends_exactly_its_level(
 @settings(deadline=None)
 @given(pull_numbers, st.floats(1e-12, 0.2))
 def test_stitching_covers_the_theorem_that_its_constants_round(pulls: float, level: float) -> None:
-    """Theorem 1 of the paper with eta = 2.04, s = 1.4: never wider than ours, nor much narrower."""
+    """Theorem 1 of the paper with eta = 2.04, s = 1.4 is never wider, and hardly narrower."""
     eta, s = 2.04, 1.4
     scale = (eta**0.25 + eta**-0.25) / math.sqrt(2.0)
     log_zeta = math.log(slow_zeta(s)) - s * math.log(math.log(eta))
@@ -136,7 +136,7 @@ def noise_of(kind: str, shape: tuple[int, int], seed: int) -> np.ndarray:
         return generator.standard_normal(shape)
     if kind == "coins":
         return 2.0 * generator.integers(0, 2, shape) - 1.0
-    # Lopsided coins in [-1, 1] around their mean: as far from Gaussian as the range allows.
+    # Asymmetric coins in [-1, 1] around their mean, as far from Gaussian as the range allows.
     return np.where(generator.random(shape) < 0.1, 0.9, -0.1) / 0.5
 
 
@@ -160,7 +160,7 @@ def test_coverage_of_the_mixture_is_not_vacuous() -> None:
 
 @pytest.mark.statistical
 def test_published_lemma_without_the_factor_two_does_not_hold() -> None:
-    """The specification measured 29.9 % of paths at level 0.05; tolerance four standard errors."""
+    """The specification measured 29.9 % of paths at level 0.05; within four standard errors."""
     paths = 4000
     noise = noise_of("gaussian", (paths, 1000), seed=33)
     printed = paths_that_leave(FiniteLIL(), noise, level=0.05, shrink=0.5)

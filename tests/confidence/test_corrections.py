@@ -1,4 +1,4 @@
-"""Corrections after bets were paid: the bets are paid once more, in every family that bets."""
+"""Corrections after bets were paid: the bets are paid again, in every family that bets."""
 
 import numpy as np
 import pytest
@@ -52,7 +52,7 @@ def reward_of(pull, seed):
 
 
 def with_blocks_in_flight(policy, seed, number=120):
-    """Tell the initial pulls; return pulls of several blocks that are planned on these alone."""
+    """Tell the initial pulls; return pulls of several blocks that are planned from these alone."""
     at_first = policy._blocks.planned
     policy.tell(policy.ask(), 0.5)
     while policy._blocks.planned == at_first:
@@ -62,7 +62,7 @@ def with_blocks_in_flight(policy, seed, number=120):
 
 
 def evidence_of(policy):
-    """Return everything that bets have moved."""
+    """Return everything that bets have changed."""
     blocks = policy._blocks
     arrays = [np.array(paid_again(blocks.state, path)) for path in blocks.evidence]
     return [array.tolist() for array in arrays]
@@ -120,7 +120,7 @@ def test_told_after_its_block_was_paid_is_as_told_in_time(family, noise, seed):
 
 
 def test_paying_everything_again_changes_nothing(family, noise):
-    """With losses and late results, of one pull after the other."""
+    """With losses and late results, one pull after the other."""
     policy = family(noise, delta=0.01, seed=2)
     rng = np.random.default_rng(3)
     flying = []
@@ -138,11 +138,11 @@ def test_paying_everything_again_changes_nothing(family, noise):
 
 
 def decided_wrongly(family, noise, seed=0):
-    """Tell the first arm's results too high until it is named; return the policy and these."""
+    """Tell too high results of the first arm until it is the answer; return the policy and them."""
     policy, told = family(noise, delta=0.05, seed=seed), {}
     policy_pulls = []
     while not policy.stopped:
-        # Some are in flight when it stops, and are called back.
+        # Some pulls are in flight when the policy stops, and are cancelled.
         policy_pulls += policy.ask(4)
         pull = policy_pulls.pop(0)
         is_first = pull.labels["arm"] in ("a", "0")
@@ -254,7 +254,7 @@ def test_a_corrected_study_runs_again_verifies_and_says_why(tmp_path):
 
 
 def hardest(noise):
-    """Two arms with equal means, the second a hair too low for its floor: to name it is wrong."""
+    """Return equal arms; the second is barely below its floor, so it is a wrong answer."""
     problem = subpopulations.Problem(["a", "b"], 1, floors=0.5, **noise)
     return problem, np.array([0.5001, 0.4999])
 
@@ -264,14 +264,14 @@ def is_high(policy):
 
 
 def is_due(timing, policy, step, rng):
-    """Return whether one of the wrong values is corrected now."""
+    """Return whether a wrong value is corrected now."""
     if timing == "random":
         return rng.random() < 0.1
     return timing == "when the evidence is high" and step % 5 == 0 and is_high(policy)
 
 
 def names_b(noise, timing, seed):
-    """Run a study in which every fifth value is told wrong, in favour of b; return its error."""
+    """Run a study that tells every fifth value wrong, in favour of b; return whether it errs."""
     problem, means = hardest(noise)
     rng = np.random.default_rng([77, seed])
     policy = subpopulations.BlockBetting(problem, delta=0.1, seed=seed, max_pulls=150)
@@ -303,7 +303,7 @@ def names_b(noise, timing, seed):
 @pytest.mark.statistical
 @pytest.mark.parametrize("timing", ["random", "when the evidence is high", "after the stop"])
 def test_values_that_are_wrong_at_first_do_not_make_answers_wrong(noise, timing):
-    """Share of wrong answers at delta .1; the tolerance is 4 standard errors of that many runs."""
+    """Share of wrong answers at delta .1, within 4 standard errors."""
     number, delta = runs(25, whole=1_000), 0.1
     wrong = sum(names_b(noise, timing, seed) for seed in range(number))
     assert wrong / number <= delta + 4 * np.sqrt(delta * (1 - delta) / number)
@@ -311,5 +311,5 @@ def test_values_that_are_wrong_at_first_do_not_make_answers_wrong(noise, timing)
 
 @pytest.mark.statistical
 def test_the_same_values_would_make_answers_wrong_if_nobody_corrected_them():
-    """By which one sees that the test above would find corrections that are not followed."""
+    """So the test above would detect corrections that are not applied."""
     assert sum(names_b(NORMAL, "never", seed) for seed in range(20)) > 8

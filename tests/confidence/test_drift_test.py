@@ -1,4 +1,4 @@
-"""The test of drift against its definition, and against its promise."""
+"""The test of drift: its definition and its guarantee."""
 
 import math
 
@@ -26,7 +26,7 @@ def ranks(results: list[float], cell: int) -> list[float]:
 
 
 def largest_average(results: list[float], cell: int) -> float:
-    """Follow every jumper on its own, and average their wealth."""
+    """Compute every jumper's wealth separately, and average."""
     largest, jumpers = 1.0, {rate: np.full(5, 0.2) for rate in (0.001, 0.01, 0.1)}
     for rank in ranks(results, cell):
         for rate, wealth in jumpers.items():
@@ -64,8 +64,8 @@ def test_draws_from_one_distribution_seldom_look_like_drift(law: str) -> None:
 
 @pytest.mark.statistical
 def test_pulling_where_drift_is_suspected_raises_no_more_alarms() -> None:
-    # Three cells of 0 or 1; always the cell that looks most like drift is pulled, in batches of 10,
-    # and it is looked after each. 500 runs at level .1: within three standard errors of it.
+    # Three cells with results 0 or 1. The cell that looks the most like drift is pulled, in batches
+    # of 10, with a look after each batch. 500 runs at level .1: within three standard errors of it.
     runs, level, rng = 500, 0.1, np.random.default_rng(2)
     alarms = 0
     for _ in range(runs):
@@ -115,7 +115,7 @@ def test_no_results_show_no_drift() -> None:
 
 @pytest.mark.statistical
 def test_arms_that_share_what_is_drawn_are_not_taken_for_many_witnesses() -> None:
-    # Twenty arms whose results are equal but for a constant; 300 runs at level .01.
+    # Twenty arms whose results only differ by a constant; 300 runs at level .01.
     runs, level, rng = 300, 0.01, np.random.default_rng(5)
     p_values = {True: np.ones(runs), False: np.ones(runs)}
     for run in range(runs):

@@ -1,4 +1,4 @@
-"""By how much arms differ: intervals from blocks, against slow calculations, and their coverage."""
+"""Differences of arms: intervals from blocks, compared with slow calculations, and coverage."""
 
 import itertools
 import math
@@ -29,7 +29,7 @@ SINGLE = np.array([1.0, -1.0])
 
 
 def blocks_of(values, centres=None, losses=None):
-    """Gather the single results of blocks: for each block a list of results by action."""
+    """Return block results, given a list of results by action for each block."""
     counts = np.array([[len(own) for own in block] for block in values], dtype=float)
     centres = np.zeros_like(counts) if centres is None else np.array(centres, dtype=float)
     off = [
@@ -81,7 +81,7 @@ def test_from_all_results_ends_touch_the_ellipsoid_of_the_product_of_mixtures():
     counts, sums = np.array([12.0, 30.0, 5.0]), np.array([7.0, 11.0, 4.0])
     target, scale, level = np.array([1.0, -0.3, -0.7]), np.array([1.0, 0.5, 2.0]), 0.1
     found = difference_from_sums(counts, sums, target, Spread(scale), level)
-    # Lagrange: on the ellipsoid's surface the farthest point lies along the inverse metric.
+    # By Lagrange, the farthest point on the ellipsoid is in the direction of the inverse metric.
     metric = counts**2 / (scale**2 * (counts + PRIOR))
     along = target / metric
     radius = 2 * math.log(1 / level) + np.log((counts + PRIOR) / PRIOR).sum()
@@ -176,7 +176,7 @@ def test_lost_results_make_the_interval_hold_whatever_they_would_have_been(seed,
     losses[1, 0], losses[2, 1], losses[4, 0] = 1, 1, 1
     results = blocks_of(values, losses=losses)
     wide = difference_in_range(results, SINGLE / results.drawn, 0.0, 1.0, 0.2)
-    # What bets are made of must not change with the lost values: only the last block is filled in.
+    # Bets must not depend on the values of lost results, so only the last block is filled in.
     known = [[list(own) for own in block] for block in values]
     last = blocks_of(known, losses=losses)
     filled = last.with_losses_worth(np.where(losses > 0, lost[0], 0.0))
@@ -227,7 +227,7 @@ def test_a_block_without_one_of_the_arms_says_nothing_of_their_difference():
 @pytest.mark.parametrize("means", [(0.5, 0.5), (0.05, 0.05), (0.98, 0.5)])
 @pytest.mark.parametrize("ranged", [True, False])
 def test_intervals_from_chosen_counts_rarely_ever_miss_the_difference(means, ranged):
-    """Counts follow the results so far; at level .2."""
+    """The counts depend on the results so far; at level .2."""
     runs, generator = effort.runs(100, whole=300), np.random.default_rng(5)
     spread = Spread(np.full(2, 0.5), (0.0, 1.0) if ranged else None)
     missed = 0
@@ -398,7 +398,7 @@ def test_without_blocks_all_results_count_and_intervals_are_wider():
 
 @pytest.mark.parametrize("policy", list(policies("a")), ids=name_of)
 def test_a_policy_keeps_to_intervals_from_blocks_whatever_it_knows(policy, monkeypatch):
-    """One kind of interval each: two that take turns could both fail."""
+    """Each policy uses one kind of interval: two alternating kinds could both fail."""
     pull = policy.ask()
     policy.tell(pull, 0.5)
     assert not any(effect.lower is not None for effect in policy.progress().effects)

@@ -1,4 +1,4 @@
-"""The size of an experiment of fixed size, against exact sums of normal tails."""
+"""The sample size of fixed experiments, compared with exact sums of normal tails."""
 
 import math
 

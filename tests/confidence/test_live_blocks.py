@@ -21,7 +21,7 @@ def unsolicited(policy: Policy) -> Pull:
 
 
 def in_a_bet(policy: Policy) -> list[Pull]:
-    """Tell results until four pulls of a block with bets are in flight; return these."""
+    """Tell results until four pulls of a block with bets are in flight; return the pulls."""
     pull = policy.ask()
     while pull.tag <= 0:
         policy.tell(pull, pull.action + pull.number % 3 / 4)
@@ -102,6 +102,6 @@ def test_results_that_wait_for_an_earlier_block_are_named_and_so_is_what_it_lack
     assert f"{' / '.join(missing.labels.values())} (1)" in said
     assert "after 1 result of" in said
     policy.fail(missing, "lost")
-    # Where losses are ignorable the pull is made again.
+    # If losses are ignorable, the pull is made again.
     policy.tell(policy.ask(), 0.5)
     assert not waits()

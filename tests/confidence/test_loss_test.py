@@ -1,4 +1,4 @@
-"""The test of unequal losses against its definition, and against its promise."""
+"""The test of unequal losses: its definition and its guarantee."""
 
 import math
 
@@ -15,7 +15,7 @@ from fairtrial.confidence.loss_test import (
 
 
 def one_by_one(sequence: list[tuple[int, int, bool]], arms: int, groups: int) -> float:
-    """Predict every pull from those before it, and divide by the best equal probabilities."""
+    """Predict every pull from the earlier ones, and divide by the best equal probabilities."""
     came, lost = np.zeros((arms, groups)), np.zeros((arms, groups))
     log = 0.0
     for k, group, is_lost in sequence:
@@ -43,7 +43,7 @@ def test_the_closed_form_is_the_product_of_the_predictions(
 @pytest.mark.statistical
 @pytest.mark.parametrize("rates", [(0.0, 0.0), (0.02, 0.3), (0.5, 0.9)])
 def test_equal_losses_are_seldom_ever_found_unequal(rates: tuple[float, float]) -> None:
-    # Ever, in 400 pulls, looked at ten times. The worst chooser: always the arm that lost most.
+    # Ever, in ten looks at 400 pulls. The worst sampling always pulls the arm that lost the most.
     # 2,000 runs at level .1: within three standard errors of it.
     runs, level = 2_000, 0.1
     rng = np.random.default_rng(1)
@@ -65,7 +65,7 @@ def test_equal_losses_are_seldom_ever_found_unequal(rates: tuple[float, float]) 
 
 def test_losses_of_one_arm_alone_are_found_and_those_of_a_group_are_not() -> None:
     assert losses_differ([[200.0], [170.0]], [[0.0], [30.0]])
-    # Group 1 loses a third; arm 0 was drawn there ten times as often as arm 1.
+    # Group 1 loses a third; arm 0 was drawn ten times as often there as arm 1.
     assert not losses_differ([[100.0, 400.0], [400.0, 40.0]], [[0.0, 200.0], [0.0, 20.0]])
 
 

@@ -24,7 +24,7 @@ def log_normal(value: float, mean: float, variance: float) -> float:
 
 
 def slow_log_evidence(values: list[tuple[int, float]], cells: int) -> float:
-    """The two likelihoods, result by result: predictions against the best constant means."""
+    """Return the log ratio of two likelihoods: predictions, and the best constant means."""
     logs = []
     for inflation in INFLATIONS:
         total = 0.0
@@ -59,8 +59,8 @@ def test_mean_evidence_is_at_most_one_for_coins_under_any_rule_that_picks_the_ce
 ) -> None:
     """Coins of -1 and 1 are sub-Gaussian at scale 1; every sequence of 11 is enumerated.
 
-    The rule looks for trouble: it goes on with the cell that spread most, and stops at once where
-    the evidence has grown.
+    The rule is adversarial: it continues with the cell that has spread the most, and stops as soon
+    as the evidence has grown.
     """
     total = 0.0
     for coins in itertools.product((-1.0, 1.0), repeat=11):

@@ -25,7 +25,7 @@ FAMILIES = {
     ),
 }
 LEAST_P = 1e-4
-"""A test of a fixed seed is right unless chance was that unlikely when the seed was chosen."""
+"""Smallest accepted p-value: the seed is fixed, so a failure means an error or rare bad luck."""
 
 
 @pytest.fixture(params=FAMILIES)
@@ -38,7 +38,7 @@ def group_of(pull):
 
 
 def reward_of(pull):
-    """Return a reward that spreads widely, so that a study goes on for hundreds of pulls."""
+    """Return a reward with a wide spread, so a study needs hundreds of pulls."""
     return (0.4, 0.5, 0.6)[pull.action % 3] + 0.4 * (pull.number % 2) - 0.2
 
 
@@ -136,7 +136,7 @@ def test_pulls_before_anything_can_be_planned_are_drawn_too(make):
     for number, pull in enumerate(extra):
         rivals = {other.action for other in extra if group_of(other) == group_of(pull)}
         if isinstance(policy, linear.BlockBetting):
-            # None comes again before all others came: a plate repeats no condition.
+            # No condition is repeated before all others had their turn.
             rivals -= {other.action for other in extra[number // 3 * 3 : number]}
         assert pull.propensity == pytest.approx(1 / len(rivals))
 
@@ -194,7 +194,7 @@ def test_an_arm_that_is_tossed_for_has_one_propensity_throughout_its_block(make)
 
 
 def test_tossed_counts_follow_the_planned_shares_and_each_other_not():
-    """Each pull of a block is independent of the one before it, unlike drawn ones."""
+    """Each pull of a block is independent of the one before it, unlike with drawn orders."""
     repeats, drawn_repeats, expected = 0, 0, 0.0
     runs = effort.runs(100, whole=300)
     for seed in range(runs):
@@ -208,18 +208,18 @@ def test_tossed_counts_follow_the_planned_shares_and_each_other_not():
                 repeats += same
                 chances = {pull.action: pull.propensity for pull in block}
                 rest = 1.0 - sum(chances.values())
-                # An arm that did not come at all has what is left of the chances.
+                # An arm without pulls has the remaining probability.
                 expected += 5 * (sum(share**2 for share in chances.values()) + rest**2)
             else:
                 drawn_repeats += same
-    # Each of 5 pairs a run agrees with a probability near a third: its deviation is below .5.
+    # Each of 5 pairs per run agrees with probability near 1/3, so its deviation is below .5.
     assert repeats == pytest.approx(expected, abs=4 * 0.5 * np.sqrt(5 * runs))
     assert drawn_repeats < repeats
 
 
 @pytest.mark.parametrize("order", [True, "bernoulli"])
 def test_a_wrong_answer_stays_as_rare_in_random_order(order):
-    """On a boundary: the better arm fails its floor by nothing. Error at most .1, 4 sd."""
+    """On a boundary: the better arm barely fails its floor. Error at most .1, within 4 sd."""
     problem = subpopulations.Problem(["a", "b"], ["x", "y"], floors=0.5, **RANGE)
     policy = subpopulations.BlockBetting(problem, delta=0.1, randomize=order, max_pulls=1_500)
     world = subpopulations.BernoulliEnvironment(problem, [[0.9, 0.4999], [0.55, 0.55]])

@@ -1,4 +1,4 @@
-"""The nearest point that satisfies several linear conditions, against other solvers."""
+"""The nearest point that satisfies several linear conditions, compared with other solvers."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from tests.effort import runs
 
 
 def reference(rows: np.ndarray, short: np.ndarray, spreads: np.ndarray) -> float | None:
-    """Return the distance by non-negative least squares; None where nothing satisfies all rows."""
+    """Return the distance by non-negative least squares; None if no point satisfies all rows."""
     scaled = rows * np.sqrt(spreads)
     wanted = np.append(np.zeros(len(spreads)), 1.0)
     used, left = nnls(np.vstack([scaled.T, short]), wanted, maxiter=10_000)

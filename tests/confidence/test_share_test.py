@@ -1,4 +1,4 @@
-"""The tests of counts against intended probabilities: definition and promise."""
+"""The tests of counts against intended probabilities: definitions and guarantees."""
 
 import math
 
@@ -46,7 +46,7 @@ def test_other_shares_are_found() -> None:
 
 
 def block(rng: np.random.Generator, counts: list[int]) -> tuple[list[int], list[float]]:
-    """Draw all pulls of a block in random order, with the probability that each had."""
+    """Draw all pulls of a block in random order; return them with their probabilities."""
     left, arms, probabilities = np.array(counts), [], []
     while left.any():
         arm = int(rng.choice(left.size, p=left / left.sum()))
@@ -58,8 +58,8 @@ def block(rng: np.random.Generator, counts: list[int]) -> tuple[list[int], list[
 
 @pytest.mark.statistical
 def test_results_that_get_lost_by_chance_favour_no_arm() -> None:
-    # Blocks whose counts change with what came before; a third of the results does not come.
-    # 400 runs at level .1: within three standard errors of it.
+    # The counts of blocks depend on earlier results; a third of the results never arrives. 400 runs
+    # at level .1: within three standard errors of it.
     runs, level, rng = 400, 0.1, np.random.default_rng(2)
     alarms = 0
     for _ in range(runs):

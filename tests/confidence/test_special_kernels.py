@@ -80,7 +80,7 @@ def test_scaled_log_ndtr_keeps_its_digits_where_a_difference_has_none() -> None:
 def test_evalue_is_the_mixture_of_likelihood_ratios(
     pulls: int, distance: float, kappa: float
 ) -> None:
-    """Half-normal mixture over effects theta > 0, prior precision kappa."""
+    """The half-normal mixture over effects theta > 0 has prior precision kappa."""
     spread = 1.0 / math.sqrt(pulls + kappa)
     peak = max(0.0, pulls * distance / (pulls + kappa))
     top = pulls * distance * peak - 0.5 * (pulls + kappa) * peak**2
@@ -100,7 +100,7 @@ def averaged_log_evalue(pulls: int, distance: float) -> float:
 
 
 def expectation(pulls: int, mean: float, log_evalue) -> float:  # type: ignore[no-untyped-def]
-    """Expected e-value when the mean is `mean` beyond the limit, by quadrature."""
+    """Return the expected e-value by quadrature if the mean is `mean` beyond the limit."""
 
     def integrand(x: float) -> float:
         log_density = -0.5 * x * x - 0.5 * math.log(2.0 * math.pi)
@@ -134,7 +134,7 @@ def test_mean_of_evalues_has_expectation_one_on_the_boundary(pulls: int) -> None
 def test_one_more_fair_coin_never_raises_the_expected_evalue(
     pulls: int, z: float, kappa: float
 ) -> None:
-    """The supermartingale property, exactly, for coins of +-1 on the boundary of the null."""
+    """The exact supermartingale property for coins of +-1 on the boundary of the null."""
     total = z * math.sqrt(pulls)
     before = mixture_cell_log_evalue(pulls, total / max(pulls, 1), kappa)
     after = [mixture_cell_log_evalue(pulls + 1, (total + x) / (pulls + 1), kappa) for x in (-1, 1)]
@@ -161,7 +161,7 @@ def test_log_evalue_grows_with_the_distance(
 def test_log_evalue_is_at_most_the_pitfall_plus_log_two(
     pulls: int, distance: float, kappa: float
 ) -> None:
-    """So half the pitfall is a valid filter before the certified test."""
+    """So half the pitfall is a valid filter before the certified test is computed."""
     most = 0.5 * pulls * distance**2 + math.log(2.0)
     assert mixture_cell_log_evalue(pulls, distance, kappa) <= most * (1.0 + 1e-14)
     assert averaged_log_evalue(pulls, distance) <= most * (1.0 + 1e-14)
@@ -194,7 +194,7 @@ def test_extreme_counts_neither_overflow_nor_lose_the_sign() -> None:
 
 @nb.njit
 def _largest_evalue(noise):  # type: ignore[no-untyped-def]
-    """The largest log e-value along each path of noise, by rows."""
+    """Return the largest log e-value along each row of noise."""
     largest = np.full(noise.shape[0], -np.inf)
     for path in range(noise.shape[0]):
         total = 0.0
@@ -219,7 +219,7 @@ def test_evalues_ever_reach_one_over_level_with_at_most_that_probability(kind: s
     rate = (_largest_evalue(noise) >= math.log(1.0 / level)).mean()
     # Four standard errors of a rate of 0.1 over 3000 paths.
     assert rate <= level + 4.0 * math.sqrt(level * (1.0 - level) / paths)
-    # Not by being vacuous: the e-value does reach 10 for some of them.
+    # The test is not vacuous: the e-value does reach 10 on some paths.
     assert rate > 0.01
 
 

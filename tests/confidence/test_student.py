@@ -18,15 +18,15 @@ def summaries(values):
 
 
 def slow_log_evidence(values, effect, overlap):
-    """Integrate the likelihood over the standard deviation, and over the prior of the mean.
+    """Integrate the likelihood over the standard deviation and over the prior of the mean.
 
-    The values share a normal error, so that their covariance is I + overlap everywhere, in units of
-    the variance; the density of the standard deviation s is 1/s.
+    The values share a normal error, so their covariance, in units of the variance, is the identity
+    plus `overlap` in all entries. The density of the standard deviation s is 1/s.
     """
     n, mean, squares = summaries(values)
 
     def density(center, spread):
-        """Return the density of the values with this standardised mean, s integrated out."""
+        """Return the density of the values for this standardised mean, integrated over s."""
 
         def of_log_s(log_s):
             s = math.exp(log_s)
@@ -85,8 +85,7 @@ def paths(values, mixture):
 @pytest.mark.parametrize("overlap", [0.0, 0.25])
 @pytest.mark.parametrize("mean", [0.0, -0.3])
 def test_it_is_ever_large_at_most_as_often_as_promised(overlap, mean):
-    """Over all times at once, where values share an error as assumed; and it is no martingale
-    that starts below one: under mean 0 its mean is one, at every time."""
+    """If values share an error as assumed; under mean 0 its mean is one at every time."""
     runs = effort.runs(4_000, whole=40_000)
     rng = np.random.default_rng(7)
     shared = math.sqrt(overlap) * rng.normal(size=(runs, 1))

@@ -65,7 +65,7 @@ def test_kaufmann_koolen_constant_is_the_minimum_on_a_dense_grid() -> None:
 @settings(deadline=None)
 @given(st.floats(0.0, 500.0), st.floats(0.0, 10.0))
 def test_kaufmann_koolen_constant_grows_by_one_to_two_for_one(x: float, step: float) -> None:
-    """It is a minimum of lines in x with slopes 1 / lam between 1 and 2, and concave."""
+    """It is a minimum of lines in x with slopes 1 / lam between 1 and 2, so it is concave."""
     low, high = kaufmann_koolen_constant(x), kaufmann_koolen_constant(x + step)
     assert low + step - 1e-9 <= high <= low + 2.0 * step + 1e-9
     middle = kaufmann_koolen_constant(x + 0.5 * step)
@@ -124,7 +124,7 @@ def test_prior_counts_are_the_grid_unless_one_is_fixed() -> None:
 @pytest.mark.parametrize("kappa", [8.0, 40.0, 2048.0])
 @pytest.mark.parametrize("pulls", [[1, 1], [3, 400], [10, 20, 30]])
 def test_pair_evalue_has_expectation_one_at_the_truth(pulls: list[int], kappa: float) -> None:
-    """At the true means a pair's log e-value is half the shrunk pitfall less the penalties."""
+    """At the true means, a pair's log e-value is half the shrunk pitfall minus the penalties."""
 
     def mean_of_factor(n: int) -> float:
         shrunk = n / (n + kappa)
@@ -143,7 +143,7 @@ def test_pair_evalue_has_expectation_one_at_the_truth(pulls: list[int], kappa: f
 @pytest.mark.statistical
 @pytest.mark.parametrize("kappa", [None, 40.0])
 def test_pair_test_keeps_its_level_when_two_arms_are_equal(kappa: float | None) -> None:
-    """Two arms of equal mean drawn in turn: the pitfall has the closed form gap^2 / sum(1/w)."""
+    """Two arms with equal means are drawn in turn; the pitfall is gap^2 / sum(1/w)."""
     level, paths, rounds = 0.2, 2000, 600
     rule = GaussianMixture(kappa)
     noise = np.random.default_rng(42).standard_normal((paths, 2, rounds))
