@@ -111,8 +111,8 @@ def test_a_study_knows_its_learner_when_made_and_says_what_it_needs_when_opened(
         with pytest.raises(InvalidArgument) as caught:
             open_it()
         assert str(caught.value).startswith(
-            "policies must hold the class 'LeastRewarded', the learner that study 'shop' was made "
-            "with and fairtrial does not have: open it with policies=[LeastRewarded]"
+            "policies must contain the class 'LeastRewarded', the learner that study 'shop' was "
+            "made with and fairtrial does not have: open it with policies=[LeastRewarded]"
         )
         with open_it(policies=[LeastRewarded]) as study:
             assert study.progress().asked == 1

@@ -101,7 +101,7 @@ def test_rows_of_an_arm_that_are_preferred_are_found():
     problem, environment = three()
     with run_study(problem, environment, seed=1, skip=lambda pull: pull.arm != "0") as study:
         warnings = study.health()["warnings"]
-    said = "more results came from '0' than pulls drawn at random can bring"
+    said = "more results came from '0' than pulls drawn at random can explain"
     assert any(warning.startswith(said) for warning in warnings)
 
 

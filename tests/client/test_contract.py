@@ -267,9 +267,7 @@ def test_a_correction(study):
     pull = study.ask()
     with pytest.raises(errors.UnknownPull) as caught:
         study.amend(pull, 0.5, "typing error")
-    assert str(caught.value) == (
-        f"pull {pull.id} has no outcome to correct: it was never told; tell it"
-    )
+    assert str(caught.value) == (f"pull {pull.id} has no outcome to correct: tell it first")
     study.tell(pull, 0.25)
     event = study.amend(pull, 0.75, "typing error")
     assert (event.kind, event.value, event.body["reason"]) == ("amend", 0.75, "typing error")

@@ -362,7 +362,7 @@ def test_noise_that_is_to_be_estimated_is_refused() -> None:
 
 @pytest.mark.parametrize("problem", OTHERS)
 def test_only_groups_have_weights(problem: delayed.Problem) -> None:
-    with pytest.raises(errors.InvalidArgument, match="a problem with groups"):
+    with pytest.raises(errors.InvalidArgument, match="the problem must have groups"):
         analyse(problem, batches(problem, 80), order="day", group_weights="from the table")
 
 

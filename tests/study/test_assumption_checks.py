@@ -147,7 +147,9 @@ def test_somebody_who_asks_again_until_the_arm_pleases_is_found(order: Any) -> N
             if pull.arm == "a":
                 study.tell(pull, success(rng, 0.5))
         (warning,) = study.health()["warnings"]
-        assert warning.startswith("more results came from 'a' than pulls drawn at random can bring")
+        assert warning.startswith(
+            "more results came from 'a' than pulls drawn at random can explain"
+        )
         assert " 0 of " in warning
         assert study.health(blinded=True)["warnings"] == [BLINDED]
 

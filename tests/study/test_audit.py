@@ -104,7 +104,7 @@ def test_every_column_is_sealed(study, path, change):
     tamper(path, f"UPDATE event SET {change} WHERE seq = 9")
     found = reopened(path).verify()
     assert (found.ok, found.events) == (False, 8)
-    assert found.first_difference == "event 9: its hash is not that of what it says"
+    assert found.first_difference == "event 9: its hash does not match its content"
 
 
 def test_a_missing_event_is_found(study, path):
@@ -115,7 +115,7 @@ def test_a_missing_event_is_found(study, path):
 def test_a_shortened_log_is_found(study, path):
     tamper(path, "DELETE FROM event WHERE seq > 15")
     found = reopened(path).verify()
-    assert found.first_difference.startswith("the log ends with event 15, and not with event 19")
+    assert found.first_difference.startswith("the log ends with event 15 instead of event 19")
 
 
 @pytest.mark.parametrize(("last", "checked"), [(1, 1), (7, 7), (18, 18), (19, 19), (1_000, 19)])
@@ -134,11 +134,11 @@ def test_of_an_empty_log_nothing_is_checked(path):
 @pytest.mark.parametrize(
     ("statement", "checked", "said"),
     [
-        ("UPDATE event SET value = 9 WHERE seq = 15", 2, "event 15: its hash is not that of"),
-        ("UPDATE event SET value = 9 WHERE seq = 13", 0, "event 13: its hash is not that of"),
+        ("UPDATE event SET value = 9 WHERE seq = 15", 2, "event 15: its hash does not match"),
+        ("UPDATE event SET value = 9 WHERE seq = 13", 0, "event 13: its hash does not match"),
         ("DELETE FROM event WHERE seq = 15", 2, "event 15 is missing; the next one is 16"),
         ("DELETE FROM event WHERE seq = 12", 0, "event 13 is missing; the next one is 14"),
-        ("DELETE FROM event WHERE seq > 15", 3, "the log ends with event 15, and not with"),
+        ("DELETE FROM event WHERE seq > 15", 3, "the log ends with event 15 instead of"),
         ("DELETE FROM event", 0, "event 12 is missing"),
         ("UPDATE event SET value = 9 WHERE seq = 3", 7, "the guards that keep a log"),
     ],
@@ -181,7 +181,7 @@ def test_a_forged_chain_of_nonsense_is_found(study, path, change):
 
 def test_a_changed_specification_does_not_open(study, path):
     tamper(path, "UPDATE study SET spec_json = replace(spec_json, '\"slots\":4', '\"slots\":5')")
-    with pytest.raises(CorruptLog, match="not the one that it was made with"):
+    with pytest.raises(CorruptLog, match="not the one that it was created with"):
         reopened(path)
 
 
@@ -200,7 +200,7 @@ def test_a_changed_specification_does_not_open(study, path):
 )
 def test_a_changed_table_of_pulls_is_found(study, path, change):
     connect(path).execute(change)
-    assert "the table of pulls does not say what the log says" in study.verify().first_difference
+    assert "the table of pulls and the log differ" in study.verify().first_difference
 
 
 def test_a_policy_in_another_state_than_the_log_says_is_found(study):

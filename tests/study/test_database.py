@@ -111,7 +111,7 @@ def test_a_removed_file_is_not_made_again_in_silence(path):
     with make(path) as study:
         run(study, 1)
     path.unlink()
-    with pytest.raises(CorruptLog, match="a study is missing, and event 2 was acknowledged"):
+    with pytest.raises(CorruptLog, match="a study is missing, but event 2 was acknowledged"):
         make(path)
 
 
@@ -122,7 +122,7 @@ def test_an_older_copy_is_not_taken_for_the_study(path):
     with reopened(path) as study:
         run(study, 2)
     path.with_name("old").replace(path)
-    with pytest.raises(CorruptLog, match="ends with 4, and event 8 was acknowledged"):
+    with pytest.raises(CorruptLog, match="ends with 4, but event 8 was acknowledged"):
         reopened(path)
 
 
@@ -136,7 +136,7 @@ def test_another_log_of_the_same_length_can_be_audited_but_not_continued(path):
         assert study.policy.told == 2
         found = study.verify()
         assert "is not the one that was acknowledged" in found.first_difference
-        with pytest.raises(CorruptLog, match="nothing is written on top of it"):
+        with pytest.raises(CorruptLog, match="nothing more is written to it"):
             study.ask()
 
 

@@ -416,7 +416,7 @@ def test_workers_that_never_come_back_end_the_session_and_what_waits_for_them_st
         return 9.0
 
     try:
-        with pytest.raises(SourceError, match="no worker is free: all are held by pulls beyond"):
+        with pytest.raises(SourceError, match="no worker is free: all are busy with pulls past"):
             run_study(study, hanging, threads, parallel=3, deadline=0.2, max_failures=99)
     finally:
         go.set()
@@ -444,7 +444,7 @@ def test_an_executor_that_takes_no_work_is_reported(make_study):
     study = make_study(Racing)
     pool = ThreadPoolExecutor(1)
     pool.shutdown()
-    with pytest.raises(SourceError, match="takes no work: cannot schedule new futures"):
+    with pytest.raises(SourceError, match="accepts no work: cannot schedule new futures"):
         run_study(study, plain, pool)
     assert study.verify().ok
 

@@ -84,7 +84,7 @@ def test_a_killed_worker_is_a_lost_pull_and_the_study_goes_on_in_a_new_pool(race
 def test_a_pool_of_the_callers_that_breaks_ends_the_session_with_a_clear_error(race, tmp_path):
     with pool() as processes, pytest.raises(SourceError, match="the executor broke: ") as caught:
         run_study(race, DieAt(tmp_path, [3]), processes, parallel=2)
-    assert "Give a callable that makes one" in str(caught.value)
+    assert "Pass a callable that makes one" in str(caught.value)
     assert "lost" in reasons(race)
     assert len(race.outstanding()) <= 1, "only what no worker had begun stays open"
     with pool() as processes:
@@ -352,6 +352,6 @@ def test_a_closed_server_is_closed_for_all_although_forked_workers_hold_its_sock
 
 def test_workers_that_do_not_reach_the_driver_are_reported(race, monkeypatch):
     monkeypatch.setattr(WorkerServer, "address", lambda server: ("127.0.0.1", 1))
-    with pool(1) as processes, pytest.raises(SourceError, match="give the address of the driver"):
+    with pool(1) as processes, pytest.raises(SourceError, match="pass the address of the driver"):
         run_study(race, plain, processes)
     assert kinds(race) == {"ask": 1}

@@ -52,7 +52,7 @@ def test_a_study_that_was_made_anew_is_found_out_at_the_opening_and_by_the_audit
             study.tell(study.ask(), 1.0)
         assert study.verify().ok
         assert "noted elsewhere" in str(study.verify(witness=witness).first_difference)
-    with pytest.raises(CorruptLog, match=r"event 6 as the witness .*heads noted it"):
+    with pytest.raises(CorruptLog, match=r"event 6 as the witness .*heads recorded it"):
         Study.open(forged, "trial", witness=witness)
 
 
@@ -95,7 +95,9 @@ def test_an_event_is_kept_where_its_head_cannot_be_noted(tmp_path):
     file = made(tmp_path, witness)
     with Study.open(file, "trial", witness=witness) as study:
         witness.unlink()
-        with pytest.warns(RuntimeWarning, match="event 7 of study 'trial' is kept, but was not"):
+        with pytest.warns(
+            RuntimeWarning, match="event 7 of study 'trial' was kept, but not recorded"
+        ):
             pull = study.ask()
     with Study.open(file, "trial") as study:
         assert study.outstanding() == [pull]

@@ -105,7 +105,7 @@ def test_a_name_that_is_taken_is_refused(study, tmp_path):
 
 def test_the_classes_needed_are_named(study, tmp_path):
     path = study.export(tmp_path / "log.jsonl")
-    with pytest.raises(InvalidArgument, match="problems must hold the class"):
+    with pytest.raises(InvalidArgument, match="problems must contain the class"):
         Study.import_log(path, storage="memory://")
 
 
@@ -119,8 +119,11 @@ def test_the_classes_needed_are_named(study, tmp_path):
         (lambda lines: lines[0].update(fairtrial_log=3), "line 1 is not the header"),
         (lambda lines: lines[0].pop("name"), "line 1 has no field 'name'"),
         (lambda lines: lines[0]["specification"].pop("seed"), "line 1 has no field 'seed'"),
-        (lambda lines: lines[0].update(events=True), "'events' that is no int"),
-        (lambda lines: lines[3].update(value="1"), "line 4 has a field 'value' that is no float"),
+        (lambda lines: lines[0].update(events=True), "'events' that is not of type int"),
+        (
+            lambda lines: lines[3].update(value="1"),
+            "line 4 has a field 'value' that is not of type float",
+        ),
         (lambda lines: lines[3].update(value=9e999), "line 4 has a field 'value'"),
         (lambda lines: lines[3].update(stage=2**63), "line 4 has a field 'stage'"),
         (lambda lines: lines[3].update(actor="\ud800"), "line 4 has a field 'actor'"),
@@ -131,10 +134,10 @@ def test_the_classes_needed_are_named(study, tmp_path):
         (lambda lines: lines[3].update(action=2), "event 3: its hash"),
         (lambda lines: lines[8].update(value=0.0), "event 8: its hash"),
         (lambda lines: lines.pop(4), "event 4 is missing"),
-        (lambda lines: lines.pop(), "and not with the event 15"),
+        (lambda lines: lines.pop(), "but its header names event 15"),
         (lambda lines: lines.insert(2, lines[1]), "event 2 is missing; the next one is 1"),
         (lambda lines: lines[0]["specification"].update(seed=8), "event 1: its hash"),
-        (lambda lines: lines[0].update(head_hash="00"), "and not with the event"),
+        (lambda lines: lines[0].update(head_hash="00"), "but its header names event"),
     ],
 )
 def test_a_changed_file_is_refused_and_nothing_is_kept(study, tmp_path, edit, message):
@@ -190,5 +193,5 @@ def test_a_file_whose_policy_cannot_be_made_is_no_log(study, tmp_path):
     text = path.read_text()
     assert '"slots": 5' in text
     path.write_text(text.replace('"slots": 5', '"slots": -5'))
-    with pytest.raises(CorruptLog, match="cannot be made as the file says: negative dimensions"):
+    with pytest.raises(CorruptLog, match="cannot be built from the file: negative dimensions"):
         imported(path)

@@ -175,7 +175,7 @@ def test_an_empty_schema_made_by_an_administrator_is_used(url):
 
 def test_looking_makes_no_tables(url):
     for look in (lambda: list_studies(url), lambda: Study.open(url, "toy")):
-        with pytest.raises(StudyNotFound, match="holds no study"):
+        with pytest.raises(StudyNotFound, match="contains no study"):
             look()
     with connected(url) as connection:
         assert connection.execute("SELECT to_regnamespace('fairtrial')").fetchone() == (None,)
@@ -321,7 +321,7 @@ def test_a_log_that_lost_its_end_is_noticed_by_the_one_who_wrote_it(url):
         tell_some(study)
         with connected(url) as connection:
             connection.execute("UPDATE study SET head_seq = 2")
-        with pytest.raises(CorruptLog, match="ends with event 2, and event 6 was there before"):
+        with pytest.raises(CorruptLog, match="ends with event 2, but event 6 was there before"):
             study.ask()
 
 

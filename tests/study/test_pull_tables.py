@@ -296,6 +296,6 @@ def test_a_row_of_fields_is_told_by_several_columns(tmp_path):
         path.write_text("\n".join(map(",".join, lines)))
         (mistake,) = refusals(study, path)
         assert (
-            mistake == f"line 4: {', '.join(fields[1:])} must be filled in: the others of the "
-            "row are"
+            mistake == f"line 4: {', '.join(fields[1:])} must be filled in, like the others of "
+            "the row"
         )

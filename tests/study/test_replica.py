@@ -362,9 +362,9 @@ def test_a_log_that_was_put_back_to_an_older_state_is_noticed(file_study, path):
     connection.execute("DELETE FROM pull WHERE asked_seq > 2")
     hash_at_2 = connection.execute("SELECT hash FROM event WHERE seq = 2").fetchone()[0]
     connection.execute("UPDATE study SET head_seq = 2, head_hash = ?", (hash_at_2,))
-    with pytest.raises(CorruptLog, match="ends with event 2, and event 6 was there before"):
+    with pytest.raises(CorruptLog, match="ends with event 2, but event 6 was there before"):
         run(study, 1)
-    with pytest.raises(CorruptLog, match="ends with event 2, and event 6 was there before"):
+    with pytest.raises(CorruptLog, match="ends with event 2, but event 6 was there before"):
         study.progress()
     other.close()
 

@@ -172,7 +172,7 @@ def test_a_log_that_stops_twice_is_no_log():
     replica = Replica(Serving(ToyProblem(), seed=1))
     stop = Step(1, "stop", None, None, None, None, None, '{"reason":"over"}')
     replica.replay([stop])
-    with pytest.raises(CorruptLog, match="event 2: it stops a study that had stopped"):
+    with pytest.raises(CorruptLog, match="event 2: it stops a study that had already stopped"):
         replica.replay([stop._replace(seq=2)])
 
 

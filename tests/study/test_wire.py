@@ -138,7 +138,7 @@ def is_deep(connection):
 def test_a_worker_talks_to_nobody_who_does_not_know_the_key(behave):
     with (
         a_port_taken_over(behave) as address,
-        pytest.raises(Unreachable, match="whatever answers there is not this driver"),
+        pytest.raises(Unreachable, match="the program that answers there is not this driver"),
     ):
         channel_to(address).ask(LOOK)
 

@@ -206,8 +206,8 @@ class RemoteViewing(BaseStudy):
             return pull
         if not isinstance(pull, StudyPull):
             raise UnknownPull(
-                f"{pull!r} was not issued by study {self.name!r}: give what its ask returned, "
-                "or the id of that"
+                f"{pull!r} was not issued by study {self.name!r}: pass a pull from its ask, "
+                "or the id of one"
             )
         owner: object = pull.study
         if owner is not None and owner is not self and self._differs_from(owner):

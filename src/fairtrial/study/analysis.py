@@ -120,7 +120,7 @@ def analyse(
     reader = family_of(problem.family).analysis
     if reader is None:
         raise NotSupported(
-            f"finished experiments of the family {problem.family!r} are not analysed"
+            f"finished experiments of the family {problem.family!r} cannot be analysed"
         )
     rows = _Rows(problem, table, columns or {}, outcome, order)
     if group_weights is not None:
@@ -252,7 +252,7 @@ def _as_order(column: Sequence[Any], name: str, place: Any) -> list[Any]:
     dates = [_date(value) for value in column]
     for row, date in enumerate(dates):
         if date is None:
-            accepted = f"must be a number or a date as 2026-11-23 in the column {name!r}"
+            accepted = f"must be a number or a date such as 2026-11-23 in the column {name!r}"
             raise InvalidArgument(f"order, {place(row)}", accepted, column[row])
     if len({date.tzinfo is None for date in dates if date is not None}) > 1:
         raise InvalidArgument("order", "must have a time zone in all rows or in none", name)
@@ -287,7 +287,7 @@ def _date(value: Any) -> datetime | None:
 def _weighed(problem: Problem, rows: _Rows, group_weights: str) -> Problem:
     """Return the problem with each group weighed by its number of rows."""
     if group_weights != FROM_TABLE or "group" not in rows.labels:
-        accepted = f"must be {FROM_TABLE!r}, of a problem with groups; its own are the problem's"
+        accepted = f"must be {FROM_TABLE!r}, and the problem must have groups"
         raise InvalidArgument("group_weights", accepted, group_weights)
     groups = dict.fromkeys(str(labels["group"]) for labels in problem.action_labels)
     counts = Counter(rows.labels["group"])

@@ -17,7 +17,7 @@ _OVERTAKEN = 100
 """A pull without a result counts as passed over once this many later pulls have results."""
 
 BLINDED = (
-    "a check of the results by arm found something; those who may see the full view find it there"
+    "a check of the results by arm found a problem; those who may see the full view find it there"
 )
 """What readers who must not know the results by arm are told instead."""
 
@@ -138,8 +138,8 @@ def _passed_over(log: PullHistories, problem: Problem) -> list[Doubt]:
     shares = [f"{told[arm]:,} of {plural(asked[arm], 'pull')} of {names[arm]!r}" for arm in asked]
     sentence = (
         f"more results came from {listed([repr(names[arm]) for arm in favoured])} than pulls drawn "
-        f"at random can bring: {listed(shares)} brought one. Find out whether somebody passes over "
-        "pulls of other arms, or what keeps their results away: the answer may be wrong"
+        f"at random can explain: {listed(shares)} have one. Find out whether pulls of other arms "
+        "are passed over, or why their results are missing: the answer may be wrong"
     )
     return [Doubt(sentence, is_about_arms=True)]
 

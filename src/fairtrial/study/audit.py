@@ -191,7 +191,7 @@ def _check_events(auditor: Auditor, store: Store, study: StudyRow, expected: Seq
 def _check_secret(first: Record, study: StudyRow) -> None:
     said = json.loads(first.body or "{}").get("secret_sha256")
     if said != (None if study.secret is None else commitment(study.secret)):
-        raise CorruptLog("event 1: the secret of the study is not the one that it was made with")
+        raise CorruptLog("event 1: the study's secret is not the one that it was created with")
 
 
 def _other_software(study: StudyRow, policy: Policy) -> str:
@@ -212,7 +212,7 @@ def _problem_of(record: Record, expected: int, head_hash: str) -> str | None:
     if record.seq != expected:
         return f"event {expected} is missing; the next one is {record.seq}"
     if not _follows(record, head_hash):
-        return f"event {expected}: its hash is not that of what it says"
+        return f"event {expected}: its hash does not match its content"
     return None
 
 
@@ -221,8 +221,8 @@ def _problem_of_head(seq: int, digest: str, study: StudyRow) -> str | None:
     if (seq, digest) == (study.head_seq, study.head_hash):
         return None
     return (
-        f"the log ends with event {seq}, and not with event {study.head_seq}, "
-        "which the study names as its head"
+        f"the log ends with event {seq} instead of event {study.head_seq}, "
+        "which the study records as its head"
     )
 
 
@@ -246,7 +246,7 @@ def _check_pulls(auditor: Auditor, store: Store, study: StudyRow) -> None:
     later = {record.pull_id for record in store.records(study.id, after=study.head_seq)}
     for pull_id in (auditor.pulls.keys() | recorded.keys()) - later:
         if auditor.pulls.get(pull_id) != recorded.get(pull_id):
-            raise CorruptLog(f"pull {pull_id}: the table of pulls does not say what the log says")
+            raise CorruptLog(f"pull {pull_id}: the table of pulls and the log differ")
 
 
 def _check_state(auditor: Auditor, live: State | None) -> None:

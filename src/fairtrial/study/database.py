@@ -181,7 +181,7 @@ class Database(TableStore):
                 if lost:
                     raise self._shortened(
                         f"its write-ahead log {self._log_path.name} is damaged, and "
-                        f"{lost:,} of the last writes cannot be reached behind the damage"
+                        f"{lost:,} of the last writes are behind the damage and cannot be read"
                     )
         return noted
 
@@ -194,7 +194,7 @@ class Database(TableStore):
             if seq < head.seq:
                 what = "a study is missing" if name is None else f"study {name!r} ends with {seq:,}"
                 raise self._shortened(
-                    f"{what}, and event {head.seq:,} was acknowledged (so says "
+                    f"{what}, but event {head.seq:,} was acknowledged (according to "
                     f"{self._witness_name}): its write-ahead log is damaged or was removed, or "
                     "the file was replaced by an older one"
                 )
@@ -202,7 +202,8 @@ class Database(TableStore):
                 # The study can be read and audited, but no longer written.
                 self._doubt = (
                     f"{self._where}: event {head.seq:,} of study {name!r} is not the one that was "
-                    f"acknowledged (so says {self._witness_name}): the log was altered or replaced"
+                    f"acknowledged (according to {self._witness_name}): the log was altered or "
+                    "replaced"
                 )
 
     @property
@@ -212,8 +213,8 @@ class Database(TableStore):
     def _shortened(self, what: str) -> CorruptLog:
         return CorruptLog(
             f"{self._where}: {what}. Nothing was changed. Keep a copy of the file and of those "
-            f"beside it ({self._path.name if self._path else ''}-*); then bring back a backup, or "
-            "continue with what is left by `fairtrial study accept-loss`"
+            f"beside it ({self._path.name if self._path else ''}-*); then restore a backup, or "
+            "continue with what is left: `fairtrial study accept-loss`"
         )
 
     def _note(self) -> None:
@@ -276,7 +277,7 @@ class Database(TableStore):
 
     def _require_no_doubt(self) -> None:
         if self._doubt is not None:
-            raise CorruptLog(f"{self._doubt}; nothing is written on top of it")
+            raise CorruptLog(f"{self._doubt}; nothing more is written to it")
 
     def _require_same_file(self) -> None:
         if _identity(self._path) != self._identity:

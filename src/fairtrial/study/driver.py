@@ -271,7 +271,7 @@ class Driver:
             self._executor_broke(error)
         except Exception as error:  # noqa: BLE001 - an executor may be anybody's
             self._put_back(work)
-            self._end_with(SourceError(f"the executor takes no work: {error}"))
+            self._end_with(SourceError(f"the executor accepts no work: {error}"))
         else:
             work.future.add_done_callback(partial(self._hand_in, work))
 
@@ -335,7 +335,7 @@ class Driver:
     def _begun(self, work: _Work, attempt: str) -> bool:
         if work.is_open and work.has_readings:
             # The executor lost a worker and repeats its work, whose result would be another one.
-            self._fail(work, "lost", "its worker is gone")
+            self._fail(work, "lost", "its worker has died")
         work.attempt, work.began = attempt, time.monotonic()
         self._last_sign = work.began
         self._look_within(self._deadline)
@@ -441,8 +441,8 @@ class Driver:
         else:
             self._end_with(
                 SourceError(
-                    f"the executor broke: {error} Give a callable that makes one, and a new one "
-                    "will be made"
+                    f"the executor broke: {error} Pass a callable that makes one, so that it "
+                    "can be replaced"
                 )
             )
 
@@ -453,9 +453,9 @@ class Driver:
 
     def _free_workers(self) -> None:
         """Replace the workers: the present ones do not return from pulls past their deadline."""
-        held = "no worker is free: all are held by pulls beyond their deadline"
+        held = "no worker is free: all are busy with pulls past their deadline"
         if not self._may_renew:
-            self._end_with(SourceError(f"{held}. Give a callable that makes the executor"))
+            self._end_with(SourceError(f"{held}. Pass a callable that makes the executor"))
             return
         waiting = [work for work in self._work.values() if work.waits]
         if self._executor is not None and end_workers(self._executor):

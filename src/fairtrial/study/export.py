@@ -110,7 +110,7 @@ class LogText:
         records = list(self._store.records(self._study.id, after, until))
         if len(records) != until - after:
             raise StorageError(
-                f"study {self._study.name!r} has no event {after + len(records) + 1} any more: its "
+                f"study {self._study.name!r} no longer has event {after + len(records) + 1}: its "
                 "storage was replaced while the log was read"
             )
         if self._table is not None:

@@ -70,8 +70,8 @@ class Handle(BaseStudy):
             return pull
         if not isinstance(pull, StudyPull):
             raise UnknownPull(
-                f"{pull!r} was not issued by study {self.name!r}: give what its ask returned, "
-                "or the id of that"
+                f"{pull!r} was not issued by study {self.name!r}: pass a pull from its ask, "
+                "or the id of one"
             )
         owner = pull.study
         if isinstance(owner, Handle) and owner is not self and self._differs_from(owner):

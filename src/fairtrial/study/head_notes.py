@@ -57,7 +57,7 @@ class HeadNotes:
                 os.close(descriptor)
         except OSError as error:
             warnings.warn(
-                f"event {study.head_seq:,} of study {study.name!r} is kept, but was not noted in "
+                f"event {study.head_seq:,} of study {study.name!r} was kept, but not recorded in "
                 f"the witness {self.path}: {error.strerror or error}",
                 RuntimeWarning,
                 stacklevel=2,
@@ -88,8 +88,8 @@ class HeadNotes:
         found = [record.hash for record in store.records(study.id, after=seq - 1, until=seq)]
         if found != [digest]:
             raise CorruptLog(
-                f"the log of study {study.name!r} does not hold event {seq:,} as the witness "
-                f"{self.path} noted it: the log was replaced or altered, or has lost its end"
+                f"the log of study {study.name!r} does not contain event {seq:,} as the witness "
+                f"{self.path} recorded it: the log was replaced or altered, or has lost its end"
             )
 
     def _heads(self) -> list[tuple[int, str]]:

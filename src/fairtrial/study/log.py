@@ -254,7 +254,7 @@ def project(record: Record, row: PullRow | None) -> PullRow | None:
     if kind in ("wait", "time", "stop"):
         return None
     if (row is None) != (kind in ("ask", "unsolicited")):
-        raise ValueError(f"{kind} of pull {record.pull_id}, which is not expected there")
+        raise ValueError(f"unexpected {kind} of pull {record.pull_id}")
     if row is None:
         return _first_row(record)
     if kind in ("tell", "late_tell"):

@@ -82,7 +82,7 @@ class LogFile:
         for key, kind in {"problem": dict, "policy": dict, "seed": int}.items():
             self._check(1, spec, key, kind)
         if not 0 <= header["events"] <= _MOST_EVENTS:
-            raise self._corrupt(1, f"names more events than {_MOST_EVENTS:,}, or fewer than none")
+            raise self._corrupt(1, f"has a number of events below 0 or above {_MOST_EVENTS:,}")
         self._check(1, spec["problem"], "family", str)
         self._check(1, spec["policy"], "name", str)
 
@@ -123,8 +123,8 @@ class LogFile:
         header = self._header
         if (study.head_seq, study.head_hash) != (header["events"], header["head_hash"]):
             raise CorruptLog(
-                f"{self._path} ends with event {study.head_seq}, and not with the event "
-                f"{header['events']} that its header names"
+                f"{self._path} ends with event {study.head_seq}, but its header names "
+                f"event {header['events']} as the last one"
             )
         return study
 
@@ -150,7 +150,7 @@ class LogFile:
         try:
             # Refuse pipes and devices, because they may never end.
             if self._path.exists() and not self._path.is_file():
-                raise StorageError(f"{self._path} is no file")
+                raise StorageError(f"{self._path} is not a file")
             with self._path.open(encoding="utf-8") as stream:
                 for number in count(1):
                     line = stream.readline(_LONGEST_LINE + 1)
@@ -200,7 +200,7 @@ class LogFile:
         value = data[key]
         if type(value) is not kind or (key != "seed" and not _is_storable(value)):
             raise self._corrupt(
-                number, f"has a field {key!r} that is no {kind.__name__}: {value!r}"
+                number, f"has a field {key!r} that is not of type {kind.__name__}: {value!r}"
             )
 
     def _corrupt(self, number: int, problem: str) -> CorruptLog:

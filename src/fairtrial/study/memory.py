@@ -112,7 +112,7 @@ class MemoryStore(AccessMemory, Waiting):
         if os.getpid() != self._process:
             raise StorageError(
                 "the store in memory belongs to another process (this one is its fork): "
-                "keep a study in a file that several processes are to use"
+                "for several processes, keep the study in a file"
             )
 
     def transact(self, operation: Callable[[], _Answer]) -> _Answer:
@@ -183,8 +183,8 @@ class MemoryStore(AccessMemory, Waiting):
         before = log.row
         if (before.head_seq, before.head_hash) != (study.head_seq, study.head_hash):
             raise StorageError(
-                f"the store in memory: the head of study {study.name!r} moved during a write, "
-                "of which nothing was kept"
+                f"the store in memory: the head of study {study.name!r} moved during a write; "
+                "nothing of it was kept"
             )
         _require_following(study, records)
         known = {pull.pull_id: log.pulls.get(pull.pull_id) for pull in pulls}

@@ -137,7 +137,7 @@ def import_study(
     except Exception as error:
         # The policy may be the caller's own, and a damaged file can pass it arbitrary values.
         raise CorruptLog(
-            f"the policy of {name!r} cannot be made as the file says: {error}"
+            f"the policy of {name!r} cannot be built from the file: {error}"
         ) from error
     with _opened(storage, durability) as store:
         return _session(store, storage, file.insert(store, name, fresh), own)
@@ -169,7 +169,7 @@ def _session(
     spec = Specification.from_json(row.spec_json)
     if spec.sha256 != row.spec_sha256:
         raise CorruptLog(
-            f"the specification of study {row.name!r} is not the one that it was made with"
+            f"the specification of study {row.name!r} is not the one that it was created with"
         )
     build = partial(_built, spec, row.name, own, row.secret)
     return Session(store, row, build, owns_store=store is not storage, notes=notes)
@@ -211,7 +211,7 @@ def _require_same(
     if difference:
         raise StudyExists(
             f"{url} has a study {row.name!r} with another specification (existing and wanted "
-            f"differ): {difference}; another study needs another name"
+            f"differ): {difference}; choose another name"
         )
     if not exist_ok:
         raise StudyExists(

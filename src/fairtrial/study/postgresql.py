@@ -339,8 +339,8 @@ class PostgreSQLStore(TableStore):
         except (StorageError, psycopg.Error) as error:
             raise StorageUnreachable(
                 f"{self._where}: the connection was lost during a commit, so it is not known "
-                "whether this call was kept; give the same call again with the same request_id, "
-                "which counts once"
+                "whether this call was kept; repeat it with the same request_id, so that it counts "
+                "only once"
             ) from error
 
     def _keeps(self, study: StudyRow) -> bool:

@@ -93,7 +93,9 @@ def prepare(run: Run, where: str, version: str, *, create: bool) -> None:
     if found == len(schema.STEPS):
         return
     if found == 0 and not create:
-        raise StudyNotFound(f"{where} holds no study: the first one makes the tables")
+        raise StudyNotFound(
+            f"{where} contains no study yet: creating the first one adds the tables"
+        )
     run("BEGIN", ())
     try:
         # Another process may be doing the same.

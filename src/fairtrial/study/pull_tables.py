@@ -146,7 +146,7 @@ class ResultTable:
         self.mistakes: list[tuple[int, str]] = []
         self.rows = list(self._read())
         if len(self.rows) > MOST_AT_ONCE:
-            accepted = f"must have at most {MOST_AT_ONCE:,} results: divide it"
+            accepted = f"must have at most {MOST_AT_ONCE:,} results: split it"
             raise InvalidArgument("path", accepted, str(path))
 
     def refuse(self, mistakes: Sequence[tuple[int, str]]) -> None:
@@ -200,7 +200,7 @@ class ResultTable:
             return {own: _value(given[name]) for name, own in columns if name in given}
         blank = [name for name in self._columns.results if name not in given]
         if blank:
-            raise InvalidArgument(", ".join(blank), "must be filled in: the others of the row are")
+            raise InvalidArgument(", ".join(blank), "must be filled in, like the others of the row")
         if not self._columns.fields:
             return _number(_VALUE, given[_VALUE])
         return {field: number_or_text(given[name]) for name, field in self._columns.fields.items()}

@@ -154,11 +154,13 @@ class Replica:
 
     def _wait(self, body: str | None) -> None:
         if self.stopped or self.policy.ask(1, **_context(body)):
-            raise _Difference("the log says that there was nothing to ask, and now there is")
+            raise _Difference(
+                "the log says that there was no pull to give, but the policy gives one"
+            )
 
     def _stop(self, reason: str) -> None:
         if self.stopped:
-            raise _Difference("it stops a study that had stopped")
+            raise _Difference("it stops a study that had already stopped")
         self.stop_reason = reason
 
     def _take(
@@ -183,7 +185,7 @@ class Replica:
             new = body.get("outcome") if value is None else value
             self.policy.amend(pull, body["old"], new)  # type: ignore[arg-type]
         elif kind not in ("extend", "reissue"):
-            raise _Difference(f"its kind {kind!r} is not known")
+            raise _Difference(f"its kind {kind!r} is unknown")
 
     def _other_decision(self, pull: Pull, *recorded: int | None) -> str:
         policy = type(self.policy)

@@ -84,7 +84,7 @@ class Report:
         given = {"stage": stage, "elapsed": elapsed, "std": std}
         details = {name: _plain(part) for name, part in given.items() if part is not None}
         if not self._ask("reading", value=_plain(value), details=details):
-            raise StopPull(f"{self.pull!r} no longer matters")
+            raise StopPull(f"{self.pull!r} is no longer needed")
 
     def should_stop(self) -> bool:
         """Return whether the pull is no longer needed."""

@@ -315,7 +315,7 @@ def _warn_of_version(row: StudyRow, policy: Policy) -> None:
     if version != row.policy_version:
         warnings.warn(
             f"study {row.name!r} was made with version {row.policy_version} of {name}, and this is "
-            f"version {version}: its decisions may differ; verify() tells",
+            f"version {version}: its decisions may differ: check with verify()",
             RuntimeWarning,
             stacklevel=5,  # where the user's program opened the study
         )

@@ -99,7 +99,7 @@ class Specification:
         if family not in FAMILIES and family not in [own.family for own in problems]:
             raise InvalidArgument(
                 "problems",
-                f"must hold the class of the family {family!r}, which study {name!r} was made "
+                f"must contain the class of the family {family!r}, which study {name!r} was made "
                 "with and fairtrial does not have: open it with problems=[TheClass]",
                 list(problems),
             )
@@ -114,7 +114,7 @@ class Specification:
         except InvalidArgument:
             raise InvalidArgument(
                 "policies",
-                f"must hold the class {wanted!r}, which study {name!r} was made with and "
+                f"must contain the class {wanted!r}, which study {name!r} was made with and "
                 f"fairtrial does not have: open it with policies=[{wanted}]",
                 list(policies),
             ) from None
@@ -128,7 +128,7 @@ class Specification:
             wanted = error.given
             raise InvalidArgument(
                 "policies",
-                f"must hold the class {wanted!r}, the {place} that study {name!r} was "
+                f"must contain the class {wanted!r}, the {place} that study {name!r} was "
                 f"made with and fairtrial does not have: open it with policies=[{wanted}]",
                 list(policies),
             ) from None

@@ -146,8 +146,7 @@ class TableStore(AccessTables, Waiting):
     def _moved_by_others(self, studies: Sequence[StudyRow]) -> StorageError:
         names = " or ".join(repr(study.name) for study in studies)
         return StorageError(
-            f"{self._where}: the head of study {names} moved during a write, of which nothing was "
-            "kept"
+            f"{self._where}: the head of study {names} moved during a write; nothing of it was kept"
         )
 
     def _remember(self, moved: Mapping[int, StudyRow]) -> None:
@@ -205,7 +204,7 @@ class TableStore(AccessTables, Waiting):
         if study.head_seq < self._last.get(study_id, 0):
             raise CorruptLog(
                 f"{self._where}: the log of study {study.name!r} ends with event "
-                f"{study.head_seq:,}, and event {self._last[study_id]:,} was there before"
+                f"{study.head_seq:,}, but event {self._last[study_id]:,} was there before"
             )
         with self._lock:
             if self._is_writing:

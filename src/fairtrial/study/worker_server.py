@@ -203,7 +203,7 @@ class _SocketChannel:
             except OSError as error:
                 connection.close()
                 if isinstance(error, Imposter) or time.monotonic() >= deadline:
-                    about = f"whatever answers there is not this driver ({error})"
+                    about = f"the program that answers there is not this driver ({error})"
                     raise self._unreachable(about) from error
             except BaseException:
                 connection.close()
@@ -213,8 +213,8 @@ class _SocketChannel:
     def _unreachable(self, about: str) -> Unreachable:
         host, port = self._address
         return Unreachable(
-            f"a worker does not reach the driver of the study at {host}, port {port}: {about}; "
-            "give the address of the driver's machine as host="
+            f"a worker cannot reach the driver of the study at {host}, port {port}: {about}; "
+            "pass the address of the driver's machine as host="
         )
 
     def close(self) -> None:

@@ -312,9 +312,7 @@ class Writer:
         """Correct an outcome; do nothing if it is already on record."""
         row = self.pull(pull_id)
         if row.value_seq is None:
-            raise UnknownPull(
-                f"pull {pull_id} has no outcome to correct: it was never told; tell it"
-            )
+            raise UnknownPull(f"pull {pull_id} has no outcome to correct: tell it first")
         current = self._record(row.value_seq)
         old = outcome_of(current.value, current.body)
         if result.agrees_with(old):
