@@ -1,4 +1,4 @@
-"""Carry out many simulations: ``python -m tests.simulator FIRST LAST``; each failure is printed."""
+"""Run many simulations: ``python -m tests.simulator FIRST LAST``; print each failure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _EVERY = 100
 
 
 def main() -> int:
-    """Carry them out; return 1 if any of them found something wrong."""
+    """Run the simulations; return 1 if any of them found an error."""
     parser = argparse.ArgumentParser(prog="python -m tests.simulator", description=__doc__)
     parser.add_argument("first", type=int)
     parser.add_argument("last", type=int)

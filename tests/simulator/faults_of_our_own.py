@@ -1,4 +1,4 @@
-"""Faults that are put into the code on purpose: what a simulator is worth shows in finding them."""
+"""Faults that are put into the code on purpose: a simulator proves its worth by finding them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _is_prefix(self: Cache, study: Any) -> bool:
 
 
 def _leases_over(store: Any, study_id: int, policy: Any, now: int) -> Any:
-    """End leases half a second early."""
+    """End leases half a second too early."""
     return clock.leases_over(store, study_id, policy, now + 500_000)
 
 
@@ -32,7 +32,7 @@ _kept = Group._kept
 
 
 def _kept_early(self: Group, operation: Callable[[], Any]) -> Any:
-    """Give the answer to callers whatever comes of the commit."""
+    """Give the answer to callers whether or not the commit succeeds."""
     answers: list[Any] = []
 
     def noted() -> Any:
@@ -51,7 +51,7 @@ _row = Session.row
 
 
 def _stale_row(self: Session) -> Any:
-    """Look at the log once only."""
+    """Look at the log only once."""
     self.__dict__.setdefault("_first_look", _row(self))
     return self.__dict__["_first_look"]
 
@@ -60,14 +60,14 @@ _end = Database._end
 
 
 def _end_by_a_commit(self: Database) -> None:
-    """Keep what a write has done before it failed."""
+    """Keep the work of a write that failed."""
     if self._connection.in_transaction:
         self._connection._real.execute("COMMIT")
     _end(self)
 
 
 def _one_further(policy: Any, seq: int = 0, stop_reason: str | None = None) -> Replica:
-    """Take a snapshot for that of the next event."""
+    """Store a snapshot as the next event's."""
     return Replica(policy, seq and seq + 1, stop_reason)
 
 
@@ -75,7 +75,7 @@ _tell = Driver._tell
 
 
 def _tell_the_last(self: Driver, work: Any, outcome: Any) -> None:
-    """Tell the outcome that came before."""
+    """Tell the previous outcome instead of this one."""
     last = self.__dict__.get("_last_outcome", outcome)
     self.__dict__["_last_outcome"] = outcome
     _tell(self, work, last)
@@ -85,7 +85,7 @@ _take = Writer._take
 
 
 def _never_late(self: Writer, kind: str, *rest: Any, **more: Any) -> Any:
-    """Take every result for one that came in time."""
+    """Treat every result as if it came in time."""
     return _take(self, "tell" if kind == "late_tell" else kind, *rest, **more)
 
 
@@ -102,4 +102,4 @@ FAULTS: Mapping[str, Callable[[], AbstractContextManager[object]]] = {
     ),
     "a driver mixes up results": lambda: patch.object(Driver, "_tell", _tell_the_last),
 }
-"""By what is wrong; each is a context in which it is so."""
+"""Faults by description; each is a context that puts the fault in place."""

@@ -1,4 +1,4 @@
-"""Whether what is left after a simulation is what callers were told, and nothing else."""
+"""Check that the result of a simulation is what callers were told, and nothing else."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _TELLS = ("tell", "late_tell", "unsolicited")
 
 
 def judge(simulation: Simulation) -> int:
-    """Judge what is left; return how many events that is.
+    """Judge the final state; return the number of events in it.
 
     Raises
     ------
     AssertionError
-        If something is lost, doubled, out of order, or not as the log says.
+        If something is lost, doubled, out of order, or different from the log.
     """
     store = simulation.place.look()
     try:
@@ -59,7 +59,7 @@ def _judge(simulation: Simulation, trial: Trial, store: Store) -> int:
 
 
 class _Log:
-    """The events of the study, read without anybody's cache."""
+    """The events of the study, read without any cache."""
 
     def __init__(self, store: Store, name: str) -> None:
         [self.row] = [row for row in store.studies() if row.name == name]
@@ -88,7 +88,7 @@ class _Log:
         assert (row.head_seq, row.head_hash) == (len(self.records), digest)
 
     def check_pulls(self) -> None:
-        """Go through the log as its documentation reads, and compare what it says of pulls."""
+        """Interpret the log according to its documentation, and compare the states of pulls."""
         asked = [record for record in self.records if record.kind == "ask"]
         assert [record.number for record in asked] == list(range(len(asked)))
         for pull_id, records in self.of_pull.items():
@@ -140,14 +140,14 @@ def _story(records: list[Record]) -> tuple[str, int | None, int | None]:
 
 
 class _Calls:
-    """What callers were told, held against the log."""
+    """Compare what callers were told with the log."""
 
     def __init__(self, calls: list[Call], log: _Log) -> None:
         self._calls = calls
         self._log = log
 
     def check_answers(self) -> None:
-        """Check that what was acknowledged is there, as it was acknowledged."""
+        """Check that everything acknowledged is there, as it was acknowledged."""
         for call in self._calls:
             if call.state != "answered":
                 continue
@@ -170,7 +170,7 @@ class _Calls:
         )
 
     def check_marks(self) -> None:
-        """Check that each call is in the log whole and once, or not at all."""
+        """Check that each call is in the log completely and once, or not at all."""
         for call in self._calls:
             found = self._found(call)
             if call.state in ("refused", "nothing"):
@@ -182,7 +182,7 @@ class _Calls:
             assert kinds[False] <= limit, f"{call.said} counts more than once: {found}"
 
     def _found(self, call: Call) -> list[Record]:
-        """Return the events that a call has written; of remote ones, those that carry its key."""
+        """Return the events that a call has written; remote ones are found by its key."""
         found = [
             record
             for record in self._log.by_actor.get(call.key, [])
@@ -197,7 +197,7 @@ class _Calls:
         return [*found, *self._log.records[first.seq - 1 : first.seq - 1 + count]]
 
     def check_order(self) -> None:
-        """Check that what was called after an answer is behind it in the log."""
+        """Check that a call made after an answer is behind it in the log."""
         moments: list[tuple[float, int, int, Call]] = []
         for call in self._calls:
             if call.state != "answered":
@@ -236,14 +236,14 @@ def _essence(answer: Any) -> Any:
 
 
 def _check_results(trial: Trial, log: _Log) -> None:
-    """Check that drivers have told nothing but what workers found."""
+    """Check that drivers have told only what workers measured."""
     for record in log.records:
         if record.kind in _TELLS and (record.actor or "").startswith("driver "):
             assert record.value in trial.ledger.results[str(record.pull_id)], record
 
 
 def _check_states(simulation: Simulation, trial: Trial, store: Store, log: _Log) -> None:
-    """Check that policies were where the log leads, and that the answer is that of a replay."""
+    """Check that policies had the states that the log gives, and the answer of a replay."""
     expected: dict[int, tuple[dict[str, Any], Any]] = {}
     wanted = {seq for seq, *_ in trial.ledger.states} | {len(log.records)}
     for seq, policy, stopped in _replayed(trial, log):
@@ -279,7 +279,7 @@ def _require_answer(found: Any, expected: Any) -> None:
 
 
 def _replayed(trial: Trial, log: _Log) -> Iterator[tuple[int, Any, bool]]:
-    """Drive a fresh policy through the log by hand; give it after each event."""
+    """Drive a fresh policy through the log by hand; yield it after each event."""
     policy = trial.policy(trial.problem, seed=trial.seed)
     pulls: dict[str | None, Pull] = {}
     is_stopped = False
@@ -316,7 +316,7 @@ def _replayed(trial: Trial, log: _Log) -> Iterator[tuple[int, Any, bool]]:
 
 
 def _history(trial: Trial) -> list[Operation]:
-    """Return the calls of a plain simulation, as the checker of histories takes them."""
+    """Return the calls of a plain simulation, in the form that the checker of histories needs."""
     history = []
     for call in trial.ledger.calls:
         key, returned = call.key, call.returned
@@ -325,7 +325,7 @@ def _history(trial: Trial) -> list[Operation]:
             continue
         answer: Any = None
         if kind == "again":
-            # The first call once more, as far as a history goes.
+            # In a history this counts as the first call again.
             first = content["first"]
             key, kind, content = first.key, first.what, dict(first.content)
         content["key"] = key

@@ -1,4 +1,4 @@
-"""What callers did and were answered: written down when it happens, judged when all is over."""
+"""The calls that callers made and their answers: recorded as they happen, judged at the end."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fairtrial.errors import (
 from tests.simulator.scheduler import Scheduler
 
 _REFUSALS = (AlreadyTold, ExperimentFinished, InvalidOutcome, NotSupported, UnknownPull)
-"""Errors of calls that make no sense, or come too late."""
+"""Errors of calls that make no sense or come too late."""
 
 
 @dataclass
@@ -50,9 +50,9 @@ class Call:
 
 @dataclass
 class Ledger:
-    """All calls, and the states that handles were found in.
+    """All calls, and the states in which handles were found.
 
-    `pulls` are the identities of all pulls that anybody was given; `results` what workers found.
+    `pulls` are the identities of all issued pulls; `results` are the workers' measurements.
     """
 
     scheduler: Scheduler
@@ -63,30 +63,30 @@ class Ledger:
     moments: int = 0
 
     def moment(self) -> int:
-        """Return the next number of a moment; of two, the later one has the greater number."""
+        """Return the next number of a moment; later moments have greater numbers."""
         self.moments += 1
         return self.moments
 
     def begin(self, by: str, what: str, content: Mapping[str, Any]) -> Call:
-        """Write a new call down."""
+        """Record a new call."""
         call = Call(by, what, content, f"{by}-{len(self.calls)}", self.moment())
         self.calls.append(call)
         return call
 
     def answered(self, call: Call, answer: Any) -> None:
-        """Write down what a call was answered."""
+        """Record the answer to a call."""
         call.state, call.answer, call.returned = "answered", answer, self.moment()
         self.scheduler.note(f"{call.said} -> {_short(answer)}")
 
     def failed(
         self, call: Call, error: BaseException, *, is_remote: bool, is_well: bool = False
     ) -> None:
-        """Write down how a call failed; whether it was kept may stay unknown.
+        """Record how a call failed; whether it was kept may stay unknown.
 
         Raises
         ------
         AssertionError
-            If it must not fail so: where all is well, the storage does not fail.
+            If it must not fail like this: when nothing goes wrong, the storage does not fail.
         """
         expected = isinstance(error, (*_REFUSALS, StorageError, KeyboardInterrupt))
         assert expected, f"{call.said} -> {type(error).__name__}: {error}"

@@ -21,7 +21,7 @@ _RATES: Mapping[str, tuple[float, ...]] = {
     "worker dies": (0.0, 0.0, 0.1),
     "result is none": (0.0, 0.05, 0.2),
 }
-"""From which the probability of each is drawn: some seeds have none of one kind, some much."""
+"""The probability of each event is drawn from these: some seeds have none, some much."""
 
 _EVENTS: Mapping[str, tuple[float, ...]] = {
     "kill": (0.0, 1.0, 4.0),
@@ -34,16 +34,16 @@ _EVENTS: Mapping[str, tuple[float, ...]] = {
     "cut off": (0.0, 1.0),
     "nothing": (1.0,),
 }
-"""The same of what happens to all at once: weights."""
+"""The same for events that affect everything at once: weights."""
 
 
 class Luck:
-    """How likely what is; and the clock of the machine, which may jump.
+    """The probabilities of events; and the clock of the machine, which may jump.
 
     Parameters
     ----------
     scheduler : Scheduler
-        By which all is drawn.
+        Makes all random choices.
     """
 
     def __init__(self, scheduler: Scheduler) -> None:
@@ -58,12 +58,12 @@ class Luck:
         self._offset = 1_800_000_000.0
 
     def has(self, name: str) -> bool:
-        """Draw whether something happens now; where all is well, others still take turns."""
+        """Draw whether an event happens now; even when nothing fails, tasks take turns."""
         task = self._scheduler.current
         if task is None or (self.is_good and name != "switch"):
             return False
         if name == "interrupt" and task.name != "main":
-            # Ctrl-C comes to the main thread of a process alone.
+            # Only the main thread of a process gets Ctrl-C.
             return False
         return self._chance.random() < self.rates[name]
 

@@ -1,4 +1,4 @@
-"""Who uses a study in a simulation: users who call it, and drivers and workers that run it."""
+"""The users of a study in a simulation, and the people who run its drivers and workers."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from tests.simulator.simulation import Simulation, Trial
 
 OWN = {kind: [*toys.OWN[kind], *plain_toys.OWN[kind]] for kind in ("policies", "problems")}
-"""What takes part, of the tests' own."""
+"""The tests' own participants."""
 _NOBODYS = "0" * 32
 
 
 class Person:
-    """Somebody outside of all processes: when theirs is killed, they start another one."""
+    """A person outside of all processes: when their process is killed, they start another one."""
 
     def __init__(self, simulation: Simulation, name: str, trial: Trial | None = None) -> None:
         self.simulation = simulation
@@ -42,13 +42,13 @@ class Person:
 
     @property
     def trial(self) -> Trial:
-        """What they are concerned with."""
+        """The study that they work on."""
         assert self._trial is not None
         return self._trial
 
     @property
     def ledger(self) -> Ledger:
-        """Where their calls are written down."""
+        """The record of their calls."""
         return self.trial.ledger
 
     @property
@@ -74,7 +74,7 @@ class Person:
                 self.start()
 
     def live(self, process: Process) -> None:
-        """Do in a process what there is to do."""
+        """Do everything there is to do, in a process."""
         raise NotImplementedError
 
     def connected(self) -> Connection:
@@ -92,14 +92,14 @@ class Person:
 
 
 class User(Person):
-    """Makes a number of calls, some of them foolish, and repeats those that are in doubt.
+    """Makes a number of calls, some of them foolish, and repeats those with an unknown outcome.
 
     Parameters
     ----------
     calls : int
-        How many.
+        Number of calls.
     is_remote : bool
-        Whether they use the service, or the storage itself.
+        Whether they use the service, or the storage directly.
     """
 
     def __init__(
@@ -134,7 +134,7 @@ class User(Person):
     def _next(self) -> Call | None:
         call, self._pending = self._pending, None
         if call is not None:
-            # One in doubt is repeated, or for ever left in doubt.
+            # A call with an unknown outcome is repeated, or stays unknown forever.
             return call if self.chance.random() < 0.8 else None
         self.left -= 1
         what = self.chance.choice(self.trial.repertoire)
@@ -156,7 +156,7 @@ class User(Person):
         else:
             self.ledger.answered(call, answer)
         if call.state == "nothing" and call.key in self.simulation.network.doubled:
-            # What refused one copy says nothing of the other, which may be still on its way.
+            # A refusal of one copy says nothing about the other, which may still be on its way.
             call.state, call.returned = "unknown", math.inf
         if call.state != "unknown":
             self._pending = None
@@ -223,12 +223,12 @@ class User(Person):
         return {}
 
     def _again(self) -> dict[str, Any] | None:
-        """Repeat one of the calls that were answered, under its key."""
+        """Repeat one of the answered calls, under its key."""
         known = [call for call in self.ledger.calls if self._may_repeat(call)]
         return {"first": self.chance.choice(known)} if known else None
 
     def _may_repeat(self, call: Call) -> bool:
-        # An ask that gave nothing has left no key in the log: asked again, it may give something.
+        # An ask without pulls has left no key in the log: a repetition may give pulls.
         kinds = ("ask", "tell", "tell_unasked")
         is_known = call.state == "answered" and call.answer != []
         return is_known and call.what in kinds and call.by == self.name
@@ -238,7 +238,7 @@ class User(Person):
         return None if pull is None else {"pull": pull, **more}
 
     def _made(self, study: Any, call: Call) -> Any:
-        """Make a call, and return what it was answered."""
+        """Make a call, and return its answer."""
         if call.what == "look":
             return study.n_events
         if call.what == "again":
@@ -247,7 +247,7 @@ class User(Person):
 
     def _sent(self, study: Any, call: Call) -> Any:
         content, key = dict(call.content), call.key
-        # The service knows who calls; else everything carries the mark of its call.
+        # The service knows who calls; otherwise everything carries the mark of its call.
         actor = {} if self.is_remote else {"actor": key}
         worker = {} if self.is_remote else {"worker": key}
         what = call.what
@@ -285,7 +285,7 @@ class User(Person):
 
 
 class Operator(Person):
-    """Operates a driver, with workers that report, fail, hang, die and give nonsense."""
+    """Operates a driver with workers that report, fail, hang, die and give nonsense."""
 
     def __init__(self, simulation: Simulation, name: str, trial: Trial) -> None:
         super().__init__(simulation, name, trial)
@@ -333,7 +333,7 @@ class Operator(Person):
         if how == 1:
             raise ValueError("the apparatus is broken")
         if how == 2:
-            # Longer than any deadline; it looks now and then.
+            # Longer than any deadline; it checks from time to time.
             while not report.should_stop() and not self.simulation.may_end:
                 self.scheduler.sleep(2.0)
         return math.nan
@@ -358,7 +358,7 @@ class RemoteWorker(Operator):
 
 
 class Workers(Executor):
-    """Tasks that carry out work; one of them may die, and all others with it."""
+    """Tasks that carry out work; one of them may die, and then all others die with it."""
 
     def __init__(self, operator: Operator, process: Process) -> None:
         self._operator = operator

@@ -1,4 +1,4 @@
-"""Many tasks in one thread: which goes on next is drawn by a seed, and time is a number."""
+"""Many tasks in one thread: the seed draws which continues next, and time is a number."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from pathlib import Path
 from greenlet import getcurrent, greenlet
 
 _LONGEST_STEP = 0.002
-"""Seconds that a step takes at most, so that what is near in time can come in any order."""
+"""The longest step in seconds, so that near events can come in any order."""
 
 
 _MOST_SHOWN = 20
-"""Tasks that are named where nobody can go on."""
+"""The most tasks that are named when none can continue."""
 
 
 class Killed(BaseException):
-    """The process of a task is killed: nothing of ours may catch it."""
+    """The process of a task is killed: none of our code may catch this."""
 
 
 class Stuck(AssertionError):
-    """Nobody can go on, or they do and come to no end."""
+    """No task can continue, or they continue without an end."""
 
 
 class Process:
-    """What is killed as a whole: some tasks, and what they hold in memory."""
+    """A unit that is killed as a whole: some tasks, and what they hold in memory."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -40,7 +40,7 @@ class Process:
 
 
 class Task:
-    """Something that is done step by step."""
+    """Work that is done step by step."""
 
     def __init__(self, number: int, process: Process, name: str, run: greenlet) -> None:
         self.number = number
@@ -61,14 +61,14 @@ class Task:
 
 
 class Scheduler:
-    """Carries out tasks, one step of one of them after the other.
+    """Runs tasks, one step of one of them at a time.
 
     Parameters
     ----------
     seed : int
-        Of all that is drawn: the same seed gives the same steps.
+        Seed of all random choices: the same seed gives the same steps.
     most_steps : int
-        After which it is stuck.
+        Number of steps after which the tasks count as stuck.
     """
 
     def __init__(self, seed: int, most_steps: int = 10_000) -> None:
@@ -87,21 +87,21 @@ class Scheduler:
 
     @property
     def current(self) -> Task | None:
-        """The task that is being carried out; None outside of all."""
+        """The task that is running; None outside of all."""
         return self._alive.get(getcurrent())
 
     def note(self, text: str) -> None:
         """Add a line to the trace."""
         task = self.current
         if self.folder:
-            # Its name is another one in every run.
+            # Its name differs in every run.
             text = text.replace(self.folder, "")
         self.trace.append(f"{self.steps:6} {self.seconds:9.3f}  {task or 'simulation'}  {text}")
 
     # ------------------------------------------------------------------ from outside
 
     def spawn(self, process: Process, name: str, action: Callable[[], object]) -> Task:
-        """Have something done; it begins when its turn comes."""
+        """Start a task; it begins when its turn comes."""
         run = greenlet(lambda: self._carry_out(task, action), parent=self._main)
         self._made += 1
         task = Task(self._made, process, name, run)
@@ -121,12 +121,12 @@ class Scheduler:
             del self._alive[task.run]
 
     def run(self, is_over: Callable[[], bool]) -> None:
-        """Carry out steps until it is over.
+        """Run steps until the condition is true.
 
         Raises
         ------
         Stuck
-            If that is never so.
+            If it never becomes true.
         """
         while not is_over():
             self.steps += 1
@@ -141,18 +141,18 @@ class Scheduler:
         return [task for task in self._alive.values() if process in (None, task.process)]
 
     def _places(self) -> str:
-        """Return where tasks are that have not ended."""
+        """Return where the unfinished tasks are."""
         return "".join(map(_place, self.alive()[:_MOST_SHOWN]))
 
     def kill(self, process: Process) -> None:
-        """Kill a process: its tasks do nothing any more but to unwind."""
+        """Kill a process: its tasks only unwind."""
         process.is_dead = True
         for task in self.alive(process):
             if task.is_waiting:
                 self._wake(task, was_woken=False)
 
     def end(self) -> None:
-        """Kill all that still runs."""
+        """Kill everything that still runs."""
         for task in self.alive():
             task.process.is_dead = True
             self.kill(task.process)
@@ -172,7 +172,7 @@ class Scheduler:
             self._wake_due()
         if not self._ready:
             return self._next()
-        # What is killed is gone at once.
+        # A killed task is gone at once.
         for place, task in enumerate(self._ready):
             if task.process.is_dead:
                 return self._ready.pop(place)
@@ -199,7 +199,7 @@ class Scheduler:
     # ------------------------------------------------------------------ from a task
 
     def pause(self) -> None:
-        """Let others go on, if there are any."""
+        """Let other tasks continue, if there are any."""
         task = self.current
         if task is not None:
             self._make_ready(task)
@@ -213,7 +213,7 @@ class Scheduler:
             self.block(seconds)
 
     def block(self, seconds: float | None = None) -> bool:
-        """Wait to be woken; return whether that came before the time was over."""
+        """Wait to be woken; return whether that came before the timeout."""
         task = self.current
         assert task is not None, "there is nobody to wait for outside of all tasks"
         task.is_waiting, task.waits = True, task.waits + 1
@@ -224,7 +224,7 @@ class Scheduler:
         return task.was_woken
 
     def wake(self, task: Task) -> None:
-        """Let a task go on that waits."""
+        """Let a waiting task continue."""
         if task.is_waiting:
             self._wake(task, was_woken=True)
 
@@ -237,7 +237,7 @@ class Scheduler:
 
 
 def _place(task: Task) -> str:
-    """Return where in the package a task is."""
+    """Return the place in the package where a task is."""
     frames = traceback.extract_stack(task.run.gr_frame) if task.run.gr_frame else []
     ours = [
         f"{Path(each.filename).name}:{each.lineno}" for each in frames if "src" in each.filename

@@ -25,7 +25,7 @@ from tests.simulator.standard_library import Event, Loop
 
 @cache
 def routes() -> FastAPI:
-    """Return the application, whose routes take long to be made; its service comes later."""
+    """Return the application, whose routes take long to create; its service is added later."""
     app = create_app(MemoryStore())
     app.state.service.close()
     return app
@@ -69,7 +69,7 @@ class _Handles(_Stores):
 
 
 class Service:
-    """A service that runs until it is killed, or asked to end.
+    """A service that runs until it is killed or asked to end.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ class Service:
         return _composed(stores, (OWN["policies"], OWN["problems"]), Settings(), None)
 
     def stop(self) -> None:
-        """Ask it to end: all that waits is written first."""
+        """Ask it to end: everything that waits is written first."""
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._loop.stop)
 
@@ -147,7 +147,7 @@ class Service:
 
 
 class Network(httpx.BaseTransport):
-    """The way from clients to the service."""
+    """The connection from clients to the service."""
 
     def __init__(self, scheduler: Scheduler, luck: Luck) -> None:
         self._scheduler = scheduler
@@ -176,7 +176,7 @@ class Network(httpx.BaseTransport):
         return exchange.response(request)
 
     def _one(self) -> Service | None:
-        """Return one of the services that listen; each of them serves everybody."""
+        """Return one of the running services; each of them serves everybody."""
         listening = [each for each in self.services.values() if each.is_listening]
         return self._scheduler.chance.choice(listening) if listening else None
 
@@ -190,7 +190,7 @@ class Network(httpx.BaseTransport):
         raise httpx.ReadTimeout(f"the {what} was lost", request=request)
 
     def _double(self, request: httpx.Request) -> None:
-        """Let the same request arrive once more, perhaps much later."""
+        """Let the same request arrive again, perhaps much later."""
         self._scheduler.note(f"the network doubles {request.method} {request.url.path}")
         self.doubled.add(request.headers.get("idempotency-key"))
         late = self._scheduler.chance.choice((0.0, 0.05, 3.0))
@@ -205,7 +205,7 @@ class Network(httpx.BaseTransport):
 
     @contextmanager
     def in_place(self) -> Iterator[None]:
-        """Let clients go this way, and what the application does in threads of others be done."""
+        """Send clients' requests this way, and run the application's thread work as tasks."""
 
         def client(**options: Any) -> httpx.Client:
             options.pop("verify")

@@ -1,4 +1,4 @@
-"""One simulation: what takes part in it, what happens, and how it ends; all from its seed."""
+"""One simulation: its participants, its events, and its end; all from its seed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.simulator.storage import File, Place, Server
 from tests.study.toys import Elimination, Racing, Serving, Timed, ToyProblem
 
 _MEMORY = Path("/dev/shm")
-"""A folder in memory, where there is one: what is to survive is not the power."""
+"""A folder in memory, if there is one: the files need not survive a power cut."""
 
 _PLAIN = ("ask", "ask", "ask", "tell", "tell", "tell", "again", "look")
 _RICH = (
@@ -37,13 +37,13 @@ _RICH = (
 
 
 class Failed(AssertionError):
-    """A simulation found something wrong; the message has the steps and how to repeat them."""
+    """A simulation found an error; the message has the steps and how to repeat them."""
 
 
 class Trial:
-    """A study, and what callers know of it.
+    """A study, and what callers know about it.
 
-    A third is plain: all that is asked and told can then be put in one order by a search.
+    A third of the studies are plain: a search can find one order of all their asks and tells.
     """
 
     def __init__(self, scheduler: Scheduler, name: str, seed: int) -> None:
@@ -59,7 +59,7 @@ class Trial:
 
 
 def _problem_of(data: Mapping[str, Any]) -> Any:
-    """Return the problem that a service tells of."""
+    """Return the problem that a service reports."""
     return FourArms() if data["family"] == FourArms.family else ToyProblem()
 
 
@@ -69,7 +69,7 @@ class Simulation:
     Parameters
     ----------
     seed : int
-        Decides all.
+        Determines everything.
     """
 
     def __init__(self, seed: int) -> None:
@@ -88,7 +88,7 @@ class Simulation:
         self.is_file = chance.random() < 0.5
         self.has_service = chance.random() < 0.5
         self._replaced = {
-            # A client knows the package's own families only.
+            # A client knows only the package's own families.
             "fairtrial.client.viewing.problem_from_dict": _problem_of,
             "fairtrial.study.cache.SNAPSHOT_EVERY": chance.choice((3, 10, 1_000)),
             "fairtrial.study.sqlite._MOVE_EVERY": chance.choice((4, 20, 400)),
@@ -98,14 +98,14 @@ class Simulation:
     # ------------------------------------------------------------------------ the run
 
     def run(self) -> None:
-        """Carry it out and judge it.
+        """Run the simulation and judge it.
 
         Raises
         ------
         Failed
-            If anything is wrong.
+            If there is any error.
         """
-        # Before anything is drawn: it is made once in a process.
+        # Before anything is drawn, because it is created once per process.
         routes()
         folder = Path(tempfile.mkdtemp(dir=_MEMORY if _MEMORY.is_dir() else None))
         self.scheduler.folder = f"{folder}/"
@@ -175,7 +175,7 @@ class Simulation:
     # ------------------------------------------------------------------ what goes wrong
 
     def _trouble(self) -> None:
-        """Let something happen now and then, until it is enough."""
+        """Let something go wrong from time to time, until the end."""
         for _ in range(self.chance.randint(3, 12)):
             self.scheduler.sleep(self.chance.choice((0.01, 0.1, 1.0)) * self.chance.random())
             names, weights = list(self.luck.events), list(self.luck.events.values())
@@ -233,7 +233,7 @@ class Simulation:
     # --------------------------------------------------------------------------- the end
 
     def _come_to_rest(self) -> None:
-        """Let everybody end what they do, now that nothing goes wrong."""
+        """Let everybody finish, now that nothing goes wrong."""
         self.is_coming_to_rest = True
         for person in self.people:
             if not person.is_running and not person.is_done:
@@ -293,7 +293,7 @@ class ServiceKeeper(Person):
 
 
 def run(seed: int) -> Simulation:
-    """Carry a simulation out and judge it; return it."""
+    """Run a simulation and judge it; return it."""
     simulation = Simulation(seed)
     simulation.run()
     return simulation

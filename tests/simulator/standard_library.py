@@ -1,7 +1,7 @@
-"""Stand-ins for threads, clocks, queues and random bytes, all of which the scheduler rules.
+"""Replacements for threads, clocks, queues and random bytes, all controlled by the scheduler.
 
-They take the place of the standard library's in the modules of the package (`in_place`), which
-otherwise run as they are.
+They replace those of the standard library in the modules of the package (`in_place`), which
+otherwise run unchanged.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class StandardLibrary:
 
     @contextmanager
     def in_place(self) -> Iterator[None]:
-        """Let the package use these."""
+        """Let the package use these replacements."""
         named = {
             "threading": _THREADING,
             "time": _TIME,
@@ -78,7 +78,7 @@ class StandardLibrary:
                 for module in modules:
                     target = f"fairtrial.{module}.{name}"
                     stack.enter_context(patch(target, getattr(self, name)))
-            # One lock for a whole process, and one note for each of its threads.
+            # One lock for a whole process, and one flag for each of its threads.
             stack.enter_context(patch("fairtrial.study.runners._DOOR", Lock(self._scheduler)))
             stack.enter_context(patch("fairtrial.core.loading._THREAD", _Loading(self._scheduler)))
             yield
@@ -89,7 +89,7 @@ def _as_text(content: bytes) -> str:
 
 
 class _Loading:
-    """What `core.loading` keeps for each thread."""
+    """The state that `core.loading` keeps for each thread."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         object.__setattr__(self, "_scheduler", scheduler)
@@ -107,7 +107,7 @@ class _Loading:
 
 
 class Lock:
-    """A lock of tasks; the outside of all tasks is one, too."""
+    """A lock for tasks; code outside of all tasks counts as one task, too."""
 
     reentrant = False
 
@@ -130,7 +130,7 @@ class Lock:
                 if not self._scheduler.block(None if timeout < 0 else timeout):
                     return False
             except BaseException:
-                # It was killed, perhaps just when its turn had come.
+                # It was killed, perhaps just when its turn came.
                 self._wake_next()
                 raise
             finally:
@@ -163,7 +163,7 @@ class Lock:
         return count
 
     def take_again(self, count: int) -> None:
-        """Hold it as often as before, also if the process is killed meanwhile."""
+        """Hold it as often as before, even if the process is killed meanwhile."""
         try:
             self.acquire()
         except BaseException:
@@ -180,7 +180,7 @@ class RLock(Lock):
 
 
 class Condition:
-    """Tasks that wait until something may have changed."""
+    """Tasks that wait for a possible change."""
 
     def __init__(self, scheduler: Scheduler, lock: Lock | None = None) -> None:
         self._scheduler = scheduler
@@ -222,7 +222,7 @@ class Condition:
 
 
 class Event:
-    """Something that tasks wait for."""
+    """An event that tasks wait for."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
@@ -303,13 +303,13 @@ class Thread:
             self._has_ended.set()
 
     def join(self, timeout: float | None = None) -> None:
-        # One that was to start when its process was killed never will.
+        # A thread that was to start when its process was killed never will.
         if not self._process.is_dead:
             self._has_ended.wait(timeout)
 
 
 class Loop(asyncio.BaseEventLoop):
-    """A loop of asyncio that is a task: it waits by the scheduler, and its threads are tasks."""
+    """An asyncio loop that is a task: the scheduler makes it wait, and its threads are tasks."""
 
     def __init__(self, scheduler: Scheduler, process: Process) -> None:
         super().__init__()
@@ -322,14 +322,14 @@ class Loop(asyncio.BaseEventLoop):
         return self._scheduler.seconds
 
     def select(self, timeout: float | None) -> list[Any]:
-        """Wait for work; `BaseEventLoop` asks its selector so."""
+        """Wait for work; `BaseEventLoop` calls its selector like this."""
         if timeout is None or timeout > 0:
             self._has_work.wait(timeout)
         self._has_work.clear()
         return []
 
     def _process_events(self, event_list: list[Any]) -> None:
-        """There are none: nothing but tasks brings work."""
+        """Do nothing: only tasks bring work."""
 
     def _write_to_self(self) -> None:
         self._has_work.set()
@@ -359,7 +359,7 @@ class Loop(asyncio.BaseEventLoop):
         return future
 
     def drop(self) -> None:
-        """Forget all that was under way, as the end of a process does."""
+        """Forget all unfinished work, as the end of a process does."""
         for task in sorted(asyncio.all_tasks(self), key=lambda task: task.get_name()):
             task._log_destroy_pending = False  # type: ignore[attr-defined]
             try:

@@ -1,4 +1,4 @@
-"""Places to keep studies in, with bad luck: a real SQLite file, and a server of a database."""
+"""Places for studies, with bad luck: a real SQLite file, and a server of a database."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _KINDS = {"S": "read", "I": "change", "U": "change", "D": "change", "B": "begin"
 
 
 class Place(Protocol):
-    """Where the studies of a simulation are; `address` is how one would open it."""
+    """The place of a simulation's studies; `address` is how one would open it."""
 
     address: str
 
@@ -28,17 +28,17 @@ class Place(Protocol):
         """Return a handle of a process."""
 
     def look(self) -> Store:
-        """Return a handle without bad luck, for whoever judges."""
+        """Return a handle without bad luck, for the judge."""
 
     def damage_snapshots(self, how: str) -> None:
-        """Let something happen to the snapshots: "cut" or "dropped"."""
+        """Damage the snapshots: "cut" or "dropped"."""
 
 
 # ------------------------------------------------------------------------------ SQLite
 
 
 class File:
-    """A file of SQLite, in which one process after the other writes."""
+    """A file of SQLite, which processes write one after the other."""
 
     def __init__(self, path: Path, luck: Luck, scheduler: Scheduler) -> None:
         self.path = path
@@ -69,7 +69,7 @@ class File:
 
 
 class _FileStore(SQLiteStore):
-    """The real store, by a connection that fails now and then."""
+    """The real store, on a connection that sometimes fails."""
 
     def __init__(self, file: File, process: Process) -> None:
         self._file = file
@@ -80,13 +80,13 @@ class _FileStore(SQLiteStore):
 
     def _connected(self, options: str) -> Any:
         real = super()._connected(options)
-        # Whoever waits does so by the scheduler.
+        # All waiting is done by the scheduler.
         real.execute("PRAGMA busy_timeout = 0")
         return _Connection(real, self._file, self._of)
 
     def _begin(self) -> None:
-        # Here tasks of one operating system's process take turns, which the store's own `Turns`
-        # cannot tell from each other: they would wait for themselves.
+        # Here tasks of one real process take turns. The store's own `Turns` cannot tell them apart,
+        # and they would wait for themselves.
         self._file.turn.acquire()
         self._file.holder = self
         super()._begin()
@@ -118,7 +118,7 @@ class _Connection:
     def _carried_out(self, how: Callable[..., Any], statement: str, values: Any) -> Any:
         kind = _KINDS.get(statement.lstrip()[0])
         if kind is None:
-            # A rollback and the like; a PRAGMA.
+            # A rollback and similar statements; a PRAGMA.
             return how(statement, values)
         self._before(kind)
         answer = how(statement, values)
@@ -172,10 +172,10 @@ def _error(text: str, code: int) -> sqlite3.OperationalError:
 
 
 class Server:
-    """A server of a database, that processes reach by connections.
+    """A server of a database that processes reach by connections.
 
-    What it keeps is in the real store in memory; what a client of PostgreSQL may meet comes on
-    top: connections that are lost, commits of which nobody knows, times without an answer.
+    The data are in the real store in memory; the failures that a client of PostgreSQL may see are
+    added: lost connections, commits with an unknown outcome, times without an answer.
     """
 
     address = "postgresql://server/studies"
@@ -231,7 +231,7 @@ class _ServerStore:
         return self._server.kept.now()
 
     def _reach(self, *, may_fail: bool = True) -> None:
-        """Raise if the server cannot be reached; others may go on meanwhile."""
+        """Raise if the server cannot be reached; other tasks may continue meanwhile."""
         self._require_alive()
         if self._server.luck.has("switch"):
             self._server.scheduler.pause()

@@ -1,4 +1,4 @@
-"""Many simulations; and faults that are put into the code, which they have to find."""
+"""Many simulations; and faults that are put into the code, which they must find."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_fault_in_the_code_is_found_within_40_seeds(name):
 
 
 def traces(first, last, hash_seed):
-    """Return what happens in another process."""
+    """Return the steps of a simulation in another process."""
     script = (
         "from tests.simulator.simulation import run\n"
         f"for seed in range({first}, {last}): print(*run(seed).scheduler.trace, sep='\\n')"

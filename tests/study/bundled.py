@@ -1,4 +1,4 @@
-"""Studies on the SQLite that apsw brings along, with a look at all that it writes to the disk."""
+"""Studies on the SQLite in apsw, with a record of everything that it writes to the disk."""
 
 import sqlite3
 
@@ -8,7 +8,7 @@ from fairtrial.study.sqlite import SQLiteStore
 
 
 class Cursor:
-    """As much of `sqlite3.Cursor` as a store uses."""
+    """The part of `sqlite3.Cursor` that a store uses."""
 
     def __init__(self, cursor, changes):
         self._cursor = cursor
@@ -22,7 +22,7 @@ class Cursor:
 
 
 class Connection:
-    """As much of `sqlite3.Connection` as a store uses, by apsw."""
+    """The part of `sqlite3.Connection` that a store uses, on apsw."""
 
     def __init__(self, name, vfs=None):
         flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_URI
@@ -69,7 +69,7 @@ class BundledStore(SQLiteStore):
 
 
 class Recording(apsw.VFS):
-    """Passes all on to the file system, and keeps a list of what was written and flushed."""
+    """Passes everything on to the file system, and lists what was written and flushed."""
 
     def __init__(self):
         super().__init__("recording", "")
@@ -103,7 +103,7 @@ class RecordedFile(apsw.VFSFile):
 
 
 def ending(name):
-    """Return what a file beside the database is: its write-ahead log, its journal, or itself."""
+    """Return the kind of a file beside the database: write-ahead log, journal, or itself."""
     for found in ("-wal", "-journal"):
         if str(name).endswith(found):
             return found

@@ -23,7 +23,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def leap(monkeypatch):
-    """Return a function by which time goes on for drivers: by itself it stands still."""
+    """Return a function that advances the time of drivers, which otherwise stands still."""
     drivers = Clock()
     standing = SimpleNamespace(**{**vars(time), "monotonic": drivers})
     monkeypatch.setattr("fairtrial.study.driver.time", standing)
@@ -32,14 +32,14 @@ def leap(monkeypatch):
 
 @pytest.fixture(params=["file", "memory", "postgresql"])
 def store(request, clock):
-    """Every store there is; another implementation joins by a line here."""
+    """Every kind of store; another implementation joins with a line here."""
     opened = opened_store(request, clock)
     yield opened
     opened.close()
 
 
 def opened_store(request, clock):
-    """Return a new store of the kind that a fixture's parameter names."""
+    """Return a new store of the kind in a fixture's parameter."""
     kind = request.param
     if kind == "postgresql":
         from fairtrial.study.postgresql import PostgreSQLStore
@@ -75,7 +75,7 @@ def make_study(store):
 
 @pytest.fixture
 def study(make_study, clock):
-    """A study in which everything has happened that can happen."""
+    """A study in which everything possible has happened."""
     study = make_study(Racing, ToyProblem(["a", "b", 'ß, "c"']), slots=5)
     first, second, third, fourth, _ = study.ask(5, worker="lab 1", request_id="r")
     expiring = study.ask(1, note="full")

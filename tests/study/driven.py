@@ -2,7 +2,7 @@
 
 python -m tests.study.driven PATH THREADS FREELY
 
-It measures that many pulls freely; for more it waits for a file `go` beside the study.
+It measures that many pulls without waiting; for more it waits for a file `go` beside the study.
 """
 
 import itertools
@@ -18,7 +18,7 @@ from tests.study.work import measure
 
 
 def say(line):
-    """Write a line in one piece: threads that print at once would share a line."""
+    """Write a line at once: threads that print at the same time would mix their lines."""
     os.write(sys.stdout.fileno(), f"{line}\n".encode())
 
 
@@ -40,7 +40,7 @@ class Slowly:
 
 def main(path, threads, freely):
     if path.startswith("postgresql:"):
-        # The tests' server has only just started, and nobody has to connect again.
+        # The tests' server has only just started, so nobody needs to reconnect.
         postgresql.SETTLING_SECONDS = 0
     with Study.open(path, "toy", durability="process", **OWN) as study:
         say("ready")

@@ -5,8 +5,8 @@ python -m tests.study.interrupted --trials 5 --cold    kernels are compiled, in 
 
 Every trial is a fork that has imported everything and loaded no kernel. It opens the study, asks,
 and is interrupted within the first `window` seconds. It fails if the process crashes, hangs, raises
-anything but KeyboardInterrupt, finds the file locked while it handles that, cannot go on, or if an
-acknowledged event is not in the log.
+anything but KeyboardInterrupt, finds the file locked while it handles that, cannot continue, or if
+an acknowledged event is missing in the log.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def make_study(path: Path) -> None:
 
 
 def go_on(path: Path, ready: int, said: int) -> None:
-    """Ask and tell, go on after an interruption, and say what was acknowledged."""
+    """Ask and tell, continue after an interruption, and print what was acknowledged."""
     from fairtrial.study import Study
 
     found = {"interrupted": False, "locked": False, "told": []}
@@ -52,7 +52,7 @@ def go_on(path: Path, ready: int, said: int) -> None:
             while len(found["told"]) < 3:
                 event = study.tell(study.ask(), 0.5)
                 found["told"].append(event.hash)
-            # From here on the audit is at work, and one interruption is all that comes.
+            # From here on the audit runs, and there will be only one interruption.
             signal.signal(signal.SIGINT, signal.SIG_IGN)
         except KeyboardInterrupt:
             found["interrupted"] = True
@@ -132,7 +132,7 @@ def judged(path: Path, found: dict) -> str:
 
 
 def trials(number: int, window: float, seed: int) -> Counter[str]:
-    """Return how often a trial ended how."""
+    """Return how often each ending occurred."""
     chance, ended = random.Random(seed), Counter()
     with tempfile.TemporaryDirectory() as folder:
         for index in range(number):

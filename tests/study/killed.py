@@ -1,4 +1,4 @@
-"""The program that the kill -9 harness kills: it prints what was acknowledged, and goes on.
+"""The program that the kill -9 tests kill: it prints what was acknowledged, and continues.
 
 python -m tests.study.killed PATH SEED
 """
@@ -29,7 +29,7 @@ def ask(study, choice):
 
 
 def tell(study, waiting, choice):
-    """Tell some of the pulls in one of the ways there are; return those that still wait."""
+    """Tell some of the pulls in one of the possible ways; return those that still wait."""
     way = choice.choice(["tell", "tell", "many", "fused"])
     first, *rest = waiting
     if way == "many":

@@ -1,4 +1,4 @@
-"""A server between a client and PostgreSQL that can fall silent without closing anything."""
+"""A relay between a client and PostgreSQL that can fall silent without closing anything."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from urllib.parse import urlsplit
 
 
 class Relay:
-    """Passes bytes on, both ways, as long as it is not frozen.
+    """Passes bytes on in both directions, unless it is frozen.
 
     Parameters
     ----------
     port : int
-        Where the server listens that it stands before.
+        Port of the real server.
     """
 
     def __init__(self, port: int) -> None:
@@ -27,14 +27,14 @@ class Relay:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def freeze(self, *, over: bool = False) -> None:
-        """Say nothing any more, and accept connections all the same; or go on."""
+        """Fall silent, but still accept connections; or continue."""
         if over:
             self._flows.set()
         else:
             self._flows.clear()
 
     def close(self) -> None:
-        """Let go of everybody."""
+        """Close all connections."""
         self._flows.set()
         self._listener.close()
 
@@ -58,7 +58,7 @@ class Relay:
 
 @contextmanager
 def frozen_on_demand(url: str) -> Iterator[tuple[str, Callable[..., None]]]:
-    """Give an address of the same database, and a function that makes the server fall silent."""
+    """Yield an address of the same database, and a function that makes the server fall silent."""
     port = urlsplit(url).port
     assert port is not None
     relay = Relay(port)

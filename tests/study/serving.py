@@ -1,4 +1,4 @@
-"""The program that tests of many servers start and kill: it serves visitors and says how many.
+"""The program that tests of many servers start and kill: it serves visitors and counts them.
 
 python -m tests.study.serving STORAGE NAME
 """
@@ -13,12 +13,12 @@ ARMS, SHARES = ["a", "b", "c"], ["9/20", "9/20", 0]
 
 
 def prefer_last(t, counts, sums, allowed):
-    """Prefer the arm that is owed nothing."""
+    """Prefer the last arm among those that are owed nothing."""
     return allowed[-1]
 
 
 def template():
-    """Return the policy that every server decides by."""
+    """Return the policy with which every server decides."""
     return FairLearn(Problem(ARMS, SHARES), prefer_last)
 
 

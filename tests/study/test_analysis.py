@@ -17,7 +17,7 @@ PROBLEM = Problem(["old", "new"], ["f", "m"], floors=0.1, reward_range=(0, 1))
 
 
 def trial(units: int = 800, seed: int = 0) -> pd.DataFrame:
-    """A randomised trial in which the new treatment is better, for women most."""
+    """A randomised trial in which the new treatment is better, most of all for women."""
     rng = np.random.default_rng(seed)
     frame = pd.DataFrame(
         {"arm": rng.choice(["old", "new"], units), "group": rng.choice(["f", "m"], units)}
@@ -29,7 +29,7 @@ def trial(units: int = 800, seed: int = 0) -> pd.DataFrame:
 
 
 def events(study: Study) -> list[tuple[object, ...]]:
-    """Return what happened, and to which cell, with its outcome."""
+    """Return the events and their cells, with outcomes."""
     history = study.history()[["kind", "arm", "group", "value"]].astype(object)
     return [tuple(None if cell != cell else cell for cell in row) for row in history.to_numpy()]
 
@@ -254,7 +254,7 @@ OTHERS = [pytest.param(BREWS, id="delayed"), pytest.param(RECIPES, id="linear")]
 
 
 def batches(problem: delayed.Problem | linear.Problem, units: int) -> pd.DataFrame:
-    """An experiment in which every arm got as many units, in random order."""
+    """An experiment in which every arm got the same number of units, in random order."""
     rng = np.random.default_rng(3)
     arms = rng.permutation([problem.arms[unit % 4] for unit in range(units)])
     means = np.array([MEANS[problem.family][arm] for arm in arms])
@@ -298,7 +298,7 @@ def test_a_unit_without_an_outcome_is_lost_in_other_families(problem: delayed.Pr
     with analyse(problem, frame, order="day") as study:
         used = study.progress().asked
         assert study.health()["lost"] == len(range(0, used, 20))
-        # Without a range, losses have to be unrelated to the outcomes.
+        # Without a range, losses must be unrelated to the outcomes.
         assert study.recommend().guarantee.proven == (problem.reward_range is not None)
 
 
@@ -377,7 +377,7 @@ OFFERS, PEOPLE = causal.chain(
 
 
 def offers(units: int = 400) -> pd.DataFrame:
-    """A log of interventions: each row has the attribute, what was done, and what came of it."""
+    """A log of interventions: each row has the attribute, the intervention, and the outcome."""
     rng = np.random.default_rng(4)
     actions = rng.integers(OFFERS.n_actions, size=units)
     table = PEOPLE.table(actions, rng)

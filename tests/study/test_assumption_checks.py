@@ -1,4 +1,4 @@
-"""What a study's log says against its assumptions, as `health` tells it."""
+"""Evidence in a study's log against its assumptions, as `health` reports it."""
 
 from collections.abc import Callable
 from contextlib import contextmanager
@@ -108,7 +108,7 @@ def test_a_corrected_result_counts_as_corrected() -> None:
 def test_good_results_that_come_later_or_never_do_not_look_like_drift(
     is_called_back: bool,
 ) -> None:
-    # Of the later half only the failures come; the successes are in flight, or called back.
+    # In the second half only failures come; the successes are in flight, or called back.
     rng = np.random.default_rng(2)
     with study_of(of_groups()) as study:
         for pull in study.ask(600):

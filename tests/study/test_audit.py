@@ -1,4 +1,4 @@
-"""The audit finds whatever was changed, and names the first event that is wrong."""
+"""The audit finds every change, and names the first wrong event."""
 
 import hashlib
 import json
@@ -151,7 +151,7 @@ def test_what_was_done_to_the_last_events_is_found(study, path, statement, check
 
 
 def test_a_forged_chain_is_found_by_replay(study, path):
-    """Somebody who seals the whole log anew cannot make the policy have decided otherwise."""
+    """A person who seals the whole log again cannot change what the policy would have decided."""
     forged = "UPDATE event SET action = (action + 1) % 3 WHERE number = 2"
     tamper(path, forged)
     hashes = chain(path)

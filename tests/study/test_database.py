@@ -38,7 +38,7 @@ def beside(path, ending):
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory):
-    """The files of a study that is in use, and the hashes of its events."""
+    """The files of a study in use, and the hashes of its events."""
     folder = tmp_path_factory.mktemp("running")
     study = make(folder / "trial.db")
     run(study, 150)
@@ -48,7 +48,7 @@ def running(tmp_path_factory):
 
 
 def copied(running, to, witness=True):
-    """Return a copy of the study's file, as a crash would leave it with those beside it."""
+    """Return a copy of the study's file and the files beside it, as a crash would leave them."""
     folder, hashes = running
     for name in ("trial.db", "trial.db-wal", "trial.db-head"):
         if witness or not name.endswith("head"):
@@ -57,7 +57,7 @@ def copied(running, to, witness=True):
 
 
 def outcome(path, hashes):
-    """Return whether all is there, or the message that opening was refused with."""
+    """Return whether everything is there, or the message of the refusal to open."""
     before = {item.name: item.read_bytes() for item in path.parent.iterdir()}
     try:
         study = reopened(path)
@@ -207,7 +207,7 @@ def test_a_log_that_vanishes_under_an_open_study_is_noticed(path, what):
 
 
 class Traced(SQLiteStore):
-    """Keeps its statements, and tries to write with another connection while the log is moved."""
+    """Records its statements, and tries to write with another connection while the log is moved."""
 
     def __init__(self, path):
         self.statements = []

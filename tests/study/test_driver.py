@@ -154,7 +154,7 @@ def test_an_executor_may_be_made_and_closed_by_the_driver(make_study):
 
 
 def once_late(event):
-    """Return what watches a study and sets the event as soon as a late result is in its log."""
+    """Return a function that watches a study and sets the event when its log has a late result."""
     return lambda study: event.set() if kinds(study)["late_tell"] else None
 
 

@@ -1,4 +1,4 @@
-"""The driver with real processes: pools whose workers are killed, Dask, kill -9, company."""
+"""The driver with real processes: pools with killed workers, Dask, kill -9, other drivers."""
 
 import contextlib
 import multiprocessing
@@ -73,7 +73,7 @@ def test_readings_come_back_from_processes_however_these_are_started(race, metho
 def test_a_killed_worker_is_a_lost_pull_and_the_study_goes_on_in_a_new_pool(race, tmp_path):
     answer = run_study(race, DieAt(tmp_path, [1, 3]), new_pool, parallel=2)
     assert answer.arm == ("c",)
-    # Either kills its worker, or is in the other one when its pool breaks.
+    # Either one kills its worker, or is in the other worker when its pool breaks.
     assert {1, 3} <= {event.number for event in race.events() if event.kind == "fail"}
     assert set(reasons(race)) <= {"lost", "no longer needed"}
     assert 2 <= reasons(race).count("lost") <= 4
@@ -180,7 +180,7 @@ def test_a_worker_of_dask_that_dies_is_a_lost_pull_not_a_repeated_one(race, dask
         if kinds(study)["fail"]:
             lost.touch()
 
-    # One thread may wait, and the other repeats what the dead worker had.
+    # One thread may wait, and the other repeats the dead worker's pulls.
     with dask_client(threads=2) as client:
         dying = DieAt(tmp_path, [2], until=lost)
         answer = run_study(race, dying, client.get_executor(), parallel=2, watch=watch)
@@ -195,7 +195,7 @@ def test_a_worker_of_dask_that_dies_is_a_lost_pull_not_a_repeated_one(race, dask
 
 
 def start(path, threads=2, freely=10_000):
-    """Start a driver: that many pulls it measures freely, for more it waits for the file `go`."""
+    """Start a driver: it measures that many pulls at once, and waits for the file `go` for more."""
     command = [sys.executable, "-m", "tests.study.driven", str(path), str(threads), str(freely)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
@@ -219,7 +219,7 @@ def lines_until(process, wanted):
 
 
 def end(process, how):
-    """Ask it to end, again if need be: Python loses an interruption in a call-back of its own."""
+    """Ask it to end, if necessary again: Python loses an interruption in its own call-backs."""
     while process.poll() is None:
         process.send_signal(how)
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -245,7 +245,7 @@ def test_a_driver_that_ends_in_the_middle_leaves_a_study_that_goes_on(toy, how):
     with Study.open(toy, "toy", **OWN) as study:
         assert study.outstanding() == []
         assert study.policy.told == 60
-        # A pull is lost only if readings of it are there whose result nobody will see.
+        # A pull is lost only if it has readings and nobody will see its result.
         lost = {event.number for event in study.events() if event.kind == "fail"}
         read = {event.number for event in study.events() if event.kind == "report"}
         assert lost <= read
@@ -255,7 +255,7 @@ def test_a_driver_that_ends_in_the_middle_leaves_a_study_that_goes_on(toy, how):
 
 def test_two_drivers_in_two_processes_share_a_study(toy):
     both = [start(toy, freely=4), start(toy, freely=4)]
-    # When either begins its third pull it has told a result.
+    # When either one begins its third pull it has told a result.
     said = [lines_until(process, 3) for process in both]
     toy.with_name("go").touch()
     said = [
@@ -312,7 +312,7 @@ def test_only_the_runner_who_is_alone_takes_up_open_pulls_of_a_server(postgresql
         assert [found.id for found in first.left_open()] == [pull.id]
         with joined(two) as second:
             assert first.left_open() == second.left_open() == []
-            # Whoever is connected again counts again.
+            # A client that connects again counts again.
             end_sessions_of(postgresql_url)
             assert two.outstanding()
             assert first.left_open() == []

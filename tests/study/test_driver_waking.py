@@ -1,4 +1,4 @@
-"""What wakes a driver: what others write, and the clock; it does not ask again and again."""
+"""What wakes a driver: other writers, and the clock; it does not poll."""
 
 import threading
 import time
@@ -16,7 +16,7 @@ from tests.study.toys import OWN, Racing
 
 @pytest.fixture
 def patient(monkeypatch):
-    """Let drivers never look by themselves."""
+    """Let drivers never check by themselves."""
     monkeypatch.setattr(driver, "_LOOK_SECONDS", PATIENCE)
     monkeypatch.setattr(driver, "_SHORTEST_LOOK_SECONDS", 0.0)
     monkeypatch.setattr(driver, "_INTERRUPT_SECONDS", PATIENCE)

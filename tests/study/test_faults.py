@@ -1,4 +1,4 @@
-"""What goes wrong around a study: disks, other programs, other processes, power."""
+"""Failures around a study: disks, other programs, other processes, power."""
 
 import os
 import shutil
@@ -463,7 +463,7 @@ def test_a_text_that_is_no_unicode_is_named(path):
     study = make(path)
     pull = study.ask()
     connect(path).execute("UPDATE pull SET worker = CAST(x'ff' AS TEXT)")
-    # Whoever has written a pull just now need not read it.
+    # A client that has just written a pull need not read it.
     with pytest.raises(StorageError):
         reopened(path).tell(pull.id, 1.0)
 
@@ -526,7 +526,7 @@ def run(study, pairs):
 
 
 def in_the_background(work):
-    """Return the number of a process that does some work as an ordinary user."""
+    """Return the id of a process that does some work as an ordinary user."""
     child = os.fork()
     if child == 0:
         try:

@@ -1,4 +1,4 @@
-"""Where a study may be kept: on file systems that are known to be local, unless told otherwise."""
+"""Where a study may be kept: on local file systems, unless the user says otherwise."""
 
 from pathlib import Path
 

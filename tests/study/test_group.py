@@ -1,4 +1,4 @@
-"""Many writes in one commit: each is kept or fails by itself, and policies follow the log."""
+"""Many writes in one commit: each succeeds or fails separately, and policies follow the log."""
 
 import threading
 
@@ -50,7 +50,7 @@ class Members:
         return self.group.carry_out([self.action(*action) for action in actions])
 
     def check(self):
-        """Raise if a policy is not where the log leads to, or a log is not whole."""
+        """Raise if a policy does not have the log's state, or a log is not complete."""
         for name, study in self.studies.items():
             fresh = Study.open(self.store, name, **OWN)
             assert same_state(study.policy, fresh.policy)
@@ -220,7 +220,7 @@ def test_snapshots_are_taken_between_commits(members, store):
 
 
 class MishapStore(Failing, SQLiteStore):
-    """A store in a file whose commits fail when they are told to."""
+    """A store in a file whose commits fail on request."""
 
     commit_errors = ()
 
@@ -244,8 +244,9 @@ def test_a_failure_within_is_met_by_trying_one_by_one(unlucky, point):
     answers(unlucky.carry_out(("a", ask), ("b", ask)))
     unlucky.store.fail_at = point
     outcomes = unlucky.carry_out(("a", ask), ("b", ask), ("a", ask))
-    # A fault before an action has written anything is its own; after it, all are tried again. The
-    # second action on a study begins by looking for pulls, and has the first one's inserted.
+    # A fault before an action has written anything affects only that action; after it, all are
+    # tried again. The second action on a study begins with a look for pulls, which inserts the
+    # first one's.
     failed = [isinstance(outcome.error, Fault) for outcome in outcomes]
     assert failed == [point == "after begin", False, point == "after insert"]
     kept = sum(study.n_events for study in unlucky.studies.values())

@@ -1,4 +1,4 @@
-"""A witness elsewhere: what it notes, and what it finds out."""
+"""A witness elsewhere: what it records, and what it reveals."""
 
 import sqlite3
 import stat
@@ -39,7 +39,7 @@ def test_every_write_is_noted_and_the_log_holds_it(tmp_path):
 
 
 def test_a_study_that_was_made_anew_is_found_out_at_the_opening_and_by_the_audit(tmp_path):
-    """An insider writes a whole new log, with hashes that fit."""
+    """An insider writes a whole new log with consistent hashes."""
     witness = tmp_path / "heads"
     made(tmp_path, witness)
     other = tmp_path / "other"
@@ -65,7 +65,7 @@ def test_a_log_that_lost_its_end_is_found_out(tmp_path):
     assert old.read_bytes() != file.read_bytes()
     with pytest.raises(CorruptLog, match="lost its end"):
         Study.open(old, "trial", witness=witness)
-    # Without the witness it opens, as nothing else can know.
+    # Without the witness it opens, because nothing else can know.
     with Study.open(old, "trial") as study:
         assert study.verify().ok
 

@@ -1,4 +1,4 @@
-"""kill -9 at any moment: nothing acknowledged is lost, nothing is doubled, the study goes on."""
+"""kill -9 at any moment: nothing acknowledged is lost or doubled, and the study continues."""
 
 import itertools
 import random
@@ -22,7 +22,7 @@ KILLS = effort.runs(8, whole=200)
 
 
 class Acknowledged:
-    """What children said was done, before they were killed."""
+    """What children reported as done, before they were killed."""
 
     def __init__(self) -> None:
         self.asked: dict[str, int] = {}
@@ -40,7 +40,7 @@ class Acknowledged:
 
 @pytest.fixture(params=["file", "postgresql"])
 def place(request):
-    """Where a study can be, which several processes may write, and what looks into it."""
+    """A place for a study that several processes may write, and a function that inspects it."""
     if request.param == "file":
         path = request.getfixturevalue("path")
         return path, lambda statement: query(path, statement)
@@ -49,7 +49,7 @@ def place(request):
 
 
 def run_and_kill(path, seed: int) -> list[str]:
-    """Run a child, kill it at some moment, and return the whole lines that it printed."""
+    """Run a child, kill it at some moment, and return the complete lines that it printed."""
     chance = random.Random(seed)
     command = [sys.executable, "-m", "tests.study.killed", str(path), str(seed)]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as child:
@@ -86,12 +86,12 @@ def check(study, rows_of, said: Acknowledged) -> None:
     told = {event.pull_id: event.value for event in events if event.kind == "tell"}
     assert said.asked.items() <= asked.items()
     assert said.told.items() <= told.items()
-    # A write that was kept and not yet acknowledged is told as it was meant, and once.
+    # A write that was kept but not acknowledged is told as intended, and once.
     assert set(Counter(event.pull_id for event in events if event.kind == "tell").values()) <= {1}
     assert all(told[pull] == asked[pull] / 8 for pull in told)
     assert sorted(asked.values()) == list(range(len(asked)))
     assert [event.hash for event in events] == chain_of(rows_of)
-    # Which looks whether the database itself is whole, too.
+    # This also checks that the database itself is intact.
     assert study.verify().ok
     assert same_state(study.policy, replayed(study))
 
@@ -110,7 +110,7 @@ def crash_and_start_again(server) -> None:
 
 
 def work(url, said: Acknowledged, over: threading.Event, keys) -> None:
-    """Ask and tell until it is over; with keys, every call has one of its own."""
+    """Ask and tell until the end; with keys, every call has its own key."""
     with Study.open(url, "toy", **OWN) as study:
         while not over.is_set():
             key = None if keys is None else f"call {next(keys)}"
@@ -153,7 +153,7 @@ def test_the_server_crashes_under_load(postgresql_server, postgresql_url, has_ke
     assert len(said.told) >= 60
     with Study.open(url, "toy", **OWN) as study:
         check(study, lambda statement: server_query(url, statement), said)
-        # Nobody died, so all that is there was acknowledged, and once.
+        # No process died, so everything in the log was acknowledged, and once.
         assert study.policy.asked == len(said.asked)
         assert study.policy.told == len(said.told)
         assert study.health()["duplicates"] == 0

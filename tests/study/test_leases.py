@@ -1,4 +1,4 @@
-"""Leases: what happens to pulls that nobody answers, whatever the clock does."""
+"""Leases: what happens to pulls without an answer, whatever the clock does."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a study refuses because of its size, its depth, or the system that it would run on."""
+"""What a study refuses because of its size, its depth, or the system on which it would run."""
 
 import json
 import math
@@ -160,7 +160,7 @@ def test_what_is_no_file_is_not_waited_for(tmp_path):
     ["ReplayEnvironment", "Problem", "FairLearn", "os", "_kernels", "__builtins__", "Policy"],
 )
 def test_a_log_names_no_class_but_parts_of_policies(name):
-    """Some of our classes read files when they are made."""
+    """Some of our classes read files in their constructors."""
     from fairtrial import allocation
 
     problem = allocation.Problem(["a", "b"], [0.1, 0.1])

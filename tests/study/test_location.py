@@ -1,4 +1,4 @@
-"""Addresses of storages, and where none can be."""
+"""Addresses of storages, and places where there can be none."""
 
 from pathlib import Path
 

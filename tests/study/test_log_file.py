@@ -33,7 +33,7 @@ def imported(path, storage="memory://", **more):
 
 
 def edited(source, target, edit):
-    """Write the log anew with its lines, as data, changed by `edit`."""
+    """Write the log again with its lines, as data, changed by `edit`."""
     lines = [json.loads(line) for line in source.read_text(encoding="utf-8").splitlines()]
     edit(lines)
     target.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
@@ -184,7 +184,7 @@ def test_no_garbled_file_is_taken_or_breaks_anything(study, tmp_path, data):
         copy = imported(path)
     except FairtrialError:
         return
-    # What is not sealed may differ: how the file is laid out, and who made it when.
+    # What is not sealed may differ: the layout of the file, and who created it when.
     assert copy.head_hash == study.head_hash
 
 

@@ -17,7 +17,7 @@ DOSES = Problem(
 
 
 def rows_of(number, *, harm=0.1, hidden=0.0, seed=0):
-    """Return units that were assigned in turn, of whose harms a share is blank."""
+    """Return units that were assigned in turn; the harm is blank for a share of them."""
     rng = np.random.default_rng(seed)
     table = {"day": range(number), "arm": [], "cured": [], "harmed": []}
     for unit in range(number):
@@ -50,7 +50,7 @@ def test_the_same_rows_in_another_order_of_the_table_are_the_same_experiment():
 
 
 def test_a_harm_that_hides_counts_as_one():
-    """A third of the harms of the better arm is blank: as the worst they would break its limit."""
+    """A third of the better arm's harms are blank: counted as the worst, they break its limit."""
     with ft.analyse(DOSES, rows_of(600, hidden=0.35), order="day") as study:
         assert study.recommend().arm != "high"
         missing = sum(one["missing"] for one in study.progress().details["measures"])

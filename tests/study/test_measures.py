@@ -40,7 +40,7 @@ def _outcomes(study):
 
 
 def _assert_replays(study) -> None:
-    """Every decision of the log comes out again, and so does the policy's state."""
+    """A replay of the log gives every decision again, and the policy's state."""
     assert study.verify().ok
 
 
@@ -300,7 +300,7 @@ def test_what_a_function_leaves_out_is_told_by_hand_and_its_pull_is_left_alone(s
     _driven(study, measure, pulls=3)
     waiting = study.outstanding()
     assert sorted(pull.number for pull in waiting) == [0, 1, 2]
-    # Another session starts: pulls that wait for the rest are neither lost nor measured again.
+    # A new session starts: pulls that wait for values are neither lost nor measured again.
     _driven(study, measure, pulls=2)
     assert sorted(calls) == [0, 1, 2, 3, 4]
     for pull in study.outstanding():
@@ -334,7 +334,7 @@ def test_what_is_known_is_told_in_any_order_and_once(study) -> None:
     assert study.tell_known(first, {"event_free": 1}).kind == "report"
     assert study.tell_known(first, {"event_free": 1}) is None
     assert study.tell_known(first, {"event_free": 1, "cd4": 0.25}).kind == "tell"
-    # Said again it is the first event, also if only a part of it is said.
+    # Told again, even in part, it is the first event.
     again = study.tell_known(first, {"cd4": 0.25})
     assert (again.kind, again.outcome) == ("tell", BOTH)
     assert study.tell_known(second, {"event_free": None, "cd4": 0.25}).outcome["event_free"] is None

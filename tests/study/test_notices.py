@@ -1,4 +1,4 @@
-"""What somebody outside was told of a study, kept beside it."""
+"""Notifications sent about a study, kept beside it."""
 
 import pytest
 

@@ -72,7 +72,7 @@ def connected(url):
 
 
 def refusal(action):
-    """Return the message of a refusal, in which no part of the password may be."""
+    """Return the message of a refusal, which must not contain any part of the password."""
     with pytest.raises(StorageError) as caught:
         action()
     said = [str(caught.value), repr(caught.value)]
@@ -475,8 +475,8 @@ def test_a_fork_is_told_to_open_the_study_again(url):
 
 @pytest.fixture
 def set_alarm(monkeypatch):
-    """Return a function by which Ctrl-C comes after some seconds."""
-    # Python cannot raise what comes while an object is deleted. Pytest would describe it, which
+    """Return a function that sends Ctrl-C after some seconds."""
+    # Python cannot raise an exception while an object is deleted. Pytest would report it, which
     # takes long enough for the next one to come meanwhile.
     monkeypatch.setattr(sys, "unraisablehook", lambda _: None)
     before = signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGINT))
@@ -510,7 +510,7 @@ def test_interrupted_commits_do_not_make_the_next_one_fail(url):
     store = opened(url)
     study = make(store)
     tell_some(study)
-    # Commits cut short look to psycopg like a statement that is worth preparing.
+    # To psycopg, interrupted commits look like a statement that is worth preparing.
     store._connection._prepared._counts[(b"NOTIFY fairtrial; COMMIT", ())] = 100
     tell_some(study)
     assert study.verify().ok
@@ -524,7 +524,7 @@ def test_ctrl_c_while_a_write_is_sent_is_raised_as_itself(url, monkeypatch):
 
     def interrupted(self, *, flush):
         if flush:
-            # What was sent is not answered yet, so the pipeline cannot be left, and says so.
+            # The request is not answered yet, so the pipeline cannot be left, and raises.
             monkeypatch.setattr(pipeline, "_fetch_gen", fetch)
             raise KeyboardInterrupt
         return fetch(self, flush=flush)
@@ -713,7 +713,7 @@ def test_where_the_server_does_not_come_back_the_doubt_is_said(url, monkeypatch)
         study.tell(pull, 0.5, request_id="mine")
     assert not isinstance(caught.value, ConnectionLost)
     store._parameters = parameters
-    # The same request again gives the first answer.
+    # The same request again gets the first answer.
     event = study.tell(pull, 0.5, request_id="mine")
     assert [event.seq, len(list(study.events()))] == [2, 2]
     assert study.ask(request_id="first").id == pull.id

@@ -1,7 +1,7 @@
 """A power cut after every write and every flush: what was acknowledged is there, or all before it.
 
-All that was written since the last flush of a file is thrown away; or a part of it, picked at
-random and torn at sectors, survives, as disks have it.
+Everything that was written since the last flush of a file is thrown away; or a random part of it,
+torn at sectors, survives, as on real disks.
 """
 
 import random
@@ -23,7 +23,7 @@ SECTOR = 512
 
 
 class Disk:
-    """What the disk has of files whose writes and flushes are played back."""
+    """The state of the disk while writes and flushes of files are played back."""
 
     def __init__(self):
         self.durable = {}
@@ -40,7 +40,7 @@ class Disk:
             self.pending.setdefault(name, []).append((what, *more))
 
     def after_a_cut(self, chance=None):
-        """Return the contents that are left; with a source of chance, some unflushed parts too."""
+        """Return the contents that are left; with a random source, some unflushed parts as well."""
         left = dict(self.durable)
         for name, changes in self.pending.items() if chance else ():
             for change in changes:
@@ -66,7 +66,7 @@ def torn(change, chance):
 
 @pytest.fixture(params=["full", "process"])
 def played(request, path, monkeypatch):
-    """The durability, and all that a study wrote: to the disk, and back to its caller."""
+    """The durability, and all writes of a study: to the disk, and back to its caller."""
     monkeypatch.setattr(sqlite, "_MOVE_EVERY", 10)
     recording = Recording()
     monkeypatch.setattr(BundledStore, "vfs", "recording")
@@ -115,7 +115,7 @@ def images(happened, chance):
 
 
 def left(path, image):
-    """Lay the files of an image, none beside them."""
+    """Write the files of an image, with no others beside them."""
     path.parent.mkdir()
     for ending, content in image.items():
         path.with_name(f"{path.name}{ending}").write_bytes(content)
@@ -144,14 +144,14 @@ def test_a_power_cut_takes_nothing_that_was_acknowledged_or_only_the_end(played,
             continue
         cuts += 1
         path = left(tmp_path / str(cuts) / "trial.db", image)
-        # The witness is not flushed: what is left of it may be older, and is not newer.
+        # The witness is not flushed: the remaining one may be older, but not newer.
         noted = chance.randrange(len(acknowledged) + 1)
         head = Head(noted, acknowledged[noted - 1] if noted else "none")
         Witness(path).note({1: head})
         try:
             found = log(path)
         except CorruptLog:
-            # Said, and allowed only where a power cut may take the end.
+            # Reported, and allowed only if a power cut may remove the end.
             assert durability == "process"
             shortened += 1
             accept_loss(path)

@@ -1,4 +1,4 @@
-"""Tables of pulls: as they are handed out, and as people bring them back."""
+"""Tables of pulls: as they are given out, and as people return them."""
 
 import csv
 
@@ -43,7 +43,7 @@ def fill(path, values, separator=",", **changes):
 
 
 def refusals(study, path):
-    """Return the mistakes in a table, after a look that the study took nothing of it."""
+    """Return the mistakes in a table, after checking that the study took nothing from it."""
     before, told = study.head_hash, study.progress().told
     with pytest.raises(InvalidTable) as caught:
         study.tell_table(path)
@@ -213,7 +213,7 @@ def test_labels_may_be_blank_or_as_a_spreadsheet_writes_them(study, plate):
 
 
 def test_labels_and_conditions_may_have_decimal_commas_between_semicolons(tmp_path):
-    """As a spreadsheet saves a table in a country with decimal commas."""
+    """This is how a spreadsheet saves a table in a country with decimal commas."""
     problem = linear.Problem({"share": [0.5, 1.5], "one": [1, 1]}, arms=["0.5", "1.5"], noise_std=1)
     policy = linear.BlockBetting(problem)
     with Study.create(problem, policy, storage="memory://", name="hand", seed=1) as study:

@@ -17,13 +17,13 @@ PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "race-late-results.md"
 
 
 class Reference:
-    """What `remote` returns: a result that is still to come."""
+    """The result of `remote`, which is still to come."""
 
     def __init__(self, inner: Future):
         self._inner = inner
 
     def future(self) -> Future:
-        """Return a future of its own; whether the work has begun is not known."""
+        """Return a future; it does not know whether the work has begun."""
         outer: Future = Future()
         outer.set_running_or_notify_cancel()
 
@@ -40,7 +40,7 @@ class Reference:
 
 @pytest.fixture
 def ray(monkeypatch):
-    """Put the stand-in where Ray would be; it works in two processes."""
+    """Replace Ray by the stand-in, which works in two processes."""
     module = ModuleType("ray")
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
 

@@ -1,4 +1,4 @@
-"""The policy in use is always what the log gives: after mishaps, and from snapshots."""
+"""The policy in use always has the log's state: after mishaps, and from snapshots."""
 
 import numpy as np
 import pytest
@@ -39,7 +39,7 @@ def run(study, pairs):
 
 
 def count_replayed(monkeypatch):
-    """Count the events that replicas go through from now on."""
+    """Count the events that replicas replay from now on."""
     replayed_events = []
     original = replica.Replica.replay
 
@@ -75,7 +75,7 @@ def test_closing_keeps_a_snapshot(file_study, path, monkeypatch):
             np.array_equal(value, state[key]) for key, value in study.policy.get_state().items()
         )
         assert study.verify().ok
-    # Only the audit went through the log.
+    # Only the audit read the log.
     assert seen == [1, 2, 3, 4, 5, 6]
 
 
@@ -183,7 +183,7 @@ def test_any_name_of_a_field_can_be_saved():
 
 
 class Forgetful(Elimination):
-    """Forgets to name what it learns in `state_fields`."""
+    """Forgets to list what it learns in `state_fields`."""
 
     state_fields = ()
 
@@ -373,7 +373,7 @@ def test_a_log_that_was_put_back_to_an_older_state_is_noticed(file_study, path):
 
 
 class Careful(Policy):
-    """A user's own policy in twenty lines: each arm in turn until one leads by a mile."""
+    """A user's own policy in twenty lines: each arm in turn until one leads clearly."""
 
     state_fields = ("sums", "counts")
 

@@ -1,4 +1,4 @@
-"""Databases of other schemas: older ones are brought forward after a copy, newer ones refused."""
+"""Databases of other schemas: older ones are migrated after a copy, newer ones refused."""
 
 import shutil
 from pathlib import Path
@@ -25,7 +25,7 @@ BROKEN = ("ALTER TABLE study ADD COLUMN colour TEXT", "ALTER TABLE nowhere ADD C
 
 @pytest.fixture(params=sorted(HEADS))
 def released(request, path):
-    """A database as a released version left it, and what is known of it."""
+    """A database as a released version left it, and the facts known about it."""
     shutil.copy(FIXTURES / f"schema_{request.param}.db", path)
     return path, *HEADS[request.param]
 

@@ -1,4 +1,4 @@
-"""The secret of a randomised study: drawn, fixed by its hash, kept out of sight, audited."""
+"""The secret of a randomised study: drawn, fixed by its hash, kept hidden, audited."""
 
 import json
 from pathlib import Path
@@ -135,7 +135,7 @@ def test_a_secret_cannot_be_changed_in_the_file_and_verify_would_tell(path):
 
 
 def test_an_altered_propensity_is_found(path, tmp_path):
-    """Whoever can rewrite the whole chain of hashes is still found by the replay."""
+    """Even a person who can rewrite the whole chain of hashes is found by the replay."""
     from fairtrial.study.log import Record, seal
 
     with created(path) as study:

@@ -15,7 +15,7 @@ from tests.study.tools import wait_until
 
 
 class Server:
-    """A process that serves visitors, and what it has said of them."""
+    """A process that serves visitors, and what it has reported about them."""
 
     def __init__(self, storage, name):
         self.process = subprocess.Popen(

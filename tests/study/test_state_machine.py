@@ -1,4 +1,4 @@
-"""Anything in any order, by two interleaved handles: the log and the policy never disagree."""
+"""Any calls in any order, from two interleaved handles: the log and the policy always agree."""
 
 import math
 import shutil
@@ -55,16 +55,16 @@ indices = st.integers(0, 200)
 class StudyMachine(RuleBasedStateMachine):
     """Drives a study as its users, its workers and bad luck would.
 
-    `pulls` is the model: for every pull that was acknowledged its state and outcome.
+    `pulls` is the model: state and outcome of every pull that was acknowledged.
     """
 
     policies = (Elimination, Racing, Timed, Serving)
     snapshot_every = 5
 
-    # The next four are what another kind of storage overrides.
+    # The next four methods are overridden by other kinds of storage.
 
     def make_place(self):
-        """Make a place for one study, and whatever it takes to look into it."""
+        """Create a place for one study, and what is needed to inspect it."""
         self.folder = Path(tempfile.mkdtemp())
 
     def remove_place(self):
@@ -76,7 +76,7 @@ class StudyMachine(RuleBasedStateMachine):
         return FailingStore(self.folder / "study.db", "process", clock=self.clock)
 
     def rows_of(self, statement):
-        """Return what a statement gives, past the store."""
+        """Return the result of a statement, bypassing the store."""
         return query(self.folder / "study.db", statement)
 
     # ------------------------------------------------------------------ begin and end
@@ -122,7 +122,7 @@ class StudyMachine(RuleBasedStateMachine):
         return known[index % len(known)] if known else None
 
     def note_expired(self):
-        """Let the model know of the leases that this write finds to have run out."""
+        """Tell the model which leases this write finds to have run out."""
         if self.reissues:
             return
         for pull in self.pulls.values():
@@ -271,7 +271,7 @@ class StudyMachine(RuleBasedStateMachine):
         study = self.studies[by]
         if not study.stopped:
             self.note_expired()
-            # A lease that runs out by this very write may end a race.
+            # A lease that runs out with this write may end a race.
             with suppress(ExperimentFinished):
                 study.stop("enough")
             assert [other.stopped for other in self.studies] == [True, True]
@@ -286,7 +286,7 @@ class StudyMachine(RuleBasedStateMachine):
         ),
     )
     def write_together(self, by, some):
-        """Carry out several writes in one commit; one that fails takes no other with it."""
+        """Carry out several writes in one commit; if one fails, the others still succeed."""
         study = self.studies[by]
         todo = [(what, self.pick(index, "open", "given up"), value) for what, index, value in some]
         done = [(what, pull) for what, pull, _ in todo if what == "tell"]
@@ -424,7 +424,7 @@ class StudyMachine(RuleBasedStateMachine):
 
 
 class RaceMachine(StudyMachine):
-    """The same with a real race: readings of every kind, late ones too, and failures by reason."""
+    """The same with a real race: readings of every kind, including late ones, and failures."""
 
     problems = (
         {"feedback": "unbiased", "reading_std": 1.0},
@@ -521,7 +521,7 @@ class RaceMachine(StudyMachine):
     def every_reading_is_known_once(self):
         policy = self.studies[0].policy
         assert policy.duplicates == self.repeated
-        # Once the study is stopped, nothing that is under way is wanted any more.
+        # Once the study is stopped, no pull in flight is wanted any more.
         is_stopped = self.studies[0].stopped
         pulls = policy.outstanding() if is_stopped else policy.to_cancel()
         wanted = {pull.number for pull in pulls}
@@ -529,7 +529,7 @@ class RaceMachine(StudyMachine):
 
 
 class InPostgreSQL:
-    """The same in a database of its own on a server."""
+    """The same in a separate database on a server."""
 
     server = None
 

@@ -1,4 +1,4 @@
-"""A study that somebody stops: no more pulls, late results count, and the reason is shown."""
+"""A study that a person stops: no more pulls, late results count, and the reason is shown."""
 
 import pytest
 

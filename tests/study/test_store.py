@@ -15,7 +15,7 @@ SPEC = "ab" * 32
 
 @pytest.fixture(params=["file", "memory", "postgresql", "bundled"])
 def store(request, clock):
-    """Every store, and the one in a file on another SQLite than Python's own."""
+    """Every store, and the one in a file with another SQLite than Python's own."""
     if request.param == "bundled":
         pytest.importorskip("apsw")
     opened = opened_store(request, clock)

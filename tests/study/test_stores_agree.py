@@ -53,7 +53,7 @@ EXPERIMENTS = {
 
 @pytest.fixture(params=EXPERIMENTS)
 def experiment(request, monkeypatch):
-    """Return a function that carries one out in a store: the same calls, and the same chance."""
+    """Return a function that runs it in a store: the same calls, and the same random numbers."""
 
     def carried_out(store, clock):
         identities = itertools.count(1)
@@ -136,7 +136,7 @@ def test_a_study_goes_from_store_to_store_and_back(experiment, stores, tmp_path,
 
 
 def carry_out(url, pairs):
-    """Ask and tell in a process of its own."""
+    """Ask and tell in a separate process."""
     with Study.open(url, "toy", **OWN, durability="process") as study:
         for _ in range(pairs):
             study.tell(study.ask(), 0.5)

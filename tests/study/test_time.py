@@ -1,4 +1,4 @@
-"""The passing of time: a study says so when a policy's `max_time` is over, once and for all."""
+"""Time: a study tells its policy once when `max_time` is over."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor

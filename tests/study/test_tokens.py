@@ -1,4 +1,4 @@
-"""Tokens: made once, found by their secret, revoked, expired; sessions and answers beside them."""
+"""Tokens: made once, found by their secret, revoked, expired; sessions and stored answers."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""Turns at writing: in order, given back by whoever ends, and one interrupt breaks nothing."""
+"""Turns at writing: in order, returned by processes that end, and robust to an interrupt."""
 
 import os
 import random
@@ -52,7 +52,7 @@ def test_turns_come_in_the_order_in_which_they_were_asked_for(database):
         threads.append(waiting(database, name, order))
         wait_until(lambda count=name + 1: in_queue(database, count))
     holder.give_back()
-    # Whoever had the turn does not get it again before those who wait.
+    # The last writer does not get another turn before those who wait.
     holder.take()
     assert order == list(range(6))
     holder.give_back()
@@ -141,7 +141,7 @@ def test_a_process_that_was_stopped_is_named_and_its_end_frees_the_file(path):
 
 @pytest.fixture
 def untraced():
-    """Switch off what measures coverage: an interrupt inside it leaves its own lock taken."""
+    """Switch off coverage measurement: an interrupt inside it leaves its own lock taken."""
     tracer = sys.gettrace()
     sys.settrace(None)
     yield
@@ -166,15 +166,16 @@ def test_one_interrupt_at_any_moment_leaves_no_write_open(path):
         for _ in range(600):
             try:
                 signal.setitimer(signal.ITIMER_REAL, chance.uniform(1e-5, 2e-3))
-                # Python drops an interrupt that comes while it frees an object: no endless loop.
+                # Python drops an interrupt that comes while it frees an object, so the loop is
+                # finite.
                 for _ in range(20):
                     pull = study.ask()
                     study.tell(pull, 0.5)
                     acknowledged.append(pull.id)
                 signal.setitimer(signal.ITIMER_REAL, 0)
             except (KeyboardInterrupt, SystemError) as error:
-                # Python 3.11 makes a SystemError of it within the parser that numpy's files need.
-                # As long as it is looked at, the frames that it came through are there.
+                # Python 3.11 turns it into a SystemError inside the parser that numpy's files need.
+                # While it is inspected, the frames that it came through still exist.
                 kept.append(error)
             assert not storage._connection.in_transaction
             other.transact(lambda: None)

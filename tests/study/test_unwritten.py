@@ -1,4 +1,4 @@
-"""What a transaction gathers is read within it, written once, and known for a while after it."""
+"""Writes gathered in a transaction: read inside it, written once, and cached for a while."""
 
 import pytest
 
@@ -13,7 +13,7 @@ from tests.study.toys import OWN, Serving, ToyProblem
 
 @pytest.fixture
 def written(path):
-    """A store in a file that notes how often it changes its tables."""
+    """A store in a file that counts how often it changes its tables."""
 
     class Noting(SQLiteStore):
         changes = 0
@@ -167,7 +167,7 @@ def test_recent_pulls_are_those_of_one_head(written):
     later = before._replace(head_hash="h2")
     recent.keep(after, later, [row("p1", state="told"), row("p3")])
     assert (recent.find(later, "p1"), recent.find(later, "p3")) == (None, row("p3"))
-    # Somebody else has written since: all of it is forgotten for good.
+    # Another process has written since: the cache is dropped for good.
     assert recent.find(before._replace(head_hash="theirs"), "p3") is None
     assert recent.find(later, "p3") is None
 

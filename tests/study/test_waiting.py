@@ -67,7 +67,7 @@ def test_a_write_of_ones_own_that_is_heard_early_is_one_change(make_study, store
 
     def slowly(self):
         commit(self)
-        # Time enough to hear of it before it is counted.
+        # Enough time to learn about it before it is counted.
         time.sleep(0.3)
 
     def watch():

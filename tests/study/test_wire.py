@@ -1,4 +1,4 @@
-"""Worker and driver over a socket, each against somebody who only pretends to be the other."""
+"""Worker and driver over a socket, each against a peer that only pretends to be the other."""
 
 import base64
 import contextlib
@@ -42,7 +42,7 @@ def _no_tracebacks(monkeypatch, capfd):
 
 
 def channel_to(address, key=KEY):
-    """Return what a worker has in its hands to reach the driver at an address."""
+    """Return the object with which a worker reaches the driver at an address."""
     return worker_server._SocketChannel(address, key)
 
 
@@ -51,7 +51,7 @@ def worker_of(server):
 
 
 def answered(server, channel, go_on=True):
-    """Let a worker ask and the driver answer; return what the worker hears."""
+    """Let a worker ask and the driver answer; return the worker's answer."""
     with ThreadPoolExecutor(1) as thread:
         asking = thread.submit(channel.ask, LOOK)
         request = server.take(PATIENCE)
@@ -62,7 +62,7 @@ def answered(server, channel, go_on=True):
 
 @contextlib.contextmanager
 def a_port_taken_over(behave):
-    """Give the address of somebody who does as `behave` says with every connection."""
+    """Yield the address of a peer that does what `behave` does with every connection."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
         def accept():
@@ -270,7 +270,7 @@ def test_a_driver_proves_nothing_to_those_who_have_not(server):
 
 
 def test_a_proof_is_of_one_connection_only(server):
-    """What was overheard on one connection is no proof on another."""
+    """A proof overheard on one connection is not valid on another."""
     with socket.create_connection(server.address(), timeout=PATIENCE) as connection:
         nonce = connection.recv(len(wire._GREETING) + 32, socket.MSG_WAITALL)[-32:]
         own = bytes(32)
@@ -317,7 +317,7 @@ def test_strangers_in_numbers_keep_no_worker_out_and_leave_nothing_behind(server
 
 
 def as_worker(server):
-    """Return a wire to the server, by which a worker may say whatever it likes."""
+    """Return a wire to the server, on which a worker may send anything."""
     connection = socket.create_connection(server.address(), timeout=PATIENCE)
     return Wire.of_worker(connection, server.key, PATIENCE)
 

@@ -1,4 +1,4 @@
-"""What tests of studies need: a clock, and slow, obvious doubles of what a study does."""
+"""Tools for tests of studies: a clock, and slow, obvious versions of what a study does."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PATIENCE = 600.0
 
 
 def wait_until(condition) -> None:
-    """Wait for something to come true, however slow the machine is."""
+    """Wait until a condition is true, however slow the machine is."""
     deadline = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < deadline, "it never came"
@@ -27,7 +27,7 @@ def wait_until(condition) -> None:
 
 
 class Clock:
-    """A clock that goes where it is told to."""
+    """A clock that is set by hand."""
 
     def __init__(self) -> None:
         self.seconds = 1_800_000_000.0
@@ -40,7 +40,7 @@ class Clock:
 
 
 class Failing:
-    """What makes a store fail at a chosen point of the next write."""
+    """Makes a store fail at a chosen point of the next write."""
 
     fail_at: str | None = None
 
@@ -71,7 +71,7 @@ class FailingStore(Failing, SQLiteStore):
 
 
 class Fault(Exception):
-    """Something that nobody expected."""
+    """An unexpected error."""
 
 
 def connect(path) -> sqlite3.Connection:
@@ -85,7 +85,7 @@ COLUMNS = (
 
 
 def query(path, statement) -> list[tuple]:
-    """Return what a statement gives in a database of SQLite."""
+    """Return the result of a statement in a database of SQLite."""
     connection = connect(path)
     rows = connection.execute(statement).fetchall()
     connection.close()
@@ -93,7 +93,7 @@ def query(path, statement) -> list[tuple]:
 
 
 def server_query(url, statement) -> list[tuple]:
-    """Return what a statement gives in a database of PostgreSQL."""
+    """Return the result of a statement in a database of PostgreSQL."""
     with psycopg.connect(url, options="-c search_path=fairtrial") as connection:
         return connection.execute(statement).fetchall()
 
@@ -113,7 +113,7 @@ def chain(path, study_id=1) -> list[str]:
 
 
 def chain_of(rows_of, study_id=1) -> list[str]:
-    """Return the same of any database: `rows_of` gives the rows of a query."""
+    """Return the same for any database: `rows_of` gives the rows of a query."""
     made_of = "spec_json, policy_version, created_with, created_at"
     [(text, *made)] = rows_of(f"SELECT {made_of} FROM study WHERE id = {study_id}")
     spec = hashlib.sha256(text.encode()).hexdigest()

@@ -65,7 +65,7 @@ class RecordProblem(ToyProblem):
 
 
 class _Means(Policy):
-    """Sums and counts by action, and the best mean as the answer."""
+    """Sums and counts by action; the answer is the best mean."""
 
     state_fields = ("sums", "counts")
 
@@ -98,7 +98,7 @@ class _Means(Policy):
 
 
 class Elimination(_Means):
-    """Pulls the surviving arms in turn; after each round the far worse ones leave."""
+    """Pulls the surviving arms in turn; after each round much worse arms are dropped."""
 
     state_fields = ("sums", "counts", "alive", "started")
 
@@ -145,7 +145,7 @@ class Racing(_Means):
     def choose(self, **context: Any) -> tuple[int, int] | None:
         free = np.flatnonzero(self.busy < 0)
         if not free.size:
-            # A call that gives nothing may still change the state: a study must replay it.
+            # An ask without a pull may still change the state: a study must replay it.
             self.asked_for_nothing += 1
             return None
         slot = int(free[0])
@@ -237,7 +237,7 @@ class Averaging(_Means):
 
 
 class Arrivals(_Means):
-    """Gives whoever arrives the arm that their group has seen least; hands lost ones out again."""
+    """Gives whoever arrives the arm that their group had least; issues lost pulls again."""
 
     expiry = "reissue"
     state_fields = ("sums", "counts", "issued")
@@ -249,7 +249,7 @@ class Arrivals(_Means):
     def choose(self, *, group: str) -> int:
         mine = [i for i, row in enumerate(self.problem.action_labels) if row["group"] == group]
         if not mine:
-            self.issued += 1  # a policy that spoils its own state before it refuses
+            self.issued += 1  # a policy that damages its own state before it refuses
             raise InvalidArgument("group", "must be one of the problem's groups", group)
         action = min(mine, key=lambda index: self.issued[index])
         self.issued[action] += 1
@@ -259,4 +259,4 @@ class Arrivals(_Means):
 POLICIES = (Elimination, Racing, Timed, Serving, Averaging, Arrivals)
 PROBLEMS = (ToyProblem, GroupProblem, RecordProblem)
 OWN = {"policies": POLICIES, "problems": PROBLEMS}
-"""What `Study.open` needs to know of these."""
+"""The classes that `Study.open` needs to know."""

@@ -1,4 +1,4 @@
-"""Functions that drivers of the tests carry out, importable in every process."""
+"""Functions that drivers in tests carry out; every process can import them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MEANS = {"a": 0.0, "b": 0.2, "c": 3.0, "0": 0.0, "1": 0.5, "2": 1.0}
 
 
 def measure(arm, report):
-    """Give two readings and the outcome, which is the arm's mean and a bit by pull number."""
+    """Report two readings; return the outcome: the arm's mean, varied slightly by pull number."""
     outcome = MEANS[arm] + 0.01 * (report.pull.number % 7)
     report(outcome + 0.1, stage=1)
     report(outcome, stage=2)
@@ -31,9 +31,9 @@ def by_group(arm, report, group):
 
 
 class DieAt:
-    """Kill the own process in the middle of the pulls of these numbers, but once each.
+    """Kill this process in the middle of the pulls with these numbers, once each.
 
-    Where there is a file to wait `until`, later pulls begin when it is there.
+    If there is a file to wait `until`, later pulls begin when it exists.
     """
 
     def __init__(self, folder, numbers, until=None):
@@ -53,7 +53,7 @@ class DieAt:
 
 
 class Hanging:
-    """Never come back from the pulls of these numbers, of which each leaves a mark."""
+    """Never return from the pulls with these numbers; each leaves a mark."""
 
     def __init__(self, folder, numbers):
         self.folder = str(folder)
@@ -69,7 +69,7 @@ class Hanging:
 
 
 class Slowly:
-    """Report every few milliseconds until told to stop; note in a folder how it ended."""
+    """Report every few milliseconds until told to stop; record in a folder how it ended."""
 
     def __init__(self, folder):
         self.folder = str(folder)
@@ -89,7 +89,7 @@ class Slowly:
 
 
 class Bad:
-    """Give something that is no outcome, or raise."""
+    """Return something that is not an outcome, or raise."""
 
     def __init__(self, what):
         self.what = what
@@ -101,7 +101,7 @@ class Bad:
 
 
 class Awkward(Exception):
-    """An exception that does not survive the way between processes."""
+    """An exception that cannot be sent between processes."""
 
     def __init__(self, one, two):
         super().__init__(f"{one} and {two}")
