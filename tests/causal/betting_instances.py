@@ -1,4 +1,4 @@
-"""Instances of fair interventions on which stopping times were measured by an independent rule."""
+"""Instances of fair interventions with stopping times measured by an independent rule."""
 
 import numpy as np
 
@@ -37,17 +37,17 @@ def _tables(text):
 
 
 def tiny(bound=0.2):
-    """Three arms, a clear answer; with a bound of .05 no arm is fair."""
+    """Return three arms with a clear answer; with a bound of .05, no arm is fair."""
     return chain(0.4, TINY, [0.1, 0.1, 0.9], bound)
 
 
 def small():
-    """Eight arms on six cells."""
+    """Return eight arms on six cells."""
     return chain(0.5, _tables(_SMALL), [0.9, 0.9, 0.9, 0.1, 0.1, 0.1], 0.05)
 
 
 def three():
-    """Five arms; the sensitive attribute has three values."""
+    """Return five arms, with three values of the sensitive attribute."""
     return chain([0.5, 0.3, 0.2], _tables(_THREE), [0.1, 0.3, 0.5, 0.7, 0.9], 0.12)
 
 
@@ -55,7 +55,7 @@ REGION_ARMS = [[0.5] * 3, [0.9] * 3, [0.1, 0.5, 0.95], [0.6, 0.7, 0.8], [0.8, 0.
 
 
 def region(bound=0.06):
-    """Five arms, none fair; region R leads to the sensitive attribute, to X and to the outcome."""
+    """Return five unfair arms; region R leads to the attribute, to X and to the outcome."""
     p_x = [
         [[0.2, 0.4, 0.4], [0.4, 0.4, 0.2]],
         [[0.25, 0.4, 0.35], [0.5, 0.3, 0.2]],
@@ -86,20 +86,21 @@ JUST, NOTHING = 1e-7, 1e-12
 
 
 def _pair(mean, gap):
-    """Return P(V | S) of an arm over two states, P(S) even, by its mean and gap in P(V = 1)."""
+    """Return P(V | S) over two states from mean and gap of P(V = 1), with P(S) = 1/2."""
     first, second = mean + gap / 2, mean - gap / 2
     return [[1 - first, first], [1 - second, second]]
 
 
 def _two_states(bound, *arms, reward=TWO):
-    """Return a chain; arms are (mean, gap) of P(V = 1), and bounds those of the outcome."""
+    """Return a chain; arms are (mean, gap) of P(V = 1), the bound is that of the outcome."""
     return chain(0.5, {f"k{k}": _pair(*arm) for k, arm in enumerate(arms)}, reward, bound)
 
 
 def _tied(bound, *arms):
-    """Return a chain of arms with one mean, made of other states, and a worse arm.
+    """Return a chain of arms with equal means from different states, and a worse arm.
 
-    Of each how far it is along a direction that changes no mean, and half its change by S.
+    Each arm is given by its distance along a direction that changes no mean, and half its change by
+    S.
     """
     tables = {}
     for k, (along, change) in enumerate(arms):
@@ -151,7 +152,7 @@ def _direct(bound, *arms, rewards=((0.1, 0.8), (0.2, 0.9))):
 
 
 def direct():
-    """Four arms; the sensitive attribute is a parent of the outcome, too. The best is unfair."""
+    """Return four arms; the attribute is a parent of the outcome; the best arm is unfair."""
     return _direct(0.08, (0.9, 0.6), (0.7, 0.6), (0.5, 0.5), (0.4, 0.1))
 
 

@@ -1,4 +1,4 @@
-"""The slow, obvious way: every quantity by summing over all assignments of all nodes."""
+"""Slow and obvious reference: every quantity by summing over all assignments of all nodes."""
 
 import math
 from itertools import product
@@ -20,9 +20,9 @@ def tiny(fairness_bound=0.2, **options):
 
 
 def diamond(seed, arms=3, sensitive=2, intervened_is_carrier=False, attributes=1):
-    """Return a random problem in which mediators, confounders and a bystander all occur.
+    """Return a random problem with mediators, confounders and an irrelevant node.
 
-    A -> X <- S, A -> V <- X, X -> Y <- V, A -> Y, and S -> B which leads nowhere.
+    A -> X <- S, A -> V <- X, X -> Y <- V, A -> Y, and S -> B, which leads nowhere.
     """
     generator = np.random.default_rng(seed)
     names = ["S", "T"][:attributes]
@@ -34,7 +34,7 @@ def diamond(seed, arms=3, sensitive=2, intervened_is_carrier=False, attributes=1
 
     def table(node):
         shape = [sizes[parent] for parent, child in edges if child == node]
-        # Kept away from zero, so that the divergences stay where exp does not overflow.
+        # Keep away from zero, so that exp does not overflow in the divergences.
         return 0.7 * generator.dirichlet(np.ones(sizes[node]), size=shape) + 0.3 / sizes[node]
 
     tables = {node: table(node) for node in sizes if node != "V"}
@@ -50,10 +50,10 @@ def diamond(seed, arms=3, sensitive=2, intervened_is_carrier=False, attributes=1
 
 
 def confounded(seed, attributes=1, arms=3, states=2, **options):
-    """Return a random problem whose sensitive attributes have a parent, and are never forced.
+    """Return a random problem whose sensitive attributes have a parent and are never forced.
 
-    A -> S, A -> X <- S, A -> V <- X, S -> V, X -> Y <- V, A -> H -> Y: H is in no cell, and
-    leads from the attribute's cause to the outcome.
+    A -> S, A -> X <- S, A -> V <- X, S -> V, X -> Y <- V, A -> H -> Y. H is in no cell, and leads
+    from the attribute's cause to the outcome.
     """
     generator = np.random.default_rng(seed)
     names = ["S", "T"][:attributes]
@@ -81,8 +81,8 @@ def confounded(seed, attributes=1, arms=3, states=2, **options):
 def direct(seed, arms=3, attributes=1, is_small=False, **options):
     """Return a random problem in which S is a parent of the outcome, whose table it lacks.
 
-    R -> X, S -> X -> V, S -> V -> Y, R -> Y, S -> Y; a small one has S, V and Y alone. Return the
-    network with the outcome's table, too.
+    R -> X, S -> X -> V, S -> V -> Y, R -> Y, S -> Y; a small problem only has S, V and Y. The
+    network with the outcome's table is also returned.
     """
     generator = np.random.default_rng(seed)
     names = ["S", "T"][:attributes]
@@ -114,8 +114,8 @@ def direct(seed, arms=3, attributes=1, is_small=False, **options):
 def without_overlap(cause_leads_to_outcome, bound=0.2):
     """Return a problem with an arm under which the groups of the attribute share no state of V.
 
-    R -> S -> V -> Y, and perhaps R -> Y. What those with S = 1 would have with S = 0 is then made
-    of cells into which none of them falls.
+    R -> S -> V -> Y, and optionally R -> Y. The outcome that units with S = 1 would have with S = 0
+    then depends on cells into which none of them falls.
     """
     edges = [("R", "S"), ("S", "V"), ("V", "Y")]
     good = np.array([0.1, 0.8])
@@ -195,7 +195,7 @@ def outcome_divergence(problem, k, j):
 
 
 def carried(problem, arm, row, value):
-    """Return the product of everything that the sensitive attribute enters, with it at value."""
+    """Return the product of all factors that depend on the attribute, set to a value."""
     row = with_value(problem, row, value)
     nodes = {problem.intervened, *problem.carriers}
     return math.prod(probability(problem, arm, node, row) for node in nodes)
@@ -219,7 +219,7 @@ def gap_divergence(problem, k, j, a, b):
 def effects(problem):
     """Return E_k[Y_{S<-a} | S = b], shape (K, a, b), by summing over all other nodes.
 
-    What the attribute influences is drawn with it at a, its own probability is taken at b.
+    Nodes that the attribute influences are drawn with S = a; its own probability is that of S = b.
     """
     others = [node for node in problem.model.nodes if node not in problem.attributes]
     numbers = list(problem.outcome_values.values())
@@ -258,9 +258,9 @@ def twin_effects(problem, arm, a, n, generator):
 def cell_estimates(problem, rows, predictors, strengths):
     """Return the `cell` estimates from rows of labels, one row after the other, (K, values).
 
-    Every row's outcome is compared with the mean of the other rows with the same predictors,
-    mixed with that many rows of the overall mean as predict the rows best. Of an attribute with
-    parents these are the means of the groups as they are.
+    Every row's outcome is compared with the mean of the other rows with the same predictors, mixed
+    with the number of rows of the overall mean that predicts best. If the attribute has parents,
+    these are the means of the groups under their own values.
     """
     numbers = dict(zip(problem.model.states["Y"], problem.outcome_values.values(), strict=True))
     states = problem.model.states
@@ -326,8 +326,8 @@ def with_position(problem, row):
 def thin(seed=0, states=400, fairness_bound=0.13):
     """Return a problem with thousands of cells whose sensitive attribute has a parent.
 
-    A -> S -> X -> Y <- V, B -> X, B -> V <- X, B -> Y <- A: given the many states of B hardly
-    any cell holds two rows. All gaps are about .164.
+    A -> S -> X -> Y <- V, B -> X, B -> V <- X, B -> Y <- A: because of the many states of B, hardly
+    any cell has two rows. All gaps are about .164.
     """
     generator = np.random.default_rng(seed)
     sizes = {"A": 3, "S": 2, "B": states, "X": 3, "V": 2, "Y": 2}

@@ -1,7 +1,7 @@
-"""Block betting on interventions, slow and obvious: the judge of the compiled rule.
+"""Slow and obvious block betting on interventions: the reference for the compiled rule.
 
-A row of action a falls into cell x with probability ``actions[a, x] * law[x]``. Everything here is
-plain NumPy on whole arrays, without the state and the buffers of the compiled rule.
+A row of action a falls into cell x with probability ``actions[a, x] * law[x]``. Everything is plain
+NumPy on whole arrays, without the state and buffers of the compiled rule.
 """
 
 import itertools
@@ -21,14 +21,14 @@ RIDGE = 1e-4
 
 
 class Instance(NamedTuple):
-    """What the rule is told: weights of actions and functionals, and what is known of the cells."""
+    """The rule's input: weights of actions and functionals, and what is known about the cells."""
 
     knowledge: str
     actions: Floats  # (A, X)
     means: Floats  # (K, X)
     gaps: Floats  # (K, L, X), every limit with its sign
-    classes: NDArray[np.int64]  # (X,) which mean outcome
-    strata: NDArray[np.int64]  # (X,) which covariates
+    classes: NDArray[np.int64]  # (X,) class of mean outcome
+    strata: NDArray[np.int64]  # (X,) stratum of covariates
     groups: NDArray[np.int64]  # (X,) which observed value of the sensitive attribute, if it tells
     shares: Floats  # of the groups
     basis: Floats  # (functions, X) whose totals are known
@@ -43,7 +43,7 @@ class Instance(NamedTuple):
 
 
 class Beliefs(NamedTuple):
-    """What earlier rows say, for plans and bets; by cell."""
+    """Information from earlier rows for plans and bets, by cell."""
 
     mean: Floats
     variance: Floats
@@ -65,7 +65,7 @@ class Bet(NamedTuple):
     deviation: float
 
     def log_wealth(self, cells: Any, outcomes: Any) -> float:
-        """Return the log of what rows pay; an outcome of NaN is a row that got lost."""
+        """Return the log of what rows pay; an outcome of NaN means a lost row."""
         return math.log(self.wealth(cells, outcomes))
 
     def wealth(self, cells: Any, outcomes: Any) -> float:
@@ -83,7 +83,7 @@ class Bet(NamedTuple):
 
 
 def grid(m: float) -> tuple[Floats, Floats, float]:
-    """Return the effects that are bet on, their stakes, and the cash."""
+    """Return the effects of the bets, their stakes, and the cash that is not bet."""
 
     def density(points: Floats, width: float) -> Floats:
         return width * np.exp(-((points - m) ** 2) / (2 * SPREAD)) / (np.abs(points) + ROUNDING)
@@ -102,7 +102,7 @@ def grid(m: float) -> tuple[Floats, Floats, float]:
 
 
 def multipliers(d1: float, d2: float, q11: float, q12: float, q22: float) -> tuple[float, ...]:
-    """Return s, nu and the value: the best of all ways to set either to zero."""
+    """Return s, nu and the value, the best over all ways to set them to zero."""
     ways = [(0.0, 0.0)]
     if q11 > 0:
         ways.append((d1 / q11, 0.0))
@@ -156,7 +156,7 @@ def law_of_strata(instance: Instance, beliefs: Beliefs) -> Floats:
 
 
 def span(instance: Instance, functional: Floats, den: Floats, beliefs: Beliefs) -> Floats:
-    """Return the combination of known totals that is nearest to the predicted outcome."""
+    """Return the combination of known totals that is closest to the predicted outcome."""
     possible = den > 0
     usable = ~(instance.basis[:, ~possible] > 0).any(axis=1)
     basis = instance.basis[usable][:, possible]
@@ -170,7 +170,7 @@ def span(instance: Instance, functional: Floats, den: Floats, beliefs: Beliefs) 
 
 
 def effect(instance: Instance, functional: Floats, beliefs: Beliefs) -> float:
-    """Return the estimate of a functional that constants do not move, or of a mean."""
+    """Return the estimate of a functional that is invariant to constants, or of a mean."""
     if instance.knowledge == "ratios":
         centred = functional * (beliefs.mean - beliefs.overall)
         return float(centred @ beliefs.law)
@@ -245,7 +245,7 @@ def rows_of(instance: Instance, beliefs: Beliefs) -> float:
 
 
 def exact_mean(bet, instance, counts, law, means):
-    """Return the exact mean of what a block pays, over all its cells and outcomes."""
+    """Return the exact mean payment of a block, over all cells and outcomes."""
     actions = np.repeat(np.arange(len(counts)), counts.astype(int))
     joint = instance.actions * law
     cells = range(joint.shape[1])
@@ -266,7 +266,7 @@ def exact_mean(bet, instance, counts, law, means):
 
 
 class Rule:
-    """The whole rule: blocks planned from the rows before them, ledgers, and rejections.
+    """The complete rule: blocks planned from the rows before them, ledgers, and rejections.
 
     `ledgers` holds log wealth under ``("own", k)``, ``("pair", k, target)`` and
     ``("limit", target, l)``; ``NONE`` is the answer that no arm is fair.
@@ -298,7 +298,7 @@ class Rule:
         return min(own, default=math.inf)
 
     def wealth(self, answer: int, instead: tuple[int, float] | None = None) -> float:
-        """Return the log wealth against an answer; one target may add something else."""
+        """Return the log wealth against an answer; `instead` replaces the part of one target."""
         total = self.ledgers.get(("own", answer), 0.0)
         for target in range(self.arms):
             if target == answer:
@@ -394,7 +394,7 @@ class Rule:
         return found
 
     def need(self, ledger: tuple[Any, ...]) -> float:
-        """Return by how much the log wealth behind a ledger has to grow; 0 if by nothing."""
+        """Return how much the log wealth of a ledger has to grow; 0 if it is large enough."""
         kind, one, other = (*ledger, None)[:3]
         reached = self.ledgers.get(ledger, 0.0)
         if kind == "own":
@@ -484,7 +484,7 @@ class Rule:
         return counts
 
     def pay(self, bets: dict[tuple[Any, ...], Bet], rows: list[tuple[int, int, float]]) -> None:
-        """Take the rows of a block: action, cell, outcome."""
+        """Pay the bets on a block with its rows: action, cell, outcome."""
         for ledger, bet in bets.items():
             gain = bet.log_wealth([row[1] for row in rows], [row[2] for row in rows])
             self.ledgers[ledger] = self.ledgers.get(ledger, 0.0) + gain

@@ -20,7 +20,7 @@ from tests.causal.slow import tiny
 
 
 def information(problem, shares, live, pooled=0.0):
-    """Return the least information of the live arms, written out from the definition."""
+    """Return the smallest information of the live arms, by the definition."""
     known = divergences(problem)
     values = []
     for k in live:
@@ -130,7 +130,7 @@ def test_whole_rows_add_up_and_keep_the_budget_that_the_shares_keep(shares, numb
 
 
 def test_rounding_keeps_the_money_for_the_rows_that_are_left():
-    # One dear row for 3 would leave less than the 1 that the other needs.
+    # One expensive row for 3 would leave less than the 1 that the other row needs.
     counts = whole_rows(np.array([0.3, 0.35, 0.35]), np.array([1.0, 3.0, 3.0]), 2, allowance=3.5)
     assert counts.tolist() == [2, 0, 0]
     richer = whole_rows(np.array([0.3, 0.35, 0.35]), np.array([1.0, 3.0, 3.0]), 2, allowance=4.0)

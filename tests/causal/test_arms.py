@@ -1,4 +1,4 @@
-"""Arms from one tidy table, as they are in a spreadsheet or a DataFrame."""
+"""Arms from one tidy table, as in a spreadsheet or a DataFrame."""
 
 import numpy as np
 import pandas as pd
@@ -10,7 +10,7 @@ from tests.causal.slow import diamond
 
 
 def wide_rows(problem):
-    """Return a row for every arm and combination of the parents, a column for every state."""
+    """Return a row for every arm and combination of parents, with a column for every state."""
     model, node = problem.model, problem.intervened
     parents = model.parents(node)
     return [
@@ -25,7 +25,7 @@ def wide_rows(problem):
 
 
 def long_rows(problem):
-    """Return a row for every state as well."""
+    """Return a row for every arm, combination of parents and state."""
     node = problem.intervened
     states = problem.model.states[node]
     return [

@@ -130,7 +130,7 @@ def test_many_tables_count_together():
 
 
 def test_a_network_that_hangs_together_too_much_is_not_summed_up():
-    """Each of 30 nodes hangs together with every other: their joint has 2 to the 30 entries."""
+    """All pairs of 30 nodes are connected, so their joint table has 2 to the 30 entries."""
     causes = [f"A{k}" for k in range(30)]
     pairs = list(combinations(causes, 2))
     factors = [Factor(pair, np.full((2, 2), 0.5)) for pair in pairs]

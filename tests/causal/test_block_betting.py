@@ -1,4 +1,4 @@
-"""Block betting on interventions: the best fair one, with a proven stop."""
+"""Block betting on interventions: the best fair arm, with a proven stop."""
 
 import math
 
@@ -43,8 +43,8 @@ BELIEFS = Beliefs(
     np.array([0.2, 0.3, 0.8]), np.array([0.1, 0.2, 0.15]), np.array([20.0, 15, 25]), np.ones(3)
 )
 
-# Functional, null, effect, standard error, log wealth: with the law of the cells known, with a
-# constant centre of .45 and with the best combination of known totals.
+# Functional, null, effect, standard error, log wealth: with a known law of the cells, with a
+# constant centre of .45, and with the best combination of known totals.
 FROZEN = [
     (MEANS[1] - MEANS[2], 0.0, 0.1, 0.019140411, 1.5353155009, 1.8846226186, 1.5354703514),
     (GAPS[2, 0], 0.2, 0.09, 0.048786354, 0.4328726050, 0.4785274084, 0.4333940084),
@@ -79,7 +79,7 @@ def instance_of(knowledge):
 
 
 def widened(bet, counts, null):
-    """Return the standard error where the centre leaves some of the outcome unpredicted."""
+    """Return the standard error if the centre leaves a part of the outcome unpredicted."""
     den = counts @ ACTIONS
     noise = den @ (bet.slope**2 * BELIEFS.variance)
     spread = noise + den @ (bet.slope * BELIEFS.mean - bet.offset) ** 2
@@ -97,7 +97,7 @@ def test_slow_bets_have_the_reference_values(row):
     instance = instance_of("ratios")
     found = freeze(instance, functional, null, COUNTS, BELIEFS, error, flat.offset)
     assert found.log_wealth(*ROWS) == pytest.approx(constant, abs=1e-9)
-    # The published value leaves open how the ridge of the span is scaled.
+    # The published value does not say how the ridge of the span is scaled.
     found = freeze(instance, functional, null, COUNTS, BELIEFS, bet.deviation)
     assert found.log_wealth(*ROWS) == pytest.approx(span, abs=1e-4)
 
@@ -157,7 +157,7 @@ INSTANCES = {
 
 def slow_rule(problem, knowledge, delta):
     known = Functionals(problem, knowledge)
-    # Groups matter only where the law of covariates is estimated within them.
+    # Groups only matter if the law of covariates is estimated within them.
     groups = known.group_of_stratum[known.strata]
     shares = known.group_shares if knowledge == "covariates" else np.ones(1)
     instance = Instance(
@@ -186,7 +186,7 @@ def ledgers_of(policy, rule):
 
 
 def block_of(policy, environment, generator):
-    """Ask for all pulls of the next block, tell them, and return the rows."""
+    """Ask for all pulls of the next block, tell their outcomes, and return the rows."""
     rows, tags = [], []
     while True:
         pull = policy.ask()
@@ -247,7 +247,7 @@ def test_lost_late_and_corrected_rows_count_as_in_the_slow_rule(knowledge, lost_
                 policy.fail(pull)
                 rows.append([place, pull.action, 0, math.nan, None, pull])
                 if place == late:
-                    # It comes after all, while its block is open.
+                    # The outcome arrives after all, while its block is open.
                     policy.tell(pull, outcome)
                     rows[-1] = [place, pull.action, *policy._row(pull, outcome), outcome, pull]
             elif place not in lost:
@@ -385,10 +385,10 @@ def believed_law(knowledge, instance, generator):
 
 
 def random_instance(knowledge, generator):
-    """Three actions on four cells: two values of a covariate, and two of the node set."""
+    """Return three actions on four cells: two values of a covariate, two of the intervened node."""
     share = generator.random()
     parts = generator.random((3, 2))
-    # Some actions never give some cells.
+    # Some actions never produce some cells.
     parts = np.where(generator.random((3, 2)) < 0.3, np.round(parts), parts)
     g = np.stack([parts[:, 0], 1 - parts[:, 0], parts[:, 1], 1 - parts[:, 1]], axis=1)
     law = np.array([share, share, 1 - share, 1 - share])
@@ -474,7 +474,7 @@ def test_a_mean_budget_is_kept(name, rows, spent):
     )
     assert result.error_rate == 0.0
     per_row = result.metrics["cost"] / result.stopping_time
-    # Whole rows leave a part of a row of every action to make up for.
+    # Rows are integers, so each action can be off by a part of a row.
     assert (per_row * result.stopping_time <= 0.1 * result.stopping_time + problem.n_actions).all()
     assert per_row.mean() <= 0.1 + 0.01
     assert result.stopping_time.mean() < 1.5 * rows
@@ -513,7 +513,7 @@ def test_that_no_arm_is_fair_is_an_answer():
 
 
 def test_small_outcomes_may_be_good_and_have_any_range():
-    """The same question with losses instead of gains, a hundred times as large."""
+    """The same problem with losses instead of gains, a hundred times as large."""
     problem, environment = tiny()
     model = problem.model
     losses = problem.clone(
@@ -691,7 +691,7 @@ def test_rows_that_cannot_be_are_refused_and_change_nothing():
     refusals(
         policy,
         pull,
-        {"S": "s", "V": 1, "Y": 1},  # arm "a" never gives V = 1 where S = s
+        {"S": "s", "V": 1, "Y": 1},  # arm "a" never produces V = 1 if S = s
         {"S": "s'", "V": 0, "Y": 1},  # another value than was forced
         {"S": "s", "V": 0, "Y": 1.5},
         {"S": "s", "V": 0, "Y": math.nan},

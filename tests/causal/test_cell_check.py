@@ -1,4 +1,4 @@
-"""Whether rows fall into cells as often as the model says."""
+"""The test of whether rows fall into cells as often as the model says."""
 
 import itertools
 
@@ -12,7 +12,7 @@ from tests.effort import runs
 
 
 def test_the_evidence_is_worth_one_at_most_on_average_whatever_chose_the_actions():
-    """All paths of five rows, where the next action follows from the cells so far."""
+    """All paths of five rows, in which the next action depends on the cells so far."""
     probabilities = np.array([[0.1, 0.9], [0.6, 0.4]])
     totals = np.zeros(2)
     for path in itertools.product([0, 1], repeat=5):
@@ -31,7 +31,7 @@ def test_missing_rows_are_taken_as_they_would_make_up_the_difference():
     probabilities = np.array([[0.2, 0.8]])
     counts, rows = np.array([300.0]), np.array([120.0, 180.0])
     assert cells_contradict(counts, rows, probabilities)
-    # Had 200 more been there, all in the second cell, nothing would be strange.
+    # With 200 more rows, all in the second cell, the counts would be plausible.
     assert not cells_contradict(counts, rows, probabilities, missing=200)
     most = log_evidence_against_cells(counts, rows, probabilities, 10)
     for hits in range(11):
@@ -51,7 +51,7 @@ def test_a_right_model_is_hardly_ever_contradicted_at_any_time():
 
 
 def wrong_world(law=(0.6, 0.2, 0.2)):
-    """Return a problem, and a world in which another thing leads to V than it says."""
+    """Return a problem, and an environment in which another node leads to V."""
     problem, _ = region()
     model = problem.model
     other = model.clone(tables={**model.tables, "R": law})
@@ -74,7 +74,7 @@ def test_the_label_falls_where_rows_contradict_the_stated_law(knowledge):
 
 @pytest.mark.parametrize("kind", ["lost", "in flight", "unasked"])
 def test_rows_that_are_selected_by_their_cell_raise_no_alarm(kind):
-    """The proof does not mind which rows are lost; so nothing is said against the model."""
+    """The proof holds whichever rows are lost, so this does not contradict the model."""
     problem, environment = small()
     policy = BlockBetting(problem, delta=1e-12, seed=0)
     generator = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""How many rows the best fair arm needs at least, against a conic solver and known values."""
+"""The least number of rows for the best fair arm, compared with a conic solver."""
 
 import math
 
@@ -25,7 +25,7 @@ KNOWN = {
     "three values": (three, "k1", 80.58),
     "with a parent": (region, None, 298.2),
 }
-"""Measured by multiplicative steps, which give up to 10 % too much."""
+"""Computed with multiplicative steps, which overestimate by up to 10 %."""
 
 
 def coins(means):
@@ -34,7 +34,7 @@ def coins(means):
 
 
 def least_divergence(rows, limits, outcomes, falls):
-    """Return what rows tell against a claim, by a cone programme over all distributions."""
+    """Return the information against a claim by a cone programme over all distributions."""
     values, chances = outcomes
     moved = cp.Variable(chances.shape, nonneg=True)
     comes = np.nonzero(chances)
@@ -193,7 +193,7 @@ def test_graded_outcomes_take_fewer_rows_than_coins_with_their_means():
     as_coins = complexity_of(graded(np.stack([1 - means, means], axis=1), [0.0, 1.0]))
     found = complexity_of(graded(GRADES, [0.0, 0.5, 1.0]))
     assert found.upper < as_coins.lower
-    # States with one number are one outcome, and states that never come do not matter between.
+    # States with equal numbers are one outcome, and states that never occur do not matter.
     split = [[0.1, 0.6, 0.2, 0.1], [0.05, 0.3, 0.6, 0.05]]
     assert complexity_of(graded(split, [0.0, 0.5, 1.0, 0.0])).value == pytest.approx(found.value)
     unused = [[0.2, 0.6, 0.2, 0.0], [0.1, 0.3, 0.6, 0.0]]

@@ -1,4 +1,4 @@
-"""Logs that contradict the model are noticed, and others hardly ever are."""
+"""Logs that contradict the model are detected; logs of the model hardly ever are."""
 
 import math
 import pickle
@@ -111,7 +111,7 @@ def test_a_cause_of_the_attribute_that_the_graph_does_not_have_is_noticed():
 
 
 def test_dependences_that_cancel_over_strata_are_noticed_in_each():
-    """Y = 1 where V and S are equal: on average over V it does not depend on S at all."""
+    """Y = 1 if V and S are equal; on average over V, it does not depend on S at all."""
     arms = {"a": [[0.5, 0.5], [0.5, 0.5]]}
     problem, _ = chain(0.5, arms, [0.5, 0.5], 0.2)
     states = [(s, v) for s in ("s", "s'") for v in (0, 1)] * 100
@@ -128,14 +128,14 @@ def test_dependences_that_cancel_over_strata_are_noticed_in_each():
 
 
 def rare():
-    """Outcomes and states that hardly ever come: no test may take a few of them for much."""
+    """Return a log with rare outcomes and states, on which tests must not overreact."""
     arms = {"a": [[0.998, 0.002], [0.99, 0.01]], "b": [[0.95, 0.05], [0.6, 0.4]]}
     return chain(0.05, arms, [0.003, 0.02], 0.2)[0]
 
 
 @pytest.mark.statistical
 def test_logs_of_the_model_itself_hardly_ever_contradict_it():
-    """At most one log in 1,000 may; more than are allowed here have probability 1e-5."""
+    """At most one log in 1,000 may; more than allowed here have probability 1e-5."""
     assert LEVEL == 0.001
     wrong, runs = 0, effort.runs(100, whole=500)
     for problem in (tiny()[0], rare(), diamond(3), confounded(3)):

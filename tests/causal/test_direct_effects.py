@@ -1,4 +1,4 @@
-"""A sensitive attribute that is a parent of the outcome: how it acts is learned."""
+"""A sensitive attribute that is a parent of the outcome, with an effect to be learned."""
 
 import itertools
 import warnings
@@ -43,7 +43,7 @@ OPTIONS = {
 
 
 def likelihood(problem, network, arm, forced, row):
-    """Return the probability of one state of every node, S being forced or not."""
+    """Return the probability of one state of every node, with S forced or not."""
     total = 1.0
     for node in network.nodes:
         place = (*(row[parent] for parent in network.parents(node)), row[node])
@@ -57,9 +57,10 @@ def likelihood(problem, network, arm, forced, row):
 
 
 def enumerated(problem, network):
-    """Return of every arm and mode how probable each cell is, and its mean outcome.
+    """Return the probability and mean outcome of each cell for every arm and mode.
 
-    Shapes (K, 1 + values, values, cells); the natural mode first, whether it is offered or not.
+    The shapes are (K, 1 + values, values, cells), with the natural mode first even if it is not
+    available.
     """
     model = cell_model_of(problem)
     modes = [None, *model.combinations]
@@ -77,11 +78,11 @@ def enumerated(problem, network):
 
 
 def parts(problem, network, known):
-    """Return the law and the mean outcome of every place, from all that can happen."""
+    """Return the law and mean outcome of every place by enumeration."""
     chance, total = enumerated(problem, network)
     means = total.sum(axis=(0, 1)) / chance.sum(axis=(0, 1))
     each = np.where(chance > 0.0, total / np.where(chance > 0.0, chance, 1.0), means)
-    # Given S and the cell neither the arm nor how S came about has a say.
+    # Given S and the cell, neither the arm nor the way in which S was set matters.
     assert np.abs(each - means).max() < 1e-12
     place = known.place_of
     assert place.shape == means.shape
@@ -113,7 +114,7 @@ def test_means_and_gaps_add_up_to_those_of_the_whole_network(name, knowledge):
 
 @pytest.mark.parametrize("name", OPTIONS)
 def test_forced_means_are_those_of_the_gaps(name):
-    """By hand: the mean under each value is that of rows in which it is forced."""
+    """By hand: the mean under each value equals that of rows in which the value is forced."""
     problem, network = direct(8, **OPTIONS[name])
     truth = NetworkEnvironment(problem, network).truth
     total = enumerated(problem, network)[1].sum(axis=(2, 3))
@@ -297,7 +298,7 @@ def test_an_attribute_with_parents_is_refused_with_what_to_do():
 
 
 def test_a_covariate_that_the_attribute_changes_is_no_covariate():
-    """X, a child of S, leads to V alone: it carries the attribute, and its table is wanted."""
+    """X, a child of S, only leads to V: it carries the attribute, so its table is needed."""
     edges = [("S", "X"), ("X", "V"), ("V", "Y"), ("S", "Y")]
     states = {"S": 2, "X": 2, "V": 2, "Y": ["0", "1"]}
     arms = {"a": [[0.5, 0.5], [0.1, 0.9]]}

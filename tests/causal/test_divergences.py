@@ -98,7 +98,7 @@ def test_missing_distributions_are_named():
 
 
 def gaussian_chain(shift=0.5):
-    """S shifts V's mean by `shift`; arms shift it by 0 and 1; V has variance 1."""
+    """Return a chain in which S shifts V's mean by `shift`, and arms by 0 and 1; var V = 1."""
 
     def arm(mean):
         def logpdf(x, parents):
@@ -130,7 +130,7 @@ def test_densities_are_sampled_with_a_jackknife_error_that_covers_the_truth(monk
             a, b = (norm.pdf(x, means[i] + 0.2 * u) for i in (k, j))
             return a * math.exp(a / b)
 
-        # Cut where the sample never comes: the ratio's tail makes the integral infinite.
+        # Cut where no sample falls, because the ratio's tail makes the integral infinite.
         parts = [quad(term, -9, 4.5, args=(u,), limit=200)[0] for u in (0, 1)]
         return math.log(0.4 * parts[0] + 0.6 * parts[1])
 

@@ -63,7 +63,7 @@ def test_rows_have_the_networks_distribution(mode):
     np.add.at(counts, (rows.value, rows.cells), 1)
     possible = expected > 0
     assert counts[~possible].sum() == 0
-    # By chance one sample in a thousand gives a smaller p-value.
+    # By chance, one sample in a thousand has a smaller p-value.
     assert chisquare(counts[possible], n * expected[possible]).pvalue > 1e-3
     mean = (
         environment.truth.means[1] if mode == 0 else environment.truth.means_by_value[1, mode - 1]
@@ -189,11 +189,11 @@ def test_a_bad_row_is_named():
 
 
 def test_a_state_of_probability_zero_never_comes():
-    # Ten tenths add to less than one in floating point; the eleventh state is impossible.
+    # In floating point, ten tenths sum to less than one; the eleventh state is impossible.
     _, environment = chain(0.5, {"a": [[0.1] * 10 + [0.0]] * 2}, np.full(11, 0.5), 0.9)
 
     class Highest:
-        """The largest uniform number, which rounding could carry over the last border."""
+        """Draws the largest uniform number, which rounding could move beyond the last border."""
 
         def random(self, size):
             return np.full(size, np.nextafter(1.0, 0.0))

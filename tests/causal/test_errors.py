@@ -10,7 +10,7 @@ from fairtrial.causal.errors import ContradictedModel, NoInformation, ThinOverla
     [NoInformation(["a", "b"]), ThinOverlap({"a": 0.5}), ContradictedModel(["Y depends on S"])],
 )
 def test_a_warning_is_made_again_from_its_arguments(warning):
-    """Warnings travel between processes as their class and arguments."""
+    """Warnings are sent between processes as their class and arguments."""
     for again in (type(warning)(*warning.args), pickle.loads(pickle.dumps(warning))):
         assert (type(again), str(again), vars(again)) == (
             type(warning),

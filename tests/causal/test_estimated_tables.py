@@ -1,4 +1,4 @@
-"""Conditionals that were estimated from data, and how far that carries."""
+"""Conditional distributions that were estimated from data, and their effects."""
 
 import json
 import math
@@ -13,7 +13,7 @@ from tests.causal.slow import diamond
 
 
 def fitted(problem, n, generator):
-    """Return the problem with P(X | A, S) estimated from n rows of other people."""
+    """Return the problem with P(X | A, S) estimated from n other rows."""
     environment = NetworkEnvironment(problem)
     log = environment.table(np.zeros(n, dtype=int), generator)
     return problem.clone(model=problem.model.fit(log, ["X"]))
@@ -59,7 +59,7 @@ def test_intervals_cover_where_few_observations_are_behind_a_table():
             found = estimate(problem, log, tables=tables)
             inside = (found.gaps_normal[..., 0] <= truth) & (truth <= found.gaps_normal[..., 1])
             covered[tables] += inside[:, 0].mean() / runs
-    # Arms go together: a run counts about once.
+    # Arms are correlated, so a run counts about once.
     assert covered["bootstrap"] > 0.95 - 4 * math.sqrt(0.95 * 0.05 / runs)
     assert covered["exact"] < covered["bootstrap"] - 0.15
 

@@ -31,7 +31,7 @@ from fairtrial.data import adult_offer
 from fairtrial.errors import InvalidArgument, InvalidOutcome
 from tests.causal.slow import cell_estimates, confounded, diamond, thin, tiny
 
-# Four standard deviations: by chance one z-score in 16,000 lies beyond.
+# Four standard deviations: by chance, one z-score in 16,000 is larger.
 SIGMAS = 4.0
 
 
@@ -105,7 +105,7 @@ def test_cell_estimates_of_fixed_rows():
     problem, _ = tiny()
     expected = cell_estimates(problem, FIXED, ["V"], STRENGTHS)
     assert estimate(problem, FIXED, "cell").means_by_value == pytest.approx(expected, abs=1e-12)
-    # Half a row of the overall mean predicts best where the cells differ most.
+    # Half a row of the overall mean predicts best if the cells differ the most.
     apart = counted_rows(("k0", "natural", "s", (5, 3, 4), (0, 0, 4)))
     apart += counted_rows(("k1", "forced", "s'", (3, 2, 3), (0, 0, 3)))
     expected = cell_estimates(problem, apart, ["V"], [0.5])
@@ -172,9 +172,9 @@ def test_mixture_weights_are_unbiased_with_confounders_and_mediators(carrier):
 @pytest.mark.statistical
 @pytest.mark.parametrize(("rows", "runs"), [(300, 300), (1000, 150)])
 def test_gaps_are_not_drawn_towards_zero_where_hardly_any_cell_holds_two_rows(rows, runs):
-    """The mean of the estimates is within four standard errors of the truth, and 2 % of it.
+    """The mean of the estimates is within four standard errors plus 2 % of the truth.
 
-    Dividing by the sum of the weights leaves a bias of order 1/n, below 2 % here.
+    Dividing by the sum of weights leaves a bias of order 1/n, below 2 % here.
     """
     problem = thin()
     environment = NetworkEnvironment(problem)
@@ -269,7 +269,7 @@ def test_fewer_than_thirty_rows_have_no_normal_interval():
 
 
 def rarely_overlapping(rows, seed, share=1e-4):
-    """Return a log of an arm that hardly ever does what the other one nearly always does to s."""
+    """Return a log of an arm that rarely produces the states that the other arm gives s."""
     arms = {"now": [[1 - share, share]] * 2, "new": [[0.05, 0.95], [1.0, 0.0]]}
     problem, environment = chain(0.5, arms, [0.0, 0.9], 0.2)
     return problem, environment, environment.table([0] * rows, np.random.default_rng(seed))
@@ -282,7 +282,7 @@ def test_an_arm_that_the_rows_hardly_overlap_with_has_no_normal_interval():
         found = estimate(problem, log)
     assert np.isfinite(found.gaps_normal[0]).all()
     assert np.isnan(found.gaps_normal[1]).all()
-    # The rows that came all are of the other kind: the estimate is wrong, and looks certain.
+    # All observed rows are of the other kind, so the estimate is wrong but looks certain.
     assert found.gaps[1] == pytest.approx([0.0, 0.0])
     assert found["new"].effective_rows == pytest.approx(1 / (0.95**2 / 0.1 + 0.05**2 / 999.9))
     assert found["new"].without_interval == (
@@ -294,7 +294,7 @@ def test_an_arm_that_the_rows_hardly_overlap_with_has_no_normal_interval():
 
 
 def test_rows_that_might_have_come_widen_an_interval():
-    """About thirty rows in a hundred-times rarer cell are all that there is to go by."""
+    """The only information is about thirty rows in a cell that is a hundred times rarer."""
     problem, _, log = rarely_overlapping(3100, 2, share=0.01)
     found = estimate(problem, log)
     low, high = found.gaps_normal[1, 0]
@@ -328,7 +328,7 @@ def test_effective_rows_without_the_models_parts_are_counted_from_the_rows():
 def test_normal_intervals_hold_in_environments_with_rare_cells():
     """60 logs of each of 14 environments; four and a half standard errors above .05 are .177.
 
-    Without what might have come, the interval that misses most often does so in 9 of 10 logs.
+    Without the rows that could have occurred, the worst interval misses in 9 of 10 logs.
     """
     worst = 0
     for seed in range(14):
@@ -360,7 +360,7 @@ def test_verdicts_share_the_error_probability():
     def largest_gap(delta):
         return np.abs(estimate(problem, log, "mis", delta).gaps_bernstein[0]).max()
 
-    # Three arms have a mean and, but for its sign, one gap each.
+    # Three arms have a mean and, except for its sign, one gap each.
     alone, together = largest_gap(0.05), largest_gap(0.05 / 6)
     between = problem.clone(fairness_bound=(alone + together) / 2)
     assert estimate(between, log).verdicts[0] == "undecided"
@@ -380,7 +380,7 @@ def test_a_gap_on_the_bound_is_unfair():
 
 @pytest.mark.statistical
 def test_one_row_per_stratum_is_not_taken_for_certainty():
-    # Three hundred equal arms, one row each: no stratum shows a variance.
+    # Three hundred equal arms with one row each: no stratum has a measurable variance.
     arms = {f"k{k}": [[0.5, 0.5]] * 2 for k in range(300)}
     problem, environment = chain(0.5, arms, [0.5, 0.5], 0.2)
     generator = np.random.default_rng(10)
@@ -431,7 +431,7 @@ def test_an_arm_that_no_row_tells_of_has_no_estimate():
 
 @pytest.mark.parametrize("estimator", ["sn", "mis", "cell"])
 def test_a_value_that_nobody_has_is_not_known_from_rows_that_never_reach_its_cells(estimator):
-    # Had they been "1", arm a would lead to the third state, where no row of the log is.
+    # If they were "1", arm a would lead to the third state, which no row of the log has.
     arms = {"a": [[0.5, 0.5, 0], [0.5, 0, 0.5]], "b": [[0.5, 0.5, 0]] * 2}
     problem, environment = chain([1.0, 0.0], arms, [0.1, 0.1, 0.9], 0.2)
     assert environment.truth.gaps["1", "0"] == pytest.approx([0.4, 0.0])
@@ -515,7 +515,7 @@ def test_an_outcome_that_the_attribute_reaches_directly_is_weighed_too():
 
 
 def gaussian_environment():
-    """V is normal around the arm's mean plus .5 S; Y = 1 with probability Phi(V)."""
+    """Return a chain: V is normal around the arm's mean plus .5 S; P(Y = 1) = Phi(V)."""
     from scipy.stats import norm
 
     def arm(mean):
@@ -616,10 +616,10 @@ def test_too_many_cells_for_a_table_give_the_same_estimates(monkeypatch):
     monkeypatch.setattr("fairtrial.causal._cell_model._MOST_WEIGHTS", 1)
     row_by_row = estimate(problem.clone(), log)
     assert row_by_row.means == pytest.approx(tabulated.means)
-    # Without the list of cells only the rows that came say how much they tell.
+    # Without the list of cells, the informativeness is estimated from the observed rows.
     normal = np.diff(row_by_row.gaps_normal) / np.diff(tabulated.gaps_normal)
     assert ((normal > 0.9) & (normal < 1.5)).all()
-    # Without the list of cells the range of a term is bounded, and the interval wider.
+    # Without the list of cells, the range of a term is only bounded, so the interval is wider.
     width = np.diff(row_by_row.gaps_bernstein) - np.diff(tabulated.gaps_bernstein)
     assert (width >= -1e-12).all()
 

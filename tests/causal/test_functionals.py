@@ -28,7 +28,7 @@ PROBLEMS = {
 
 
 def parts(problem, known):
-    """Return the law and the mean outcome by place, with what the environment knows."""
+    """Return the law and mean outcome by place, from the environment's truth."""
     model = cell_model_of(problem)
     moments = NetworkEnvironment(problem).cell_moments()[0]
     law = np.broadcast_to(model.h, moments.shape)
@@ -41,7 +41,7 @@ def parts(problem, known):
     np.add.at(weight, places, law)
     np.add.at(mean, places, law * moments)
     if known.knowledge == "covariates":
-        # The law of the covariates alone: cells of a place and a stratum share it.
+        # The law of the covariates alone: cells of a place and stratum share it.
         weight = np.zeros(known.n_places)
         weight[places] = law
     first = {place: moments.ravel()[i] for i, place in enumerate(places.ravel())}
@@ -66,7 +66,7 @@ def test_they_add_up_to_the_means_and_gaps(name, knowledge):
     signs = 1 if problem.is_root else 2
     assert found.shape[1] == signs * gaps.shape[1]
     assert np.abs(found) == pytest.approx(np.abs(np.tile(gaps, signs)))
-    # Of both signs of every gap there is one.
+    # Every gap is there with both signs.
     assert np.sort(found) == pytest.approx(np.sort(-found))
 
 
@@ -99,7 +99,7 @@ def test_joined_cells_have_the_same_mean_outcome(name):
 
 
 def test_the_attribute_tells_of_the_outcome_where_their_cause_is_not_seen():
-    """A leads to S and to Y, and is in no cell: cells are not joined over the values of S."""
+    """A leads to S and Y and is in no cell, so cells are not joined over the values of S."""
     model = CausalModel(
         [("A", "S"), ("A", "Y"), ("S", "V"), ("V", "Y")],
         {"A": 2, "S": 2, "V": 2, "Y": 2},
@@ -138,7 +138,7 @@ def test_without_a_table_of_a_covariate_its_law_is_not_known():
 
 
 def test_a_covariate_that_the_attribute_influences_is_none():
-    """S -> B -> V and S -> X: B is a parent of V that S influences through a carrier."""
+    """S -> B -> V and S -> X: B is a parent of V, and S influences it."""
     model = CausalModel(
         [("S", "C"), ("C", "B"), ("B", "V"), ("V", "Y"), ("C", "Y")],
         {"S": 2, "C": 2, "B": 2, "V": 2, "Y": 2},
@@ -166,7 +166,7 @@ def test_estimated_tables_are_not_the_law():
 def test_a_limit_that_no_outcome_breaks_is_known_to_hold():
     problem, _ = tiny()
     known = Functionals(problem, "cells")
-    # The largest gap is the distance of the two distributions: .1, .1 and .5.
+    # The largest possible gap is the distance of the two distributions: .1, .1 and .5.
     assert known.breakable.tolist() == [[False] * 2, [False] * 2, [True] * 2]
     assert Functionals(problem, "ratios").breakable.all()
     same = chain(0.5, {"a": [[0.3, 0.7]] * 2, "b": [[0.1, 0.9], [0.6, 0.4]]}, [0, 1], 0.2)[0]
@@ -180,7 +180,7 @@ def test_breakable_limits_are_those_that_some_outcomes_reach(name, knowledge):
     known = Functionals(problem, knowledge)
     law = law_of(known, parts(problem, known)[0])
     largest = (np.maximum(known.gaps, 0.0) * law).sum(axis=2)
-    # With the true law of the covariates a gap is no larger than with the worst.
+    # With the true law of the covariates, a gap is at most that of the worst law.
     assert (largest[~known.breakable] < problem.bound).all()
     if knowledge == "cells":
         assert (largest[known.breakable] >= problem.bound).all()

@@ -1,4 +1,4 @@
-"""Several sensitive attributes: gaps of each alone, the others as they come."""
+"""Several sensitive attributes: gaps of each alone, without changing the others."""
 
 import json
 

@@ -138,7 +138,7 @@ class Cpd:
 
 
 class Network:
-    """What a pgmpy network offers: the node's own states lie on the first axis."""
+    """A stand-in for a pgmpy network, with the node's own states on the first axis."""
 
     def __init__(self, *cpds):
         self.cpds = {cpd.variables[0]: cpd for cpd in cpds}
@@ -153,7 +153,7 @@ class Network:
 def test_a_pgmpy_network_is_read_by_its_state_names():
     names = {"S": ["s", "t"], "V": ["no", "yes", "maybe"]}
     root = Cpd(["S"], [0.4, 0.6], {"S": names["S"]})
-    # The parent's states come in another order here than in its own distribution.
+    # The parent's states are in another order than in its own distribution.
     child = Cpd(
         ["V", "S"],
         [[0.1, 0.5], [0.2, 0.3], [0.7, 0.2]],

@@ -1,4 +1,4 @@
-"""A sensitive attribute that is only observed, never forced, with causes of its own or without."""
+"""A sensitive attribute that is only observed, never forced, with or without causes."""
 
 import math
 
@@ -30,7 +30,7 @@ from fairtrial.core.run import run_policy
 from fairtrial.errors import InvalidArgument, InvalidOutcome
 from tests.causal.slow import assignments, confounded, effects, joint, tiny, twin_effects
 
-# Four standard deviations: by chance one z-score in 16,000 lies beyond.
+# Four standard deviations: by chance, one z-score in 16,000 is larger.
 SIGMAS = 4.0
 
 
@@ -52,7 +52,7 @@ def scores(sample, truth):
 
 
 def with_an_empty_group():
-    """A -> S -> V -> Y and A -> V, where nobody has the third value of S."""
+    """Return A -> S -> V -> Y and A -> V, in which nobody has the third value of S."""
     model = CausalModel(
         [("A", "S"), ("S", "V"), ("A", "V"), ("V", "Y")],
         {"A": 2, "S": ["a", "b", "none"], "V": 2, "Y": 2},
@@ -148,7 +148,7 @@ def test_a_root_that_is_never_forced_has_the_gaps_of_one_that_is():
 
 
 def slow_gap_divergence(problem, k, j, a, b):
-    """Return D by summing over all nodes but the outcome, in the group observed with b."""
+    """Return D by summing over all nodes except the outcome, in the group observed with b."""
     nodes = [node for node in problem.model.nodes if node != problem.outcome_node]
     free = [node for node in nodes if node not in problem.attributes]
     shares = cell_model_of(problem).shares
@@ -222,8 +222,8 @@ def test_mixture_and_clipped_estimates_are_unbiased():
         gaps = [rule.gaps(pair, True) for pair in range(2)]
         clipped.append(np.column_stack([rule.means(), *gaps]))
     assert scores(mixture, truth).max() < SIGMAS
-    # The printed average of the gap divides by the number of rows drawn with the value,
-    # which varies here: conditionally on it there is no bias.
+    # The printed average of the gap divides by the number of rows with the value, which varies
+    # here; given this number, there is no bias.
     assert scores(clipped, truth).max() < SIGMAS
 
 
@@ -269,10 +269,10 @@ def test_rows_one_by_one_give_the_same_estimates_as_cells(monkeypatch):
     monkeypatch.setattr("fairtrial.causal._cell_model._MOST_WEIGHTS", 1)
     row_by_row = estimate(problem.clone(), log)
     assert row_by_row.gaps == pytest.approx(tabulated.gaps)
-    # Without the list of cells only the rows that came say how much they tell.
+    # Without the list of cells, the informativeness is estimated from the observed rows.
     normal = np.diff(row_by_row.gaps_normal) / np.diff(tabulated.gaps_normal)
     assert ((normal > 0.9) & (normal < 1.5)).all()
-    # What one group says about another value has no bound that is known without the cells.
+    # Without the cells, there is no known bound on weights of a group for another value.
     assert np.isinf(row_by_row.gaps_bernstein).all()
     assert row_by_row.verdicts == ("undecided",) * 3
 
@@ -376,7 +376,7 @@ def test_a_gap_that_a_log_cannot_tell_is_unknown():
     environment = NetworkEnvironment(problem)
     log = environment.table([0] * 500, np.random.default_rng(6))
     gaps = ReplayEnvironment(problem, log).truth.gaps
-    # Of those observed with s none ever has V = 0, which they would mostly have had with t.
+    # Nobody observed with s ever has V = 0, which would be their most common state with t.
     assert np.isnan(gaps[("t", "s")][0])
     assert gaps[("s", "t")][0] == pytest.approx(environment.truth.gaps[("s", "t")][0], abs=0.2)
     assert math.isnan(estimate(problem, log)["hard"].mean)
@@ -387,7 +387,7 @@ def test_the_certifying_budget_matches_the_width_of_intervals():
     problem = separated()
     environment = NetworkEnvironment(problem)
     plan = row_budgets(environment)
-    # The fair arm's gaps have weight zero: one row is as good as a thousand.
+    # The fair arm's gaps have weight zero, so one row is as good as a thousand.
     assert plan.certifying_budget[0] == 1
     truth = np.abs(np.column_stack([*environment.truth.gaps.values()]))
     margin = np.abs(truth[1] - problem.fairness_bound)

@@ -171,7 +171,7 @@ def test_pooled_rows_err_far_less_than_those_of_one_phase():
         for variant in (1, 2)
     ]
     plug_in = simulate(PlugIn(problem, 2000), environment, 60, seed=0).error_rate
-    # They are .37 and .07 when measured; four standard errors of a difference are .28.
+    # Measured rates are .37 and .07; four standard errors of a difference are .28.
     assert errors[1] < errors[0]
     assert errors[0] > 0.1
     assert plug_in <= errors[1]
@@ -292,7 +292,7 @@ def slow_estimates(problem, rows, level):
 
 
 def draw_phase(policy, environment, length, generator):
-    """Return the rows of a phase as `slow_estimates` takes them, and tell them to the policy."""
+    """Draw the rows of a phase, tell them to the policy, and return them for `slow_estimates`."""
     rows = []
     for pull in policy.ask(length):
         row = environment.sample(pull, generator)
@@ -303,7 +303,7 @@ def draw_phase(policy, environment, length, generator):
 
 
 def slow_rejection(live, means, gaps, bound, level):
-    """Return the live arms after a phase, and those of them that passed the fairness test."""
+    """Return the live arms after a phase, and which of them passed the fairness test."""
     passed = [k for k in live if gaps[k] < bound - 3 / 2**level]
     if not passed:
         return live, []
@@ -453,7 +453,7 @@ def test_an_unfair_arm_is_hardly_ever_named_where_cells_are_thin():
             environment, np.random.default_rng([23, seed]), None
         )
         named += run.answer is not None
-    # An arm is named in about 10 %; four standard errors more is 26 %.
+    # An arm is the answer in about 10 % of runs; four standard errors more is 26 %.
     assert named <= 0.26 * runs
 
 

@@ -197,7 +197,7 @@ def test_data_never_name_a_file_to_be_opened(tmp_path):
     secret.write_text("hunter2 is the password")
     os.mkfifo(pipe)
     written = tiny()[0].to_dict()
-    # A pipe that is opened would never let go, and /dev/zero never end.
+    # Opening a pipe would block forever, and /dev/zero never ends.
     for path in (secret, str(secret), str(pipe), "/dev/zero", "no such file"):
         for read in (Problem.from_dict, problem_from_dict):
             with pytest.raises(InvalidArgument, match="model must be the model itself") as caught:

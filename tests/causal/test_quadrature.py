@@ -1,4 +1,4 @@
-"""Environments with densities: divergences and truth by integration, or by a large sample."""
+"""Environments with densities: divergences and truth by integration or by a large sample."""
 
 import math
 
@@ -18,12 +18,12 @@ from fairtrial.causal import (
 )
 from tests.causal.test_estimation import gaussian_environment
 
-# Four standard errors: by chance one score in 16,000 lies beyond.
+# Four standard errors: by chance, one score in 16,000 is larger.
 SIGMAS = 4.0
 
 
 def shifted(law, shift, sampled=True):
-    """Return the density of a law moved by a function of the parents."""
+    """Return the density of a distribution that is shifted by a function of the parents."""
 
     def sample(parents, n, generator):
         return law.rvs(shift(parents), size=n, random_state=generator)
@@ -119,7 +119,7 @@ def test_the_truth_of_a_density_is_its_integral():
 
 
 def normal_network(mediators):
-    """V is normal, and so are mediators X0, X1, ... around .3 S; Y is a probit of their sum."""
+    """Return normal V and mediators X0, X1, ... around .3 S; Y is a probit of their sum."""
     names = [f"X{i}" for i in range(mediators)]
     edges = [("S", name) for name in names] + [(name, "Y") for name in names] + [("V", "Y")]
     carrier = shifted(norm, lambda p: 0.3 * p["S"])
@@ -152,7 +152,7 @@ def test_more_real_valued_nodes_are_sampled_with_a_stated_error():
 
 
 def observed_environment():
-    """A -> S -> V -> Y <- A with a normal V; S is never forced."""
+    """Return A -> S -> V -> Y <- A with a normal V, in which S is never forced."""
     table = [[0.7, 0.3], [0.2, 0.8]]
     outcome = Density(
         lambda y, p: norm.logcdf(np.where(y == 1, 1, -1) * (p["V"] + p["A"])),
@@ -173,7 +173,7 @@ def observed_environment():
 def test_an_attribute_with_causes_has_its_own_gaps(monkeypatch, dimensions):
     monkeypatch.setattr("fairtrial.causal._quadrature._MOST_DIMENSIONS", dimensions)
     truth = NetworkEnvironment(observed_environment()).truth
-    # By S the probability that A = 1, and by A and the value of S the mean of Phi.
+    # The probability that A = 1, by S; then the mean of Phi, by A and the value of S.
     causes = np.array([0.2 / 0.9, 0.8 / 1.1])
     rise = norm.cdf((np.array([0, 1])[:, None] + np.array([0.0, 0.5])) / math.sqrt(2))
     expected = [

@@ -1,4 +1,4 @@
-"""Logs that are read by block betting: which rows count for what, and what is promised."""
+"""Logs analysed by block betting: which rows count for what, and the guarantee."""
 
 import itertools
 import math
@@ -20,19 +20,19 @@ KNOWLEDGE = ["cells", "covariates", "ratios"]
 
 
 def two_arms():
-    """Return two arms on three cells, one action each, and actions drawn by their own history."""
+    """Return two arms on three cells, one action each, with actions that depend on the history."""
     return chain(0.4, {"k0": TINY["k0"], "k2": TINY["k2"]}, [0.1, 0.1, 0.9], 0.09, forcing="never")
 
 
 def chances_after(outcomes):
-    """Return how likely each action is after so many rows: the one that has just paid is."""
+    """Return the probabilities of actions: the action that has just paid is more likely."""
     if not outcomes:
         return [0.5, 0.5]
     return [0.9, 0.1] if outcomes[-1] else [0.2, 0.8]
 
 
 def factors_of(problem, knowledge, kind, start, path):
-    """Return what all bets on the first rows of a block have come to, along one path.
+    """Return the factors of all bets on the first rows of a block, along one path.
 
     `start`: rows before the block; `path`: (action, cell, outcome) of the first rows in it.
     """
@@ -66,19 +66,19 @@ def factors_of(problem, knowledge, kind, start, path):
 
 
 def hypothesis_of(policy, slot, bet):
-    """Return the functional of a bet, and its null, from what is frozen of it."""
+    """Return the functional of a bet and its null, from the frozen bet."""
     state = policy._blocks.state
     density, slopes = state.densities[slot], state.slopes[slot, bet]
     centres = state.offsets[slot, bet] + state.shifts[slot, bet]
     size = state.blocks.planned[slot].sum()
-    # Over a block with the planned density offsets come to the null.
+    # Over a block with the planned density, the offsets sum to the null.
     functional = slopes * density
     null = centres @ density - size * state.shifts[slot, bet][0]
     return functional, float(null)
 
 
 def means_at(functional, null, rng):
-    """Return mean outcomes by cell at which a functional has a value."""
+    """Return mean outcomes by cell at which a functional equals its null value."""
     while True:
         low, high = rng.random(3), rng.random(3)
         ends = functional @ low - null, functional @ high - null
@@ -90,7 +90,7 @@ def means_at(functional, null, rng):
 @pytest.mark.parametrize("kind", ["recorded", "any"])
 @pytest.mark.parametrize(("knowledge", "seed"), [("cells", 0), ("cells", 3), ("ratios", 3)])
 def test_no_row_pays_more_than_it_takes_though_actions_follow_outcomes(kind, knowledge, seed):
-    """The law of the cells is known: every path of the first rows of a block is enumerated."""
+    """With a known law of the cells: all paths of the first rows of a block are enumerated."""
     problem, environment = two_arms()
     rng = np.random.default_rng(seed)
     pulls = [problem.pull(arm=arm, sensitive="natural") for arm in problem.arms]
@@ -121,7 +121,7 @@ def test_no_row_pays_more_than_it_takes_though_actions_follow_outcomes(kind, kno
                 total += chance * wealth[bet]
             assert total <= 1.0 + 1e-9
             largest = max(largest, total)
-    # On the border every row is worth what it costs.
+    # On the border, every row has an expected factor of 1.
     assert largest == pytest.approx(1.0, abs=1e-9)
     spread = [wealth[bet] for bet in bets for _, _, wealth in found]
     assert np.ptp(spread) > 0.01
@@ -130,7 +130,7 @@ def test_no_row_pays_more_than_it_takes_though_actions_follow_outcomes(kind, kno
 @pytest.mark.parametrize("instance", [three, region])
 @pytest.mark.parametrize("knowledge", KNOWLEDGE)
 def test_constant_probabilities_weigh_rows_as_the_shares_of_a_block_do(knowledge, instance):
-    """A row of a log in which all actions are equally likely, by hand."""
+    """By hand, for a row of a log in which all actions are equally likely."""
     problem, environment = instance()
     rng = np.random.default_rng(3)
     actions = rng.integers(problem.n_actions, size=900)
@@ -140,7 +140,7 @@ def test_constant_probabilities_weigh_rows_as_the_shares_of_a_block_do(knowledge
     )
     state, before = policy._blocks.state, -1
     while True:
-        # The first row of the first block on which something is bet.
+        # The first row of the first block with bets.
         pull = policy.ask()
         outcome = environment.sample(pull, rng)
         first = int(state.blocks.first[0])
@@ -170,7 +170,7 @@ def test_constant_probabilities_weigh_rows_as_the_shares_of_a_block_do(knowledge
 
 
 def follow_the_better(totals, counts, rng):
-    """Return the probabilities of an allocation that follows the arm that looks better."""
+    """Return the probabilities of an allocation that favours the arm that looks better."""
     means = totals / np.maximum(counts, 1.0)
     return np.array([0.9, 0.1]) if means[0] >= means[1] else np.array([0.1, 0.9])
 
@@ -216,7 +216,7 @@ def test_the_best_fair_arm_is_found_in_a_log(knowledge, allocation):
     answer = found.recommend()
     assert (answer.status, answer.arm) == ("decided", environment.truth.best)
     assert answer.guarantee.proven
-    # All rows count for the estimates, also those after the decision.
+    # All rows count for the estimates, including those after the decision.
     assert found.progress().told == 2_500
 
 
@@ -255,7 +255,7 @@ def test_nothing_is_promised_of_a_log_with_tables_that_it_gave_itself():
 
 
 def test_a_log_that_contradicts_the_model_is_not_called_proven():
-    """The second arm was not set as the problem says."""
+    """The second arm does not follow the distribution in the problem."""
     problem, environment = small()
     rng = np.random.default_rng(0)
     log = environment.table(rng.integers(problem.n_actions, size=1_500), rng)
@@ -288,7 +288,7 @@ def test_rows_without_an_outcome_count_as_the_worst(allocation):
 @pytest.mark.parametrize("allocation", ["fixed", "any"])
 @pytest.mark.parametrize("lost", [20, 30, 119, 120])
 def test_a_log_may_begin_with_rows_that_are_all_lost(allocation, lost):
-    """One arm, so that its limits alone are bet on, though nothing is known yet."""
+    """With one arm, only its limits are bet on, although nothing is known yet."""
     problem, environment = chain(0.5, {"a": [[0.02, 0.98], [0.5, 0.5]]}, [0.0, 1.0], 0.45)
     rng = np.random.default_rng(0)
     log = environment.table(rng.integers(problem.n_actions, size=120), rng)
@@ -342,13 +342,13 @@ def test_a_study_of_an_adaptive_log_is_kept_corrected_and_verified(tmp_path):
         study.amend(pull, outcome, reason="misread")
     assert study.verify().ok
     wealth = study.policy._wealth
-    # Told right from the start it comes to the same, but for what was frozen by then.
+    # The result is the same as if the row had been right from the start, except for frozen bets.
     assert np.isfinite(wealth).all()
     assert study.recommend().guarantee.proven
 
 
 def test_a_correction_pays_the_row_by_its_own_probabilities():
-    """A row that is corrected to what it was before changes nothing."""
+    """Correcting a row to its previous value changes nothing."""
     problem, environment = small()
     rng = np.random.default_rng(6)
     actions = rng.integers(problem.n_actions, size=120)
@@ -440,7 +440,7 @@ def test_an_empty_log_is_refused():
 
 
 def test_where_rows_tell_nothing_of_an_arm_the_log_stays_undecided():
-    """By its own actions alone a row of the first arm tells nothing of states it never gives."""
+    """With ``"any"``, rows of the first arm say nothing about states that it never produces."""
     arms = {"a": [[1.0, 0.0], [1.0, 0.0]], "b": [[0.2, 0.8], [0.1, 0.9]]}
     problem, environment = chain(0.4, arms, [0.1, 0.9], 0.2, forcing="never")
     log = NetworkEnvironment(problem).table([0] * 400, np.random.default_rng(0))

@@ -1,4 +1,4 @@
-"""Extreme numbers: outcomes of any size, tables of zeros and ones, arms that are the same."""
+"""Extreme numbers: outcomes of any size, tables of zeros and ones, equal arms."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ ARMS = {"a": [[0.5, 0.5], [0.4, 0.6]], "b": [[0.2, 0.8], [0.7, 0.3]]}
 
 
 def scaled(scale, shift=0.0, known_range=True, arms=ARMS, bound=0.2):
-    """Return the same question and log with outcomes times `scale`, plus `shift`."""
+    """Return the same problem and log with outcomes times `scale` plus `shift`."""
     problem, environment = chain(0.4, arms, [0.1, 0.9], 0.2)
     log = environment.table([0] * 1000 + [3] * 1000, np.random.default_rng(1))
     ends = sorted((shift, shift + scale))

@@ -1,4 +1,4 @@
-"""Independences that a graph implies, against numbers: the joint distribution itself."""
+"""Independences that a graph implies, compared with the joint distribution itself."""
 
 from itertools import product
 
@@ -17,7 +17,7 @@ def random_graph(seed, nodes=5):
 
 
 def joint_of(parents, generator):
-    """Return a random joint distribution of binary nodes that the graph allows."""
+    """Return a random joint distribution of binary nodes that follows the graph."""
     tables = {n: generator.dirichlet([1, 1], size=[2] * len(p)) for n, p in parents.items()}
     joint = np.empty([2] * len(parents))
     for row in product(range(2), repeat=len(parents)):
@@ -46,7 +46,7 @@ def test_separation_is_independence_in_a_distribution_that_the_graph_allows(seed
         rest = [node for node in range(5) if node not in (first, second)]
         for mask in range(8 if first < second else 0):
             given = [node for place, node in enumerate(rest) if mask >> place & 1]
-            # A random distribution hides no dependence that the graph has.
+            # A random distribution shows all dependences of the graph.
             independent = dependence(joint, first, second, given) < 1e-10
             assert are_separated(parents, [first], [second], given) == independent
 

@@ -1,4 +1,4 @@
-"""Causal questions as durable studies."""
+"""Causal problems as durable studies."""
 
 import numpy as np
 import pytest
@@ -76,7 +76,7 @@ def test_a_bad_row_is_refused_and_the_pull_stays_open(tmp_path):
 
 
 def run_study(problem, environment, *, seed, skip=lambda pull: False, rows=400, **options):
-    """Return a study of block betting after that many rows, some of them passed over."""
+    """Return a study of block betting after N rows, with some rows skipped."""
     policy = BlockBetting(problem, delta=1e-9, **options)
     study = ft.Study.create(problem, policy, storage="memory://", name="fair", seed=seed)
     generator = np.random.default_rng(seed)

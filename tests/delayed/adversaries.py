@@ -1,7 +1,7 @@
-"""People and environments that want the worse of two arms to win, within what a guarantee allows.
+"""Adversaries that try to make the worse of two arms win, within the guarantee's assumptions.
 
-``python -m tests.delayed.adversaries 2000`` plays every rule that calls itself proven against
-every adversary whom it covers, that many times, and prints how often the worse arm won.
+``python -m tests.delayed.adversaries 2000`` plays every proven rule 2,000 times against every
+adversary that its guarantee covers, and prints how often the worse arm won.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ DELTA = 0.05
 
 @dataclass
 class Pending:
-    """A pull in flight: what it will come to, and what was read of it."""
+    """A pull in flight, with its future outcome and its readings."""
 
     pull: Pull
     outcome: float
@@ -32,14 +32,14 @@ class Pending:
 
     @property
     def suits(self) -> float:
-        """How much the mean reading speaks for the bad arm."""
+        """How much the mean reading favours the bad arm."""
         sign = 1.0 if self.pull.arm == "bad" else -1.0
         return sign * float(np.mean(self.readings)) if self.readings else 0.0
 
 
 @dataclass
 class Table:
-    """A race that somebody sits at: asks, reads on, and lets results in as they like."""
+    """A race controlled by an adversary, who decides when to ask, read and tell."""
 
     race: Policy
     rng: np.random.Generator
@@ -55,7 +55,7 @@ class Table:
         return self.pending[-1]
 
     def read(self, entry: Pending, times: int = 1) -> None:
-        """Report readings of a pull, as long as the race runs."""
+        """Report readings of a pull while the race runs."""
         for _ in range(times):
             if self.race.stopped:
                 return
@@ -70,24 +70,24 @@ class Table:
             self.race.report(entry.pull, value)
 
     def tell(self, entry: Pending) -> None:
-        """Let an outcome in."""
+        """Tell an outcome."""
         self.pending.remove(entry)
         if not self.race.stopped:
             self.race.tell(entry.pull, entry.outcome)
 
     def fail(self, entry: Pending, reason: str) -> None:
-        """Stop a pull, or say that it was lost."""
+        """Stop a pull, or report that it was lost."""
         self.pending.remove(entry)
         if not self.race.stopped:
             self.race.fail(entry.pull, reason)
 
 
 Adversary = Callable[[Table], None]
-"""One move: it is made again and again until the race has stopped or its pulls are used up."""
+"""One move, which is repeated until the race has stopped or its pulls are used up."""
 
 
 def stops_what_reads_badly(table: Table) -> None:
-    """Stop pulls whose reading speaks against the bad arm."""
+    """Stop pulls whose reading is bad for the bad arm."""
     entry = table.ask()
     table.read(entry)
     if entry.suits < 0.0:
@@ -97,7 +97,7 @@ def stops_what_reads_badly(table: Table) -> None:
 
 
 def holds_back_what_reads_badly(table: Table) -> None:
-    """Of six pulls in flight let in the one that suits best; the others wait for ever."""
+    """Tell only the best suited of six pulls in flight; the others wait forever."""
     while len(table.pending) < 6 and not table.race.stopped:
         table.read(table.ask())
     if not table.race.stopped:
@@ -105,7 +105,7 @@ def holds_back_what_reads_badly(table: Table) -> None:
 
 
 def reads_until_it_suits(table: Table) -> None:
-    """Read on as long as the readings speak against the bad arm, up to 40 times."""
+    """Continue reading while the readings are bad for the bad arm, up to 40 times."""
     entry = table.ask()
     table.read(entry)
     while entry.suits < 0.0 and len(entry.readings) < 40 and not table.race.stopped:
@@ -124,7 +124,7 @@ def loses_the_good_arm(table: Table) -> None:
 
 
 def lets_bad_outcomes_of_the_good_arm_in_first(table: Table) -> None:
-    """Of twenty pulls in flight let in the one whose outcome suits best."""
+    """Tell first the outcome that suits best among twenty pulls in flight."""
     while len(table.pending) < 20 and not table.race.stopped:
         table.ask()
     signs = {"bad": 1.0, "good": -1.0}
@@ -132,7 +132,7 @@ def lets_bad_outcomes_of_the_good_arm_in_first(table: Table) -> None:
 
 
 def comes_back_late(table: Table) -> None:
-    """Stop pulls that read badly, and let their outcomes in after all once ten have gathered."""
+    """Stop pulls with bad readings, but tell their outcomes later, ten at a time."""
     entry = table.ask()
     table.read(entry)
     if entry.suits < 0.0 and not table.race.stopped:
@@ -145,7 +145,7 @@ def comes_back_late(table: Table) -> None:
 
 
 def reads_on_after_the_outcome(table: Table) -> None:
-    """Read pulls that are over until their errors suit, and leave every third open."""
+    """Read finished pulls until their errors suit, and leave every third pull open."""
     entry = table.ask()
     table.read(entry)
     if entry.pull.number % 3 == 0:
@@ -154,13 +154,13 @@ def reads_on_after_the_outcome(table: Table) -> None:
     errors = 0.0
     while errors <= 0.0 and len(entry.readings) < 40 and not table.race.stopped:
         table.read(entry)
-        # The bad arm's bias is to be found too low, the good one's too high.
+        # Make the bad arm's estimated bias too low, and the good arm's too high.
         sign = 1.0 if entry.pull.arm == "bad" else -1.0
         errors -= sign * (entry.readings[-1] - entry.outcome) - 3.0
 
 
 def stops_others_while_one_is_open(table: Table) -> None:
-    """Keep the first pull of each arm open, and stop what reads badly among the others."""
+    """Keep the first pull of each arm open, and stop others with bad readings."""
     entry = table.ask()
     table.read(entry)
     if table.race.stopped or entry.pull.number < len(ARMS):
@@ -172,12 +172,12 @@ def stops_others_while_one_is_open(table: Table) -> None:
 
 
 def loses_what_ends_badly_and_goes_on(table: Table) -> None:
-    """Time out pulls whose outcome speaks against the bad arm, and let the others in after that."""
+    """Time out pulls with outcomes that are bad for the bad arm, and tell the others later."""
     _let_in_what_suits([table.ask() for _ in range(200)], table.race, "timeout")
 
 
 def selects_once_a_cap_has_ended_it(table: Table) -> None:
-    """Wait for a cap; then stop what reads badly, and let the others in."""
+    """Wait for a cap; then stop pulls with bad readings, and tell the others."""
     entries = [table.ask() for _ in range(200)]
     for entry in entries:
         table.race.report(entry.pull, entry.outcome)
@@ -213,13 +213,13 @@ READ = (
     stops_others_while_one_is_open,
 )
 PIECES = (stops_what_reads_badly, holds_back_what_reads_badly, loses_the_good_arm)
-# Whoever may not select among results by what the race does not count cannot hold them back.
+# Adversaries that cannot select results by uncounted information cannot hold them back.
 WALK = (stops_what_reads_badly, reads_until_it_suits, loses_the_good_arm,
         stops_others_while_one_is_open)  # fmt: skip
 
 
 def cases() -> Iterator[tuple[str, Callable[[], Policy], Adversary]]:
-    """Yield every rule that is proven, with every adversary whom its guarantee covers."""
+    """Yield every proven rule with every adversary that its guarantee covers."""
     for feedback, more in (
         ("unbiased", {}),
         ("biased", {}),
@@ -233,7 +233,7 @@ def cases() -> Iterator[tuple[str, Callable[[], Policy], Adversary]]:
             for adversary in adversaries:
                 if feedback == "refining" and adversary in (reads_until_it_suits,
                                                             loses_the_good_arm):  # fmt: skip
-                    # Their readings are drawn anew each time, so that errors are not nested.
+                    # Their readings are drawn independently, so errors are not nested.
                     continue
                 yield f"{name}, {feedback}", partial(make, problem), adversary
     for name, make in (("pairs", PAIRS), ("boxes", BOXES)):
@@ -255,7 +255,7 @@ def cases() -> Iterator[tuple[str, Callable[[], Policy], Adversary]]:
 def bad_arm_wins(
     make: Callable[[], Policy], adversary: Adversary, seed: int, pulls: int = 60
 ) -> bool:
-    """Return whether the bad arm wins a race of at most that many pulls."""
+    """Return whether the bad arm wins a race with a maximum number of pulls."""
     race = make()
     assert race.guarantee.proven
     table = Table(race, np.random.default_rng([seed, 23]), 0.3)

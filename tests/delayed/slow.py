@@ -1,4 +1,4 @@
-"""Slow and obvious versions of the estimators: the judges of the compiled ones."""
+"""Slow and obvious estimators: the reference for the compiled ones."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fairtrial.delayed import Problem
 
 @dataclass
 class Seen:
-    """What was seen of one pull: readings by stage, and the outcome if it has come."""
+    """Observations of one pull: readings by stage, and the outcome if it has arrived."""
 
     arm: int
     readings: dict[float, tuple[float, float]] = field(default_factory=dict)
@@ -26,10 +26,10 @@ class Seen:
 
 
 def likelihood_estimate(problem: Problem, arm: int, pulls: list[Seen]) -> tuple[float, ...]:
-    """Return mean, information on it (after the bias, if any) and score of an arm.
+    """Return an arm's mean, the information on it (after the bias, if any) and its score.
 
-    All quantities of a pull are jointly normal given the means: outcome X, readings Y = X +
-    bias + error. Generalised least squares on the whole covariance matrix, pull by pull.
+    All quantities of a pull are jointly normal given the means: outcome X, readings Y = X + bias +
+    error. The method is generalised least squares with the full covariance matrix, pull by pull.
     """
     sigma = problem.scale[arm]
     information, score = np.zeros((2, 2)), np.zeros(2)
@@ -71,9 +71,9 @@ def _observed(problem, sigma, pull):
 
 
 def least_sum_of_radii(bound: Bound, parts: list[tuple[float, float, float]], delta: float):
-    """Return shares and value of the least sum of ``scale * radius(sigma, number)``.
+    """Return the shares that minimise the sum of ``scale * radius(sigma, number)``, and the sum.
 
-    `parts`: (scale, sigma, number), two or three of them; `delta` is already over n.
+    `parts`: two or three tuples (scale, sigma, number); `delta` is already divided by n.
     """
 
     def radius(part, share):
@@ -98,7 +98,7 @@ def least_sum_of_radii(bound: Bound, parts: list[tuple[float, float, float]], de
 
 
 def box_sets(lower, upper, alive: set[int], accepted: set[int], top: int):
-    """Return the sets after one look at the boxes, as the paper's Algorithm 1 has them."""
+    """Return the sets after one look at the boxes, as in the paper's Algorithm 1."""
     places = top - len(accepted)
     uppers = sorted((upper[i] for i in alive), reverse=True)
     lowers = sorted((lower[i] for i in alive), reverse=True)
@@ -134,7 +134,7 @@ def pair_sets(better: set[tuple[int, int]], alive: set[int], accepted: set[int],
 
 
 def settled_within(near: set[tuple[int, int]], mean, alive: set[int], accepted: set[int], top: int):
-    """Return the sets after a look at the tolerance: (i, j) in `near` says i is not far below j."""
+    """Return the sets after a look at the tolerance; (i, j) in `near`: i is not far below j."""
     order = sorted(alive, key=lambda arm: -mean[arm])
     leaders, others = order[: top - len(accepted)], order[top - len(accepted) :]
     if alive and all((i, j) in near for i in leaders for j in others):
@@ -143,7 +143,7 @@ def settled_within(near: set[tuple[int, int]], mean, alive: set[int], accepted: 
 
 
 def lucb_choice(problem: Problem, race, mean, started, in_flight) -> int:
-    """Return the arm that the race on outcomes is to pull next, from all that is started."""
+    """Return the next arm of the race on outcomes, given all started pulls."""
     free = [i for i in range(len(mean)) if in_flight[i] < (race.per_arm or math.inf)]
     least = min(free, key=lambda i: (started[i], i))
     starts = sum(started)
@@ -170,7 +170,7 @@ def lucb_choice(problem: Problem, race, mean, started, in_flight) -> int:
 
 
 def declared(mean, variance, penalty, level, alive, slack=0.0):
-    """Return the pairs (i, j) of survivors such that i is for certain better than j less slack."""
+    """Return the pairs (i, j) of survivors such that i is surely better than j minus slack."""
     pairs = set()
     for i, j in permutations(sorted(alive), 2):
         gap = mean[i] - mean[j] + slack

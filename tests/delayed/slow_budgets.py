@@ -1,4 +1,4 @@
-"""Rules with a budget, slow and obvious: the judges of the compiled ones."""
+"""Slow and obvious rules with a budget: the reference for the compiled ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NOWHERE = -1
 
 
 class Record:
-    """What is known of one pull; the stage is the rung, or the round, that it is for."""
+    """The state of one pull; its stage is its rung or round."""
 
     def __init__(self, arm, stage):
         self.arm, self.stage, self.state, self.outcome = arm, stage, OPEN, math.nan

@@ -1,4 +1,4 @@
-"""Whoever wants the worse arm to win, and keeps to the rules, seldom succeeds."""
+"""Adversaries that follow the rules seldom make the worse arm win."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def test_reading_until_the_errors_suit_does_not_shift_the_bias_of_the_proven_rac
     for pull in (race.ask() for _ in range(800)):
         outcome, wanted = rng.normal(), 1.0 if pull.arm == "0" else -1.0
         errors = 1000.0 * rng.normal(size=40)
-        # The mean reading of the first arm is to be too low, that of the second too high.
+        # Make the mean reading of the first arm too low, and that of the second too high.
         suits = np.flatnonzero(wanted * errors.cumsum() < 0.0)
         for error in errors[: suits[0] + 1] if suits.size else errors:
             race.report(pull, outcome + error)
         race.tell(pull, outcome)
     bias = race._race.arms.total.bias / race._race.arms.total.bias_weight
-    # Four standard errors of a mean of 400 pulls of one reading at least; the means of the pulls'
-    # own means are -450 and 450.
+    # Four standard errors of a mean of 400 pulls with at least one reading each; the means of the
+    # pulls' own means are -450 and 450.
     assert (np.abs(bias) < 4 * 1000.0 / math.sqrt(400)).all()
 
 
@@ -77,7 +77,7 @@ def test_a_value_for_failures_is_proven_only_for_noise_that_covers_it():
 
 
 def test_a_pull_has_no_more_pieces_than_it_lasts():
-    # Each piece adds to the weight: a pull of more pieces would weigh more than an outcome.
+    # Each piece adds weight, so a pull with more pieces would weigh more than an outcome.
     problem = Problem(2, noise_std=1.0, feedback="incremental", duration=3.0)
     for policy in (InformationRacing(problem), Racing(problem)):
         pull = policy.ask()

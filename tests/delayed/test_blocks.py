@@ -1,4 +1,4 @@
-"""Block betting on the best k: the theorem against all sets, order of arrival, losses, labels."""
+"""Block betting on the best k: the theorem for all sets, order of arrival, losses, labels."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def toss(rng, arm, means=MEANS):
 
 
 def pair_of(rest, target, order):
-    """Return the clearest arm of a set outside of the target, and inside that the set lacks."""
+    """Return the set's clearest arm outside the target, and the target's arm it lacks."""
     arms = range(len(order))
     joins = [arm for arm in arms if arm in rest and arm not in target]
     lacks = [arm for arm in arms if arm not in rest and arm in target]
@@ -43,7 +43,7 @@ def pair_of(rest, target, order):
 
 
 def with_open_block(policy, means, planned):
-    """Return rules and state of a policy whose only open block, in slot 1, leads by these means."""
+    """Return rules and state of a policy with one open block, in slot 1, planned by these means."""
     rules, state = policy._rules, policy._blocks.state
     state.blocks.first[0], state.blocks.number[0] = 1, 1
     state.blocks.planned[1], state.plans.estimate[1] = planned, means
@@ -101,7 +101,7 @@ def test_no_bet_on_a_true_null_pays_on_average():
             state.plans.spread[1] = rng.uniform(0.05, 0.25, 2)
             worse = rng.uniform(0.1, 0.8)
             means = [worse, worse + tolerance + rng.choice([0.0, 0.05])]
-            # The bet is that arm 0 is better; it is not, by the tolerance at least.
+            # The bet is that arm 0 is better, but it is worse by at least the tolerance.
             state.bets.number[1], state.bets.ledger[1, 0] = 1, 2
             moved = rules, state.plans, state.blocks.planned[1], state.bets, 1
             block_bets.freeze(*moved, 0, 1, 0)
@@ -143,7 +143,7 @@ def first_open_block(policy):
 
 
 def race(policy, seed, means=MEANS, late=0, order=None):
-    """Play to the end with up to `late` pulls in flight, told in a random order."""
+    """Run to completion with up to `late` pulls in flight, told in random order."""
     rng = np.random.default_rng(seed)
     pending = []
     while not policy.stopped and policy.told < 5000:
@@ -187,7 +187,7 @@ def test_one_arm_takes_as_many_pulls_as_block_betting_of_one_group():
             told.append(policy.told)
             assert policy.recommend().arm in ("a", ("a",), None)
     assert np.mean(own) <= 1.15 * np.mean(other)
-    # The race reckons with half the range: it has not decided after 2,000.
+    # The race assumes half the range as its scale, so it has not decided after 2,000.
     assert min(known) == 2000
 
 
@@ -212,7 +212,7 @@ def test_delays_may_depend_on_outcomes():
     for seed in range(8):
         policy = BlockBetting(problem, seed=0)
         run = run_policy(policy, environment, np.random.default_rng([seed, 5]), 400, parallel=60)
-        # What a race without the switch gets wrong nearly always.
+        # A race without the switch gets this wrong nearly always.
         assert run.answer in (None, ("1",))
 
 
@@ -243,7 +243,7 @@ def test_losses_of_whatever_value_never_help_a_worse_arm():
         while not policy.stopped and policy.asked < 1200:
             pull = policy.ask()
             value = float(rng.random() < 0.5 + 0.01 * pull.action)
-            # The better arm's good results get lost.
+            # The better arm's good results are lost.
             if pull.action and value and rng.random() < 0.6:
                 policy.fail(pull, "timeout")
             else:
@@ -348,7 +348,7 @@ def test_corrections_count_before_bets_are_settled_and_after():
     for pull in pulls:
         untouched.tell(pull, float(pull.number % 2))
     untouched.amend(pulls[0], 0.0, 1.0)
-    # The initial pulls are in no bet.
+    # The initial pulls are not part of any bet.
     assert untouched.guarantee.proven
 
 
@@ -363,7 +363,7 @@ def test_a_failure_value_counts_as_an_outcome():
             policy.tell(pull, 0.6 if pull.arm == "1" else 0.5)
     assert policy.recommend().arm == ("0",)
     assert policy.guarantee.proven
-    # What is called back at the stop failed for no reason of its own.
+    # Pulls that are cancelled at the stop did not fail for their own reasons.
     before = policy.progress().arms
     for pull in policy.outstanding():
         policy.fail(pull, "cancelled")
@@ -413,7 +413,7 @@ def test_pulls_that_no_bet_needs_are_called_back_and_cost_no_proof():
 
 
 def asked_in_units_of(size, bounded):
-    """Return the arms that are asked for when all numbers are that many times as large."""
+    """Return the arms of all pulls if all numbers are multiplied by `size`."""
     noise = {"reward_range": (0, size)} if bounded else {"noise_std": size}
     policy = BlockBetting(Problem(ARMS, top=2, **noise), seed=0)
     rng, asked = np.random.default_rng(9), []
@@ -519,7 +519,7 @@ def test_whoever_picks_which_results_come_first_wins_nothing(bounded):
                 pull = policy.ask()
                 value = 0.01 * pull.action + rng.normal()
                 pending.append((pull, float(value > 0.0) if bounded else value))
-            # The worse arm's good results first, the better arm's bad ones.
+            # First the worse arm's good results and the better arm's bad ones.
             suits = [(1 - 2 * pull.action) * value for pull, value in pending]
             policy.tell(*pending.pop(int(np.argmax(suits))))
         wrong += policy.recommend().arm == ("0",)

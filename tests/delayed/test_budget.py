@@ -1,4 +1,4 @@
-"""Rules with a budget and no guarantee: who leaves when, what is spent, and what is named."""
+"""Rules with a budget and no guarantee: eliminations, spending and answers."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_every_rule_ends_and_names_arms_that_are_clearly_best(rule, parallel, di
     environment = environment_of(problem, delay=LognormalDelay(10.0, 0.3), loss=0.05)
     run = run_policy(policy, environment, np.random.default_rng(0), 500, parallel)
     assert run.status == "decided"
-    # Hyperband may not draw the best arms where they are given to one bracket only.
+    # Hyperband can miss the best arms in brackets that draw only some of the arms.
     assert set(run.answer) == {"7", "8"}
     assert not policy.guarantee.proven
     assert policy.recommend().confidence is None
@@ -91,7 +91,7 @@ def test_two_processes_make_the_same_run(rule):
 
 
 def told(policy, values, readings=1):
-    """Ask for all that can be had, and report a value for every arm so often."""
+    """Ask for all possible pulls, and report `readings` readings of each arm's value."""
     pulls = policy.ask(100)
     for pull in pulls:
         for _ in range(readings):
@@ -178,11 +178,11 @@ def test_asha_lets_an_arm_go_on_once_it_is_in_the_best_third():
     pulls = policy.ask(3)
     policy.report(pulls[0], 5.0)
     policy.report(pulls[1], 1.0)
-    # One of two is no third yet: both give up their places.
+    # A third of two arms is less than one arm, so both give up their places.
     assert called_back(policy) == [0, 1]
     policy.report(pulls[2], 2.0)
     assert called_back(policy) == [2]
-    # Of three the first is the best third: it is pulled again, to the second rung.
+    # Of three, the first is the best third, so it is pulled again up to the second rung.
     (again,) = policy.ask(1)
     assert again.action == 0
     policy.report(again, 5.0)
@@ -223,7 +223,7 @@ def test_a_pull_below_the_median_of_its_age_is_called_back():
         for value in values:
             policy.report(pull, float(value))
         policy.tell(pull, 5.0)
-    # The running means at the second reading are 2, 3 and 5: their median is 3.
+    # The running means at the second reading are 2, 3 and 5, with median 3.
     policy.report(pulls[3], 2.9)
     assert policy.to_cancel() == []
     policy.report(pulls[3], 2.8)

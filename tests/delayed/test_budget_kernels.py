@@ -1,4 +1,4 @@
-"""The compiled rules with a budget decide as slow and obvious ones do, event for event."""
+"""The compiled rules with a budget decide like slow and obvious ones, event by event."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from fairtrial.delayed import (
 from tests import effort
 from tests.delayed import slow_budgets
 
-# Names, and parameters that make rungs, rounds and brackets of several kinds.
+# Names, and parameters for several kinds of rungs, rounds and brackets.
 RULES = {
     "SuccessiveHalving": [
         {},
@@ -56,7 +56,7 @@ FEEDBACKS = {
     "incremental": {"noise_std": 1.0, "feedback": "incremental"},
 }
 
-# Few values, so that arms tie, and sums that depend on the order in which they are taken.
+# Few values, so that arms tie, with sums that depend on the order of summation.
 VALUES = [-0.7, 0.1, 0.2, 0.3, 0.6, 1.1]
 KINDS = [
     "ask", "ask", "read", "read", "read", "read early", "again", "tell", "tell", "fail",
@@ -70,7 +70,7 @@ EVENTS = st.lists(
 
 
 class Both:
-    """A rule and its slow twin, to which the same things happen."""
+    """A rule and its slow twin, which receive the same events."""
 
     def __init__(self, name, problem, parameters):
         self.problem = problem
@@ -90,7 +90,7 @@ class Both:
             self("report", pull, value)
 
     def read_early(self, number, value):
-        """Report a reading of a stage before others that are known."""
+        """Report a reading of an earlier stage than the known ones."""
         for pull in chosen(self.fast.outstanding(), number):
             stage = 0.5 + len(self.slow.records[pull.tag].readings) / 100
             self("report", pull, value, stage=stage)
@@ -134,7 +134,7 @@ class Both:
             self.told.append((pull, value))
 
     def save(self, number, value):
-        """Let the rule go on as another object."""
+        """Continue the rule as another object, restored from its state."""
         fresh = self.fast.clone()
         fresh.set_state(self.fast.get_state())
         self.fast = fresh
@@ -187,7 +187,7 @@ def test_whatever_happens_a_rule_decides_as_its_slow_twin(
 
 
 def walk():
-    """Let every rule take part in 150 random events and in a run, at random."""
+    """Run every rule, uncompiled, through 150 random events and a simulated run."""
     generator = np.random.default_rng(11)
     for (name, parameters), feedback in zip(VARIANTS, 14 * ["unbiased", "refining"], strict=False):
         problem = Problem(7, top=2, **FEEDBACKS[feedback])
@@ -200,7 +200,7 @@ def walk():
 
 
 def test_no_kernel_reads_or_writes_beyond_its_arrays():
-    """Not compiled, as compiled code does not look."""
+    """Uncompiled, because compiled code does not check indices."""
     subprocess.run(
         [sys.executable, "-W", "ignore", "-c", f"from {__name__} import walk; walk()"],
         env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
@@ -247,7 +247,7 @@ def test_a_compiled_run_is_the_run_of_the_plain_loop_and_of_the_slow_twin(
 ):
     generator = np.random.default_rng(8)
     for number, (delay, parallel) in enumerate(zip(DELAYS, (1, 3, 7, 20, 4), strict=True)):
-        # Three arms of which two are wanted have no rung but the outcome.
+        # Three arms of which two are wanted have no rung except the outcome.
         arms = (11, 3, 9, 12, 3)[number]
         details = dict(FEEDBACKS[feedback], top=1 + number % 3, direction="minimize")
         own = DELAYS[delay] if delay != "by arm" else generator.integers(1, 60, arms).astype(float)

@@ -1,4 +1,4 @@
-"""A label that follows the data: what the results say against a race's own assumptions."""
+"""Labels that follow the data: results that contradict a race's own assumptions."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_rule_whose_pulls_follow_from_the_results_says_so(rule, says_so):
 
 
 def race_that_loses_good_results(race, seed):
-    """Lose half of the better arm's results: those that are good."""
+    """Lose half of the better arm's results, the good ones."""
     rng = np.random.default_rng(seed)
     while not race.stopped and race.asked < 2000:
         pull = race.ask()
@@ -112,7 +112,7 @@ def test_a_lost_pull_on_a_decided_arm_takes_no_proof_away():
 
 def test_delays_by_outcome_with_the_switch_off_do_not_end_in_a_proven_wrong_answer():
     problem = Problem(2, noise_std=1.0)
-    # The better arm's bad outcomes come first, its good ones after the decision.
+    # The better arm's bad outcomes arrive first, its good ones after the decision.
     environment = SimulatedEnvironment(
         problem, [0.0, 0.3], delay=OutcomeDelay([50, 1], [50, 20000])
     )
@@ -165,7 +165,7 @@ def test_whoever_picks_what_comes_first_seldom_gets_a_wrong_answer_called_proven
         wrong += answer.arm == ("bad",)
         proven += answer.arm == ("bad",) and answer.guarantee.proven
     assert wrong >= 5
-    # Of 400 longer runs 10 were wrong and proven; 5 of 25 would be eight times as many.
+    # In 400 longer runs, 10 were wrong and proven; 5 of 25 would be eight times this rate.
     assert proven <= 4
 
 

@@ -1,4 +1,4 @@
-"""The family inside the house: simulations, durable studies, two policies on one environment."""
+"""The family with the rest of the package: simulations, durable studies, shared environments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finished experiments on the best k arms: bets against a slow version, and hard nulls."""
+"""Finished experiments on the best k arms: bets compared with a slow version, and hard nulls."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ def normals(means: list[float]) -> RewardOf:
 
 
 def assigned_at_random(arms: int, units: int, rng: np.random.Generator) -> list[int]:
-    """Return arms in random order, with unequal probabilities, every arm among them."""
+    """Return all arms in random order, with unequal probabilities."""
     drawn = rng.choice(arms, units - arms, p=rng.dirichlet(np.full(arms, 3.0)))
     return rng.permutation([*range(arms), *drawn]).tolist()
 
 
 class SlowBest:
-    """The wealth against every arm but one that leads, from the mathematics; no shared code.
+    """The wealth against every arm except the leader, from the mathematics, without shared code.
 
-    Outcomes are maximised; those in a range lie in [0, 1], without a range their noise is 1.
+    Outcomes are maximised. With a range, they are in [0, 1]; without a range, their noise is 1.
     """
 
     def __init__(self, arms: int, *, bounded: bool) -> None:
@@ -49,7 +49,7 @@ class SlowBest:
         self.target = -1
 
     def open(self) -> None:
-        """Freeze what is known before a block."""
+        """Freeze the information before a block."""
         self.means = [float(np.mean(own)) for own in self.data]
         self.spreads = [
             (sum((x - np.mean(own)) ** 2 for x in own) + 0.5) / (len(own) + 2)
@@ -116,7 +116,7 @@ def test_every_block_is_paid_as_the_mathematics_says(
     policy = BlockBetting(problem, DELTA, assigned=assigned_at_random(arms, 400, rng))
     slow, blocks = SlowBest(arms, bounded=bounded), 0
     while pulls := policy.ask(400):
-        # The initial units are in no block; neither are those after the last one.
+        # The initial units, and those after the last block, are in no block.
         in_block = pulls[0].tag != -1
         if in_block:
             slow.open()
@@ -195,7 +195,7 @@ HARD = {
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", HARD)
 def test_an_answer_at_a_tie_is_seldom_rejected(name: str) -> None:
-    """Equal allocation, randomised: the first arms are right; delta plus three standard errors."""
+    """Equal randomised allocation; the first arms are right; delta plus three standard errors."""
     means, top, kind = HARD[name]
     arms, reward_of = len(means), kind(means)
     noise = {"noise_std": 1.0} if kind is normals else {"reward_range": (0, 1)}
@@ -217,7 +217,7 @@ def test_an_answer_at_a_tie_is_seldom_rejected(name: str) -> None:
 
 @pytest.mark.statistical
 def test_outcomes_that_go_missing_because_they_are_good_break_nothing() -> None:
-    """Three in ten of what speaks for the right answer is missing; the arms are equal."""
+    """The arms are equal; 30 % of the results that favour the right answer are missing."""
     rejected, runs = 0, effort.runs(100, whole=1000)
     for seed in range(runs):
         rng = np.random.default_rng([23, seed])
@@ -240,7 +240,7 @@ def test_outcomes_that_go_missing_because_they_are_good_break_nothing() -> None:
 
 
 def test_no_bet_wins_on_average_against_the_right_answer() -> None:
-    """All outcomes of a block, each with its probability: the wealth grows by at most one."""
+    """Over all outcomes of a block with their probabilities, the mean factor is at most one."""
     mean, assigned = 0.3, [0, 1, 1, 0] * 3 + [0, 0, 1, 0, 1, 1]
     problem = Problem(2, reward_range=(0, 1))
     before = BlockBetting(problem, 1e-9, assigned=assigned, initial_pulls=6)

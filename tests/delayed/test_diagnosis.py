@@ -1,4 +1,4 @@
-"""Delays that say something of outcomes are noticed, and differences between arms are not."""
+"""Delays that depend on outcomes are detected; differences between arms are not reported."""
 
 from __future__ import annotations
 

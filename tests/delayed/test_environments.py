@@ -1,4 +1,4 @@
-"""Environments keep their promises: the same pull for everybody, distributions, truth, curves."""
+"""Environments: the same pulls for every policy, distributions, truth, curves."""
 
 from __future__ import annotations
 
@@ -210,7 +210,7 @@ def test_recorded_deviations_do_not_grow_where_errors_are_nested():
         rows = {"arm": ["a"] * len(stds), "curve": [1] * len(stds), **points}
         return CurveEnvironment(problem, rows, std="std")
 
-    # Of the outcome no deviation is asked.
+    # The outcome needs no deviation.
     environment(0.5, 0.5, 0.2, 9.0)
     with pytest.raises(InvalidArgument, match="do not grow"):
         environment(0.5, 0.2, 0.3, 0.0)

@@ -1,4 +1,4 @@
-"""Deviations that are not known: intervals and pairs by Student's t, and how often they err."""
+"""Unknown deviations: intervals and pairs by Student's t, and their error rates."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def log_bayes_factor(number, t, prior):
 @pytest.mark.parametrize("number", [2, 3, 10, 40])
 @pytest.mark.parametrize("t", [0.0, 0.7, 2.5, 4.0])
 def test_the_evidence_of_one_mean_is_the_bayes_factor_of_its_t(number, t):
-    # One arm against an arm of no variance: Welch's degrees of freedom are those of the first.
+    # Against an arm without variance, Welch's degrees of freedom are those of the first arm.
     found = student_evidence(t, 1.0, float(number), 0.0, 1e9, 0.5)
     assert found == pytest.approx(log_bayes_factor(number, t, 0.5), rel=1e-5, abs=1e-6)
 
@@ -77,7 +77,7 @@ def test_a_tolerance_ends_a_race_when_its_evidence_reaches_the_level():
 def test_an_interval_ends_where_the_evidence_reaches_its_level(number, variance, level, prior):
     radius = student_radius(variance, float(number), level, prior)
     if radius == math.inf:
-        # However far the mean, its evidence stays below the level.
+        # However large the mean, its evidence stays below the level.
         assert student_evidence(1e12, variance, float(number), 0.0, 1e12, prior) < level * 1.0001
     else:
         found = student_evidence(radius, variance, float(number), 0.0, 1e12, prior)

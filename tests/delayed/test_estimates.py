@@ -1,4 +1,4 @@
-"""Means, variances and boxes against slow versions, closed forms and reference values."""
+"""Means, variances and boxes, compared with slow versions, closed forms and references."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def pulls_of_two_arms(draw):
 
 
 def enact(policy, problem, pulls):
-    """Ask until every wanted arm has come; report and tell; return what was seen."""
+    """Ask until every wanted arm was pulled; report and tell; return the observations."""
     seen = []
     for arm, readings, outcome in pulls:
         row = policy._race.start(arm, policy.asked, pieces=None)
@@ -182,7 +182,7 @@ def check_beside_bias(policy, problem, arm, own):
     variance = column(policy, "variance")[arm]
     complete = [pull for pull in own if pull.outcome is not None]
     rho = 0.1 / problem.scale[arm] ** 2
-    # A tenth of the evidence goes by outcomes alone, the rest by the bias as well.
+    # A tenth of the evidence uses outcomes alone, the rest also uses the bias.
     if not complete:
         assert variance == math.inf
     elif not any(pull.readings for pull in complete):
@@ -364,7 +364,7 @@ def test_the_proven_race_walks_over_outcomes_and_the_designated_pull():
     problem, policy = race("proven")
     seen = [(0, [], 1.0), (0, [2.0, 4.0], None), (0, [9.0] * 5, None)]
     enact(policy, problem, seen)
-    # The oldest pull with a reading, not the one with most; it is the second of its arm.
+    # The oldest pull with a reading, not the one with the most readings; it is its arm's second.
     width = proven_radius(2, [(0.1 / 6, 2)])
     assert width < proven_radius(1, [])
     assert box(policy) == pytest.approx(((1.0 + 3.0) / 2, width))
@@ -374,8 +374,8 @@ def test_outcomes_alone_do_not_count_while_one_came_behind_the_designated_pull()
     problem = Problem(2, noise_std=1.5, feedback="unbiased", reading_std=50.0)
     policy = Racing(problem)
     enact(policy, problem, [(0, [40.0], None), (0, [], 1.0)])
-    # The outcome is behind the first pull in the walk: no prefix consists of it alone, though
-    # its radius would be far smaller.
+    # The outcome comes after the first pull in the walk, so no prefix consists of it alone,
+    # although its radius would be far smaller.
     bound = NormalMixture()
     walk = float(bound.radius(2, 0.9 * 0.025, 1.5))
     report = float(bound.radius(1, 0.1 / 2 * 0.025, 50.0)) / 2
@@ -449,7 +449,7 @@ def test_a_designated_pull_stays_so_until_it_ends():
     problem, policy = race("proven")
     enact(policy, problem, [(0, [], None), (0, [2.0], None)])
     policy.report(policy.in_flight(0), 7.0, stage=1)
-    # The older pull has a reading now, but came second.
+    # The older pull has a reading now, but it was read second.
     assert box(policy) == pytest.approx((2.0, proven_radius(1, [(0.1 / 6, 1)])))
 
 

@@ -1,4 +1,4 @@
-"""An environment that is fitted to the curves of another one is like it."""
+"""An environment that is fitted to the curves of another one resembles it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def problem_with(feedback, **more):
 
 
 def seen_in(environment, pulls=300):
-    """Return the curves of that many pulls of every arm."""
+    """Return the curves of N pulls of every arm."""
     rows = {"arm": [], "curve": [], "elapsed": [], "value": []}
     running = environment.begin(np.random.default_rng(2))
     for action, label in enumerate(environment.problem.arms):
@@ -79,7 +79,7 @@ def test_how_errors_shrink_and_hang_together_is_found_again(errors, shrink):
     )
     found = fit_environment(environment.problem, seen_in(environment))
     assert found.errors == errors
-    # 600 independent errors at least give each of the ten points to 3 %.
+    # At least 600 independent errors determine each of the ten points to 3 %.
     assert found.reading_std == pytest.approx([0.8, 0.8], rel=0.12)
     assert found.shrink == pytest.approx(shrink, abs=0.12)
 
@@ -102,7 +102,7 @@ def test_losses_are_the_share_of_pulls_without_outcome():
     rows = {"arm": ["0", "0", "1"], "curve": [1, 2, 1], "elapsed": [1, 1, 1], "value": [0, 2, 5]}
     found = fit_environment(problem_with("full"), rows, lost=1)
     assert found.loss == 0.25
-    # The second arm has one outcome only: it gets the deviation of the first.
+    # The second arm has only one outcome, so it gets the deviation of the first arm.
     assert found.std.tolist() == [pytest.approx(2**0.5)] * 2
 
 

@@ -1,4 +1,4 @@
-"""Stopping times as published with the reference, and error rates on instances made to mislead."""
+"""Stopping times compared with the reference, and error rates on misleading instances."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ RULES = {
     "info-pair": lambda problem: InformationRacing(problem, sampling="uniform"),
     "info-lucb": InformationRacing,
 }
-# Mean time and its standard error by rule, of an independent implementation.
+# Mean time and its standard error by rule, from an independent implementation.
 TIMES = {
     ("bounded", 10, 1): [(1011, 20), (833, 22), (559, 16), (490, 16), (374, 13), (371, 13)],
     ("bounded", 10, 10): [
@@ -110,7 +110,7 @@ def wrong(policy, environment, runs, horizon, parallel):
 def test_delays_that_depend_on_outcomes_mislead_only_who_does_not_say_so(test):
     def with_flag(flag):
         problem = Problem(2, noise_std=1.0, delay_depends_on_outcome=flag)
-        # The better arm's bad outcomes come first, its good ones after a decision.
+        # The better arm's bad outcomes arrive first, its good ones after a decision.
         delay = OutcomeDelay([50, 1], [50, 20000])
         environment = SimulatedEnvironment(problem, [0.0, 0.3], delay=delay)
         policy = InformationRacing(problem, test=test, sampling="uniform")
@@ -132,7 +132,8 @@ def test_stopping_pulls_for_their_readings_misleads_nobody(cls):
             outcome = rng.normal(0.02 * pull.action)
             reading = outcome + 0.3 * rng.normal()
             policy.report(pull, reading, stage=1)
-            # Who wants the first arm to win stops its bad pulls, and the other's good ones.
+            # An adversary that wants the first arm to win stops its bad pulls, and the other's good
+            # ones.
             unwanted = reading < 0 if pull.arm == "0" else reading > 0
             if policy.stopped:
                 break

@@ -48,7 +48,7 @@ def test_the_student_evidence_is_that_of_the_mixture_shared_among_all_pairs():
 
 
 def slow_bets(scores, leader, rival, tolerance, n_blocks=math.inf):
-    """Return the capital against a rival: every product of every stake written out."""
+    """Return the capital against a rival, by explicit products for every stake."""
     stakes = [0.98 / math.sqrt(2) ** k for k in range(13)]
     arms = range(scores.shape[1])
     capital = 0.0
@@ -85,7 +85,7 @@ def test_the_betting_evidence_is_a_mean_of_products(n_blocks):
 
 
 def assert_seldom(capital):
-    """Over sequences that are equally likely: at most 1/x of them ever bring x, for every x."""
+    """Assert that at most 1/x of equally likely sequences ever reach x, for every x."""
     best = np.sort(capital)[::-1]
     often = np.arange(1, len(best) + 1) / len(best)
     assert (often * best <= 1 + 1e-9).all()
@@ -98,9 +98,9 @@ def assert_seldom(capital):
     st.integers(0, 2),
 )
 def test_all_bets_against_the_best_arm_together_seldom_win(rows, kind, worse):
-    """Exactly, over all sequences: on whoever leads, better or near enough, at the best moment.
+    """Exactly, over all sequences: for any leader, both kinds of evidence, at the best moment.
 
-    Arm 0 is the best; a rival must lag by the tolerance for "near enough" to be wrong.
+    Arm 0 is the best; "near enough" is wrong for a rival only if it is behind by the tolerance.
     """
     scores = np.array(rows, dtype=float) / 8
     tolerance = worse / 8
@@ -124,7 +124,7 @@ def test_all_bets_against_the_best_arm_together_seldom_win(rows, kind, worse):
 
 @given(st.lists(st.floats(-1, 1), min_size=1, max_size=12))
 def test_a_bet_pays_at_most_one_on_average_if_the_mean_is_not_positive(values):
-    """Exactly, by enumeration: two blocks drawn from the values, shifted to mean 0 or less."""
+    """Exactly, by enumeration: two blocks drawn from the values, with a mean of at most 0."""
     centred = np.array(values) / 2 - np.mean(values) / 2
     total = 0.0
     for first in centred:
@@ -138,9 +138,10 @@ def test_a_bet_pays_at_most_one_on_average_if_the_mean_is_not_positive(values):
 @settings(max_examples=effort.runs(15, whole=40))
 @given(st.lists(st.integers(-4, 4), min_size=2, max_size=5))
 def test_bets_on_blocks_without_replacement_pay_at_most_one_on_average_at_every_stop(values):
-    """Over all orders of blocks whose differences sum to 0 or less, stopped at the best moment.
+    """Over all orders of blocks whose differences sum to at most 0, stopped at the best moment.
 
-    Ville's inequality at every level is what the race stands on; and the average at the end.
+    This checks Ville's inequality at every level, on which the race relies, and the average at the
+    end.
     """
     differences = np.array(values, dtype=float) / 4
     while differences.sum() > 0:
@@ -523,9 +524,9 @@ def test_results_without_a_block_are_refused():
 @pytest.mark.statistical
 @pytest.mark.parametrize("shape", ["normal", "bounded"])
 def test_a_wrong_arm_is_named_with_at_most_the_stated_probability(shape):
-    """Two arms whose better one is hard to see: gap 0.05 deviations, 60 blocks.
+    """Two arms that are hard to distinguish: gap 0.05 deviations, 60 blocks.
 
-    The tolerance is not quite the gap, so that both kinds of evidence may err.
+    The tolerance is slightly less than the gap, so both kinds of evidence can err.
     """
     runs = effort.runs(150, whole=500)
     rng = np.random.default_rng(5)

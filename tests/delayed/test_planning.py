@@ -1,4 +1,4 @@
-"""The least number of outcomes of any rule: certified, by an independent solver, in any unit."""
+"""The least number of outcomes of any rule: certified, by another solver, in any unit."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def complexity_of(problem, means, std=None):
 
 
 def by_general_solver(means, stds, top):
-    """Return T* by a solver that knows nothing of its structure."""
+    """Return T* by a general solver that does not use its structure."""
     order = np.argsort(-means)
     inside, outside = order[:top], order[top:]
 
@@ -34,7 +34,7 @@ def by_general_solver(means, stds, top):
         gaps = means[inside][:, None] - means[outside]
         return np.log((2 * (own[inside][:, None] + own[outside]) / gaps**2).ravel())
 
-    # Shares as exponentials: least log(sum of shares) with every pair's information at least 1.
+    # Shares as exponentials: minimise log(sum of shares) with every pair's information at least 1.
     start = np.log(np.full(means.size, 10.0 * np.exp(spread(np.zeros(means.size))).max()))
     found = minimize(
         lambda shares: np.log(np.exp(shares).sum()),
@@ -115,5 +115,5 @@ def test_no_rule_beats_the_bound():
             pull = policy.ask()
             policy.tell(pull, means[pull.action] + rng.normal())
         told.append(policy.told)
-    # About 2.5 times the bound: within 4, or it has become careless, or slow.
+    # Expected are about 2.5 times the bound; outside these limits it is invalid or too slow.
     assert bound < np.mean(told) < 4 * bound

@@ -1,4 +1,4 @@
-"""What policies do with what comes in: late, twice, out of order, lost, stopped, corrected."""
+"""Policies with late, repeated, unordered, lost, stopped and corrected results."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ CASES = [(feedback, make) for feedback in HOW for make in policies(feedback)]
 
 
 def state_of(policy):
-    """Return the state but for what is a decision already taken."""
+    """Return the state except for decisions."""
     return pulls_of(policy), arms_of(policy)
 
 
@@ -79,7 +79,7 @@ def check_both(policy, environment, parallel, horizon=None, seed=3):
         assert getattr(found, name) == getattr(expected, name), name
     assert np.array_equal(pulls_of(slow), pulls_of(fast))
     assert np.array_equal(arms_of(slow), arms_of(fast))
-    # A compiled run keeps no order of arrival, which the checks of assumptions need.
+    # A compiled run does not store the order of arrival, which the checks of assumptions need.
     assert slow.guarantee.statement == fast.guarantee.statement
     return expected
 
@@ -203,7 +203,7 @@ def test_what_a_policy_has_heard_before_rules_a_compiled_run_out():
 
 
 def test_without_noise_on_the_delay_full_and_useless_readings_make_the_same_run():
-    # With a delay of one step no reading precedes its outcome.
+    # With a delay of one step, no reading precedes its outcome.
     runs = []
     for variant in ("full", "partial"):
         problem = problem_with("unbiased")
@@ -248,13 +248,13 @@ def replay(policy, events):
 @given(events=shuffled_events())
 def test_the_same_events_in_any_order_leave_the_same_estimates_bit_for_bit(feedback, events):
     first, second = events
-    # Every arm has several pulls, whose sums could depend on the order of events. With such a
-    # delta nothing is decided.
+    # Every arm has several pulls, whose sums could depend on the order of events. With this delta,
+    # nothing is decided.
     problem = problem_with(feedback, arms=2)
     one = replay(InformationRacing(problem, delta=1e-300, sampling="uniform"), first)
     other = replay(InformationRacing(problem, delta=1e-300, sampling="uniform"), second)
     assert np.array_equal(arms_of(one), arms_of(other))
-    # Of a pull's own columns those count here that do not depend on a reading too late to be used.
+    # Only compare columns of pulls that do not depend on readings that arrive too late to be used.
     for name in ("state", "outcome"):
         columns = (getattr(each._race.pulls, name)[:6] for each in (one, other))
         assert np.array_equal(*columns)
@@ -347,7 +347,7 @@ def test_a_reading_after_the_outcome_still_tells_of_the_bias():
     policy.report(second, 7.0, stage=1)
     assert means(policy)[0] == 1.0
     policy.report(pulls[0], 3.0, stage=1)
-    # The bias is about 2, so that the second pull points to 5 and pulls the mean up.
+    # The bias is about 2, so the second pull indicates 5 and raises the mean.
     assert means(policy)[0] > 1.5
 
 
@@ -364,7 +364,7 @@ def test_a_stopped_pull_keeps_its_readings_and_may_still_come(reason):
     policy.tell(pulls[0], 1.0)
     assert means(policy)[0] == 1.0
     assert not policy.stopped
-    # What comes after all was only late.
+    # Results that arrive after all were only late.
     assert not any("got lost" in text for text in policy.guarantee.assumptions)
 
 
@@ -532,7 +532,7 @@ def test_the_proven_race_takes_a_stop_for_a_failure_where_it_follows_one_pull_on
     policy, pulls = running(feedback, cls=Racing)
     policy.report(pulls[0], -9.0, stage=1)
     policy.fail(pulls[0], "user")
-    # All pieces of stopped pulls stay in the walk: nobody selects by stopping.
+    # All pieces of stopped pulls stay in the walk, so stopping does not select.
     assert policy.stopped == (feedback != "incremental")
 
 
@@ -616,7 +616,8 @@ def test_lucb_starts_the_two_arms_at_the_border_and_every_fourth_the_least_start
     for pull in policy.ask(5):
         policy.tell(pull, {"0": 9.0, "1": 8.5, "2": 1.0, "3": 0.5, "4": 0.0}[pull.arm])
     arms = [pull.arm for pull in policy.ask(20)]
-    # Starts 5, 6, 8, 9, 10, ... (start 7 and every fourth after it are for the least started).
+    # Starts 5, 6, 8, 9, 10, ... (start 7 and every fourth start after it are for the least started
+    # arm).
     border = [arm for start, arm in enumerate(arms, start=5) if start % 4 != 3]
     assert set(border) == {"0", "1"}
     assert abs(border.count("0") - border.count("1")) <= 2

@@ -19,7 +19,7 @@ from fairtrial.errors import InvalidArgument
 
 
 def curves(number, seed=0, noise=0.1, bias=0.0, gap=0.0):
-    """Return curves that rise from `gap` below their outcome in a straight line."""
+    """Return curves that rise linearly from `gap` below their outcome."""
     rng = np.random.default_rng(seed)
     found = []
     times = np.arange(1.0, 11.0)
@@ -36,7 +36,7 @@ def test_the_last_value_has_the_error_of_its_age():
     for points, left in ((1, 0.9), (5, 0.5), (10, 0.0)):
         value, std = forecast.predict(Curve.of(range(1, points + 1), [7.0] * points))
         assert value == 7.0
-        # 400 errors of 0.1 about a known gap: their root mean square is known to 5 %.
+        # The root mean square of 400 errors of 0.1 about a known gap is known to 5 %.
         assert std == pytest.approx(math.hypot(left, 0.1), rel=0.15)
 
 
@@ -57,7 +57,7 @@ def test_least_squares_is_exact_on_outcomes_that_are_linear_in_its_features():
     found = []
     for _ in range(30):
         values = rng.normal(size=6)
-        # All prefixes must agree, so that the curve has one point only.
+        # All prefixes must agree, so the curve has only one point.
         found.append(Curve.of([2.0], values[:1], 3.0 * values[0] + 1.0))
     forecast = LinearPredictor(ridge=0.0)
     forecast.fit(found)
@@ -79,7 +79,7 @@ def test_stated_errors_that_are_too_small_are_inflated():
     assert honest.predict(prefix)[1] == pytest.approx(0.1, rel=0.3)
     assert rash.predict(prefix)[1] == pytest.approx(honest.predict(prefix)[1], rel=0.05)
     assert not (honest.factors < 1.0).any()
-    # A mean error above two standard errors comes by chance in one tenth of twenty.
+    # By chance, one in twenty tenths has a mean error above two standard errors.
     assert np.isnan(honest.factors).sum() <= 3
 
 
@@ -98,7 +98,7 @@ def test_who_errs_and_states_no_error_is_refused():
 
 
 class Memory:
-    """Knows the outcome of every curve it has seen, and guesses 0 of all others."""
+    """A predictor that remembers the outcomes of its curves, and predicts 0 for all others."""
 
     def fit(self, completed):
         self._seen = {curve.values[0]: curve.outcome for curve in completed}

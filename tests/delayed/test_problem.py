@@ -1,4 +1,4 @@
-"""What a problem accepts, refuses, means, and keeps in a file."""
+"""What a problem accepts, refuses, means, and stores in a file."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_readings_of_noise_that_is_not_normal_need_the_proven_race():
         InformationRacing(bounded)
     with pytest.raises(InvalidArgument, match="proven"):
         InformationRacing(Problem(3, noise_std=1.0, noise="subgaussian", **UNBIASED))
-    # No race with a proof reads what refines: the message must not send anybody to one.
+    # No proven race uses refining readings, so the message must not recommend one.
     with pytest.raises(InvalidArgument, match="use_partial=False; got"):
         InformationRacing(Problem(3, reward_range=(0, 1), feedback="refining", reading_std=0.1))
     assert InformationRacing(bounded, use_partial=False).guarantee.proven

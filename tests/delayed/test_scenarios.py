@@ -1,4 +1,4 @@
-"""What may be true instead of the assumed means."""
+"""Alternative truths instead of the assumed means."""
 
 import pytest
 

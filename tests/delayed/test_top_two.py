@@ -1,4 +1,4 @@
-"""Top-two Thompson sampling: two draws from the posteriors, one of the arms they disagree on."""
+"""Top-two Thompson sampling: pull an arm on which two draws from the posteriors disagree."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MEANS, VARIANCES = np.array([0.5, 0.0, 0.3, -1.0]), np.array([0.2, 1.0, 0.5, 2.0
 
 
 def slowly(top, rng):
-    """Return the same two sides by drawing again and again."""
+    """Return the same two sets of arms by repeated draws."""
 
     def best():
         return set(np.argsort(-rng.normal(MEANS, np.sqrt(VARIANCES)))[:top].tolist())

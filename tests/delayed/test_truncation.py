@@ -1,4 +1,4 @@
-"""When pulls are called back by what was learned from those that came to their end."""
+"""When pulls are cancelled, as learned from complete pulls."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_ages_at_which_errors_are_not_as_stated_do_not_count():
     curve, signs = [0.9, 0.95], [(-1.0) ** i for i in range(12)]
     assert best_truncation([steps(curve, sign) for sign in signs], 0.0) == 1
     assert best_truncation([steps(curve, sign) for sign in signs[:9]], 0.0) == math.inf
-    # Off by half a deviation, and three times as large as stated.
+    # A bias of half a deviation, and errors three times as large as stated.
     assert best_truncation([steps(curve, 0.5 + 0.1 * sign) for sign in signs], 0.0) == math.inf
     assert best_truncation([steps(curve, 3.0 * sign) for sign in signs], 0.0) == math.inf
     assert best_truncation([steps(curve, sign, std=0.0) for sign in signs], 0.0) == math.inf
@@ -50,7 +50,7 @@ def test_what_a_pull_would_have_been_worth_at_each_of_its_readings():
         policy.report(pull, value, elapsed=elapsed)
     policy.tell(pull, 6.0)
     policy.report(pull, 9.0, elapsed=3.0)
-    # The rest of the pieces is missing: variances 4 (4/1 - 1) and 4 (4/2 - 1).
+    # The other pieces are missing: variances 4 (4/1 - 1) and 4 (4/2 - 1).
     assert worth_at_readings(policy._race, 0) == [
         Followed(1, 1.0, pytest.approx(1 / 4), -2.0, pytest.approx(math.sqrt(12))),
         Followed(2, 2.5, pytest.approx(2 / 4), 0.0, pytest.approx(2.0)),
