@@ -12,7 +12,7 @@ from tests.cli.configurations import write_table
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A folder with a table of rewards; it is also where commands run."""
+    """A folder with a table of rewards, in which commands run."""
     write_table(tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("FAIRTRIAL_STORAGE", raising=False)
@@ -33,7 +33,7 @@ def leap(tmp_path, monkeypatch):
 
 @pytest.fixture
 def invoke():
-    """Run a command in this process; what was not foreseen is raised here."""
+    """Run a command in this process; unexpected errors are raised here."""
 
     def invoke(*arguments: object, **options: object) -> Result:
         result = CliRunner().invoke(app, [str(a) for a in arguments], **options)
@@ -46,7 +46,7 @@ def invoke():
 
 @pytest.fixture
 def document(invoke):
-    """Run a command with --json; return its one document, and the result."""
+    """Run a command with --json; return its only document, and the result."""
 
     def document(*arguments: object):
         result = invoke(*arguments, "--json")

@@ -19,14 +19,14 @@ PROBLEM = {
 
 
 def configuration(folder: Path, **changes: object) -> Path:
-    """Write a file that has a problem, and no source."""
+    """Write a file with a problem and without a source."""
     sections = {"study": {"name": "cure", "storage": "sqlite:///cure.db"}, "problem": PROBLEM}
     return write(folder, {**sections, **changes})
 
 
 @pytest.fixture
 def table(folder: Path) -> Path:
-    """A trial of 600 people, by date; every fiftieth was lost."""
+    """A trial of 600 people, by date; every fiftieth result was lost."""
     rng = np.random.default_rng(0)
     lines = ["person,treatment,group,cured"]
     for person in range(600):

@@ -1,4 +1,4 @@
-"""The command's frame: help, exit codes, errors."""
+"""The root of the command: help, exit codes, errors."""
 
 import click
 import pytest

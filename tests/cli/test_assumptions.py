@@ -1,4 +1,4 @@
-"""What is assumed of the noise where a table is planned with."""
+"""What is assumed about the noise when an experiment is planned from a table."""
 
 import math
 
@@ -67,7 +67,7 @@ def test_one_row_for_each_arm_is_planned_with_what_the_problem_says(load, proble
         environment = load(ONE_EACH, problem, **sections).planned
     own = environment.arm_stds if problem is LINEAR else environment.cell_stds
     assert np.ravel(environment.truth.means) == pytest.approx([0.75, 0.25], abs=1e-12)
-    # Of 200 rows one may lie between the ends of the range.
+    # One of 200 rows may lie between the ends of the range.
     assert np.ravel(own) == pytest.approx(std, rel=0.01 if problem is BOUNDED else 1e-9)
 
 
@@ -115,7 +115,7 @@ def test_one_row_for_each_arm_makes_no_nonsense_of_a_plan(folder, document):
     assert found["simulated"]["stopping_time"]["mean"] >= 2
 
 
-# ---------------------------------------------------------------------- what is given
+# ---------------------------------------------------------------------- given noise
 
 
 @pytest.mark.parametrize("rows", [ONE_EACH, REPEATED], ids=["one row", "repeats"])

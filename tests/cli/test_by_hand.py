@@ -24,7 +24,7 @@ def created(folder, invoke):
 
 @pytest.fixture
 def pulls(created, document):
-    """Six pulls that were asked, as documents."""
+    """Six issued pulls, as documents."""
     return document("study", "ask", created, "-n", 6)[0]["pulls"]
 
 

@@ -543,7 +543,7 @@ def test_every_misplaced_key_of_a_source_is_listed(folder):
     assert all_of(mistakes(folder, source=source)) == ["source.delay", "source.bias"]
 
 
-# What earlier tests left to the collector may come up here.
+# Warnings from objects that earlier tests left to the garbage collector may appear here.
 @pytest.mark.filterwarnings(
     "error", "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
 )

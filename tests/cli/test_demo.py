@@ -16,13 +16,13 @@ DEFAULTS = {"seed": 6, "delta": 0.05}
 
 @pytest.fixture(scope="module")
 def variants():
-    """Return what a demonstration says of other floors: computed once, as it takes longest."""
+    """Return a demonstration's results for other floors, computed once: they take longest."""
     return demonstration.variants(**DEFAULTS)
 
 
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory, variants):
-    """Run the demonstration once, as a newcomer does; return what it says and where."""
+    """Run the demonstration once, like a new user; return its output and its folder."""
     folder = tmp_path_factory.mktemp("newcomer") / FOLDER
     asked = []
     with pytest.MonkeyPatch.context() as patch:
@@ -103,7 +103,7 @@ def test_json_holds_all_of_it_and_every_start_is_fresh(
 
 @pytest.fixture
 def earlier(folder, shown, monkeypatch):
-    """Put the study of an earlier start where the next one works, and leave out what follows it."""
+    """Let the next demonstration find an earlier study, and skip the rest of its work."""
     monkeypatch.setattr("fairtrial.cli.commands.demo.variants", lambda **options: [])
     return shutil.copytree(shown[1], folder / FOLDER)
 

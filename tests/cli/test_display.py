@@ -1,4 +1,4 @@
-"""What people are shown of an experiment."""
+"""The output that people see of an experiment."""
 
 from dataclasses import replace
 

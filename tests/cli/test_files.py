@@ -1,4 +1,4 @@
-"""Arguments of a problem that are files beside the configuration."""
+"""Arguments of a problem in files beside the configuration."""
 
 import pytest
 
@@ -8,7 +8,7 @@ LINEAR = {"family": "linear", "features": [[1, 0]]}
 
 
 def with_files(section, folder):
-    """Return the section, which has no mistakes."""
+    """Return the section, which must have no mistakes."""
     mistakes = []
     filled = files.with_files(section, folder, mistakes, set())
     assert not mistakes
@@ -16,7 +16,7 @@ def with_files(section, folder):
 
 
 def mistake_in(section, folder):
-    """Return the only mistake, which leaves the argument out."""
+    """Return the only mistake; the argument must be left out."""
     mistakes, doubtful = [], set()
     filled = files.with_files(section, folder, mistakes, doubtful)
     assert doubtful == set(section) - {"family"}

@@ -1,4 +1,4 @@
-"""Labels are anybody's text: on a terminal, in a table and in a file they are data."""
+"""Labels can be any text: on a terminal, in a table and in a file they are data."""
 
 import csv
 import re
@@ -17,7 +17,7 @@ RAW = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 @pytest.fixture
 def named(folder, invoke):
-    """A study whose arms have hostile names, after its end."""
+    """A finished study whose arms have hostile names."""
     problem = {
         "family": "subpopulations",
         "arms": ARMS,

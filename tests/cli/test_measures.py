@@ -150,7 +150,7 @@ def test_a_command_prints_measures_line_by_line(folder, parallel) -> None:
     assert len(told) == 4, result.output
     assert {"cured": 1.0, "harmed": 0.0} in told
     assert {"cured": 1.0, "harmed": None} in told
-    # The last value may be read just before the command has ended, and then is reported as well.
+    # The last value may be read just before the command ends; then it is reported as well.
     reported = [event.outcome for event in events if event.kind == "report"]
     assert reported.count({"cured": 1.0}) == 4
     assert waiting == []

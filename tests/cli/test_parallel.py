@@ -14,7 +14,7 @@ from tests.cli.test_processes import finish, seen, start, wait_until
 from tests.cli.test_sources import ended
 
 STORAGE = "sqlite:///small.db"
-# Two readings and the outcome; the group's number stays behind.
+# Two readings and the outcome; the number of the process group stays in a file.
 STREAM = (
     "echo $$ >> groups; echo {pull} >> seen; test {arm} = c && mean=4 || mean=0; "
     """echo $mean.25; sleep 0.02; echo '{"value": '$mean.125', "stage": 2}'; echo $mean"""
@@ -165,7 +165,7 @@ def groups(folder):
 # ------------------------------------------------------------------- as a process
 
 
-# That many pulls come quickly; more, only where a file says so.
+# That many pulls come quickly; further ones only if a file allows it.
 SLOW = STREAM.replace(
     "test {arm}", "test {pull} -lt 14 || test -e go || sleep 30; test {arm}"
 ).replace("sleep 0.02", "sleep 0.1")

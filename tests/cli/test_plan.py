@@ -294,7 +294,7 @@ def test_a_race_is_planned_with_its_delays_and_pulls_in_flight(folder, document,
     assert found["answer"] == ["b"]
     assert found["simulated"]["elapsed"]["mean"] >= 1.0
     assert "Answer      b\n" in invoke("plan", path).output
-    # Readings may answer before any outcome: no bound on outcomes is shown.
+    # Readings may lead to an answer before any outcome: no bound on outcomes is shown.
     assert found.get("lower_bound") is None
 
 
@@ -390,7 +390,7 @@ def test_a_range_that_costs_more_than_the_noise_is_warned_of(make):
         environment = make(width)
         return range_warning(environment, complexity_in(environment).allocation)
 
-    # Two arms: the noise asks for 8 * 16 / 25 results a unit, the range for 4 * width / 5.
+    # Two arms: the noise needs 8 * 16 / 25 results a unit, the range 4 * width / 5.
     assert said(19) is None
     assert "1,000 wide: evidence then takes about 800 results per unit" in said(1000)
     assert "the spread of the rewards asks for 5.1." in said(1000)
@@ -419,7 +419,7 @@ def test_candidates_that_no_arm_is_near_cost_as_much_as_what_measures_them():
     assert price.spread == pytest.approx(linear.complexity(environment).value)
 
 
-# ------------------------------------------------------------------ what a plan stands on
+# ------------------------------------------------------------------ the basis of a plan
 
 BOUNDED_RACE = {
     "problem": {"family": "delayed", "arms": ["a", "b", "c"], "top": 2, "reward_range": [0, 1]},
@@ -602,7 +602,7 @@ def test_a_plan_of_interventions_holds_the_proven_rule_against_the_bound(folder,
     assert 35 <= found["simulated"]["stopping_time"]["mean"] <= 50
     shown = " ".join(invoke("plan", "fair.toml").stdout.split())
     assert "Lower bound" in shown
-    # A rule with a fixed budget is not: its plan is with how many rows verdicts are certain.
+    # A rule with a fixed budget has no bound: its plan is the number of rows for certain verdicts.
     text = COINS.replace("BOUND", "0.2").replace("delta = 0.1", "budget = 50")
     (folder / "fair.toml").write_text(text.replace("BlockBetting", "PlugIn"))
     found = document("plan", "fair.toml")[0]
@@ -625,7 +625,7 @@ def test_a_plan_of_graded_outcomes_has_a_bound_too(folder, document):
 
 
 def test_tables_that_the_problem_does_not_know_may_be_assumed(folder, document, invoke):
-    """How the attribute, a parent of the outcome, changes it is guessed for the plan alone."""
+    """How the attribute, a parent of the outcome, affects it is a guess for the plan only."""
     text = COINS.replace("BOUND", "0.2").replace('["V", "Y"]]', '["V", "Y"], ["S", "Y"]]')
     text = text.replace("Y = [[0.9, 0.1], [0.9, 0.1], [0.1, 0.9]]\n", "")
     (folder / "direct.toml").write_text(text)

@@ -1,4 +1,4 @@
-"""The command with studies in PostgreSQL: the same, and no password in anything it says."""
+"""The command with studies in PostgreSQL: the same results, and no password in any output."""
 
 import json
 
@@ -22,7 +22,7 @@ def trial(folder, postgresql_url):
 
 @pytest.fixture
 def said():
-    """Return a function that runs a command, and in whose output no password may be."""
+    """Return a function that runs a command, and checks that its output has no password."""
 
     def run(*arguments, expected=0):
         result = CliRunner().invoke(app, [str(argument) for argument in arguments])
@@ -67,7 +67,7 @@ def test_a_study_by_hand(folder, trial, said):
     found = json.loads(said("study", "create", trial, "--json"))
     assert "experimenter@127.0.0.1" in found["storage"]
     said("study", "ask", trial, "-n", 2)
-    # With the same name it is refused, and where it is is said.
+    # With the same name it is refused; the message says where it is.
     assert "experimenter@127.0.0.1" in said("study", "create", trial, expected=2)
 
 

@@ -1,4 +1,4 @@
-"""The command as a process of its own: signals, sudden death, company, terminals, imports."""
+"""The command as a separate process: signals, sudden death, other processes, terminals, imports."""
 
 import json
 import os
@@ -20,7 +20,7 @@ from tests.study.tools import PATIENCE, wait_until
 STORAGE = "sqlite:///small.db"
 # Every pull takes a moment, so that there is time to interfere.
 MEASURE = "echo {pull} >> seen; sleep 0.01; test {arm} = a && echo 0.8 || echo 0.1"
-# Here there is time enough: late pulls take long until a file says that they need not.
+# Here there is enough time: late pulls take long until a file says that they need not.
 HELD = MEASURE.replace("sleep 0.01", "test {pull} -lt 40 || test -e go || sleep 30")
 
 
@@ -160,7 +160,7 @@ def test_a_newcomer_leaves_the_pulls_of_a_living_runner_alone(folder):
 
 
 def on_a_terminal(arguments, **variables):
-    """Run a command on a terminal of its own and return what it shows there."""
+    """Run a command on its own terminal and return what it shows there."""
     leader, follower = pty.openpty()
     usual = {"TERM": "xterm-256color", "COLUMNS": "100", "FORCE_COLOR": None, "NO_COLOR": None}
     environment = {**os.environ, **usual, **variables}
@@ -172,7 +172,7 @@ def on_a_terminal(arguments, **variables):
     while select.select([leader], [], [], PATIENCE)[0]:
         try:
             part = os.read(leader, 65536)
-        except OSError:  # the terminal's last user is gone
+        except OSError:  # the last user of the terminal is gone
             break
         if not part:
             break
@@ -200,7 +200,7 @@ def test_no_colour_is_shown_where_none_is_wanted(folder):
 
 def test_a_dumb_terminal_gets_plain_lines(folder):
     shown = on_a_terminal(["run", write(folder, slowly())], TERM="dumb")
-    # A compiler's library may reset the colours once more when the process ends.
+    # A compiler's library may reset the colours again when the process ends.
     assert "\x1b" not in shown.removesuffix("\x1b[0m")
     assert "Answer: a" in shown
 

@@ -1,4 +1,4 @@
-"""`fairtrial run` in this process; with signals and other processes: test_processes."""
+"""`fairtrial run` in this process; signals and other processes are in test_processes."""
 
 import json
 
@@ -13,7 +13,7 @@ ABOUT = f"About {len(ROWS)} rows of rows.csv, sampled repeatedly: this says noth
 
 
 def log(name="small", storage=STORAGE):
-    """Return what was decided and told, without times, identities and hashes."""
+    """Return the decisions and results, without times, identities and hashes."""
     with Study.open(storage, name) as study:
         assert study.verify().ok
         return [(e.kind, e.number, e.action, e.tag, e.value, e.body) for e in study.events()]
@@ -49,7 +49,7 @@ def test_only_a_replay_is_said_to_be_about_its_rows(folder, invoke, document):
     invoke("study", "report", path, "--out", "page.html")
     page = (folder / "page.html").read_text(encoding="utf-8")
     assert page.index(ABOUT) < page.index("Answer: a")
-    # Means plus and minus a deviation are drawn from a table too, but nobody gave one.
+    # Means plus and minus a deviation are also drawn from a table, but no user gave one.
     means = {"kind": "simulate", "means": [[0.5, 0.5], [-0.5, -0.5]], "std": 0.25}
     study = {"name": "assumed", "storage": STORAGE}
     found, _ = document("run", write(folder, replayed(source=means, study=study), "means.toml"))

@@ -94,7 +94,7 @@ def test_the_second_ctrl_c_ends_a_source_that_does_not_end_by_itself(study):
 
 @pytest.fixture
 def handled():
-    """Set a signal's handler for the time of a test."""
+    """Set a signal's handler for the duration of a test."""
     before = {}
 
     def handle(number, handler):

@@ -86,7 +86,7 @@ def test_the_report_and_the_table_are_written(folder, invoke):
     assert "small: plan and operating characteristics" in page
     assert "Example runs" in page
     assert "fairtrial simulate trial.toml --scenarios --replications 10 --seed 0" in page
-    # Two values around a mean are simulated as rows, but they are nobody's table.
+    # Two values around a mean are simulated as rows, but no user gave this table.
     assert "sampled repeatedly" not in page
     rows = list(csv.DictReader((folder / "p.csv").open()))
     assert len(rows) == 10
@@ -108,7 +108,7 @@ def test_the_files_own_scenarios_come_after_and_take_the_place_of_a_name(folder,
     assert means["half"]["means"][0] == pytest.approx([0.3, 0.3])
     assert means["half"]["why"] == "The differences are 0.4 times as large as assumed"
     assert "also changed: std" in means["noisy"]["why"]
-    # What the file calls half is no point of the curve at one half.
+    # A scenario that the file calls half is no point of the curve at one half.
     assert 0.5 not in [entry["effect"] for entry in found["effects"]]
 
 

@@ -1,4 +1,4 @@
-"""The service as a process: how it starts, who may reach it, and how it ends."""
+"""The service as a process: how it starts, who can reach it, and how it ends."""
 
 import contextlib
 import json
@@ -40,7 +40,7 @@ def make_token(storage, name="admin", scope="admin"):
 
 @contextmanager
 def serving(storage, *options, **environment):
-    """Run the command until the end of the context; give its address and its process."""
+    """Run the command until the end of the context; yield its address and its process."""
     command = [sys.executable, "-m", "fairtrial", "serve", "--storage", storage, "--port", "0"]
     process = subprocess.Popen(
         [*command, *options],
@@ -69,7 +69,7 @@ def serving(storage, *options, **environment):
 
 
 class Running:
-    """A service with everything, which several tests look at; starting one takes a second."""
+    """A service with everything, shared by several tests because starting one takes a second."""
 
     def __init__(self, folder):
         self.storage = f"sqlite:///{folder}/trial.db"

@@ -1,4 +1,4 @@
-"""Commands that report while they run: every line but the last is a reading."""
+"""Commands that report while they run: every line except the last is a reading."""
 
 import threading
 import time
@@ -18,7 +18,7 @@ PULL = Pull(7, 1, {"arm": "b"})
 
 
 class Noted:
-    """Notes the readings; says stop when it is told to."""
+    """Records the readings; says stop when it is told to."""
 
     def __init__(self, stop_after=None):
         self.pull = PULL

@@ -34,7 +34,7 @@ def running(folder, invoke):
 
 
 def tamper(statement):
-    """Change the database behind the back of the triggers that forbid it."""
+    """Change the database in spite of the triggers that forbid it."""
     with sqlite3.connect("small.db") as connection:
         triggers = connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'")
         for (name,) in triggers.fetchall():
@@ -417,7 +417,7 @@ def test_the_end_of_a_studys_time_is_told(folder, invoke):
 
 
 def rehashed():
-    """Change an outcome, and write the whole chain of hashes anew, as an insider could."""
+    """Change an outcome, and write the whole chain of hashes again, as an insider could."""
     from fairtrial.study.log import Record, seal
     from fairtrial.study.store import StudyRow
 

@@ -39,7 +39,7 @@ def study(store, request, monkeypatch, service):
 
 @pytest.fixture
 def at(service, study):
-    """The options that say which study of which service."""
+    """The options for a study of a service."""
     return ["--url", service.url, "--study", study.name]
 
 
@@ -158,7 +158,7 @@ def test_another_machine_is_not_reached_unencrypted(invoke, study):
 
 @pytest.fixture
 def begun(at, study, tmp_path):
-    """A worker as a process, with a command that runs for a minute and notes its shell."""
+    """A worker as a process, with a command that runs for a minute and records its shell."""
     pid = tmp_path / "pid"
     command = [sys.executable, "-m", "fairtrial", "worker", *at, "--grace", "0.2s"]
     run = f"echo $$ > {pid}.part; mv {pid}.part {pid}; sleep 60; echo 0.5"

@@ -1,4 +1,4 @@
-"""Kernels are compiled once, and never run code of former sources."""
+"""Kernels are compiled once, and code from older sources never runs."""
 
 import subprocess
 import sys
@@ -48,9 +48,9 @@ print(outer(1), sum(outer.stats.cache_hits.values()))
 
 
 def session(package: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[int, int]:
-    """Import the toy package in a new process; return its answer and how often its cache served."""
+    """Import the toy package in a new process; return its answer and its number of cache hits."""
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(package.parent / "cache"))
-    # Without Python's own files of code: they tell sources apart by size and second only.
+    # Without Python's own bytecode files, which tell sources apart only by size and second.
     command = [sys.executable, "-B", "-c", SESSION, str(package)]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     answer, hits = done.stdout.split()
@@ -59,7 +59,7 @@ def session(package: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[int, int]:
 
 @pytest.fixture
 def toy(tmp_path):
-    """A package of two kernels, one of which calls the other, and of one that neither imports."""
+    """A package of two kernels, one calling the other, and a module that neither imports."""
     package = tmp_path / "toy"
     package.mkdir()
     (package / "caller.py").write_text(CALLER)
@@ -132,7 +132,7 @@ def test_the_stamp_counts_every_way_to_import_a_source(tmp_path, line):
 
 
 def stamp_of(package: Path) -> str:
-    """Return the stamp of a package's first source, read anew."""
+    """Return the stamp of a package's first source, read again."""
     _imported_by.cache_clear()
     source_stamp.cache_clear()
     return source_stamp(package / "a.py", package)
@@ -187,11 +187,11 @@ def test_a_kernel_outside_the_package_counts_what_it_imports_from_it(tmp_path):
 
 
 class Nowhere:
-    """A place where nothing can be kept."""
+    """A location where nothing can be stored."""
 
     @classmethod
     def from_function(cls, py_func, py_file):
-        """Return no place."""
+        """Return no location."""
 
 
 def test_without_a_folder_to_write_it_compiles_all_the_same(monkeypatch):
@@ -236,7 +236,7 @@ def test_nothing_else_in_the_package_compiles():
 
 
 def test_no_kernel_counts_what_is_not_for_kernels():
-    """Else an edit of a message would compile kernels again, for half a minute."""
+    """Otherwise an edit of a message would compile kernels again, for half a minute."""
     sources = [path for path in PACKAGE.rglob("*.py") if "@kernel" in path.read_text()]
     for path in sources:
         reached = {str(source.relative_to(PACKAGE)) for source in _reached_from(path, PACKAGE)}

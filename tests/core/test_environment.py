@@ -1,4 +1,4 @@
-"""Environments: what the base answers, what counts as right, and which of them remember."""
+"""Environments: the defaults of the base, which answers are right, and which have memory."""
 
 import pickle
 

@@ -1,4 +1,4 @@
-"""Errors: what they say, what they can be caught as, and that they cross processes whole."""
+"""Errors: their messages, how to catch them, and that they cross processes unchanged."""
 
 import pickle
 

@@ -1,4 +1,4 @@
-"""The three extremes that the contract must carry, each held to what it promises."""
+"""The three extremes that the contract must support, each tested for what it promises."""
 
 import math
 

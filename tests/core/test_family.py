@@ -1,4 +1,4 @@
-"""What every family answers to callers that know none of them."""
+"""What every family provides to callers that know none of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that are private, and whole or not there."""
+"""Files that are private, and either complete or not there."""
 
 import os
 import stat

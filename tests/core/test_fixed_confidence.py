@@ -1,4 +1,4 @@
-"""The base of policies that stop by themselves, completed by a family as small as can be."""
+"""The base of policies that stop by themselves, completed by a minimal family."""
 
 from typing import Any
 

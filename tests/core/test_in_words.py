@@ -1,4 +1,4 @@
-"""What every problem says that it asks."""
+"""Every problem's question in words."""
 
 import numpy as np
 import pytest

@@ -27,7 +27,7 @@ class Blocks(NamedTuple):
 
 
 class State(NamedTuple):
-    """Names of fields may be those of dimensions, or of what the opened function is made of."""
+    """Fields may be named like dimensions, or like the variables of the opened function."""
 
     arms: Annotated[Floats, "arms"]
     sums: Annotated[Floats, "arms groups"]
@@ -39,7 +39,7 @@ class State(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """Scalars, and an array whose length they do not say."""
+    """Scalars, and an array whose length they do not determine."""
 
     bounded: bool
     low: float

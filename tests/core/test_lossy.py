@@ -1,4 +1,4 @@
-"""Results that get lost: how many, and which."""
+"""Lost results: how many, and which."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ POLICY = subpopulations.BlockBetting(PROBLEM, seed=0)
 
 
 def outcomes(environment, number=4_000):
-    """Return by action what came, None for what was lost."""
+    """Return by action the results, None for those that were lost."""
     generator = np.random.default_rng(1)
     pulls = POLICY.clone().ask(20)
     by_action = {pull.action: pull for pull in pulls}
@@ -59,7 +59,7 @@ def test_only_better_results_are_lost_where_the_outcome_matters(direction):
         rows, mean = table.rows[action], table.cell_means[action, 0]
         known = np.array([value for value in came if value is not None])
         worse = rows <= mean if direction == "maximize" else rows >= mean
-        # What is not better comes as often as it would without losses.
+        # Results that are not better come as often as without losses.
         for value in np.unique(rows[worse]):
             share = (known == value).sum() / len(came)
             assert share == pytest.approx((rows == value).mean(), abs=4.0 * np.sqrt(0.25 / 4_000))

@@ -1,4 +1,4 @@
-"""Objects that remember how they were made, and how they are written down."""
+"""Objects that remember how they were made, and how they are written as data."""
 
 import json
 from fractions import Fraction

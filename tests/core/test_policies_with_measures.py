@@ -1,4 +1,4 @@
-"""What a policy of one's own gets where one pull measures several things."""
+"""What a user's own policy receives if one pull measures several things."""
 
 import math
 

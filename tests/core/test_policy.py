@@ -1,4 +1,4 @@
-"""What every policy does by its base: ask, tell, report, fail, amend, and what it refuses."""
+"""What the base provides to every policy: ask, tell, report, fail, amend, and its refusals."""
 
 import math
 from typing import Any
@@ -32,7 +32,7 @@ PROBLEM = ToyProblem(["a", "b", "c"])
 
 
 class Scripted(Policy):
-    """Chooses what it is told to choose and writes down all that it hears."""
+    """Chooses what it is told to choose, and records all calls."""
 
     def __init__(self, problem: ToyProblem, choices: Any = (0, 1, 2), seed: Any = None) -> None:
         super().__init__(problem, seed)
@@ -66,7 +66,7 @@ class Reader(Scripted):
 
 
 def unchanged(policy: Policy) -> tuple[Any, ...]:
-    """Return all that a refused call must leave as it was."""
+    """Return everything that a refused call must leave unchanged."""
     heard = list(getattr(policy, "heard", []))
     return (
         policy.asked,

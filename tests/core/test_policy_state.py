@@ -1,4 +1,4 @@
-"""Saved at any moment and restored, a policy goes on as if nothing had happened."""
+"""A policy that is saved at any moment and restored continues as if nothing had happened."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def outcome(policy: Policy, value: int) -> Any:
 
 
 def step(policy: Policy, kind: str, which: int, value: int) -> Any:
-    """Do one thing to the policy, chosen by its own state; return what came of it."""
+    """Make one call on the policy, chosen by its own state; return the result."""
     waiting = policy.outstanding()
     lost = policy.get_state()["lost"][:, 0].tolist()
     if kind == "ask":
@@ -79,7 +79,7 @@ def step(policy: Policy, kind: str, which: int, value: int) -> Any:
 
 
 def play(policy: Policy, steps: list[tuple[str, int, int]]) -> list[Any]:
-    """Return all that the policy says on the way."""
+    """Return all results of the policy's calls on the way."""
     return [
         (step(policy, *one), policy.stopped, policy.recommend(), policy.to_cancel())
         for one in steps
@@ -87,7 +87,7 @@ def play(policy: Policy, steps: list[tuple[str, int, int]]) -> list[Any]:
 
 
 def through_a_file(state: State) -> State:
-    """Return the state as it comes back from a file that may hold no pickles."""
+    """Return the state after writing and reading a file that may contain no pickles."""
     file = io.BytesIO()
     np.savez(file, **state)
     file.seek(0)
@@ -196,7 +196,7 @@ def test_a_part_of_the_state_keeps_its_type(note: Any) -> None:
 
 
 class Clipboard(Noting):
-    """Keeps its note on a part of its own."""
+    """Keeps its note in a part of its own."""
 
     state_fields = ("clip.note",)
 

@@ -157,7 +157,7 @@ class OrderedProblem(Problem):
 
 
 def test_the_digest_is_the_same_in_every_version() -> None:
-    # Stored with every study: another rule would make all of them strangers.
+    # The digest is stored with every study: with another rule, none would be recognised.
     text = '{"family":"toy","schema":1,"arms":["a","b"],"noise_std":2}'
     assert ToyProblem(("a", "b"), 2.0).digest == hashlib.sha256(text.encode()).hexdigest()
 

@@ -1,4 +1,4 @@
-"""Pulls: labels as attributes, equality, and the ways between processes."""
+"""Pulls: labels as attributes, equality, and sending them between processes."""
 
 import copy
 import pickle

@@ -1,4 +1,4 @@
-"""Recommendations, guarantees and progress: what they say and how they are written down."""
+"""Recommendations, guarantees and progress: their content, and how they are written as data."""
 
 import json
 from dataclasses import replace

@@ -31,7 +31,7 @@ class Control(NamedTuple):
 
 
 class State(NamedTuple):
-    """Tables of all kinds, and an array that is no part of the buffer."""
+    """Tables of all kinds, and an array that is not part of the buffer."""
 
     control: Annotated[Any, Control]
     arms: Annotated[Any, Arm, "arms"]

@@ -44,7 +44,7 @@ def generator(seed: int = 0) -> np.random.Generator:
 
 
 class Diary(Policy):
-    """Asks its arms in order, at most `limit` at a time; writes down what it hears, and when."""
+    """Asks its arms in order, at most `limit` at a time; records what it hears, and when."""
 
     def __init__(self, problem: ToyProblem, arms: Any, limit: int = 99, seed: Any = None) -> None:
         super().__init__(problem, seed)
@@ -83,7 +83,7 @@ class Diary(Policy):
 
 
 class Script(Environment):
-    """Every pull's trajectory is written down beforehand, by its number."""
+    """Every pull's trajectory is fixed beforehand, by its number."""
 
     def __init__(self, problem: ToyProblem, paths: list[Trajectory]) -> None:
         self.problem = problem

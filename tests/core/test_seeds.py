@@ -1,4 +1,4 @@
-"""Seeds: one integer from anything, and streams that depend on nobody else."""
+"""Seeds: one integer from anything, and streams that are independent of each other."""
 
 import numpy as np
 import pytest

@@ -40,7 +40,7 @@ class Search(LeadRace):
 
 @pytest.fixture
 def family(monkeypatch: pytest.MonkeyPatch) -> Problem:
-    """Put a small family in the place of `fairtrial.causal`; return a problem of it."""
+    """Replace `fairtrial.causal` by a small family; return a problem of it."""
     module = ModuleType("fairtrial.causal")
     vars(module).update(
         Problem=Problem0, Search=Search, Estimator=Estimator, Policy=Policy, limit=3, json=json

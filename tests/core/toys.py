@@ -114,7 +114,7 @@ class RecordProblem(Problem):
 
 
 class LeadRace(Policy):
-    """Pulls the arms in turn and stops when one leads all others for certain.
+    """Pulls the arms in turn and stops when one certainly leads all others.
 
     The lead of two means of n pulls errs by x with probability at most
     exp(-n x^2 / 4 sigma^2); a union over n with 1 / n(n+1) and over the other arms
@@ -184,10 +184,10 @@ class LeadRace(Policy):
 
 
 class PartialRace(Policy):
-    """Finds the k best arms from results that are late and readings that come before.
+    """Finds the k best arms from late results and from readings that come before them.
 
-    At most `max_in_flight` pulls at once and `max_per_arm` of them on one arm. Each pull
-    holds one of `max_in_flight` slots (its tag) that keeps its newest reading. An arm leaves when k
+    At most `max_in_flight` pulls at once and `max_per_arm` of them on one arm. Each pull holds one
+    of `max_in_flight` slots (its tag), which keeps its newest reading. An arm is dropped when k
     others are better by `margin` / sqrt(n) on both sides; its pulls are then called back.
     A lost pull's last reading stays until its result comes after all.
     """
@@ -301,10 +301,10 @@ class PartialRace(Policy):
 class QuotaKeeper(Policy):
     """Gives every arm its share of the pulls at every moment, the rest to a greedy learner.
 
-    The credit of an arm after t rounds is shares[arm] t - q N[arm] in whole numbers. A
-    positive credit is served at once; else the best mean wins, or a random arm with
-    probability `explore`. A pull counts when issued; an abandoned one does not, unless its
-    result comes after all.
+    The credit of an arm after t rounds is shares[arm] t - q N[arm] in whole numbers. An arm with
+    positive credit is pulled at once; otherwise the arm with the best mean, or a random arm with
+    probability `explore`. A pull counts when it is issued; an abandoned one does not count, unless
+    its result comes after all.
     """
 
     endless = True
@@ -448,7 +448,7 @@ class ArrivalBalance(Policy):
 
 
 class Halving(Policy):
-    """Sequential halving: equal batches on the survivors, the better half goes on."""
+    """Sequential halving: equal batches on the survivors; the better half continues."""
 
     state_fields = ("alive", "plan", "sums", "counts", "due")
 
@@ -524,7 +524,7 @@ class GaussianEnvironment(Environment):
 
 
 class DelayedEnvironment(GaussianEnvironment):
-    """Results after 1 to 9 steps, noisy readings at every step before; some are lost."""
+    """Results after 1 to 9 steps, with noisy readings at every step before; some are lost."""
 
     def __init__(self, problem: ToyProblem, means: Any, k: int = 1, loss: float = 0.1) -> None:
         super().__init__(problem, means)
@@ -572,7 +572,7 @@ class RecordEnvironment(Environment):
 
 
 class ArrivalEnvironment(Environment):
-    """Patients of a random group arrive one by one; rewards are Gaussian. It hides the truth."""
+    """Patients of a random group arrive one by one; rewards are Gaussian. The truth is hidden."""
 
     def __init__(self, problem: GroupProblem, means: Any, shares: Any) -> None:
         self.problem = problem
@@ -591,7 +591,7 @@ class ArrivalEnvironment(Environment):
 
 
 class UsedUpEnvironment(Environment):
-    """Real data, each row used once per run: an environment that remembers."""
+    """Real data, each row used once per run: an environment with memory."""
 
     def __init__(self, problem: ToyProblem, rows: Any) -> None:
         self.problem = problem

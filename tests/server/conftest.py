@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 with warnings.catch_warnings():
-    # It names a successor of httpx that is none of our dependencies.
+    # It recommends a successor of httpx that is not one of our dependencies.
     warnings.simplefilter("ignore")
     from starlette.testclient import TestClient
 
@@ -24,7 +24,7 @@ POLICY = BlockBetting(PROBLEM, delta=0.05)
 
 
 class Caller:
-    """Somebody who calls the service with one token."""
+    """A person who calls the service with one token."""
 
     def __init__(self, client, secret):
         self.client = client
@@ -56,7 +56,7 @@ class Caller:
 
 
 class Service(SimpleNamespace):
-    """An application, what it keeps, and the people who may call it."""
+    """An application, its data, and the people who may call it."""
 
     def caller(self, name, scopes, studies=None, **options):
         with Tokens(self.store) as tokens:

@@ -1,8 +1,8 @@
-"""Whether what many clients saw could have happened one operation after the other.
+"""Check whether many clients' observations could come from one operation after another.
 
 A history is linearizable if every operation can be given a moment between its call and its answer
-so that a study that carries them out one at a time, at these moments, gives the same answers.
-The search is that of Wing and Gong (1993), with Lowe's memory of states that lead nowhere (2017).
+such that a study that carries them out one at a time, at these moments, gives the same answers.
+The search is that of Wing and Gong (1993), with Lowe's cache of states that lead nowhere (2017).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 
 class Operation(NamedTuple):
-    """What one client asked for, when, and what it was answered.
+    """What one client asked for, when, and its answer.
 
     `answer` is None if it never came: then the operation may have been carried out at any time
     after its call, or not at all, and `returned` is infinite.
@@ -47,12 +47,12 @@ def looked(called, returned, head):
 class StudyModel:
     """A study, one operation at a time: the slow and obvious judge.
 
-    An ask writes one event for each pull; a tell writes one, unless the pull has an outcome:
-    the same is answered by the first event, another is a conflict. A key that comes again is
-    answered as it was the first time.
+    An ask writes one event for each pull. A tell writes one, unless the pull has an outcome: the
+    same outcome is answered with the first event, another one is a conflict. A repeated key gets
+    the same answer as the first time.
 
-    `claimed`: numbers of events that tells were answered by, so that no ask can have written them.
-    Without it the search would find that out only after many more steps.
+    `claimed` has the event numbers in answers to tells, so no ask can have written these events.
+    Without it the search would find this out only after many more steps.
     """
 
     head: int = 0
@@ -65,7 +65,7 @@ class StudyModel:
     _sum: int = 0
 
     def state(self) -> tuple[int, int, int]:
-        """Return what tells this state from others: of what is in tables, a sum of hashes."""
+        """Return a value that identifies this state; tables enter as sums of hashes."""
         return self.head, self.next_number, self._sum
 
     def _put(self, table: dict[str, Any], key: str, value: Any) -> None:
@@ -76,7 +76,7 @@ class StudyModel:
         self._sum ^= hash((id(table), key, table.pop(key)))
 
     def apply(self, operation: Operation):
-        """Carry an operation out if its answer fits; return how to undo it, None if it does not."""
+        """Carry out an operation if its answer fits; return a function to undo it, or None."""
         if operation.kind == "look":
             return (lambda: None) if operation.answer in (self.head, None) else None
         key = operation.content["key"]
@@ -107,7 +107,7 @@ class StudyModel:
         self.head += n
         numbers = range(first, first + n)
         if operation.answer is None:
-            # Nobody has learned the identities, so nobody can tell these pulls.
+            # No client has learned the ids, so no client can tell these pulls.
             return None, lambda: None
         given = [(number, pull) for number, pull in operation.answer]
         fits = [number for number, _ in given] == list(numbers)
@@ -135,7 +135,7 @@ class StudyModel:
 
 
 class _Entry:
-    """The call or the answer of an operation, in a list that is doubly linked."""
+    """The call or the answer of an operation, in a doubly linked list."""
 
     def __init__(self, operation: Operation | None, index: int, match: _Entry | None) -> None:
         self.operation = operation
@@ -149,7 +149,7 @@ def _linked(history: list[Operation]) -> _Entry:
     moments: list[tuple[float, int, _Entry]] = []
     for index, operation in enumerate(history):
         answer = _Entry(None, index, None)
-        # At equal times answers come last: the operations overlap.
+        # At equal times answers come last, so that the operations overlap.
         moments.append((operation.called, 0, _Entry(operation, index, answer)))
         moments.append((operation.returned, 1, answer))
     moments.sort(key=lambda moment: moment[:2])
@@ -180,7 +180,7 @@ def is_linearizable(operations: Iterable[Operation], model: StudyModel | None = 
     Parameters
     ----------
     operations : iterable of Operation
-        Of all clients, in any order.
+        The operations of all clients, in any order.
     model : StudyModel, optional
         The study before the first of them.
     """
@@ -208,7 +208,7 @@ def is_linearizable(operations: Iterable[Operation], model: StudyModel | None = 
                 undo()
             entry = entry.after
             continue
-        # An answer whose operation has not been carried out yet: some choice before was wrong.
+        # An answer whose operation has not been carried out yet: an earlier choice was wrong.
         if not trail:
             return False
         entry, undo = trail.pop()

@@ -14,7 +14,7 @@ from tests.server.toys import OWN
 
 
 def main(storage: str, port: int) -> None:
-    # The tests' server has only just started, and nobody has to connect again.
+    # The tests' server has only just started, so nobody needs to reconnect.
     postgresql.SETTLING_SECONDS = 0
     app = create_app(storage, settings=Settings(rate=1e6), **OWN)
     uvicorn.Server(configured(app, "127.0.0.1", port)).run()

@@ -1,4 +1,4 @@
-"""A service as a process of its own, and clients that press it and note what they were answered."""
+"""A service as a separate process, and clients that load it and record its answers."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ BUSY = (429, 503)
 
 
 def free_port() -> int:
-    """Return a port on which nobody listens, from a range that only this process of pytest uses.
+    """Return an unused port, from a range that only this test process uses.
 
-    Of ports that anybody may take, another test's service could be quicker, and answer.
+    With a port from a shared range, another test's service could start first, and answer.
     """
     worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
     while True:
@@ -86,7 +86,7 @@ class ServiceProcess:
 
 @contextmanager
 def service(storage: str):
-    """Give a service that is gone when the context ends."""
+    """Yield a service that is gone when the context ends."""
     running = ServiceProcess(storage)
     try:
         yield running
@@ -95,7 +95,7 @@ def service(storage: str):
 
 
 class Client:
-    """One client with a connection of its own, that asks again until it is answered."""
+    """A client with its own connection, which repeats its requests until it is answered."""
 
     def __init__(self, port: int, token: str, over: threading.Event | None = None) -> None:
         self._port = port
@@ -122,7 +122,7 @@ class Client:
         return response.status, json.loads(text) if text else None
 
     def surely(self, method: str, path: str, body: Any = None, key: str | None = None):
-        """Repeat a request until it is answered by more than "try again"; a POST needs a key."""
+        """Repeat a request until the answer is not "try again"; a POST needs a key."""
         deadline = time.monotonic() + PATIENCE
         while True:
             with suppress(OSError):
@@ -151,7 +151,7 @@ class Seen:
 
 
 def work(client: Client, study: str, seed: int, seen: Seen) -> None:
-    """Ask, tell, tell again, tell something else, and look, until it is over."""
+    """Ask, tell, tell again, tell something else, and look, until the end."""
     choice = random.Random(seed)
     while not client.over.is_set():
         step(client, f"/v1/studies/{study}", choice, seen)
@@ -160,7 +160,7 @@ def work(client: Client, study: str, seed: int, seen: Seen) -> None:
 
 
 def step(client: Client, path: str, choice: random.Random, seen: Seen) -> None:
-    """Ask once, tell all pulls of it, and perhaps look."""
+    """Ask once, tell all its pulls, and perhaps look."""
     n = choice.choice([1, 1, 1, 2])
     key = secrets.token_hex(8)
     called = time.monotonic()
@@ -202,8 +202,8 @@ def press(
 ) -> list[list[Seen]]:
     """Let clients work until a function returns; return what they saw, study by study.
 
-    With several ports, those of services of one storage, each has a part of the clients. The first
-    answers of a study take long, because it is opened: they come before.
+    With several ports, of services on one storage, each serves a part of the clients. The first
+    answers of a study take long, because it is opened, so they come before the measurement.
     """
     over = threading.Event()
     ports = [ports] if isinstance(ports, int) else ports
@@ -239,7 +239,7 @@ def press(
 
 
 def note(record_property, seen: list[Seen]) -> None:
-    """Record how much was done, and how long it took, for the file of a long run."""
+    """Record the amount of work and its time, for the file of a long run."""
     record_property("operations", sum(len(each.operations) for each in seen))
     record_property("repeated", sum(each.repeated for each in seen))
     for kind in ("ask", "tell"):
@@ -266,12 +266,12 @@ def require_all_kept(storage: str, study: str, seen: list[Seen]) -> None:
         if each.kind == "tell" and each.answer != "conflict":
             event = tells[each.content["pull"]]
             assert (event.seq, event.value) == (each.answer, each.content["value"])
-    # Nothing but what was asked for and told: every client had its last answer.
+    # Only what was asked and told: every client received its last answer.
     assert len(given) == len(asks)
 
 
 def require_same_again(client: Client, study: str, operations: list[Operation]) -> None:
-    """Fail if a request that comes again under its key is answered otherwise than before."""
+    """Fail if a repeated request under the same key gets a different answer."""
     path = f"/v1/studies/{study}"
     for each in operations:
         key = each.content.get("key")
@@ -288,7 +288,7 @@ def require_same_again(client: Client, study: str, operations: list[Operation]) 
 
 @contextmanager
 def in_thread(storage, own=OWN, **limits):
-    """Give the port of a service in a thread of this process, with settings of one's own."""
+    """Yield the port of a service in a thread of this process, with special settings."""
     app = create_app(storage, settings=Settings(**limits), **own)
     server = uvicorn.Server(configured(app, "127.0.0.1", 0))
     thread = threading.Thread(target=server.run)

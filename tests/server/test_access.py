@@ -37,7 +37,7 @@ ADMINS = [("/v1/studies", STUDY), (f"{URL}/stop", {"reason": "x"})]
 
 
 def later(test):
-    """Wait until what is known of a token is looked up again."""
+    """Wait until the facts about a token are looked up again."""
     deadline = time.monotonic() + 30
     while not test():
         assert time.monotonic() < deadline
@@ -249,7 +249,7 @@ def test_every_answer_has_headers_of_security(service):
 
 @pytest.fixture
 def browser(service):
-    """A browser that has logged in by the page's form, as its cookies."""
+    """The cookies of a browser that has logged in with the page's form."""
     answer = service.client.post(
         "/login", data={"token": service.run.secret}, follow_redirects=False
     )

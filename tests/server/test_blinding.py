@@ -1,4 +1,4 @@
-"""What those who recruit or treat can find out about results that others told: nothing."""
+"""People who recruit or treat learn nothing about results that others told."""
 
 import hashlib
 import re
@@ -39,7 +39,7 @@ def wards(service):
 
 
 def told(caller, value):
-    """Return a pull that somebody has told."""
+    """Return a pull whose result another person has told."""
     pull = caller.ask()[0]["id"]
     assert caller.post(f"{URL}/pulls/{pull}/tell", {"value": value}).status_code == 200
     return pull
@@ -61,7 +61,7 @@ def routes():
 
 
 def call(caller, method, path, pull):
-    """Return the answer to a request of a route that makes sense."""
+    """Return the answer to a sensible request to a route."""
     where = path.replace("{study}", "trial").replace("{pull}", pull)
     if method == "GET":
         return caller.get(where)
@@ -95,7 +95,7 @@ def test_a_route_is_for_the_scopes_that_the_documentation_says(service, method, 
 
 
 def a_study_whose_results_are(store, value):
-    """Make a study in which somebody has told some results, all the same."""
+    """Make a study with some results, all with the given value."""
     with Study.create(PROBLEM, POLICY, storage=store, name="trial", seed=7, secret="s") as study:
         pulls = study.ask(6, worker="ward 4")
         study.fail(pulls[5], "lost", actor="ward 4")
@@ -105,7 +105,7 @@ def a_study_whose_results_are(store, value):
 
 
 def seen_by_somebody_who_recruits(service, told, still_open):
-    """Return all that a token of the scope ``run`` is answered, but for what is random."""
+    """Return everything that a token of the scope ``run`` receives, except what is random."""
     answers = {}
     for method, path, _ in routes():
         for place, pull in enumerate((told, still_open)):
@@ -122,7 +122,7 @@ def seen_by_somebody_who_recruits(service, told, still_open):
 def test_every_route_is_either_refused_to_those_who_recruit_or_says_nothing_of_results(serve):
     views = []
     for value in (0.25, 0.75):
-        # Its clock stands still: how long results take is the same in both.
+        # Its clock stands still, so that results take the same time in both.
         store = MemoryStore(clock=Clock())
         pulls = a_study_whose_results_are(store, value)
         views.append(seen_by_somebody_who_recruits(serve(store), *pulls))
@@ -191,7 +191,7 @@ def test_probabilities_of_arms_are_for_those_who_may_see_who_leads(service, ward
     listed = mine.get(f"{URL}/pulls").json()["pulls"]
     one = mine.get(f"{URL}/pulls/{asked[0]['id']}").json()
     assert {pull["propensity"] for pull in [*asked, *listed, one]} == {None}
-    # Where a block ends, its last pulls could be guessed.
+    # At the end of a block, its last pulls could be guessed.
     assert {pull["tag"] for pull in [*asked, *listed, one]} == {None}
     seen = service.read.get(f"{URL}/pulls").json()["pulls"]
     assert all(pull["propensity"] is not None for pull in seen)

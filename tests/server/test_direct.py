@@ -1,4 +1,4 @@
-"""Requests that go directly to their function are answered as FastAPI would answer them."""
+"""Requests that bypass FastAPI get the answers that FastAPI would give."""
 
 import re
 
@@ -11,7 +11,7 @@ from tests.server.test_pulls import URL
 from tests.study.toys import Averaging, ToyProblem
 
 UNLIKE = re.compile(r'"(id|pull|hash|at|lease_until)":"[^"]*"')
-"""What differs from one service to another."""
+"""Values that differ between services."""
 
 REQUESTS = [
     ("ask", "asks", {"n": 2}, {}),
@@ -41,7 +41,7 @@ REQUESTS = [
 
 @pytest.fixture
 def services(serve):
-    """Give two services with the same study; the second has no direct routes."""
+    """Yield two services with the same study; the second has no direct routes."""
     made = []
     for store in (MemoryStore(), MemoryStore()):
         problem = ToyProblem()
@@ -74,7 +74,7 @@ def test_both_ways_give_the_same_answers(services, who):
             for service, pull in zip(services, pulls, strict=True)
         )
         assert direct[:2] == usual[:2], name
-        # The lengths of ids and times are the same, too.
+        # The lengths of ids and times are also the same.
         assert direct[2] == usual[2], name
 
 

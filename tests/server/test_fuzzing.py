@@ -1,4 +1,4 @@
-"""Requests that are made up from the OpenAPI document, one by one and in chains: no 5xx."""
+"""Requests generated from the OpenAPI document, one by one and in chains: no 5xx."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ LINKED = {
 
 
 def document():
-    """Return the OpenAPI document, with links from pulls that are asked for to all done to them."""
+    """Return the OpenAPI document, with links from issued pulls to everything done with them."""
     app = create_app("memory://")
     made = app.openapi()
     app.state.service.close()
@@ -70,7 +70,7 @@ OPERATIONS = [result.ok() for result in SCHEMA.get_all_operations()]
 
 @contextmanager
 def served():
-    """Serve two studies in which something has happened; give base and headers of requests."""
+    """Serve two studies with some events; yield base address and headers for requests."""
     store, race = MemoryStore(), ToyProblem(["a", "b"])
     for name, template in zip(STUDIES, [InTurn(FourArms()), Racing(race)], strict=True):
         study = Study.create(template.problem, template, storage=store, name=name, seed=1)

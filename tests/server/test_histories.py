@@ -1,4 +1,4 @@
-"""The checker of histories, against histories that were made by hand and by a slow search."""
+"""The checker of histories, tested with histories made by hand and by a slow search."""
 
 import itertools
 import math
@@ -102,7 +102,7 @@ def test_histories_that_cannot_have_happened_are_refused(history):
 
 
 def slowly(history):
-    """Try every order of every set of operations that holds all that were answered."""
+    """Try every order of every set of operations that includes all answered ones."""
     needed = {index for index, each in enumerate(history) if each.returned < math.inf}
     for size in range(len(needed), len(history) + 1):
         for order in itertools.permutations(range(len(history)), size):

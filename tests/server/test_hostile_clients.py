@@ -1,4 +1,4 @@
-"""Clients that are slow, send too much, or leave thousands of pulls open, and those beside them."""
+"""Clients that are slow, send too much, or leave thousands of pulls open, and their neighbours."""
 
 import http.client
 import json
@@ -130,13 +130,13 @@ def test_clients_that_read_nothing_keep_nobody_out(storage):
 
 @pytest.fixture
 def long_log(storage, monkeypatch):
-    """Make a log of 40 pages, each larger than what is kept for a reader; return those made."""
+    """Make a log of 40 pages, each larger than a reader's buffer; return the pages made."""
     made = []
     page_of = LogText.page
 
     def page(text, after, most):
         made.append(after)
-        # Lines without anything in them are none of the log's.
+        # Empty lines are not part of the log.
         return page_of(text, after, most) + 1_000_000 * "\n"
 
     monkeypatch.setattr(LogText, "page", page)
@@ -148,7 +148,7 @@ def long_log(storage, monkeypatch):
 
 
 def begin_export(port, token, stack):
-    """Return a connection on which a log is being sent, of which nothing is read."""
+    """Return a connection on which a log is being sent, without reading any of it."""
     connection = raw(port, stack)
     line = "GET /v1/studies/trial/export HTTP/1.1\r\nHost: 127.0.0.1\r\n"
     connection.sendall(f"{line}Authorization: Bearer {token}\r\n\r\n".encode())
@@ -156,7 +156,7 @@ def begin_export(port, token, stack):
 
 
 def settled(made):
-    """Return how many pages were made once no more are."""
+    """Return how many pages were made, once no more are made."""
     deadline, number = time.monotonic() + 30, 0
     while (number < len(made) or not made) and time.monotonic() < deadline:
         number = len(made)
@@ -270,7 +270,7 @@ def test_a_request_of_two_lengths_is_refused_and_what_follows_it_is_not_answered
 
 
 ENOUGH = 4.0
-"""Seconds of a processor: many times what is needed, and a small part of what a square takes."""
+"""Seconds of processor time: many times the need, and a small part of a quadratic cost."""
 
 
 def test_a_name_that_comes_twice_among_very_many_is_found_at_once():
@@ -294,7 +294,8 @@ def test_a_body_of_very_many_parts_keeps_nobody_waiting(storage, body):
     token = make_token(storage)
     with in_thread(storage) as port, ExitStack() as stack:
         connection = raw(port, stack)
-        # Of this process, in which the service runs too: other work on the machine does not count.
+        # Time of this process, which includes the service: other work on the machine does not
+        # count.
         begin = time.process_time()
         path = b"/tells HTTP/1.1"
         sent = head(token, f"Content-Length: {len(body)}").replace(b"/asks HTTP/1.1", path)
@@ -325,7 +326,7 @@ def test_10_000_open_leases_run_out_in_one_write(storage):
             client.surely("POST", f"/v1/studies/trial/pulls/{last}/tell", {"value": 1.0}, "t")[0]
             == 200
         )
-    # Its leases run out while it does not run: the next write says so of all of them.
+    # Its leases run out while the service does not run: the next write records all of them.
     later = time.time() + 3_600
     store = SQLiteStore(Path(storage.removeprefix("sqlite:///")), "process", clock=lambda: later)
     with closing(store), Study.open(store, "trial", **OWN) as study:

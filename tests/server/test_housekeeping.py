@@ -1,4 +1,4 @@
-"""What a service forgets in time."""
+"""Data that a service deletes after some time."""
 
 import time
 

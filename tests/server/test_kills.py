@@ -1,4 +1,4 @@
-"""A service that is killed, and whose database is: what it acknowledged is there, once."""
+"""Killing a service or its database: what it acknowledged is there, once."""
 
 import random
 import resource
@@ -24,7 +24,7 @@ CLIENTS = 8
 
 
 def after_answers(seen, number, over):
-    """Wait until clients had that many answers more."""
+    """Wait until clients had that many more answers."""
     before = sum(len(each.operations) for each in seen)
     deadline = time.monotonic() + PATIENCE
     while sum(len(each.operations) for each in seen) < before + number:
@@ -94,7 +94,7 @@ def test_a_database_killed_under_load_loses_and_doubles_nothing(
 
 @pytest.mark.slow
 def test_a_full_disk_refuses_writes_and_later_they_go_on(tmp_path):
-    """The size of a file is limited from outside, which SQLite meets as a full disk."""
+    """The size of a file is limited from outside, which SQLite sees as a full disk."""
     storage = f"sqlite:///{tmp_path}/studies.db"
     make_study(storage)
     token = make_token(storage)
@@ -111,7 +111,7 @@ def test_a_full_disk_refuses_writes_and_later_they_go_on(tmp_path):
         refused = [answer for status, answer in answers if status != 200]
         assert {answer["type"] for answer in refused} <= {"urn:fairtrial:problem:storage-error"}
         assert refused
-        # Whatever can be read is read, and the service lives.
+        # Everything readable can still be read, and the service continues.
         assert client.once("GET", "/v1/studies/trial")[0] == 200
         assert client.once("GET", "/health/live")[0] == 200
         resource.prlimit(running.process.pid, resource.RLIMIT_FSIZE, (endless, endless))

@@ -20,7 +20,7 @@ def storage(request, tmp_path):
 
 
 def require_history(storage, study, seen):
-    """Fail if what the clients of a study saw cannot have been, or is not in the log."""
+    """Fail if the clients of a study saw something impossible, or something not in the log."""
     require_all_kept(storage, study, seen)
     assert is_linearizable(each for one in seen for each in one.operations)
     assert {status for one in seen for status in one.statuses} <= {200, 409}
@@ -36,7 +36,7 @@ def test_32_clients_lose_and_double_nothing(storage, number, record_property):
     token = make_token(storage)
     with service(storage) as running:
         seen = press(running.port, token, 32, studies, lambda over, _: over.wait(SECONDS))
-        # The server ends as it should, and then as by the signal.
+        # The server ends normally, and then as if by the signal.
         assert running.stop() in (0, -signal.SIGTERM)
     note(record_property, [one for those in seen for one in those])
     for study, those in zip(studies, seen, strict=True):

@@ -1,4 +1,4 @@
-"""Pulls over HTTP: asked, told, reported, given up, corrected, each once."""
+"""Pulls over HTTP: asked, told, reported, failed, corrected, each once."""
 
 import math
 
@@ -18,7 +18,7 @@ def kinds(service):
 
 @pytest.fixture
 def race(serve, clock):
-    """A service whose study takes readings, and whose clock goes where it is told to."""
+    """A service whose study takes readings, and whose clock is set by hand."""
     from fairtrial.study.memory import MemoryStore
 
     store = MemoryStore(clock=clock)

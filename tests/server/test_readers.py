@@ -1,4 +1,4 @@
-"""Reads beside each other: none that takes long keeps all others waiting."""
+"""Concurrent reads: a slow one does not keep the others waiting."""
 
 import asyncio
 import threading
@@ -35,7 +35,7 @@ def test_who_wants_many_long_reads_leaves_others_their_turn(readers):
             for _ in range(10)
         ]
         await asyncio.sleep(0.05)
-        # Those who have gone away still have a thread that is busy for them.
+        # Clients that have gone away still keep a thread busy.
         greedy[0].cancel()
         await asyncio.sleep(0.05)
         found = await asyncio.wait_for(readers.run_long("trial", name_of, "another"), PATIENCE)

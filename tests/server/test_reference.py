@@ -1,4 +1,4 @@
-"""The reference of the service tells of all routes, what they take, and all errors."""
+"""The reference of the service lists all routes, their arguments, and all errors."""
 
 import re
 from pathlib import Path

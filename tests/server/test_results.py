@@ -1,4 +1,4 @@
-"""What is read over HTTP: the same as of a local study; pages, streams, and waiting for events."""
+"""Reads over HTTP: the same as from a local study; pages, streams, and waiting for events."""
 
 import asyncio
 import json
@@ -161,7 +161,7 @@ def test_a_write_to_one_study_wakes_nobody_who_waits_for_another(serve, tmp_path
     for _ in range(20):
         service.run.ask(study="other")
         time.sleep(0.01)
-    # The first look, and at most one because it was not known yet how long the log is.
+    # The first look, and at most one because the length of the log was not known yet.
     assert len(looks) <= 2
     service.run.ask()
     thread.join()
@@ -182,7 +182,7 @@ def test_nobody_waits_for_a_service_that_ends(serve):
 
 
 def test_a_long_log_is_streamed_in_little_memory(tmp_path):
-    """The memory that a stream takes does not grow with the log, nor with a reader who is slow."""
+    """The memory of a stream does not grow with the log, nor with a slow reader."""
     events = effort.runs(20_000, whole=200_000)
     store = SQLiteStore(tmp_path / "studies.db", "process")
     problem = ToyProblem()
@@ -194,14 +194,14 @@ def test_a_long_log_is_streamed_in_little_memory(tmp_path):
     app = create_app(store, settings=Settings(), policies=OWN["policies"], problems=OWN["problems"])
     lines, peak = asyncio.run(streamed(app, secret))
     assert lines == events
-    # Some pages of a thousand events; the whole log takes 300 bytes an event and more.
+    # Several pages of a thousand events; the whole log takes 300 bytes per event and more.
     assert peak < 6e6
     app.state.service.close()
     store.close()
 
 
 async def streamed(app, secret):
-    """Return how many lines came, and how much memory was in use at most meanwhile."""
+    """Return the number of lines, and the largest memory in use meanwhile."""
     lines = 0
     headers = [(b"host", b"localhost"), (b"accept", b"application/x-ndjson")]
     headers.append((b"authorization", f"Bearer {secret}".encode()))
@@ -226,7 +226,7 @@ async def streamed(app, secret):
         nonlocal lines
         lines += message.get("body", b"").count(b"\n")
         if lines == 10_000:
-            # What the first pages have loaded is there for good.
+            # What the first pages have loaded stays in memory.
             tracemalloc.start()
 
     await app(scope, receive, send)
@@ -236,7 +236,7 @@ async def streamed(app, secret):
 
 
 def test_a_page_that_takes_long_keeps_no_write_waiting(tmp_path):
-    """While the storage is being read, writes are answered: by handles of their own."""
+    """While the storage is read, writes are answered, because they use their own handles."""
     path = tmp_path / "studies.db"
     problem = ToyProblem()
     Study.create(problem, Serving(problem), storage=path, name="trial", seed=7).close()
@@ -260,7 +260,7 @@ def test_a_page_that_takes_long_keeps_no_write_waiting(tmp_path):
             answer = asyncio.ensure_future(
                 client.post(f"{URL}/asks", json={"n": 3}, headers=headers)
             )
-            # The token is looked up by a reader, of which all are busy here.
+            # The token is looked up by a reader, and all readers are busy here.
             await asyncio.sleep(0)
             pulls = await service.writer.run("trial", lambda study: study.ask(2))
             may_end.set()

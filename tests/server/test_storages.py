@@ -1,4 +1,4 @@
-"""What becomes of requests when the storage is shared, busy, gone, or full."""
+"""What happens to requests when the storage is shared, busy, gone, or full."""
 
 import asyncio
 import sqlite3
@@ -22,7 +22,7 @@ URL = "/v1/studies/trial"
 
 
 class UnluckyStore(Failing, SQLiteStore):
-    """A store in a file whose writes fail when they are told to."""
+    """A store in a file whose writes fail on request."""
 
 
 def make(store):
@@ -153,7 +153,7 @@ def test_a_write_that_fails_is_told_without_the_place_and_the_next_one_works(ser
     service = serve(store)
     service.run.ask()
     store.fail_at = "before commit"
-    # The event was written already: the whole transaction is undone, and carried out once more.
+    # The event was already written: the whole transaction is undone, and carried out again.
     assert service.run.post(f"{URL}/asks", {}).status_code == 200
     assert service.read.get(URL).json()["head_seq"] == 2
     store._path.rename(path.with_name("gone"))
@@ -257,7 +257,7 @@ def test_a_database_that_accepts_and_never_answers_is_waited_for_no_longer_than_
         service = serve(app_store)
         service.run.ask()
         freeze()
-        # The first waits on a connection that it has, others for a new one.
+        # The first waits on its own connection, others for a new one.
         for key in ("first", "second"):
             answer = service.run.post(f"{URL}/asks", {}, key=key)
             assert answer.status_code == 503

@@ -12,7 +12,7 @@ from fairtrial.server.telemetry import Telemetry, configure_logs, request_id_of
 
 @pytest.fixture
 def log():
-    """What is logged, as a list of documents that grows."""
+    """The log lines, as a growing list of documents."""
     names = ("fairtrial.server", "uvicorn", "uvicorn.error", "uvicorn.access")
     before = {
         name: (list(logging.getLogger(name).handlers), logging.getLogger(name).propagate)
@@ -27,7 +27,7 @@ def log():
 
 
 class Copying:
-    """Middleware that hands on a copy of the scope, as one may."""
+    """Middleware that passes on a copy of the scope, which is allowed."""
 
     def __init__(self, app):
         self.app = app

@@ -1,4 +1,4 @@
-"""Requests that wait for events: many of them cost little, and no caller has all the places."""
+"""Requests that wait for events: many of them cost little, and no caller takes all places."""
 
 import asyncio
 from types import SimpleNamespace
@@ -10,7 +10,7 @@ from fairtrial.server.waiting import _MOST_WAITS, Heads
 
 
 class Slow:
-    """A store with one study, that counts how often it is looked at."""
+    """A store with one study that counts how often it is read."""
 
     def __init__(self):
         self.head, self.looks = 0, 0

@@ -24,7 +24,7 @@ OK, FAILING = Answer(204, ""), Answer(500, {"detail": "oops"})
 
 @pytest.fixture
 def clock(monkeypatch):
-    """A clock of the webhooks that goes on only when it is told to."""
+    """A clock of the webhooks that is advanced by hand."""
     passed = [0.0]
     moving = SimpleNamespace(
         **{**vars(time), "monotonic": lambda: 1e6 + passed[0], "time": lambda: 1.7e9 + passed[0]}
@@ -141,7 +141,7 @@ def test_a_message_is_signed_over_its_id_its_time_and_its_body(study, store, clo
 
 
 def test_the_signature_is_that_of_the_standard():
-    # The example of the specification of Standard Webhooks.
+    # The example in the specification of Standard Webhooks.
     _, key = check_webhook("https://x.org/hook", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
     body = b'{"test": 2432232314}'
     identity = "msg_p5jXN8AQM9LWM0D4loKWxJek"
@@ -311,7 +311,7 @@ def test_an_address_that_answers_without_an_end_keeps_no_message_from_others(stu
 
 @contextlib.contextmanager
 def endless_answers():
-    """Give the address of a server whose answers have no end."""
+    """Yield the address of a server whose answers have no end."""
     is_over = threading.Event()
     listening = socket.create_server(("127.0.0.1", 0))
 

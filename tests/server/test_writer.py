@@ -1,4 +1,4 @@
-"""The writer's queue: bounded, fair, many writes in one commit, drained at the end."""
+"""The writer's queue: bounded, fair, many writes in one commit, emptied at the end."""
 
 import asyncio
 import threading
@@ -32,7 +32,7 @@ def store(tmp_path):
 
 
 class Gate:
-    """Holds the writer up, so that others have to wait."""
+    """Blocks the writer, so that other writes must wait."""
 
     def __init__(self):
         self.is_in = threading.Event()
@@ -48,7 +48,7 @@ def ask(study):
 
 
 async def held_up(writer, gate):
-    """Return a write that holds the writer up until the gate is opened."""
+    """Return a write that blocks the writer until the gate is opened."""
     task = asyncio.ensure_future(writer.run_on_store(gate))
     await asyncio.to_thread(gate.is_in.wait)
     return task
@@ -235,7 +235,7 @@ def test_the_thread_outlives_everything(store):
         return await writer.run("a", ask)
 
     assert asyncio.run(calls()).number == 0
-    # Nobody is there any more to be told.
+    # The client is gone, so nobody can be told.
     gate = Gate()
     loop = asyncio.new_event_loop()
     task = loop.create_task(writer.run_on_store(gate))
@@ -282,7 +282,7 @@ def test_studies_beyond_the_limit_are_closed_and_opened_again():
                 assert (await writer.run(name, ask)).number == turn
 
     asyncio.run(calls())
-    # The last commit may not be tidied up yet.
+    # The last commit may not be cleaned up yet.
     assert len(writer._studies) <= 3
     writer.close()
 

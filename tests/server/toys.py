@@ -1,4 +1,4 @@
-"""A policy in plain Python that starts at once: pull number n is one of arm n mod 4."""
+"""A policy in plain Python that starts at once: pull number n is of arm n mod 4."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ class FourArms(Problem):
 
 
 class InTurn(Policy):
-    """Pulls the arms in turn, for ever, and adds up what they give."""
+    """Pulls the arms in turn, forever, and adds up their rewards."""
 
     state_fields = ("sums",)
     endless = True

@@ -1,4 +1,4 @@
-"""Debian's Chromium for the tests: installed if need be, started, and what it may never do."""
+"""Debian's Chromium for the tests: installed if necessary, started, and strictly checked."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _FLAGS = (
 def installed() -> Path:
     """Return the program; install it as root on Debian.
 
-    Anybody else without it skips the test, because only root can install it.
+    For other users without it the test is skipped, because only root can install it.
     """
     if not _PROGRAM.exists():
         if os.geteuid() != 0 or shutil.which("apt-get") is None:
@@ -43,7 +43,7 @@ def installed() -> Path:
 
 @contextmanager
 def started() -> Iterator[Browser]:
-    """Give a browser that runs until the context ends."""
+    """Yield a browser that runs until the context ends."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=installed(), args=list(_FLAGS))
         yield browser
@@ -54,9 +54,9 @@ def started() -> Iterator[Browser]:
 def opened(
     browser: Browser, site: Any, *, who: str | None = "chief", **options: Any
 ) -> Iterator[Page]:
-    """Give a new window, logged in as somebody; nothing it does may go wrong unseen.
+    """Yield a new window, logged in as a user; every fault in it is noticed.
 
-    Anything on its console, an error of a script, or a request to elsewhere fails the test.
+    Any message on its console, an error of a script, or a request to elsewhere fails the test.
     """
     context = browser.new_context(base_url=site.url, **options)
     if who is not None:
@@ -74,7 +74,7 @@ def opened(
     )
     try:
         yield page
-        # Statuses that a test asks for are reported on the console, too.
+        # Statuses that a test expects are also reported on the console.
         assert [one for one in said if "the server responded with a status of" not in one] == []
     finally:
         context.close()

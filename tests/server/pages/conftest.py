@@ -1,4 +1,4 @@
-"""A service and a browser, one of each for a process of the tests; or a service for one test."""
+"""A service and a browser, one of each per test process; or a service for one test."""
 
 import pytest
 
@@ -11,21 +11,21 @@ from tests.server.pages.people import visited
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory):
-    """Give a service that nobody changes in a way that another test would notice."""
+    """Yield a service that no test changes in a way that another test would notice."""
     with sites.running(tmp_path_factory.mktemp("site")) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def browser():
-    """Give a browser; while it runs, no test of the process can start an event loop."""
+    """Yield a browser; while it runs, no test of the process can start an event loop."""
     with browsers.started() as started:
         yield started
 
 
 @pytest.fixture
 def own_site(tmp_path):
-    """Give a service with one study, `wards`, that is a test's own."""
+    """Yield a service with one study, `wards`, for a single test."""
     storage = f"sqlite:///{tmp_path}/own.db"
     policy, environment = sites.wards()
     with Study.create(
@@ -40,7 +40,7 @@ def own_site(tmp_path):
 
 @pytest.fixture
 def storage():
-    """Return a storage with the study `wards`, of twenty results."""
+    """Return a storage with the study `wards`, which has twenty results."""
     store = MemoryStore()
     policy, environment = sites.wards()
     study = Study.create(policy.problem, policy, storage=store, name="wards", seed=5)
@@ -50,6 +50,6 @@ def storage():
 
 @pytest.fixture
 def people(storage):
-    """Return by name whoever may use a service without a browser."""
+    """Return by name the users of a service, without a browser."""
     with visited(storage) as found:
         yield found

@@ -1,4 +1,4 @@
-"""Somebody at a browser that runs no script, as far as a test needs one."""
+"""A user with a browser that runs no scripts, as far as tests need one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 
 with warnings.catch_warnings():
-    # It names a successor of httpx that is none of our dependencies.
+    # It recommends a successor of httpx that is not one of our dependencies.
     warnings.simplefilter("ignore")
     from starlette.testclient import TestClient
 
@@ -61,14 +61,14 @@ def forms_of(page: str) -> dict[str, dict[str, str]]:
 
 
 class Person:
-    """A client that logs in, reads pages, and sends forms as a page has them.
+    """A client that logs in, reads pages, and sends their forms.
 
     Parameters
     ----------
     client : TestClient
-        One that runs the service; this person has cookies of their own.
+        A client that runs the service; this person has their own cookies.
     token : str
-        By which they log in.
+        The token for the login.
     """
 
     def __init__(self, client: TestClient, token: str) -> None:
@@ -86,7 +86,7 @@ class Person:
 
 @contextmanager
 def visited(storage: Any) -> Iterator[dict[str, Person]]:
-    """Give by name whoever visits a service: those of `SCOPES`, and a stranger."""
+    """Yield by name the visitors of a service: one for each of `SCOPES`, and a stranger."""
     with TestClient(create_app(storage), base_url="http://127.0.0.1") as client:
         tokens = Tokens(storage)
         found = {

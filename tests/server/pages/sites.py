@@ -1,4 +1,4 @@
-"""A service with a study of every family, for pages to be looked at."""
+"""A service with a study of every family, for tests of pages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fairtrial.study import Study, Tokens
 from tests.testing import families
 
 NASTY = "<script>alert('x')</script> & \"ward\" 3/4"
-"""A name as nobody should give it; it is text wherever it is shown."""
+"""A name that nobody should use; it is shown as text everywhere."""
 
 SCOPES = {"chief": ["read", "run", "admin"], "board": ["read"], "clinic": ["run"]}
 
@@ -72,11 +72,11 @@ STUDIES = {
     "loans": lambda: of_family(families.interventions, causal.BlockBetting),
     "articles": articles,
 }
-"""By name, what makes a study; of every family at least one."""
+"""Functions that make a study, by name; at least one per family."""
 
 
 def carry_on(study: Study, environment: Environment, pulls: int, seed: int = 1) -> None:
-    """Ask and tell, as long as the study has something to ask."""
+    """Ask and tell as long as the study issues pulls."""
     generator = np.random.default_rng(seed)
     for _ in range(pulls):
         asked = study.ask(1, worker="dr. adams")
@@ -86,7 +86,7 @@ def carry_on(study: Study, environment: Environment, pulls: int, seed: int = 1) 
 
 
 def make_studies(url: str, pulls: int = 60) -> None:
-    """Make all studies, each with results, an open pull, one that is lost, and a correction."""
+    """Make all studies, each with results, an open pull, a lost one, and a correction."""
     for name, build in STUDIES.items():
         policy, environment = build()
         with Study.create(
@@ -103,7 +103,7 @@ class Site:
     Parameters
     ----------
     storage : str
-        Its studies.
+        Storage of its studies.
     """
 
     def __init__(self, storage: str) -> None:
@@ -129,7 +129,7 @@ class Site:
         self._thread.join()
 
     def cookie(self, who: str) -> str:
-        """Return the session of somebody who is logged in."""
+        """Return the session of a user who is logged in."""
         if who not in self._cookies:
             answer = httpx.post(f"{self.url}/login", data={"token": self.tokens[who]})
             self._cookies[who] = answer.cookies["fairtrial"]
@@ -138,7 +138,7 @@ class Site:
 
 @contextmanager
 def running(folder: Path, pulls: int = 60) -> Iterator[Site]:
-    """Give a service with all studies until the context ends."""
+    """Yield a service with all studies until the context ends."""
     storage = f"sqlite:///{folder}/studies.db"
     make_studies(storage, pulls)
     site = Site(storage)

@@ -18,7 +18,7 @@ LOOKS = [(width, scheme) for width in (390, 1280) for scheme in ("light", "dark"
 
 
 def looks_of(place):
-    """Return in which looks a page is tried: in one of the four, or under `--long` in all."""
+    """Return the styles in which a page is tried: one of the four, or under `--long` all."""
     number = effort.runs(1, whole=len(LOOKS))
     return [LOOKS[(place + other) % len(LOOKS)] for other in range(number)]
 
@@ -39,7 +39,7 @@ def assert_accessible(page):
 
 
 def too_wide(page):
-    """Return what has to be moved sideways to be read."""
+    """Return the elements that must be scrolled sideways to be read."""
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     return page.evaluate(
         """[...document.querySelectorAll("body *")]

@@ -20,7 +20,7 @@ def events(storage, name="wards"):
 
 
 def asked(person, **typed):
-    """Ask for a pull and return the page of it."""
+    """Ask for a pull and return its page."""
     answer = person.send(PULLS, f"{FORMS}/ask", **typed)
     assert answer.status_code == 303, answer.text
     return answer.headers["location"].partition("?")[0]
@@ -237,7 +237,7 @@ def test_an_address_cannot_make_a_page_say_what_was_not_done(people):
 
 @pytest.fixture
 def others():
-    """Return a storage of studies whose results or questions are of another kind."""
+    """Return a storage of studies with other kinds of results or questions."""
     store = MemoryStore()
     made = {
         "loans": of_family(families.interventions, causal.BlockBetting),

@@ -1,4 +1,4 @@
-"""What pages know of a study is what the study says, and costs only what is new."""
+"""Pages know the same of a study as the study itself, and pay only for what is new."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def made(name="wards", pulls=0):
 
 
 def shown(moment):
-    """Return a moment as text, in which "not a number" equals itself, without its effects."""
+    """Return a moment as text without its effects, in which NaN equals itself."""
     return repr({key: value for key, value in moment.to_dict().items() if key != "effects"})
 
 
@@ -163,7 +163,7 @@ def test_a_log_that_was_tampered_with_is_said_to_be_so(monkeypatch):
 
 @pytest.fixture
 def coarse(monkeypatch):
-    """Let few moments of the whole be kept, and states along the log."""
+    """Let few moments be kept, and states along the log."""
     monkeypatch.setattr("fairtrial.server.pages.moments._MOMENTS", 4)
     monkeypatch.setattr("fairtrial.server.pages.checkpoints._APART", 20)
     monkeypatch.setattr("fairtrial.server.pages.observer._BATCH", 10)

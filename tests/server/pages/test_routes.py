@@ -1,4 +1,4 @@
-"""Who sees which page, and what a page says of itself."""
+"""Who sees which page, and what a page contains."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_a_page_that_has_not_changed_is_not_sent_again(people, storage):
         first = people["board"].get(path)
         again = people["board"].get(path, **{"If-None-Match": first.headers["ETag"]})
         assert (again.status_code, again.text) == (304, "")
-    # Others see other tabs of the same study.
+    # Other users see other tabs of the same study.
     health = "/studies/wards/health"
     tag = people["board"].get(health).headers["ETag"]
     assert people["clinic"].get(health, **{"If-None-Match": tag}).status_code == 200

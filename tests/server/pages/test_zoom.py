@@ -15,7 +15,7 @@ DECISION = "/studies/wards/decision"
 
 
 def links(page):
-    """Return where the links of the zoom lead, by what they say."""
+    """Return the targets of the zoom's links, by their text."""
     found = re.findall(r'<li><a href="([^"]+)" data-zoom="\w+">([^<]+)</a>', page)
     return {text: unescape(link) for link, text in found}
 
@@ -105,7 +105,7 @@ def test_a_part_that_there_is_not_is_refused_with_the_reason(people, begin, end,
     assert "Everything is shown." in alert
     assert shown(answer.text) == ("0", "20", "20")
     assert "a=b" not in answer.headers.get("set-cookie", "")
-    # What was typed stays, and the page that says so is not polled.
+    # The input stays, and a page with an error is not polled.
     typed = forms_of(answer.text)[f"{DECISION}#zoom-evidence"]
     assert typed["to"][:5] == end[:5]
     assert "data-state" not in answer.text
@@ -129,7 +129,7 @@ def test_those_who_recruit_learn_nothing_by_zooming(people):
         assert plain.status_code == 404
         for tried in (query, "?from=30", "?from=x"):
             answer = clinic.get(f"/studies/wards/{tab}{tried}")
-            # Not even how many results there are, and whether a part would be refused.
+            # Not even the number of results, or whether a part would be refused.
             assert (answer.status_code, _body(answer)) == (404, _body(plain))
     for tab in ("recruitment", "health"):
         assert _body(clinic.get(f"/studies/wards/{tab}{query}")) == _body(
@@ -140,7 +140,7 @@ def test_those_who_recruit_learn_nothing_by_zooming(people):
 
 
 def _body(answer):
-    """Return the text of a page but for the moment, and the address that colours come back to."""
+    """Return the text of a page without the moment and the address that colours return to."""
     return re.sub(r'As of event [^<]+|name="back" value="[^"]+"', "", answer.text)
 
 

@@ -1,4 +1,4 @@
-"""Zoom in a real browser: by mouse, touch, keyboard and links, while the study goes on."""
+"""Zoom in a real browser: by mouse, touch, keyboard and links, while the study continues."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WIDE, NARROW = {"width": 1280, "height": 900}, {"width": 390, "height": 900}
 
 @pytest.fixture(scope="module")
 def visit(browser, site):
-    """Return what opens a page, scrolled to its picture."""
+    """Return a function that opens a page, scrolled to its picture."""
 
     def start(page, address=DECISION):
         page.goto(address)
@@ -39,7 +39,7 @@ def wait_for(page, begin, end):
 
 
 def until(page, expression):
-    """Wait for something to be so; Playwright's own way needs `eval`, which pages forbid."""
+    """Wait until a condition is true; Playwright's own way needs `eval`, which pages forbid."""
     for _ in range(200):
         if page.evaluate(expression):
             return
@@ -131,7 +131,7 @@ def test_links_are_pressed_by_keyboard_and_keep_the_focus(browser, site, visit):
             page.keyboard.press("Enter")
             wait_for(page, *there)
             until(page, "document.activeElement.dataset.zoom === 'in'")
-        # Nothing is closer: the link is still there, and says so.
+        # No closer zoom is possible: the link is still there, and says this.
         assert link.get_attribute("aria-disabled") == "true"
         page.keyboard.press("Enter")
         assert part(page) == (27, 31)
@@ -159,7 +159,7 @@ def test_a_link_within_the_page_loads_nothing(browser, site, visit):
 
 
 class Fingers:
-    """Fingers on a screen, as a browser is told of them."""
+    """Fingers on a screen, simulated for a browser."""
 
     def __init__(self, page):
         self._tell = page.context.new_cdp_session(page)
@@ -189,7 +189,7 @@ def test_two_fingers_zoom_and_one_moves_on_a_phone(browser, site, visit):
         fingers.move((at(box, 0.4), at(box, 0.2)), (at(box, 0.6), at(box, 0.8)))
         page.wait_for_selector(".zoom:not([data-begin='0'])")
         begin, end = part(page)
-        # What was under the fingers, a fifth of the whole, is now three fifths of what is shown.
+        # What was under the fingers, a fifth of the whole, is now three fifths of the visible part.
         assert abs((end - begin) - 20) <= 2
         assert abs((begin + end) / 2 - 30) <= 2
         fingers.move((at(plot_of(page), 0.75), at(plot_of(page), 0.25)))
