@@ -1,4 +1,4 @@
-"""What the tests of all papers read out of a section."""
+"""Helpers that read rows and values from a paper's sections."""
 
 
 def rows_of(section, table=0):

@@ -1,8 +1,8 @@
-"""The reference's tables, again, with few replications and fixed seeds.
+"""Compute the reference's tables again, with few replications and fixed seeds.
 
-Tolerances are those of the report: four standard errors of the difference of two means, and
-three for a share of errors. Reference values stand once more in this file where they matter
-most, so that a slip in the package's own table cannot hide.
+Tolerances are those of the report: four standard errors of the difference of two means, and three
+for a share of errors. The most important reference values are repeated in this file, so that a slip
+in the package's own table is found.
 """
 
 import json
@@ -40,7 +40,7 @@ def cache():
 def test_complexity_of_the_papers_examples_is_exact_to_a_millionth(instance, reference):
     found = instance.complexity()
     assert found.value == pytest.approx(reference, rel=1e-6)
-    # The reference is printed to a millionth: between the certified ends up to that.
+    # The reference is printed to a millionth, so it is between the certified ends up to that.
     assert found.lower - 1e-6 <= reference <= found.upper + 1e-6
 
 
@@ -124,7 +124,8 @@ def test_true_answer_is_hardly_ever_rejected_on_hard_nulls(cache):
     for table in section.tables:
         pooled = table.rows[-1]
         assert pooled["runs"] >= 250
-        # Reference: at most .05 in any of its environments. A union of mistakes would show here.
+        # The reference has at most .05 in all of its environments. Accumulated errors would show
+        # here.
         assert pooled["true answer ever rejected"].mean <= 0.05 + 3 * (0.05 / pooled["runs"]) ** 0.5
 
 
@@ -133,7 +134,7 @@ def test_true_answer_is_hardly_ever_rejected_on_hard_nulls(cache):
 
 SECTION = Section("s", "Stub", "Text.", (Table(({"ours": 1, "agrees": True},)),))
 SHORT = replace(PAPER, sections=lambda cache: [SECTION])
-"""The paper with a single section of one row, so that the report is made at once."""
+"""The paper with a single section of one row, so that the report is quick to make."""
 
 
 def test_report_is_printed_and_returned(capsys):

@@ -1,7 +1,7 @@
-"""The paper's claims, again, with few replications and a fixed seed.
+"""Check the paper's claims again, with few replications and a fixed seed.
 
-Reference values stand once more in this file where they matter most, so that a slip in the
-package's own tables cannot hide.
+The most important reference values are repeated in this file, so that a slip in the package's own
+tables is found.
 """
 
 import json
@@ -138,8 +138,8 @@ def test_the_report_says_plainly_what_does_not_reproduce(report):
 
 @pytest.mark.statistical
 def test_the_recommended_rule_errs_a_quarter_as_often_as_the_papers_on_hepar(report):
-    # Ten runs a row. By the full report CSR-v2 errs in .27, .99 and .46 of all runs, the
-    # recommended rule in 0, .05 and .02: one seed in six or so would fail somewhere.
+    # Ten runs per row. In the full report, CSR-v2 errs in .27, .99 and .46 of all runs, the
+    # recommended rule in 0, .05 and .02, so about one seed in six would fail somewhere.
     (table,) = section(report, "recommended").tables
     for name in ("HEPAR-II", "HEPAR-II, own table deployed", "HEPAR-II, binding"):
         row = find(table.rows, instances=name, T=10_000)
@@ -149,7 +149,7 @@ def test_the_recommended_rule_errs_a_quarter_as_often_as_the_papers_on_hepar(rep
 
 @pytest.mark.statistical
 def test_the_proven_rule_stops_by_itself_and_keeps_its_promise(report):
-    # It was wrong in none of 1,600 runs in full: a wrong one here would be news.
+    # It was wrong in none of 1,600 runs of the full report, so no wrong run is expected here.
     (table,) = section(report, "proven").tables
     assert len(table.rows) == 7
     for row in table.rows:
@@ -160,7 +160,7 @@ def test_the_proven_rule_stops_by_itself_and_keeps_its_promise(report):
 
 @pytest.mark.statistical
 def test_the_recommended_rule_errs_a_quarter_as_often_as_the_papers_on_tight_chains():
-    # 100 runs. CSR-v2 errs in .080 of 400 runs, the recommended rule in .0025: about one seed in
+    # 100 runs. CSR-v2 errs in .080 of 400 runs, the recommended rule in .0025, so about one seed in
     # fifty would fail.
     cache = SimulationCache(quick=False, seed=1)
     setting = replace(environments.TIGHT, runs=(25, 25))
@@ -172,8 +172,8 @@ def test_the_recommended_rule_errs_a_quarter_as_often_as_the_papers_on_tight_cha
 
 @pytest.mark.statistical
 def test_rules_that_use_all_rows_err_less_than_those_that_forget(report):
-    # 16 or 24 runs for each rule and setting, at two budgets together. By the full report the
-    # rates differ by .38 or more: two standard errors at least, one seed in twenty would fail.
+    # 16 or 24 runs for each rule and setting, at two budgets together. In the full report, the
+    # rates differ by at least .38, or two standard errors, so one seed in twenty would fail.
     for place in (0, 2, 4):
         rows = section(report, "chains").tables[place].rows
         for forgetful, keeping in (("CSR-v1", "CSR-v2"), ("two-stage v1", "two-stage v2")):

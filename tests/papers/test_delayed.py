@@ -1,7 +1,7 @@
-"""The paper's figures, its mistakes and the learning curves, again, with few replications.
+"""Check the paper's figures, its mistakes and the learning curves with few replications.
 
-Reference values stand once more in this file where they matter most, so that a slip in the
-package's own tables cannot hide.
+The most important reference values are repeated in this file, so that a slip in the package's own
+tables is found.
 """
 
 import csv
@@ -33,7 +33,7 @@ from tests.papers.sections import disagreeing, find, rows_of
 
 @pytest.fixture(scope="module")
 def cache():
-    # Four runs where quick makes twelve.
+    # Four runs instead of the twelve of quick.
     return SimulationCache(quick=True, seed=1, share=0.3)
 
 
@@ -62,7 +62,7 @@ def test_the_arms_change_places_and_keep_their_truth():
 
 
 def test_every_rule_sees_the_same_noise():
-    # With a delay of one step no reading comes before its outcome.
+    # With a delay of one step, no reading arrives before its outcome.
     race = bounded(10).with_delay(1.0)
     cache = SimulationCache(quick=True, seed=5)
     full, partial = (
@@ -106,7 +106,7 @@ def test_its_width_is_the_least_one_and_the_slip_takes_one_for_delta(
 
 @pytest.mark.statistical
 def test_without_the_slip_its_race_between_two_arms_is_ours():
-    # Two arms survive to the end, so that the number of survivors is that of all arms.
+    # Two arms survive to the end, so the number of survivors equals the number of arms.
     race = Race("two", (1.0, 0.0), 1, 1.0, 0.5, (5.0, 5.0))
     cache = SimulationCache(quick=True, seed=3)
     for mode, rule in (
@@ -158,7 +158,7 @@ def test_the_lowest_published_ratios_come_from_the_slip_only(cache):
         with_slip, without = (
             float(row[name].split()[0]) for name in ("public code", "race, published")
         )
-        # By the full report .60 and .71, .45 and .67; four runs know them to .03.
+        # In the full report .60 and .71, .45 and .67; four runs estimate them to .03.
         assert with_slip < without - 0.02
     for row in section.tables[1].rows:
         assert row["information"].mean < row["race, published"].mean
@@ -204,7 +204,7 @@ def test_on_real_curves_the_race_is_right_and_mislabelled_readings_are_not(cache
         )
         assert float(ours["of everything"].split()[0]) < 15
         assert find(rows, by="early as unbiased")["wrong"].mean > 0.5
-    # The best one is among the worse half after the first sizes.
+    # The best arm is in the worse half after the first sizes.
     assert find(factors, by="successive halving")["wrong"].mean > 0.5
     seconds = find(factors, by="successive halving")["seconds"].mean
     assert seconds == pytest.approx(
@@ -255,7 +255,7 @@ def test_a_ratio_of_paired_times_has_a_paired_error():
     assert ratio.mean == pytest.approx(fast.mean() / slow.mean())
     draws = rng.integers(500, size=(2_000, 500))
     resampled = fast[draws].mean(axis=1) / slow[draws].mean(axis=1)
-    # A bootstrap of 2,000 knows its standard error to about 1.6 %.
+    # A bootstrap of 2,000 estimates its standard error to about 1.6 %.
     assert ratio.error == pytest.approx(resampled.std(), rel=0.1)
     assert ratio.interval == pytest.approx(
         (ratio.mean - 1.96 * ratio.error, ratio.mean + 1.96 * ratio.error)
@@ -287,7 +287,7 @@ def test_the_printed_bound_is_half_of_the_right_one():
 
 
 def crossing():
-    """Return four arms of one split: the best one at the end is the third at the start."""
+    """Return four arms of one split; the best arm at the end is third at the start."""
     accuracies = {
         "a": (0.5, 0.6, 0.7),
         "b": (0.6, 0.7, 0.8),
@@ -350,7 +350,7 @@ def lives(cells, top):
     table = {
         "arm": [arm for arm, _, _ in cells],
         "curve": list(range(len(cells))),
-        # A cell is tested until it dies: the delay is the outcome.
+        # A cell is tested until it dies, so the delay is the outcome.
         "elapsed": [LONGEST * life for _, _, life in cells],
         "value": [life for _, _, life in cells],
     }
@@ -372,7 +372,7 @@ def test_forecasts_of_lives_are_readings_of_no_proven_kind(cells):
             errors.setdefault(arm, []).append((predicted - life, life))
     biases = [LONGEST * np.mean([error for error, _ in own]) for own in errors.values()]
     assert [round(bias) for bias in biases] == [255, 172, 157, 186, 82, 94, 153, 114, 84]
-    # Nor is what is left of the error independent of the life: short lives are overrated.
+    # The remaining error is not independent of the life either: short lives are overestimated.
     centred = np.concatenate([np.array(own) - np.mean(own, axis=0) for own in errors.values()])
     assert np.corrcoef(centred.T)[0, 1] < -0.4
 
@@ -392,5 +392,5 @@ def test_the_five_longest_lived_policies_are_found_though_short_lives_come_first
     assert policy.guarantee.proven
     assert runs.decided.all()
     assert runs.wrong.sum() <= most_wrong(40, 0.05)
-    # Some tens of cells, by 45 channels at once: a few lives' time.
+    # Some tens of cells on 45 channels at once take the time of a few lives.
     assert 20 < np.median(runs.pulls) < 1_000

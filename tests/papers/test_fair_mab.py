@@ -1,8 +1,8 @@
-"""The paper's figures and the headline study, again, with few replications and a fixed seed.
+"""Check the paper's figures and the headline study with few replications and a fixed seed.
 
-Tolerances are those of the report: four standard errors of the difference of two means.
-Reference values stand once more in this file where they matter most, so that a slip in the
-package's own table cannot hide.
+Tolerances are those of the report: four standard errors of the difference of two means. The most
+important reference values are repeated in this file, so that a slip in the package's own table is
+found.
 """
 
 import json
@@ -77,7 +77,7 @@ def test_the_main_texts_theorem4_is_exceeded_and_the_appendixs_is_not(cache):
     assert find(rows, instance="1A", unfairness_tolerance=0)["main text"] == 16475.759
     exact = find(rows, instance=FIXED_QUOTAS.name)
     assert exact["main text"] == 4.719
-    # Its quotas bind, so that every run has the same regret: 6,000 pulls of each arm.
+    # Its quotas bind, so every run has the same regret: 6,000 pulls of each arm.
     assert exact["measured regret"].mean == pytest.approx(6600, abs=5)
 
 
@@ -177,7 +177,8 @@ def test_regret_and_shortfall_are_those_of_the_counts(cache):
 
 def test_few_runs_are_judged_by_the_spread_of_the_reference():
     reference = Measured(100.0, 1.0)
-    # Of 50 runs; their standard deviation is 7.1, so that the mean of 2 has an error of 5.
+    # The reference has 50 runs with a standard deviation of 7.1, so the mean of 2 has an error of
+    # 5.
     assert agrees(np.array([115.0, 115.0]), reference, 50)
     assert not agrees(np.array([125.0, 125.0]), reference, 50)
 

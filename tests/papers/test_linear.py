@@ -1,7 +1,7 @@
-"""The linear paper's figures and the reference's tables, again, with few runs and a fixed seed.
+"""Check the linear paper's figures and the reference's tables with few runs and a fixed seed.
 
-Reference values stand once more in this file where they matter most, so that a slip in the
-package's own tables cannot hide.
+The most important reference values are repeated in this file, so that a slip in the package's own
+tables is found.
 """
 
 import json
@@ -35,7 +35,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def report(folder):
-    # There a run takes hundreds of thousands of pulls; figures 4 and 5 have some.
+    # In that one, a run takes hundreds of thousands of pulls; figures 4 and 5 include such runs.
     easier = [one for one in environments.COMMON if one is not environments.PAPER]
     return shortened(2, easier).reproduce(quick=True, output=folder)
 
@@ -148,7 +148,7 @@ def test_the_report_says_plainly_which_budgets_no_rule_can_reach(report):
     }
     assert find(rows, strategy="XY-adaptive")["no rule below"] == 53534
     assert find(rows, strategy="G")["no rule below"] == pytest.approx(265_002, abs=2)
-    # x2 alone tells the best arm from its neighbour: 28,015.5 pulls, a gap of about 1e-4.
+    # Only x2 distinguishes the best arm from its neighbour: 28,015.5 pulls, a gap of about 1e-4.
     assert find(rows, strategy="G")["evidence, of 2.65"] == pytest.approx(1.40, abs=0.005)
     for row in rows:
         assert row["ours"].mean > row["no rule below"]
@@ -165,7 +165,7 @@ def test_the_printed_formula_gives_budgets_far_from_the_printed_ones(report):
 
 @pytest.mark.statistical
 def test_a_constant_level_of_4_12_errs_far_more_often_than_delta():
-    # Of 600 runs .18 are wrong within 5,000 pulls: .1 of 200 would be three deviations off.
+    # Of 600 runs, .18 are wrong within 5,000 pulls; .1 of 200 would be three deviations less.
     cache = SimulationCache(quick=True, seed=1)
     rule = GAllocation(environments.PAPER.problem, stopping=ConstantLevel(4.12))
     runs = cache.simulate(environments.PAPER, rule, (200, 200), horizon=5000)
@@ -195,7 +195,7 @@ def test_static_budgets_grow_with_the_dimension_and_the_oracles_does_not():
         for name in ("XY-oracle", "G")
         for dimension in (2, 10)
     }
-    # By formula 4.95 times as much, and 1.02; levels add a fifth. Standard errors are about a
+    # By formula, 4.95 times as much, and 1.02; levels add a fifth. Standard errors are about a
     # tenth of each mean.
     assert mean["G", 10] > 3 * mean["G", 2]
     assert mean["XY-oracle", 10] < 2.5 * mean["XY-oracle", 2]
@@ -213,7 +213,7 @@ def test_block_betting_agrees_with_the_reference():
     assert all(found.verdicts)
     row = find(found.tables[0].rows, instance="soare:5:0.1", delta=0.05)
     assert row["reference"] == Measured(1083.0, 50.0)
-    # It cannot be below the bound: 588 pulls.
+    # It cannot be below the bound of 588 pulls.
     assert row["of the bound"] > 1.0
 
 
@@ -235,7 +235,7 @@ def test_block_betting_needs_fewer_pulls_than_every_other_rule():
     rows = found.tables[0].rows
     assert [row["rule"] for row in rows] == list(RULES)
     ours = find(rows, rule="BlockBetting")["ours"].mean
-    # The next best needs 4,700 on average, block betting 1,200 with a deviation of 700.
+    # The next best rule needs 4,700 pulls on average, block betting 1,200 with a deviation of 700.
     assert all(row["ours"].mean > ours for row in rows if row["rule"] != "BlockBetting")
     assert find(rows, rule="LinGapE")["reference"].mean == 4681
 
@@ -284,7 +284,7 @@ def test_undecided_and_rejected_shares_are_reported(report):
 
 def test_few_runs_are_judged_by_the_spread_of_the_reference():
     reference = Measured(100.0, 3.0)
-    # Of 9 runs: their deviation is 9, so that the mean of one run has a standard error of 9.
+    # The reference has 9 runs with deviation 9, so the mean of one run has a standard error of 9.
     assert difference(np.array([100.0 + 90**0.5]), reference, 9) == pytest.approx(1.0)
     wide = np.array([60.0, 140.0])
     assert difference(wide, reference, 9) == 0.0
