@@ -1,11 +1,11 @@
-"""Back a storage up while it is used, and check the copy.
+"""Back up a storage while it is in use, and check the copy.
 
     python deploy/backup.py STORAGE FOLDER
 
 STORAGE is sqlite:///FILE or postgresql://... (its password comes from PGPASSWORD or ~/.pgpass).
-The copy is of one moment and readable by its owner only; its name is printed. An SQLite copy is
-audited at once: every log in it is replayed. A dump of PostgreSQL is audited by the drill of
-docs/how-to/scale-out.md, which restores it into another database.
+The copy shows the storage at one moment, and only its owner can read it; its name is printed. An
+SQLite copy is audited at once: every log in it is replayed. To audit a dump of PostgreSQL, restore
+it into another database, as docs/how-to/scale-out.md describes.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def main(storage: str, folder: str) -> None:
 
 
 def copy_file(source: Path, target: Path) -> None:
-    """Copy an SQLite file as it is at one moment, whatever is written meanwhile."""
-    # Read-only: a mistyped name makes no new database.
+    """Copy an SQLite file as it is at one moment, even if it is written meanwhile."""
+    # Read-only, so that a mistyped name does not create a database.
     with (
         closing(sqlite3.connect(f"{source.absolute().as_uri()}?mode=ro", uri=True)) as old,
         closing(sqlite3.connect(target)) as new,
@@ -58,7 +58,7 @@ def dump(storage: str, target: Path) -> None:
 
 
 def audit(storage: str) -> None:
-    """Replay every log of a copy; end with status 1 if one is not as it should be."""
+    """Replay every log of a copy; exit with status 1 if one does not verify."""
     for each in list_studies(storage):
         with Study.open(storage, each.name) as study:
             found = study.verify()
@@ -68,7 +68,7 @@ def audit(storage: str) -> None:
 
 
 def _finish(copy: Path, make: Callable[[Path], None]) -> None:
-    """Give the copy its name only once it is whole, and on the disk."""
+    """Make the copy, and give it its name once it is complete and on the disk."""
     part = copy.with_name(f"{copy.name}.part")
     make(part)
     descriptor = os.open(part, os.O_RDONLY)
