@@ -143,7 +143,7 @@ def _heaviest(weighted: Weighted, directions: Floats, quantile: float) -> Reach:
 
 
 def _missing(weighted: Weighted) -> Floats:
-    """Return how far weights fall short of one beyond chance, shape (K, values, groups)."""
+    """Return how far sums of weights differ from one beyond chance, (K, values, groups)."""
     squares = _by_group(weighted, weighted.records.number, weighted.weights**2)
     return np.maximum(np.abs(1.0 - weighted.weight_sums) - 2.0 * np.sqrt(squares), 0.0)
 

@@ -105,7 +105,7 @@ class Grid:
         return base, own
 
     def _sources(self, node: str) -> list[tuple[int | slice, Any]]:
-        """Return the arms that share each distribution of a node."""
+        """Return pairs of arms (one index, or all) and a node's distribution under them."""
         if node == self.problem.intervened:
             return list(enumerate(self.problem.arms.values()))
         return [(slice(None), _source(self.network, node))]

@@ -125,7 +125,7 @@ class AllocationState:
 
     @property
     def parts(self) -> int:
-        """The common denominator of all credits: they are counted in this fraction of a pull."""
+        """The common denominator q of all credits, which are counted in units of 1/q pulls."""
         return int(self.control.unit[0])
 
     @property

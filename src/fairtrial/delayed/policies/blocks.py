@@ -382,7 +382,7 @@ class BlockBetting(BlockPolicy):
         return tuple(estimates), tuple(estimates)
 
     def _settled_ends(self) -> tuple[Floats, Floats]:
-        """Return pulls by arm in complete blocks, and both ends of their interval, unscaled.
+        """Return pulls by arm in complete blocks, and ends of intervals in internal units.
 
         A lost pull counts as either end of the range; with a known noise it does not count.
         """

@@ -23,7 +23,7 @@ __all__ = ["findings", "guarantee", "noise_assumption"]
 _SOURCE = "docs/explanation/delayed.md"
 
 _TESTING = 6
-"""Number of further results that can show a noise three times as large as stated."""
+"""Number of results, beyond each arm's first, that can show a noise three times too large."""
 
 
 def guarantee(
@@ -98,7 +98,7 @@ def noise_assumption(race: RaceState) -> str:
 
 
 def _covers_failures(race: RaceState) -> bool:
-    """Return whether a failure can have a value: not if outcomes are normal or have readings."""
+    """Return whether the proof covers failures: not a value with normal noise or readings."""
     valued = race.problem.failure_value is not None
     return not (valued and (race.problem.gaussian or race.uses_readings))
 
