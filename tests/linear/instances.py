@@ -4,7 +4,7 @@ import numpy as np
 
 
 def soare(d: int, angle: float) -> tuple[np.ndarray, np.ndarray]:
-    """The unit vectors, and one more close to the first, which is the best."""
+    """The unit vectors, and one more that is close to the first, the best."""
     extra = np.zeros(d)
     extra[:2] = np.cos(angle), np.sin(angle)
     return np.vstack([np.eye(d), extra]), 2.0 * np.eye(d)[0]
@@ -22,5 +22,5 @@ def sphere(number: int, d: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def mab(number: int, gap: float) -> tuple[np.ndarray, np.ndarray]:
-    """Arms that tell nothing of each other."""
+    """Arms that give no information about each other."""
     return np.eye(number), gap * np.eye(number)[0]

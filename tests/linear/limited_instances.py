@@ -1,4 +1,4 @@
-"""Questions that are as hard as can be, with limits on linear arms."""
+"""The hardest questions with limits on linear arms."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,14 +14,14 @@ TRIED = [[1.0, dose, heat, dose * heat] for dose in (0.0, 0.5, 1.0) for heat in 
 WARM = [[1.0, dose, 1.0, dose] for dose in (0.0, 0.5, 1.0)]
 COLD = [[1.0, dose, 0.0, 0.0] for dose in (0.0, 0.5, 1.0)]
 RISING, CROSSED = [0.3, 0.2, 0.1, 0.0], [0.5, -0.1, 0.0, 0.3]
-"""Of warm and cold means, by dose: .4 .5 .6 and .3 .4 .5; .5 .6 .7 and .5 .45 .4."""
+"""Warm and cold means by dose: .4 .5 .6 and .3 .4 .5; .5 .6 .7 and .5 .45 .4."""
 
 DOSES = {"features": TRIED, "candidates": WARM, "answers": ["none", "half", "full"]}
 PLAIN = {"features": np.eye(3), "answers": ["0", "1", "2"]}
 
 
 def cold(**bounds: Any) -> dict[str, Any]:
-    """Return a limit on what is predicted for the cold."""
+    """Return a limit on the prediction for the cold."""
     return {"limits": {"cold": {"features": COLD, **bounds}}}
 
 
@@ -64,7 +64,7 @@ HARD: dict[str, tuple[Mapping[str, Any], list[float], str | None]] = {
     ),
     "none, all short by little": (PLAIN | {"floors": 0.5 + TINY}, [0.5, 0.5, 0.5], None),
 }
-"""What is asked, the true parameter, and a right answer."""
+"""The question, the true parameter, and a right answer."""
 
 
 def share_rejected(name: str, runs: int, *, known_noise: bool, horizon: int = 2_000) -> float:

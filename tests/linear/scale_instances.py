@@ -1,7 +1,7 @@
 """Problems whose features are hard on floats, with a truth that is known exactly.
 
-Features are floats, and every float is a fraction: theta is solved for, and means and values are
-found, in fractions. So the right answer is known whatever the units, and however near rows are.
+Every float is an exact fraction: theta is solved for, and means and values are computed, in
+fractions. So the right answer is known in any units, however near rows are.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from fairtrial.linear import Problem
 
 @dataclass
 class Instance:
-    """Features, what is stated, and the truth: means by arm and values by candidate."""
+    """Features, what the problem states, and the truth: means by arm and values by candidate."""
 
     kinds: tuple[str, ...]
     arguments: dict[str, Any]
@@ -38,19 +38,19 @@ class Instance:
                 return None
 
     def is_wrong(self, answer: str) -> bool:
-        """Whether an answer is worse than another by more than the last digits of the values."""
+        """Whether an answer is worse than another by more than the last digits of values."""
         chosen = self.values[int(answer)]
         largest = max(abs(value) for value in (*self.values, *self.means))
         return max(self.values) - chosen > largest / 10**13
 
 
 def fractions(rows: np.ndarray) -> list[list[Fraction]]:
-    """Return floats as the fractions that they are."""
+    """Return floats as exact fractions."""
     return [[Fraction(float(value)) for value in row] for row in rows]
 
 
 def solved(rows: list[list[Fraction]], wanted: list[Fraction]) -> list[Fraction]:
-    """Return an exact solution; of rows that depend on others the wanted values are not used."""
+    """Return an exact solution; wanted values of rows that depend on others are not used."""
     width = len(rows[0])
     system: list[tuple[int, list[Fraction]]] = []
     for row, value in zip(rows, wanted, strict=True):
@@ -59,7 +59,7 @@ def solved(rows: list[list[Fraction]], wanted: list[Fraction]) -> list[Fraction]
             if line[pivot]:
                 factor = line[pivot] / other[pivot]
                 line = [a - factor * b for a, b in zip(line, other, strict=True)]
-        # What of a row is no more than its rounding is not meant: columns depend on each other.
+        # A row that is not larger than its rounding is ignored: columns depend on each other.
         sizes = [abs(entry) for entry in line[:width]]
         if any(size * 2**44 > abs(entry) for size, entry in zip(sizes, row, strict=True) if size):
             system.append((sizes.index(max(sizes)), line))
@@ -79,7 +79,7 @@ KINDS = ("units", "time", "collinear", "near rows", "far candidates", "noise", "
 
 
 def hard_instance(seed: int, bounded: bool = False) -> Instance:
-    """Return a random instance of some of the kinds; gaps are mostly many times the noise."""
+    """Return a random instance of the given kinds; gaps are mostly many times the noise."""
     rng = np.random.default_rng(seed)
     kinds = tuple(str(kind) for kind in rng.choice(KINDS, size=rng.integers(1, 4), replace=False))
     features = _features(rng, kinds)
@@ -132,7 +132,7 @@ def _features(rng: np.random.Generator, kinds: tuple[str, ...]) -> np.ndarray:
 
 
 def _candidates(rng: np.random.Generator, features: np.ndarray) -> np.ndarray:
-    """Return combinations of arms, some of them far away, and some of those near each other."""
+    """Return combinations of arms, some of them far away, and some near each other."""
     number = int(rng.integers(2, 7))
     weights = rng.integers(-4, 5, (number, len(features))).astype(float)
     far = 2.0 ** rng.integers(0, 60)
@@ -150,7 +150,7 @@ def answer_of(
         pull = policy.ask()
         mean = means[pull.action]
         if bounded:
-            # A coin of two values inside the range, of the right mean.
+            # A coin with two values inside the range, and the right mean.
             step = min(mean - low, high - mean)
             reward = mean + step * (1.0 if rng.random() < 0.5 else -1.0)
             reward = min(max(reward, low), high)

@@ -1,8 +1,8 @@
 """Block betting on linear arms, slow and obvious, written from the mathematics alone.
 
-It shares no code with the package, and works in the features as they were given: plain NumPy,
-pseudo-inverses, and the logarithm of every single factor. Rewards are maximised; whoever
-minimises negates rewards and range first.
+It shares no code with the package, and uses the features as given: plain NumPy, pseudo-inverses,
+and the logarithm of every single factor. Rewards are maximised; to minimise, negate rewards and
+range first.
 """
 
 from __future__ import annotations
@@ -124,13 +124,13 @@ class SlowBlocks:
         return float((residual + PRIOR * (high - low) ** 2 / 4) / (len(self.data) - rank + PRIOR))
 
     def bias(self, arms: list[int], direction: np.ndarray) -> float:
-        """By how much means off the line can move the gap that these draws show, and the truth."""
+        """How much nonlinear means can move the gap that these draws show, and the truth."""
         w = self.weights()
         moved = sum(w[k] * abs(float(self.arms[k] @ direction)) for k in arms)
         return self.misspecification * (moved + 2)
 
     def effect(self, y: np.ndarray) -> float:
-        """Return what is left of the gap in all data, with the tolerance, after the worst bias."""
+        """Return what remains of the gap in all data, with the tolerance, after the worst bias."""
         theta, inverse = self.estimate(self.data)
         return float(y @ theta) + self.tolerance - self.bias([k for k, _ in self.data], inverse @ y)
 
@@ -141,7 +141,7 @@ class SlowBlocks:
         return set(ordered[: self.top])
 
     def may_lead(self, chosen: set[int]) -> bool:
-        """Whether these are the best by their fit; of such as tie up to rounding, any will do."""
+        """Whether these are the best by their fit; ties up to rounding may go either way."""
         theta, _ = self.estimate(self.data)
         values = self.candidates @ theta
         live = {k for k in range(self.number) if k not in self.rejected}
@@ -169,7 +169,7 @@ class SlowBlocks:
     # ------------------------------------------------------------------- planning
 
     def targets(self, leaders: set[int]) -> np.ndarray:
-        """Return the differences that are planned for, each in units of what it needs."""
+        """Return the differences to plan for, each in units of what it needs."""
         theta, inverse = self.estimate(self.data)
         rows = []
         for i, k in self.pairs(leaders):
@@ -238,14 +238,14 @@ class SlowBlocks:
         self.blocks[serial].lost.append(arm)
 
     def tell_late(self, serial: int, arm: int, reward: float) -> None:
-        """Count a result after its loss for its block, if that is still open."""
+        """Count a lost result that comes after all for its block, if that is still open."""
         self.data.append((arm, reward))
         if serial >= self.settled:
             self.blocks[serial].lost.remove(arm)
             self.blocks[serial].rewards.append((arm, reward))
 
     def settle(self) -> bool:
-        """Pay complete blocks in order; return whether any was."""
+        """Pay complete blocks in order; return whether there were any."""
         before = self.settled
         while (
             self.answer is None

@@ -1,7 +1,7 @@
 """Block betting on linear arms with limits, slow and obvious, written from the mathematics alone.
 
-It shares no code with the package but the slow version without limits: features and limits as they
-were given, pseudo-inverses, and non-negative least squares for the nearest parameter.
+It shares code only with the slow version without limits: features and limits as given,
+pseudo-inverses, and non-negative least squares for the nearest parameter.
 """
 
 from __future__ import annotations
@@ -48,20 +48,20 @@ class SlowLimits(SlowBlocks):
     # ------------------------------------------------------------------- estimates
 
     def root(self, matrix: np.ndarray) -> np.ndarray:
-        """Return R with R'R the pseudo-inverse."""
+        """Return R such that R'R is the pseudo-inverse."""
         values, vectors = np.linalg.eigh(matrix)
         seen = values > 1e-9 * values.max()
         return (vectors[:, seen] / np.sqrt(values[seen])).T
 
     def rows(self, k: int, target: int) -> list[Row]:
-        """Return what holds if k is right: it keeps its limits with some to spare, and wins."""
+        """Return the rows that hold if k is right: it keeps its limits, with a margin, and wins."""
         found = [(a, c + self.spare) for a, c in self.limits[k]]
         if target < self.none:
             found.insert(0, (self.candidates[target] - self.candidates[k], self.tolerance))
         return found
 
     def effect_on(self, rows: list[Row], matrix: np.ndarray) -> tuple[Row | None, float]:
-        """Return the effect that tells the estimate from where rows hold, and the distance."""
+        """Return the effect that separates the estimate from the rows' region, and distance."""
         theta, _ = self.estimate(self.data)
         root = self.root(matrix)
         projector = root.T @ np.linalg.pinv(root.T)
@@ -74,7 +74,7 @@ class SlowLimits(SlowBlocks):
         x, left = nnls(np.vstack([whitened.T / scale, short]), np.append(np.zeros(len(root)), 1.0))
         if not x.any() or left < 1e-9:
             return None, 0.0
-        # The nearest point's multipliers are in proportion to x.
+        # The nearest point's multipliers are proportional to x.
         direction = sum(w * a for w, (a, _) in zip(x, seen, strict=True))
         constant = sum(w * c for w, (_, c) in zip(x, seen, strict=True))
         size = float(np.linalg.norm(root @ direction))
@@ -113,7 +113,7 @@ class SlowLimits(SlowBlocks):
         return max(float(self.own[k]), float(pair))
 
     def needs(self, target: int) -> dict[Any, float]:
-        """Return by rival, or limit of the target, what evidence is missing, where some is."""
+        """Return by rival, or limit of the target, the missing evidence, if any."""
         live = [k for k in range(self.none + 1) if k not in self.rejected and k != target]
         limits = range(len(self.limits[target])) if target < self.none else []
         found: dict[Any, float] = {}
@@ -136,7 +136,7 @@ class SlowLimits(SlowBlocks):
         return {item: need for item, need in found.items() if need > 0.0}
 
     def value(self, item: Any, target: int) -> float:
-        """Return what all data say of an item; of a limit that seems broken nothing."""
+        """Return the value of an item from all data; nothing for a limit that seems broken."""
         if isinstance(item, tuple):
             theta, inverse = self.estimate(self.data)
             direction, constant = self.limits[target][item[1]]
@@ -264,7 +264,7 @@ class SlowLimits(SlowBlocks):
 
 
 class SlowBlock:
-    """A block whose counts and bets are frozen."""
+    """A block with fixed counts and bets."""
 
     def __init__(self, counts: dict[int, int], bets: list[Any]) -> None:
         self.counts, self.bets = counts, bets

@@ -1,4 +1,4 @@
-"""Block betting against a slow and obvious second implementation, and against its own promise."""
+"""Block betting compared with a slow and obvious second implementation, and with its promise."""
 
 import io
 import math
@@ -19,7 +19,7 @@ RewardOf = Callable[[np.random.Generator, int], float]
 
 
 class Twins:
-    """A policy and its slow twin: fed alike, compared whenever a block is planned or paid."""
+    """A policy and its slow twin: same input, compared whenever a block is planned or paid."""
 
     def __init__(self, problem: Problem, delta: float = 0.1, **options: object) -> None:
         self.problem = problem
@@ -203,7 +203,7 @@ def test_late_lost_and_unasked_results_count_as_in_the_slow_twin(name: str, batc
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", ["fair coins", "rare clicks"])
 def test_whoever_withholds_results_and_tells_some_late_wins_nothing(name: str) -> None:
-    """Results that speak against the right answer come at once or late; the others get lost."""
+    """Results against the right answer come at once or late; the others get lost."""
     problem, theta, cls = HARD[name]
     environment = cls(problem, theta)
     right = problem.answers.index(environment.truth.best)
@@ -216,14 +216,14 @@ def test_whoever_withholds_results_and_tells_some_late_wins_nothing(name: str) -
             while len(flying) < 12:
                 pull = policy.ask()
                 flying.append((pull, toss(rng, pull.action)))
-            # What the right arm loses by, first; what it wins by is declared lost.
+            # Results against the right arm come first; those in its favour are declared lost.
             flying.sort(key=lambda entry: entry[1] * (1 if entry[0].action == right else -1))
             policy.tell(*flying.pop(0))
             policy.fail(flying[-1][0])
             lost.append(flying.pop())
             if len(lost) > 3:
                 before = policy._blocks.lost
-                # Of the lost ones the most harmful comes after all.
+                # The most harmful of the lost ones comes after all.
                 harm = [value * (1 if pull.action == right else -1) for pull, value in lost]
                 policy.tell(*lost.pop(int(np.argmin(harm))))
                 in_bets += policy._blocks.lost < before
@@ -265,9 +265,9 @@ CORRECTED = {
 @pytest.mark.parametrize("lost", [0, 1], ids=["all come", "one is lost"])
 @pytest.mark.parametrize("name", CORRECTED)
 def test_a_correction_before_its_block_is_paid_corrects_the_bets(name: str, lost: int) -> None:
-    """As if it had been told right at once; what is in no bet moves none.
+    """The result is as if told right at once; corrections outside of bets change no bet.
 
-    What comes after its loss is in no bet, whether it is corrected or not.
+    A result that comes after its loss is in no bet, whether it is corrected or not.
     """
     problem = CORRECTED[name]
     mistaken, right = (BlockBetting(problem, delta=0.1, seed=0) for _ in range(2))
@@ -384,7 +384,7 @@ def test_wealth_against_the_right_answer_has_mean_at_most_one(name: str) -> None
         policy.compiled_run(environment, np.random.default_rng([17, run]), 250)
         wealth.append(math.exp(policy._wealth[0, right]))
         rejected += int(policy._blocks.state.rejected[right])
-    # The wealth is at most 10 or so when it stops; 4 standard errors of its mean.
+    # The wealth is at most about 10 when it stops; 4 standard errors of its mean.
     assert np.mean(wealth) <= 1 + 4 * np.std(wealth) / math.sqrt(runs)
     assert np.mean(wealth) > 0.1
     assert rejected / runs <= effort.tolerated(0.1, runs)
@@ -423,7 +423,7 @@ def test_stopping_times_on_coins_are_the_published_ones() -> None:
     runs = 60
     environment = BernoulliEnvironment(problem, theta)
     found = simulate(BlockBetting(problem, delta=0.1, seed=0), environment, runs, seed=2)
-    # 1657 (73) of 100 runs
+    # 1657 (73) from 100 runs
     allowed = 4 * math.sqrt(73**2 + 730**2 / runs)
     assert abs(float(np.mean(found.stopping_time)) - 1657) <= allowed
 

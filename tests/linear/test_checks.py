@@ -1,4 +1,4 @@
-"""What the rewards can contradict: the stated noise and linear means; and what is not ruled out."""
+"""What rewards can contradict: the stated noise and linear means; and what is not ruled out."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def finish(policy: Policy, means: np.ndarray, noise: float, seed: int) -> Policy
 
 
 def observed(policy: Policy, means: np.ndarray, noise: float) -> Policy:
-    """Tell twenty results of every arm in turn that nobody asked for: they count all the same."""
+    """Tell twenty unsolicited results of every arm in turn, which count like others."""
     rng = np.random.default_rng(0)
     for _ in range(20):
         for action, mean in enumerate(means):
@@ -67,7 +67,7 @@ def test_a_rule_whose_pulls_follow_from_the_results_says_so(rule, says_so: bool)
 
 
 def slow_log_evidence(problem: Problem, told: list[tuple[int, float]], early: int) -> float:
-    """The two e-values of their definition: one prediction after the other."""
+    """The two e-values by their definition: one prediction after the other."""
     rows = problem.features / problem.scale[:, None]
     inflations = np.array([1.1, 1.25, 1.6, 2.5, 6.0, 40.0])
 
@@ -103,7 +103,7 @@ def slow_log_evidence(problem: Problem, told: list[tuple[int, float]], early: in
             own.append((t, reward - float(np.mean(before)), 1 + 1 / len(before)))
     found = []
     for steps in (fit, own):
-        # The first rewards are left out, or are predicted to be 0 with a large variance.
+        # The first rewards are left out, or predicted to be 0 with a large variance.
         rest = [(t, told[t][1], 0.0) for t in range(len(told)) if t not in {s[0] for s in steps}]
         found += [against(*map(list, zip(*chosen, strict=True)))  # type: ignore[arg-type]
                   for chosen in (steps, [*steps, *rest])]  # fmt: skip
@@ -129,7 +129,7 @@ def test_the_evidence_is_that_of_one_prediction_after_the_other() -> None:
 @pytest.mark.statistical
 @pytest.mark.parametrize("kind", ["normal", "coins"])
 def test_what_is_true_is_contradicted_as_rarely_as_promised(kind: str) -> None:
-    """The e-value reaches 20 at any of the looks with probability .05 at most."""
+    """The e-value reaches 20 at any of the looks with probability at most .05."""
     rng = np.random.default_rng(1)
     features = np.array([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0], [1.0, 4.0]])
     problem = Problem(features, noise_std=1.0)
@@ -140,7 +140,7 @@ def test_what_is_true_is_contradicted_as_rarely_as_promised(kind: str) -> None:
         noise = rng.normal(size=40) if kind == "normal" else rng.choice([-1.0, 1.0], 40)
         worst = -math.inf
         for t in range(40):
-            # The arm whose mean is farthest from the mean of all: it depends on the rewards.
+            # The arm with the mean farthest from the mean of all: it depends on the rewards.
             far = np.abs(record[:, 1] - record[:, 1].mean()) / np.sqrt(record[:, 0] + 1)
             arm = t if t < 2 else int(rng.integers(4)) if t % 2 else int(far.argmax())
             record_result(record, arm, float(means[arm] + noise[t]))
@@ -175,7 +175,7 @@ def test_a_noise_that_is_stated_too_small_takes_the_proof_away(cls: type[Policy]
 
 @pytest.mark.parametrize("cls", [BlockBetting, LinGapE, Rage])
 def test_means_that_are_not_linear_do_not_get_a_proven_answer(cls: type[Policy]) -> None:
-    """Fifty arms in 25 features that say nothing of their means: any 25 arms are fitted exactly."""
+    """Fifty arms in 25 features unrelated to their means: any 25 arms are fitted exactly."""
     rng = np.random.default_rng(7)
     proven = 0
     for seed in range(4):
@@ -235,7 +235,7 @@ def test_the_check_survives_a_saved_state_and_begins_again_after_a_correction(
     assert other.guarantee == policy.guarantee
     assert not policy.guarantee.proven
     policy.amend(pulls[0], float(rewards[0]), 0.0)
-    # Nothing is bet on the first pulls.
+    # There are no bets on the first pulls.
     assert ("correction" in policy.guarantee.assumptions[-1]) == (cls is not BlockBetting)
 
 
@@ -308,7 +308,7 @@ def test_rules_without_a_valid_set_say_none() -> None:
 @pytest.mark.statistical
 @pytest.mark.parametrize(("cls", "top"), [(BlockBetting, 1), (BlockBetting, 2), (LinGapE, 2)])
 def test_a_best_arm_is_ruled_out_as_rarely_as_promised(cls: type[Policy], top: int) -> None:
-    """Of arms that tie, the first `top` are ever missing with probability .1 at most."""
+    """Of arms that tie, the first `top` are ever missing with probability at most .1."""
     features = np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.4], [-0.5, 0.5]])
     problem = Problem(features, noise_std=1.0, top=top)
     right, runs, missed = set("01"[:top]), effort.runs(30, whole=60), 0

@@ -1,4 +1,4 @@
-"""Finished experiments on linear arms: bets as the slow twin has them, and hard nulls."""
+"""Finished experiments on linear arms: bets compared with the slow twin's, and hard nulls."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def slow_twin(problem: Problem) -> SlowBlocks:
 
 
 def assigned_at_random(problem: Problem, units: int, rng: np.random.Generator) -> list[int]:
-    """Return arms in random order, with unequal probabilities, every arm among them."""
+    """Return arms in random order, with unequal probabilities; every arm occurs."""
     arms = problem.n_actions
     drawn = rng.choice(arms, units - arms, p=rng.dirichlet(np.full(arms, 3.0)))
     return rng.permutation([*range(arms), *drawn]).tolist()
 
 
 def play(problem: Problem, reward_of: RewardOf, units: int, seed: int, losses: float = 0.0) -> int:
-    """Analyse an experiment beside the slow implementation; return how many blocks were paid."""
+    """Analyse an experiment beside the slow implementation; return the number of paid blocks."""
     rng = np.random.default_rng(seed)
     policy = BlockBetting(problem, DELTA, assigned=assigned_at_random(problem, units, rng))
     slow = slow_twin(problem)

@@ -1,4 +1,4 @@
-"""Designs against a conic solver, closed forms, exact certificates and exact rounding."""
+"""Designs compared with a conic solver, closed forms, exact certificates and exact rounding."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def soare(dimension: int, angle: float) -> np.ndarray:
 
 
 def largest_form(problem: Problem, weights: np.ndarray, rows: np.ndarray) -> float:
-    """Return the largest variance of the rows, by the pseudo-inverse, in the given features."""
+    """Return the largest variance of the rows, with the pseudo-inverse, in the given features."""
     scaled = problem.features / problem.scale[:, np.newaxis]
     inverse = np.linalg.pinv((scaled * weights[:, np.newaxis]).T @ scaled, rcond=1e-14)
     return float(np.einsum("ij,jk,ik->i", rows, inverse, rows).max())
@@ -43,7 +43,7 @@ def all_pairs(rows: np.ndarray) -> np.ndarray:
 
 
 def conic_optimum(arms: np.ndarray, rows: np.ndarray) -> float:
-    """Return the least that the largest form can be, by a semidefinite programme."""
+    """Return the least possible largest form, by a semidefinite programme."""
     weights, bound = cp.Variable(len(arms), nonneg=True), cp.Variable()
     total = sum(weights[k] * np.outer(x, x) for k, x in enumerate(arms))
     blocks = [
@@ -299,7 +299,7 @@ def test_rounding_is_efficient(parts: list[int], more: int) -> None:
     counts = round_design(np.array(parts, dtype=float), n).tolist()
     assert sum(counts) == n
     assert min(counts) >= 1
-    # Pukelsheim, Rieder (1992): efficient iff no pull is better moved.
+    # Pukelsheim, Rieder (1992): efficient if and only if moving a pull improves nothing.
     least = min(Fraction(count, 1) / share for count, share in zip(counts, shares, strict=True))
     most = max((count - 1) / share for count, share in zip(counts, shares, strict=True))
     assert most <= least

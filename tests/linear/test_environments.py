@@ -152,14 +152,14 @@ def test_candidates_within_reach_of_the_best_are_interchangeable() -> None:
     tied = GaussianEnvironment(Problem(features[:3], noise_std=1.0), [0.5, 0.5])
     assert tied.truth.interchangeable == ("0", "1", "2")
     two = Problem(features, noise_std=1.0, top=2)
-    # Arms 0 and 3 are one answer with two names: with the third best there is no choice.
+    # Arms 0 and 3 are one answer with two names; with the third best there is no choice.
     assert GaussianEnvironment(two, [0.9, 0.2]).truth.interchangeable == ()
     assert GaussianEnvironment(two, [0.5, 0.5]).truth.interchangeable == ("0", "1", "2", "3")
     named = [(features[:3], [0.2, 0.8]), (features[:3], [0.5, 0.5])]
     assert [
         GaussianEnvironment(Problem(rows, noise_std=1.0), theta).truth.tied for rows, theta in named
     ] == [False, True]
-    # Nor do two names of the best arm tie.
+    # Two names of the best arm do not tie, either.
     twice = Problem([[1, 0], [0, 1], [1, 0]], noise_std=1.0)
     assert not GaussianEnvironment(twice, [0.9, 0.2]).truth.tied
     assert [GaussianEnvironment(two, theta).truth.tied for theta in ([0.9, 0.2], [0.5, 0.5])] == [

@@ -1,4 +1,4 @@
-"""The lack-of-fit test against regressions and sums of squares computed another way."""
+"""The lack-of-fit test, compared with regressions and sums of squares computed differently."""
 
 import math
 
@@ -15,7 +15,7 @@ from tests import effort
 
 
 def residual_squares(design: np.ndarray, rewards: np.ndarray) -> float:
-    """The residual sum of squares of a regression, by the projector on the columns."""
+    """The residual sum of squares of a regression, with the projector on the columns."""
     left, values, _ = np.linalg.svd(design, full_matrices=False)
     basis = left[:, values > 1e-10 * values[0]]
     return float(((rewards - basis @ (basis.T @ rewards)) ** 2).sum())

@@ -1,4 +1,4 @@
-"""The usual experiment of fixed size: its closed form against least squares."""
+"""The usual experiment of fixed size: its closed form, compared with least squares."""
 
 import numpy as np
 import pytest

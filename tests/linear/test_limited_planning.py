@@ -1,4 +1,4 @@
-"""What is planned where candidates have limits: T*, prices, fixed experiments, harm."""
+"""Planning if candidates have limits: T*, prices, fixed experiments, harm."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Row = tuple[np.ndarray, float]
 
 
 def rows_of(problem: Problem, k: int, spare: float = 0.0) -> list[Row]:
-    """Return limits of a candidate as what is at most zero, of rewards as they are maximised."""
+    """Return limits of a candidate as rows that are at most zero, for rewards to be maximised."""
     found = []
     for one in problem.requirements:
         if one.least[k] > -math.inf:
@@ -43,7 +43,7 @@ def by_conic_solver(problem: Problem, theta: np.ndarray) -> float:
     for k in range(len(problem.answers)):
         if k == best:
             own = rows_of(problem, k, -problem.floor_tolerance)
-            # Each limit of the answer is an item: that it is broken.
+            # Each limit of the answer is an item: the claim that it is broken.
             items += [[(-row, -constant)] for row, constant in own]
             continue
         rows = rows_of(problem, k, problem.floor_tolerance)
@@ -153,7 +153,7 @@ def test_the_truth_says_which_candidates_keep_their_limits() -> None:
 
 
 def test_replayed_limits_are_on_what_was_measured_where_that_is_known() -> None:
-    """Warm doses are candidates, cold ones are arms: no fit is needed to know these."""
+    """Warm doses are candidates, cold ones are arms: no fit is needed to know their means."""
     problem = Problem(**DOSES, **cold(floors=0.3), noise_std=1.0)
     labels = [f"{dose}{heat}" for dose in ("none", "half", "full") for heat in (" cold", "")]
     problem = problem.clone(arms=labels)
@@ -169,7 +169,7 @@ def test_the_price_of_evidence_is_that_of_the_hardest_comparison() -> None:
     problem = Problem(np.eye(3), noise_std=1.0, floors=0.0)
     environment = GaussianEnvironment(problem, [0.9, 0.3, -0.1])
     price = environment.evidence_price(np.full(3, 1 / 3))
-    # The third is told from its floor, or from the best; that and the second are .6 and 1 apart.
+    # The third is distinguished from its floor, or from the best; they are .6 and 1 away.
     assert price.spread == pytest.approx(2 * 6.0 / 0.6**2, rel=1e-6)
 
 

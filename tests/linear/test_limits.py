@@ -1,4 +1,4 @@
-"""Limits of candidates: what is asked, what is bet, what is proven, what is shown and refused."""
+"""Limits of candidates: questions, bets, proofs, reports and refusals."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ COLD = [[1.0, dose, 0.0] for dose in (0.0, 0.5, 1.0)]
 
 
 def doses(**asked: Any) -> Problem:
-    """Three doses that are chosen among when it is warm; arms are tried warm and cold."""
+    """Three doses to choose among in the warm; arms are tried warm and cold."""
     return Problem(GRID_OF_DOSES, WARM, answers=["none", "half", "full"], **asked)
 
 
@@ -52,7 +52,7 @@ COLD_TOO = {"limits": {"cold": {"features": COLD, "floors": 0.1}}}
 
 
 class Twins:
-    """A policy and its slow twin: fed alike, compared whenever a block is planned or paid."""
+    """A policy and its slow twin: same input, compared whenever a block is planned or paid."""
 
     def __init__(self, problem: Problem, **options: Any) -> None:
         self.problem = problem
@@ -117,7 +117,7 @@ class Twins:
 
 
 def rows_of(problem: Problem, k: int) -> list[tuple[np.ndarray, float]]:
-    """Return the limits of a candidate as what is at most zero, of rewards as maximised."""
+    """Return the limits of a candidate as rows that are at most zero, for maximised rewards."""
     found = []
     for one in problem.requirements:
         if one.least[k] > -math.inf:
@@ -203,7 +203,7 @@ COINS = {
 
 
 def block_of_coins(problem: Problem, seed: int) -> tuple[BlockBetting, list[Any]]:
-    """Return a policy with bets on a block of few pulls of coins, and these pulls."""
+    """Return a policy with bets on a block of a few pulls of coins, and these pulls."""
     rng = np.random.default_rng(seed)
     policy = BlockBetting(problem, delta=0.001, batch=7, seed=seed)
     theta = point(problem, rng)
@@ -226,7 +226,7 @@ def point(problem: Problem, rng: np.random.Generator) -> np.ndarray:
 
 
 def nulls(problem: Problem, ledger: int) -> list[tuple[np.ndarray, float]]:
-    """Return rows that are at most zero where what a ledger bets against is true."""
+    """Return rows that are at most zero where the claim that a ledger bets against is true."""
     number, limits = len(problem.answers), len(problem.requirements)
     if ledger < number:
         return rows_of(problem, ledger)
@@ -277,7 +277,7 @@ def test_every_factor_of_a_block_is_at_most_one_on_average(name: str, seed: int)
             assert average <= 1.0 + 1e-9
             largest = max(largest, average)
     assert used.size >= 2
-    # The bets are made: a factor of exactly one everywhere would be fair, too.
+    # There are bets: a factor of exactly one everywhere would be fair, too.
     assert largest > 0.5
 
 
@@ -302,7 +302,7 @@ def test_an_answer_a_little_beyond_the_tolerance_is_seldom_given(known_noise: bo
         np.eye(3), **noise, floors=[0.3, 0.7, None], tolerance=0.1, floor_tolerance=0.1
     )
     kind = GaussianEnvironment if known_noise else BernoulliEnvironment
-    # The second is .1 short, and a little; the third worse than the first by that.
+    # The second is short by slightly more than .1; the third is worse than the first by that.
     environment = kind(problem, [0.5, 0.6 - 1e-6, 0.4 - 1e-6])
     assert environment.truth.acceptable == ("0",)
     policy = BlockBetting(problem, delta=0.1)
@@ -312,7 +312,7 @@ def test_an_answer_a_little_beyond_the_tolerance_is_seldom_given(known_noise: bo
 
 @pytest.mark.statistical
 def test_easy_questions_are_decided_rightly() -> None:
-    """Among them that no arm will do; and the pulls are not far from what any rule needs."""
+    """This includes "no arm"; and the pulls are not far from what any rule needs."""
     for (asked, theta), most in {
         ("floors", (0.2, 0.9, 0.5, 0.1)): 5.0,
         ("none", (0.2, -0.3, 0.1, 0.0)): 5.0,
@@ -425,7 +425,7 @@ def test_a_study_with_limits_is_saved_verified_and_shown(tmp_path: Any) -> None:
 def test_other_rules_say_that_they_take_no_limits(rule: Any) -> None:
     with pytest.raises(InvalidArgument, match="only BlockBetting takes them"):
         rule(Problem(np.eye(3), **NORMAL, floors=0.0))
-    # A control alone changes no decision.
+    # A control without limits changes no decision.
     rule(Problem(np.eye(3), **NORMAL, control="0"))
 
 
@@ -450,7 +450,7 @@ def test_the_unit_of_rewards_changes_no_decision(scale: float) -> None:
 
 @pytest.mark.parametrize("noise", [NORMAL, {"reward_range": (1e6 - 1, 1e6 + 2)}], ids=str)
 def test_means_far_from_zero_are_held_to_limits_there(noise: dict) -> None:
-    """The middle of a range is taken off, and the limits with it."""
+    """The middle of a range is subtracted, also from the limits."""
     far = 1e6
     problem = doses(**noise, limits={"cold": {"features": COLD, "floors": far + 0.25}})
     policy, rng = BlockBetting(problem, delta=0.1, seed=0), np.random.default_rng(1)
@@ -482,7 +482,7 @@ def test_candidates_with_equal_features_are_one_answer_if_their_limits_are_equal
     rows = [[1.0, 0.0], [0.0, 1.0], [0.0, 1.0], [0.0, 1.0]]
     problem = Problem(rows, **NORMAL, floors=[None, 0.2, 0.2, 0.3])
     assert problem.answer_groups == ((0,), (1, 2), (3,))
-    # A margin of a twin of the control is kept by both; it is never better by something.
+    # A twin of the control and the control both keep a margin; neither is better by anything.
     margin = Problem(rows, **NORMAL, control="1", margin=0.1)
     assert margin.answer_groups == ((0,), (1, 2, 3))
     better = Problem(rows, **NORMAL, control="1", superiority=0.1)
@@ -546,7 +546,7 @@ def test_limits_that_rewards_in_a_range_cannot_keep_are_refused() -> None:
 def test_a_limit_on_what_no_arm_measures_is_refused() -> None:
     with pytest.raises(NotEstimable, match="floors must be on what the arms measure"):
         Problem([[1, 0], [1, 0.0]], [[1, 1], [2, 1]], **NORMAL, floors=0.0)
-    # Their difference is measured: a limit on that is fine.
+    # Their difference is measured: a limit on it is accepted.
     Problem([[1, 0], [1, 0.0]], [[1, 1], [2, 1]], **NORMAL, control="0", superiority=0.1)
 
 

@@ -1,4 +1,4 @@
-"""Rules in phases against a slow and obvious judge, written from the mathematics alone."""
+"""Rules in phases, compared with a slow and obvious judge written from the mathematics alone."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ THETA = np.array([1.0, 0.1])  # values 1, .98, .75, .1, -.56
 
 
 class Judge:
-    """The phases of one experiment, in the features as they were given."""
+    """The phases of one experiment, in the features as given."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
@@ -26,7 +26,7 @@ class Judge:
         self.verdict = "open"
 
     def begin(self, planned: np.ndarray, cls: type[Policy]) -> None:
-        """Check the plan of the next phase: how long it is."""
+        """Check the plan of the next phase, and its length."""
         self.phase += 1
         self.own: list[tuple[int, float]] = []
         pairs = [(i, j) for i in self.alive for j in self.alive if i < j]
@@ -39,7 +39,7 @@ class Judge:
         else:
             value = xy_optimal_design(self.problem, sorted(self.alive), tol=1e-2).value
             wanted = math.ceil(1.1 * value * self.level() * 4**self.phase)
-            # At first every arm that the fit is to be tested by is pulled, too.
+            # At first every arm that is needed to test the fit is pulled, too.
             assert wanted <= planned.sum() <= wanted + (3 if self.phase == 1 else 0)
             used = np.count_nonzero(planned)
             assert largest <= value / (planned.sum() - used + 1) * (1 + 1e-5)
@@ -99,7 +99,7 @@ PROBLEMS = {
 def test_a_phase_is_judged_by_its_own_data_at_the_level_of_its_number(
     name: str, cls: type[Policy]
 ) -> None:
-    """Lost pulls are issued again; late and unasked results count in no phase."""
+    """Lost pulls are issued again; late and unsolicited results count in no phase."""
     problem = PROBLEMS[name]
     policy, judge, rng = cls(problem, delta=DELTA), Judge(problem), np.random.default_rng(1)
     means = problem.sign * FEATURES @ THETA

@@ -1,4 +1,4 @@
-"""T* against reference values, closed forms and its own symmetries."""
+"""T*, compared with reference values, closed forms and its own symmetries."""
 
 import math
 
@@ -67,7 +67,8 @@ def test_a_static_design_costs_the_dimension_times_more_than_the_oracle(dimensio
 
 
 def test_noise_by_arm_is_what_two_arms_of_a_plain_problem_cost() -> None:
-    # For two unrelated arms T* = 2 (sigma_1 + sigma_2)^2 / gap^2, pulled as their noises.
+    # For two unrelated arms T* = 2 (sigma_1 + sigma_2)^2 / gap^2, with pulls in ratio of the
+    # noises.
     problem = Problem(np.eye(2), noise_std=[1.0, 3.0])
     found = complexity_of(problem, [0.5, 0.0])
     assert found.value == pytest.approx(2 * 16 / 0.25, rel=1e-6)
@@ -134,5 +135,5 @@ def test_reactions_are_as_hard_as_their_linear_fit(data, hardness, best: int, ga
     found = complexity_of(problem, theta, tol=1e-3)
     assert found.answer == table["arm"][best]
     assert values[-1] - values[-2] == pytest.approx(gap, abs=6e-5)
-    # The figures come from a search that ends slightly high, and never low.
+    # The figures come from a search that ends slightly too high, never too low.
     assert 0.96 * hardness < found.hardness < 1.005 * hardness

@@ -299,7 +299,7 @@ def test_noisier_arms_are_weighed_less() -> None:
     problem = Problem(np.eye(2), noise_std=[0.5, 1.0])
     environment = GaussianEnvironment(problem, [0.3, 0.0])
     pulls = sum(run(LinGapE(problem), environment, seed=seed).pulls for seed in range(10))
-    # The best shares are in the ratio of the standard deviations.
+    # The best shares are proportional to the standard deviations.
     assert pulls[1] / pulls[0] == pytest.approx(2.0, rel=0.25)
 
 
@@ -493,7 +493,7 @@ def test_a_corrected_result_weakens_the_guarantee(cls: type[Policy]) -> None:
     for pull in fresh.ask(4):
         fresh.tell(pull, 2.0 if pull.number == 0 else 1.0)
     assert policy._data[1] == pytest.approx(fresh._data[1])
-    # Bets follow a correction, and nothing is bet on the first pulls.
+    # Bets follow a correction, and the first pulls have no bets.
     assert policy.guarantee.label == ("proven" if cls is BlockBetting else "heuristic")
 
 

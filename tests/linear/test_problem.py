@@ -1,4 +1,4 @@
-"""What a problem accepts, refuses, writes down, and makes of its features."""
+"""What a problem accepts, refuses, writes as data, and makes of its features."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""What bad numbers, near-dependent features and other coordinates do: an error, or nothing."""
+"""Bad numbers, nearly dependent features and other coordinates: an error, or no effect."""
 
 import math
 import warnings
@@ -149,7 +149,7 @@ def test_the_whitener_from_rows_keeps_the_digits_that_the_gram_matrix_loses() ->
 
 
 def pulls_of(policy: Policy, rewards: np.ndarray, most: int) -> list[int]:
-    """The actions chosen where the n-th reward of an arm is given beforehand."""
+    """The actions chosen if the n-th reward of an arm is given beforehand."""
     drawn = np.zeros(len(rewards), dtype=int)
     actions = []
     while len(actions) < most and not policy.stopped:
@@ -181,7 +181,7 @@ def test_order_rotation_and_units_of_the_features_change_nothing(
     permuted = pulls_of(ordered(cls, Problem(features[order], noise_std=0.3)), rewards[order], 150)
     # The learner of LinGame starts from a tie of all arms: its path depends on their order.
     if cls is not LinGame and (len(wanted) < 150 or len(permuted) < 150):
-        # Arms that are due together go in the order given, so only the totals are the same.
+        # Arms that are due together come in the given order, so only the totals are the same.
         totals = (np.bincount(order[permuted], minlength=6), np.bincount(wanted, minlength=6))
         assert np.abs(totals[0] - totals[1]).max() <= (2 if cls is GAllocation else 0)
 

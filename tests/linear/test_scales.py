@@ -36,7 +36,7 @@ EVERY = [
 def answers(
     cls: type[Policy], problem: Problem, means: np.ndarray, noise: float, runs: int, **more: Any
 ) -> list[str | None]:
-    """Return the answers of that many runs with normal noise; inside the range if there is one."""
+    """Return the answers of that many runs with normal noise, inside the range if there is one."""
     low, high = problem.reward_range or (-np.inf, np.inf)
     found = []
     for seed in range(runs):
@@ -82,7 +82,7 @@ def test_units_do_not_change_the_coordinates_of_times() -> None:
     hours[1:, 2] = np.arange(9) - 4.0
     hours[1:, 3] = hours[1:, 2] ** 2
     near, far = (Problem(rows, noise_std=1.0).reduced.arms for rows in (hours, features))
-    # The same space of means: the squares of times that floats hold are off by 256 in 10^14.
+    # The same space of means: the squares of times as floats are off by 256 in 10^14.
     assert np.linalg.norm(near @ np.linalg.lstsq(near, far, rcond=None)[0] - far) < 1e-4
 
 
@@ -110,7 +110,7 @@ def test_candidates_beyond_what_floats_can_tell_apart_are_refused_by_name() -> N
 def test_far_candidates_that_differ_by_little_are_told_apart() -> None:
     candidates = [[1e12, 0.0], [1e12, 1.0], [-1e12, 3.0]]
     problem = Problem([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]], candidates, noise_std=1.0)
-    # The first coordinate decides between the last and the others, the second between those.
+    # The first coordinate decides between the last and the others, the second among those.
     means = np.array([6.0, 3.0, 9.0])
     assert answers(BlockBetting, problem, means, 1.0, runs=5) == ["1"] * 5
 
@@ -191,7 +191,7 @@ def test_rewards_and_ranges_that_floats_cannot_hold_are_refused() -> None:
 def test_hard_features_are_answered_rightly_or_refused(
     cls: type[Policy], first: int, number: int
 ) -> None:
-    """An error has probability .05 at most, and here far less: gaps are many times the noise."""
+    """An error has probability at most .05, and here far less: gaps are many times the noise."""
     wrong = answered = 0
     for seed in range(first, first + number):
         instance = hard_instance(seed)

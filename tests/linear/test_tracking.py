@@ -1,4 +1,4 @@
-"""One pull at a time against a slow and obvious referee, written from the mathematics alone."""
+"""Rules with one pull at a time, compared with a slow and obvious referee."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LOOKS = [math.ceil(1.1**j) for j in range(1, 90)]
 
 
 class Referee:
-    """The data of one experiment in the features as they were given, and what follows."""
+    """The data of one experiment in the features as given, and the conclusions."""
 
     def __init__(self, problem: Problem, level: str) -> None:
         self.problem, self.kind = problem, level
@@ -69,7 +69,7 @@ class Referee:
         return set(sorted(left, key=lambda k: -values[k])[: self.problem.top])
 
     def reject(self) -> None:
-        """Rule out, without any slack, who is beaten by another that was not before."""
+        """Rule out, without slack, candidates that another one still in the race beats."""
         left = set(range(len(self.problem.arms))) - self.rejected
         for i, j in itertools.permutations(left, 2):
             gap, bias, variance = self.gap_bias_variance(i, j)
@@ -77,7 +77,7 @@ class Referee:
                 self.rejected.add(j)
 
     def rivals(self) -> dict[tuple[int, int], float]:
-        """Return the squared gap over its variance, of leaders and all others that are left."""
+        """Return the squared gap over its variance, for leaders and all remaining candidates."""
         ratios = {}
         leaders = self.leaders()
         for i, j in itertools.product(leaders, set(range(len(FEATURES))) - leaders - self.rejected):

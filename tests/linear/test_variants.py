@@ -1,4 +1,4 @@
-"""Means that are not quite linear, unknown noise, noise by arm, and when results are told."""
+"""Means that are not quite linear, unknown noise, noise by arm, and dependent delays."""
 
 import itertools
 import math
@@ -51,7 +51,7 @@ def environment_of(problem: Problem, means: np.ndarray, noise: float) -> ReplayE
 
 
 def worst_bias(effects: np.ndarray) -> float:
-    """By how much means that are off by one of these each move an estimate: over all signs."""
+    """How much means that are each off by one of these move an estimate: over all signs."""
     signs = np.array(list(itertools.product([-1, 1], repeat=len(effects))))
     return float((signs @ effects).max())
 
@@ -169,8 +169,8 @@ def test_a_wealth_does_not_grow_against_the_truth_that_misleading_means_hide(
     reward_range: object,
 ) -> None:
     noise = {"noise_std": 0.5} if reward_range is None else {"reward_range": reward_range}
-    # The values at 0 and 1 are .5 and .48; the arms in between are off by a tenth, so that the
-    # fit puts the second first by almost one.
+    # The values at 0 and 1 are .5 and .48; the arms in between are off by a tenth, so the fit puts
+    # the second first by almost one.
     features, ends = [[1.0, 0.4], [1.0, 0.6]], [[1.0, 0.0], [1.0, 1.0]]
     table = {"arm": ["0"] * 500 + ["1"] * 500, "reward": np.zeros(1000)}
     table["reward"][:196] = table["reward"][500 : 500 + 294] = 1.0
@@ -204,7 +204,7 @@ def test_intervals_are_wider_by_what_the_means_may_differ() -> None:
         for pull in policy.ask(20):
             policy.tell(pull, 1.0)
         estimates.append(policy.progress().actions[0])
-    # An arm alone is measured with a bias of up to gamma, and its mean is gamma off the line.
+    # A single arm is measured with a bias of up to gamma, and its mean is gamma off the line.
     assert estimates[1].upper - estimates[0].upper == pytest.approx(0.2)
 
 
@@ -366,7 +366,7 @@ def test_pulls_in_flight_count_for_choosing_and_never_for_stopping(cls: type[Pol
 def test_what_telling_may_not_depend_on_is_said(cls: type[Policy]) -> None:
     policy = cls(Problem(np.eye(2), noise_std=1.0))
     if cls is BlockBetting:
-        # No bet rests on its initial pulls.
+        # No bet depends on its initial pulls.
         for pull in policy.ask(8):
             policy.tell(pull, 0.0)
     pulls = policy.ask(3)

@@ -1,4 +1,4 @@
-"""What tests look at in the state of block betting."""
+"""Views of block betting's state for tests."""
 
 from typing import Any, NamedTuple
 
@@ -9,7 +9,7 @@ from fairtrial.subpopulations import BlockBetting
 
 
 class Ledgers(NamedTuple):
-    """The ledgers as docs/explanation/block-betting.md names them: D, P and C."""
+    """The ledgers with the names in docs/explanation/block-betting.md: D, P and C."""
 
     own: np.ndarray
     pairs: np.ndarray
@@ -40,7 +40,7 @@ def serial_of(pull: Pull) -> int:
 
 
 def arrays_of(policy: BlockBetting) -> dict[str, Any]:
-    """Return every array of the state by its name, but for the record that tests the noise."""
+    """Return every array of the state by its name, without the record that tests the noise."""
     found: dict[str, Any] = {}
 
     def collect(part: Any) -> None:

@@ -1,4 +1,4 @@
-"""Questions that are as hard as can be, with limits against a control."""
+"""The hardest questions with limits against a control."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -48,7 +48,7 @@ HARD: dict[str, tuple[list[list[float]], Mapping[str, Any], str | None]] = {
         None,
     ),
 }
-"""Means (the control's first), what is asked, and a right answer."""
+"""Means (the control's first), the question, and a right answer."""
 
 
 BEYOND: dict[str, tuple[list[list[float]], Mapping[str, Any]]] = {
@@ -69,11 +69,11 @@ BEYOND: dict[str, tuple[list[list[float]], Mapping[str, Any]]] = {
         {"margin": 0.1, "floors": 0.4, "tolerance": 0.05, "floor_tolerance": 0.05},
     ),
 }
-"""Means (the control's first), and what is asked with a tolerance: some answer is just wrong."""
+"""Means (the control's first), and the question with a tolerance: some answer is just wrong."""
 
 
 def share_wrong(name: str, runs: int, *, known_noise: bool, horizon: int = 2_000) -> float:
-    """Return the share of runs that give an answer which is wrong by a millionth."""
+    """Return the share of runs whose answer is wrong by a millionth."""
     means, asked = BEYOND[name]
     noise = {"noise_std": 0.5} if known_noise else {"reward_range": (0, 1)}
     problem = Problem(len(means), 2, control="0", **noise, **asked)

@@ -19,7 +19,7 @@ def exact(row: Row) -> Exact:
 
 
 def limits_of(floors: object, ceilings: object = math.inf) -> np.ndarray:
-    """Return floors and ceilings as the kernels take them, shape (2, ...)."""
+    """Return floors and ceilings in the kernels' form, shape (2, ...)."""
     return np.stack(np.broadcast_arrays(np.asarray(floors, float), np.asarray(ceilings, float)))
 
 
@@ -31,7 +31,7 @@ def model_of(
     floor_tolerance: float = 0.0,
     ceilings: np.ndarray | float = math.inf,
 ) -> Model:
-    """Return a problem as the kernels see it; every cell matters, and costs the same."""
+    """Return a problem in the kernels' form; every cell matters, and all cost the same."""
     floors = np.asarray(floors, dtype=np.float64)
     return Model(
         weights=np.asarray(weights, dtype=np.float64),
@@ -61,8 +61,8 @@ def exact_pair(
 ) -> Fraction:
     """Return the least weighted distance of means at which k is feasible and better than b.
 
-    Walks along the break points of the gap, at which another cell of k leaves its floor or
-    arrives at its ceiling. A cell without precision moves for nothing, as far as it may.
+    It follows the break points of the gap, at which another cell of k leaves its floor or reaches
+    its ceiling. A cell without precision moves for free, as far as it may.
     """
     mu_b, w_b, mu_k, w_k, q = map(exact, (mean_b, prec_b, mean_k, prec_k, weights))
     floor_k, ceiling_k = limits_k
@@ -122,7 +122,7 @@ def exact_pair(
 
 
 def exact_none(mean_k: Row, prec_k: Row, limits_k: Sequence[Row]) -> Fraction:
-    """Return the weighted distance of an arm to its limits, from outside."""
+    """Return the weighted distance of an arm outside its limits to them."""
     total = Fraction(0)
     for mu, w, floor, ceiling in zip(exact(mean_k), exact(prec_k), *limits_k, strict=True):
         total += w * (clipped(mu, floor, ceiling) - mu) ** 2
@@ -130,7 +130,7 @@ def exact_none(mean_k: Row, prec_k: Row, limits_k: Sequence[Row]) -> Fraction:
 
 
 def exact_best(means: Sequence[Row], weights: Row, limits: Sequence[Sequence[Row]]) -> int:
-    """Return the feasible arm of the largest quality, -1 if there is none."""
+    """Return the feasible arm with the largest quality, -1 if there is none."""
     q = exact(weights)
     best, most = -1, None
     for k, (row, floors, ceilings) in enumerate(zip(means, *limits, strict=True)):

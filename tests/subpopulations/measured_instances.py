@@ -1,4 +1,4 @@
-"""Questions on several measures whose pulls, answers and complexities are known."""
+"""Questions on several measures with known pulls, answers and complexities."""
 
 import math
 from collections.abc import Callable
@@ -159,7 +159,7 @@ MEASURED: dict[str, Callable[[], Measured]] = {
 def pulls_of_separate_tests(environment: Any, delta: float, seed: int, most: int) -> int:
     """Return after how many pulls separate tests decide, each at its own level.
 
-    The blocks are those of a rule that needs more than the smallest of these levels.
+    The blocks come from a rule that needs more than the smallest of these levels.
     """
     problem = environment.problem
     tests = _SeparateTests(problem)
@@ -178,7 +178,7 @@ def pulls_of_separate_tests(environment: Any, delta: float, seed: int, most: int
 
 
 class _SeparateTests:
-    """Whether every claim that an answer rests on has been tested by itself."""
+    """Whether every claim that an answer depends on has been tested separately."""
 
     def __init__(self, problem: Problem) -> None:
         rows = problem.limit_rows
@@ -195,7 +195,7 @@ class _SeparateTests:
 
     @property
     def number(self) -> int:
-        """By how much the smallest level is less than delta."""
+        """The ratio of delta to the smallest level."""
         return self._parts * max(self._most, self._arms - 1)
 
     def decide(self, policy: BlockBetting, delta: float) -> bool:

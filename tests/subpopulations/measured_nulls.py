@@ -1,7 +1,7 @@
-"""Questions on several measures that are as hard as can be: a right answer must not be ruled out.
+"""The hardest questions on several measures: a right answer must not be ruled out.
 
-Answers lie exactly on their limits, better arms break a limit by a millionth, arms tie, measures
-are equal or opposite, or values are missing where it hurts.
+Answers are exactly on their limits, better arms break a limit by a millionth, arms tie, measures
+are equal or opposite, or values are missing where this hurts.
 """
 
 from collections.abc import Callable
@@ -21,11 +21,11 @@ from fairtrial.subpopulations import (
 TINY = 1e-6
 
 CORNERS = np.array([[0, 0], [0, 1], [1, 0], [1, 1.0]])
-"""What two coins may show."""
+"""The possible results of two coins."""
 
 
 class Null(NamedTuple):
-    """A question: its truth, what its pulls give, and whether losses may be taken as chance."""
+    """A question: its truth, the results of its pulls, and whether losses count as chance."""
 
     environment: Any
     source: Any = None
@@ -33,7 +33,7 @@ class Null(NamedTuple):
 
 
 class Shares(NamedTuple):
-    """In which shares of runs the right answer was ever ruled out, a wrong one given, or none."""
+    """Shares of runs in which the right answer was ruled out, a wrong one given, or none."""
 
     rejected: float
     wrong: float
@@ -45,10 +45,10 @@ class _Sourced(NamedTuple):
 
 
 def shares_of(name: str, runs: int, *, delta: float = 0.1, pulls: int = 2_000) -> Shares:
-    """Return what happened in runs of at most that many pulls."""
+    """Return the events in runs of at most that many pulls."""
     null = NULLS[name]()
     problem, right = null.environment.problem, null.environment.truth.acceptable
-    # Several arms may be right: the proof is about any one of them.
+    # Several arms may be right: the proof applies to each of them.
     first = len(problem.arms) if right[0] is None else problem.arms.index(right[0])
     source = _Sourced(null.environment.source if null.source is None else null.source)
     rejected = wrong = undecided = 0
@@ -99,7 +99,7 @@ def _hidden(environment: Any, chances: np.ndarray, losses: str = "informative") 
 
 
 def half_of_the_harms_hide() -> Null:
-    """The better arm is short by little, and half of its harms are never reported."""
+    """The better arm is slightly short, and half of its harms are never reported."""
     environment = coins([(0.4, 0.1), (0.6, 0.3 + TINY)], [0.0, 0.3], ceilings={"m1": 0.3})
     return _hidden(environment, np.array([[0.0] * 4, [0.0, 0.5, 0.0, 0.5]]))
 

@@ -1,4 +1,4 @@
-"""A policy of one's own for problems with measures: takes turns, and notes what it is given."""
+"""A user's policy for problems with measures: takes turns, and records its input."""
 
 from typing import Any
 
@@ -11,9 +11,9 @@ from fairtrial.core.recommendation import Recommendation
 
 
 class TakesTurns(Policy):
-    """Pull every cell in turn; name the arm of the largest mean of the objective after 40 results.
+    """Pull every cell in turn; after 40 results, answer the arm with the largest mean objective.
 
-    A value that is missing is left out of the means.
+    Missing values are left out of the means.
     """
 
     state_fields = ("sums", "counts", "early", "lost_values")
@@ -31,11 +31,11 @@ class TakesTurns(Policy):
         return self.asked % self.problem.n_actions
 
     def read(self, pull: Pull, value: NDArray[np.float64], **details: Any) -> None:
-        """Count what comes early."""
+        """Count early values."""
         self.early[pull.action] += ~np.isnan(value)
 
     def learn(self, pull: Pull, outcome: NDArray[np.float64]) -> None:
-        """Add what is there."""
+        """Add the values that are there."""
         self.sums[pull.action] += np.nan_to_num(outcome)
         self.counts[pull.action] += ~np.isnan(outcome)
 
@@ -45,17 +45,17 @@ class TakesTurns(Policy):
         self.lost_values += self.sums.shape[1] - (0 if known is None else int((known > -9).sum()))
 
     def on_amend(self, pull: Pull, old: Any, new: Any) -> None:
-        """Take the old values out and the new ones in."""
+        """Replace the old values by the new ones."""
         self.sums[pull.action] += np.nan_to_num(new) - np.nan_to_num(old)
         self.counts[pull.action] += np.isnan(old).astype(float) - np.isnan(new)
 
     @property
     def stopped(self) -> bool:
-        """Whether the results are in."""
+        """Whether all results are in."""
         return self.told >= self.most
 
     def recommend(self) -> Recommendation:
-        """Name the arm of the largest mean."""
+        """Return the arm with the largest mean."""
         status = "decided" if self.stopped else "running"
         means = self.sums / np.maximum(self.counts, 1)
         quality = self.problem.quality(means.reshape(*self.problem.shape, -1))

@@ -1,8 +1,8 @@
 """Block betting for floors, slow and obvious, written from the mathematics alone.
 
 It shares no code with the package: plain floats, dictionaries of cells, a root finder for the
-inner problem, and the logarithm of every single factor. Rewards are maximised; whoever
-minimises negates rewards, floors and range first.
+inner problem, and the logarithm of every single factor. Rewards are maximised; to minimise,
+negate rewards, floors and range first.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def bounded_bet(
     low: float,
     high: float,
 ) -> BoundedBet | None:
-    """Return the bet on T(x) = sum of n a x + constant; None if it bets on nothing."""
+    """Return the bet on T(x) = sum of n a x + constant; None if there is nothing to bet on."""
     cells = [cell for cell, a in coefficients.items() if a != 0.0]
     if not cells or any(draws[cell] == 0 for cell in cells):
         return None
@@ -143,7 +143,7 @@ def bounded_bet(
 
 @dataclass
 class GaussianBet:
-    """T = constant + sum of a times the mean of a cell, and what was known of it beforehand."""
+    """T = constant + sum of a times the mean of a cell, and what was known about it before."""
 
     coefficients: dict[Any, float]
     constant: float
@@ -167,7 +167,7 @@ class GaussianBet:
 
 @dataclass
 class Inner:
-    """The weakest way for arm k to beat arm b: its means, its multiplier and its price."""
+    """The least costly way for arm k to beat arm b: its means, its multiplier and its price."""
 
     own: list[float]
     target: list[float]
@@ -182,7 +182,7 @@ def inner(mu_b, mu_k, w_b, w_k, q, floors, ceilings, tolerance=0.0) -> Inner:
         return [mu_b[i] - (s * q[i] / w_b[i] if q[i] > 0 and s > 0 else 0.0) for i in groups]
 
     def own(s: float) -> list[float]:
-        # A cell without precision moves for nothing, as far as its ceiling.
+        # A cell without precision moves for free, as far as its ceiling.
         moved = [
             mu_k[i] + ((s * q[i] / w_k[i] if w_k[i] > 0 else math.inf) if q[i] * s > 0 else 0.0)
             for i in groups
@@ -198,7 +198,7 @@ def inner(mu_b, mu_k, w_b, w_k, q, floors, ceilings, tolerance=0.0) -> Inner:
         q[i] > 0 and (w_b[i] == 0 or (w_k[i] == 0 and ceilings[i] == math.inf)) for i in groups
     )
     if gap(0.0) > 0 and not free and gap(1e-300) > 0:
-        # Arm b alone can close the gap: beyond that point there is nothing to find.
+        # Arm b alone can close the gap: there is nothing to find beyond that point.
         most = gap(1e-300) / math.fsum(q[i] ** 2 / w_b[i] for i in groups if q[i] > 0)
         s = most
         if gap(most) < 0:
@@ -225,8 +225,8 @@ def nearest(
 ) -> tuple[float, list[float]]:
     """Return the distance to where all rows are at most zero, and a multiplier for each row.
 
-    As a problem of non-negative least squares (Lawson and Hanson 1974, section 23.4), whose active
-    rows are then solved for once more.
+    It is solved as a problem of non-negative least squares (Lawson and Hanson 1974, section 23.4),
+    and then once more for its active rows.
     """
     free = [any(a and precision[c] == 0 for c, a in row.parts.items()) for row in rows]
     kept = [i for i, is_free in enumerate(free) if not is_free]
@@ -275,7 +275,7 @@ class Setting:
         return self.tolerance > 0 or self.floor_tolerance > 0
 
     def aimed_at(self, leader: Any) -> Setting:
-        """Return the limits that bets are about: the leader's are wider, its rivals' narrower."""
+        """Return the limits that bets use: wider for the leader, narrower for its rivals."""
         spare = {c: self.floor_tolerance * (1 if c[0] == leader else -1) for c in self.cells}
         return replace(
             self,
@@ -319,7 +319,7 @@ class Setting:
         return self.shares[i] if end == 3 else float(i == group)
 
     def rows(self, k: int, leader: Any) -> list[Row]:
-        """Return what is at most zero if arm k keeps its limits, and is as good as the leader."""
+        """Return rows at most zero if arm k keeps its limits and is as good as the leader."""
         found = []
         groups = range(self.groups)
         if leader != NONE:
@@ -339,7 +339,7 @@ class Setting:
         return found
 
     def own_row(self, leader: int, end: int, group: int) -> Row:
-        """Return what is at most zero if the leader is not better than a limit of a difference."""
+        """Return a row at most zero if the leader is not better than a difference's limit."""
         weights = {i: self.weight(end, group, i) for i in range(self.groups)}
         parts = {(leader, i): w for i, w in weights.items() if w}
         parts |= {(self.control, i): -w for i, w in weights.items() if w}
@@ -352,7 +352,7 @@ class Setting:
 
 @dataclass
 class Item:
-    """One thing the leader still has to be told apart from."""
+    """One thing from which the leader must still be distinguished."""
 
     kind: str
     label: Any
@@ -361,7 +361,7 @@ class Item:
 
 @dataclass
 class Block:
-    """A block as it was issued, and the rewards that have come since."""
+    """A block as issued, and the rewards that have come since."""
 
     counts: dict[Cell, int]
     leader: Any = None
@@ -393,10 +393,10 @@ class SlowBlocks:
         self.squares = dict.fromkeys(setting.cells, 0.0)
         self.start_evidence()
         self.share = dict.fromkeys(setting.cells, 1.0 / len(setting.cells))
-        # Draws of blocks that are paid: with a result, and without one.
+        # Draws of paid blocks: with a result, and without one.
         self.came = dict.fromkeys(setting.cells, 0)
         self.lost = dict.fromkeys(setting.cells, 0)
-        # What a plan or a bet is made with, where that is not the estimates.
+        # The values that a plan or a bet uses, if they are not the estimates.
         self.seen: tuple[dict[Cell, float], dict[Cell, float]] | None = None
         self.lift: dict[Cell, float] = {}
         self.control_means: dict[Cell, float] | None = None
@@ -429,17 +429,17 @@ class SlowBlocks:
 
     @property
     def answer(self) -> Any:
-        """The answer once one is left, else the text "open"."""
+        """The answer once only one is left, otherwise the text "open"."""
         return self.live[0] if len(self.live) == 1 else "open"
 
     def mean(self, cell: Cell) -> float:
         if self.seen is not None:
             return self.seen[0][cell]
-        # Only a cell that can never matter is without data; any number will do for it.
+        # Only a cell that can never matter has no data; any number is fine for it.
         return self.sum[cell] / self.n[cell] if self.n[cell] else 0.0
 
     def variance(self, cell: Cell) -> float:
-        """The variance of one draw: known, or estimated and shrunk to a fair coin's."""
+        """The variance of one draw: known, or estimated and shrunk towards a fair coin's."""
         if self.seen is not None:
             return self.seen[1][cell]
         if self.setting.sigma is not None:
@@ -497,7 +497,7 @@ class SlowBlocks:
         return self.lost[cell] / (self.lost[cell] + max(1, self.came[cell]))
 
     def after_losses(self, leader: Any) -> None:
-        """See means and variances as bets will, which take lost draws for their worst values."""
+        """Compute means and variances as bets see them, with lost draws at their worst values."""
         self.setting = self.nominal.aimed_at(leader)
         self.seen = None
         means, variances = self.means(), {c: self.variance(c) for c in self.setting.cells}
@@ -528,8 +528,11 @@ class SlowBlocks:
         return any(self.share_lost(cell) for cell in self.setting.cells)
 
     def doubted(self, leader: Any) -> dict[Cell, float]:
-        """Return the means to plan at: rivals that may be ruled out in two ways, as cheaply as
-        what little is known of the other way allows."""
+        """Return the means to plan at.
+
+        A rival that can be ruled out in two ways is as cheap to rule out as the sparse data on the
+        other way allow.
+        """
         setting, means = self.setting, self.means()
         useful = sum(self.matters(c) for c in setting.cells)
         fair = sum(self.n.values()) / max(1.0, NEGLECT * useful)
@@ -550,7 +553,7 @@ class SlowBlocks:
                     way = -1 if to_floor <= to_ceiling else 1
                     moved[cell] += way * reach * math.sqrt(self.variance(cell) / n)
             elif self.breaks_a_limit(k, self.seen_for(k)):
-                # The likeliest way to a smaller quality by one standard error.
+                # The likeliest way to a quality that is smaller by one standard error.
                 parts = {
                     j: setting.shares[j] * self.variance((k, j)) / max(1, self.n[k, j])
                     for j in range(setting.groups)
@@ -562,7 +565,7 @@ class SlowBlocks:
         return moved
 
     def doubted_control(self, leader: Any) -> dict[Cell, float]:
-        """Return the control's means to plan at: higher where there are few draws."""
+        """Return the control's means to plan at: higher if there are few draws."""
         found = dict(self.control_means or {})
         if self.setting.control == leader:
             return found
@@ -578,7 +581,7 @@ class SlowBlocks:
         return found
 
     def matters(self, cell: Cell) -> bool:
-        """Return whether a cell has a part in any answer."""
+        """Return whether a cell is relevant to any answer."""
         limited = any(math.isfinite(self.setting.limit(end, cell)) for end in (0, 1, 2))
         if cell[0] == self.setting.control:
             limited |= any(
@@ -610,7 +613,7 @@ class SlowBlocks:
         return any(row.at(means) > 0 for row in rows)
 
     def seen_for(self, k: int, leader: Any = NONE) -> dict[Cell, float]:
-        """Return the means that a bet on k against the leader sees, its control's among them."""
+        """Return the means that a bet on k against the leader sees, including its control's."""
         means = self.means()
         if self.control_means and self.setting.control not in (k, leader):
             means |= self.control_means
@@ -670,7 +673,7 @@ class SlowBlocks:
         return min([*rivals, *limits], default=math.inf)
 
     def settle_ledgers(self) -> None:
-        """Settle what has reached the threshold, each by itself; one answer may then be left."""
+        """Settle ledgers that have reached the threshold separately; one answer may be left."""
         for ledgers in (self.D, self.P, self.C):
             for name, value in ledgers.items():
                 if value >= self.threshold:
@@ -788,7 +791,7 @@ class SlowBlocks:
         return 1.0 if self.setting.costs is None else self.setting.costs[cell]
 
     def fluid(self, items: list[Item], leader: Any) -> dict[Cell, float]:
-        """Return shares of the spending that serve the worst item best, nearly."""
+        """Return shares of the spending that serve the worst item nearly best."""
         cells = self.setting.cells
         useful = [item for item in items if self.evaluate(item, leader, self.n)[0] > 0]
         if not useful:
@@ -814,7 +817,7 @@ class SlowBlocks:
             worth = {c: coefficients.get(c, 0.0) / self.cost(c) for c in cells}
             cut = {c: scales[weakest] * x for c, x in worth.items()}
             prices = cut if not step else {c: (1 - g) * prices[c] + g * cut[c] for c in cells}
-            # No shares make more progress than the dearest cell's price.
+            # No shares make more progress than the most expensive cell's price.
             if best_seen >= PRECISION * max(prices.values()):
                 break
             moved = {c: spending[c] * ((1 - g) + g * worth[c] / value) for c in cells}
@@ -823,9 +826,9 @@ class SlowBlocks:
         return best
 
     def cheapest(self, pairs: list[Item], scales: list[float], leader: int) -> dict[Cell, float]:
-        """Return the cheapest shares that bring every pair equally far: no cell has a limit.
+        """Return the cheapest shares that bring every pair equally far, if no cell has a limit.
 
-        What the leader gets is found by search; a rival then gets what its pair still lacks.
+        The leader's share is found by search; a rival then gets what its pair still needs.
         """
         setting = self.setting
         parts = {
@@ -858,7 +861,7 @@ class SlowBlocks:
         return {c: x / total for c, x in cells.items()}
 
     def parts_of(self, item: Item, leader: Any) -> set[Cell]:
-        """Return the cells that may have a part in an item."""
+        """Return the cells that may be relevant to an item."""
         setting = self.setting
         if item.kind == "cell":
             end, group = item.label
@@ -890,7 +893,7 @@ class SlowBlocks:
         return [c for c in cells if c in touched]
 
     def cells_of(self, item: Item, leader: int) -> set[Cell]:
-        """Return what to look at where the data are exactly on the border, and say nothing."""
+        """Return the cells to look at if the data are exactly on the border and decide nothing."""
         if item.kind == "cell":
             return self.parts_of(item, leader)
         weighty = [i for i, q in enumerate(self.setting.shares) if q > 0]
@@ -921,13 +924,13 @@ class SlowBlocks:
     # --------------------------------------------------------------------------- blocks
 
     def open_first(self, counts: dict[Cell, int]) -> Block:
-        """Issue the draws of the start, which no wealth is put on."""
+        """Issue the draws of the start, which have no bets."""
         block = Block(counts, paused=True)
         self.blocks.append(block)
         return block
 
     def open(self, counts: dict[Cell, int] | None = None, batch: int | None = None) -> Block:
-        """Issue the next block from what is known now; `counts` overrule the plan's."""
+        """Issue the next block from what is known now; `counts` override the plan's."""
         leader = self.leader()
         items = self.items(leader)
         self.after_losses(leader)
@@ -1010,7 +1013,7 @@ class SlowBlocks:
         effect = self.combined(rows, multipliers)
         constant = math.fsum(x * row.bound for row, x in zip(rows, multipliers, strict=True))
         centres = {c: means[c] - a / precision[c] for c, a in effect.items() if a != 0.0}
-        # Whatever speaks against k in a block with this target goes into one ledger.
+        # All evidence against k in a block with this target goes into one ledger.
         ledger = ("D", k) if leader == NONE else ("P", k, leader)
         return ledger, self.bet(effect, constant, centres, draws, means=means)
 
@@ -1084,14 +1087,14 @@ class SlowBlocks:
     # ------------------------------------------------------------------------- settling
 
     def pay_again(self) -> None:
-        """Pay all blocks that are paid from the first, with the rewards that they have now."""
+        """Pay all paid blocks again from the first, with the current rewards."""
         self.start_evidence()
         for block in self.blocks[: self.settled]:
             if len(self.live) > 1:
                 self.pay(block)
 
     def settle(self) -> list[Block]:
-        """Pay every block that is complete and whose forerunners are; return those."""
+        """Pay every complete block whose predecessors are paid; return these blocks."""
         paid = []
         while self.settled < len(self.blocks) and len(self.live) > 1:
             block = self.blocks[self.settled]
@@ -1122,7 +1125,7 @@ class SlowBlocks:
                 self.rejected.add(answer)
 
     def with_worst_values(self, bet: Any, block: Block) -> dict[Cell, list[float]]:
-        """Return the block's rewards; a bounded bet takes lost ones at their worst."""
+        """Return the block's rewards; a bounded bet counts lost ones at their worst."""
         if self.setting.bounds is None:
             return block.rewards
         low, high = self.setting.bounds

@@ -1,7 +1,7 @@
 """Block betting on several measures, slow and obvious: the inner problem, and the bets.
 
 It shares no code with the package: every subset of rows is tried, and every factor is multiplied
-by itself.
+separately.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ Floats = np.ndarray
 
 @dataclass
 class Row:
-    """A limit as a lower one: sum over groups of alpha times h @ mean is at least the bound."""
+    """A limit as a lower one: the sum over groups of alpha times h @ mean is at least the bound."""
 
     alpha: Floats
     h: Floats
     bound: float
 
     def short(self, means: Floats) -> float:
-        """Return by how much means of shape (L, M) miss it."""
+        """Return how much means of shape (L, M) miss it."""
         return self.bound - float(self.alpha @ (means @ self.h))
 
 
@@ -50,7 +50,7 @@ def inner(
     """Solve "the rival keeps its rows, and is as good as the target", by trying all active sets.
 
     Target and rival: means (L, M), covariances (L, M, M) and pulls (L). x[0] is the multiplier of
-    the objective. Rows that touch a cell without pulls are left out.
+    the objective. Rows with a cell without pulls are left out.
     """
     means, covariances, pulls = rival
     objective = Row(q, g, math.nan)
@@ -108,7 +108,7 @@ def bounded_log_wealth(
     low: Floats,
     high: Floats,
 ) -> float:
-    """Return log W of a block: by cell draws (n, M) with NaN for what is missing for ever."""
+    """Return log W of a block: by cell draws (n, M) with NaN for values that never come."""
     n = [len(own) for own in draws]
     cells = range(len(draws))
 
@@ -144,8 +144,8 @@ def known_noise_log_wealth(
 ) -> float:
     """Return log W of a block with known noise; `proxies` bounds the variance of a score.
 
-    `weights` are those of the mean of a cell's measures; `estimate` and `earlier` the effect by
-    earlier data, and its variance.
+    `weights` are those of the mean of a cell's measures; `estimate` and `earlier` are the effect in
+    earlier data and its variance.
     """
     effect, variance = constant, 0.0
     for own, w, proxy in zip(draws, weights, proxies, strict=True):

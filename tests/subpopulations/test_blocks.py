@@ -1,4 +1,4 @@
-"""Block betting against a slow and obvious second implementation, and against its own promise."""
+"""Block betting compared with a slow and obvious second implementation, and with its promise."""
 
 import io
 import math
@@ -37,7 +37,7 @@ RewardOf = Callable[[np.random.Generator, int, int], float]
 
 
 class Twins:
-    """A policy and its slow twin: fed alike, compared whenever a block is planned or paid."""
+    """A policy and its slow twin: same input, compared whenever a block is planned or paid."""
 
     def __init__(self, problem: Problem, delta: float = 0.1, **options: object) -> None:
         self.problem = problem
@@ -83,7 +83,7 @@ class Twins:
         self.doubts += slow.doubts
         if slow.doubts:
             return
-        # Shares of cost, as the policy has them; the slow plan goes on from those.
+        # The policy's shares of cost; the slow plan continues from them.
         shares = {c: float(state.shares[c]) for c in slow.setting.cells}
         draws = {c: x / slow.cost(c) for c, x in shares.items()}
         best = slow.objective(items, leader, {c: x / slow.cost(c) for c, x in slow.share.items()})
@@ -96,7 +96,7 @@ class Twins:
     def index(self, answer: int | str) -> int:
         return self.slow.setting.arms if answer == NONE else int(answer)
 
-    # What an experimenter does.
+    # The experimenter's actions.
 
     def ask(self, **context: object) -> Pull:
         pull = self.policy.ask(**context)
@@ -122,7 +122,7 @@ class Twins:
     def amend(self, pull: Pull, old: float, new: float) -> None:
         self.policy.amend(pull, old, new)
         self.corrections += 1
-        # What is in no block: surplus, unsolicited, and told after its loss.
+        # Results in no block: surplus, unsolicited, and told after their loss.
         in_block = pull.number >= 0 and serial_of(pull) >= 0 and pull.number not in self.late
         block = self.slow.blocks[serial_of(pull)] if in_block else None
         self.slow.correct(self.cell(pull), *self.problem.sign * np.array([old, new]), block)
@@ -156,7 +156,7 @@ class Twins:
         return all_ledgers(self.policy)
 
     def finish(self) -> None:
-        """Compare what the two answer."""
+        """Compare the two answers."""
         assert self.policy._decided == (len(self.slow.live) <= 1)
         if len(self.slow.live) == 1:
             answer = self.policy.recommend()
@@ -165,12 +165,12 @@ class Twins:
             assert answer.arm == (
                 None if self.slow.answer == NONE else self.problem.arms[self.slow.answer]
             )
-        # Rounding may flip a count now and then; a different method would do so every time.
+        # Rounding may change a count now and then; a different method would do so every time.
         assert self.same_plans >= 0.95 * self.plans
 
 
 def compare_wealth(policy: BlockBetting, slow: SlowBlocks) -> None:
-    """Hold ledgers, wealth and rejected answers against those of the slow implementation."""
+    """Compare ledgers, wealth and rejected answers with those of the slow implementation."""
     ledgers, arms = ledgers_of(policy), slow.setting.arms
     for k, value in slow.D.items():
         assert ledgers.own[k] == pytest.approx(value, abs=1e-9, rel=1e-9)
@@ -211,7 +211,7 @@ def setting_of(problem: Problem, delta: float) -> Setting:
 
 
 def against_control(problem: Problem) -> dict[str, object]:
-    """Return the control, and the least differences from it that are required."""
+    """Return the control, and the least required differences from it."""
     if not problem.refers_to_control:
         return {}
     found = np.argwhere(np.isfinite(problem.differences()))
@@ -493,7 +493,7 @@ def test_no_other_shares_do_better_where_no_cell_has_a_limit(name: str) -> None:
 
 
 def progress_of(twins: Twins, spending: np.ndarray) -> float:
-    """Return the progress that the neediest item makes, by the slow implementation."""
+    """Return the progress of the item that needs it most, by the slow implementation."""
     slow = twins.slow
     leader = slow.leader()
     draws = {c: float(spending[c]) / slow.cost(c) for c in slow.setting.cells}
@@ -535,7 +535,7 @@ def told_to_the_border(policy: BlockBetting, successes: dict[int, int]) -> None:
 def test_a_mean_exactly_on_its_border_does_not_end_the_experiment(
     problem: Problem, successes: dict[int, int]
 ) -> None:
-    # The leader's own cell says nothing yet; whoever then stops looking at it waits for ever.
+    # The leader's own cell is not informative yet; a rule that stops looking at it waits forever.
     policy = BlockBetting(problem, delta=0.1, seed=0)
     told_to_the_border(policy, successes)
     rng = np.random.default_rng(0)
@@ -559,7 +559,7 @@ def storm(
     passive: bool,
     corrections: bool = False,
 ) -> None:
-    """Ask, tell, lose, tell late, correct, add unsolicited data, in no order at all."""
+    """Ask, tell, lose, tell late, correct, add unsolicited data, in random order."""
     in_flight: list[Pull] = []
     lost: list[Pull] = []
     told: list[tuple[Pull, float]] = []
@@ -633,7 +633,7 @@ def test_open_blocks_pay_as_the_mathematics_says_whatever_comes_when(
     storm(twins, reward_of, np.random.default_rng(5), 700, losses != "none", passive)
     assert passive or twins.most_open > 3
     assert twins.paid > 2
-    # What gets lost may rightly leave nothing to bet on.
+    # Losses may rightly leave nothing to bet on.
     rightly_nothing = passive and losses == "informative" and problem.reward_range is not None
     assert rightly_nothing or np.abs(twins.ledgers()).max() > 0.01
 
@@ -673,7 +673,7 @@ def test_corrections_take_back_what_a_tolerance_has_settled(seed: int) -> None:
 
 
 def windows(policy: BlockBetting, seed: int, size: int) -> Iterator[list[tuple]]:
-    """Ask window after window; a reward depends on the pull's number and arm alone."""
+    """Ask window after window; a reward depends only on the pull's number and arm."""
     rewards = np.random.default_rng(seed).random(600)
     for _ in range(600 // size):
         pulls = policy.ask(size)
@@ -737,7 +737,7 @@ def test_a_block_pays_only_when_all_before_it_are_complete(problem: Problem) -> 
 
 
 def at_a_betting_block(problem: Problem, reward_of: RewardOf, seed: int) -> BlockBetting:
-    """Return a policy with a block open that bets, nothing of it told."""
+    """Return a policy with an open block that has bets and no results yet."""
     policy = BlockBetting(problem, delta=1e-4, seed=0)
     rng = np.random.default_rng(seed)
     while True:
@@ -756,7 +756,7 @@ def fork(policy: BlockBetting) -> BlockBetting:
 
 
 def finish_block(policy: BlockBetting, told: dict[int, float | None]) -> np.ndarray:
-    """Finish the open block, pull by pull as `told` (None: lost); return the ledgers then."""
+    """Finish the open block, pull by pull as in `told` (None: lost); return the ledgers then."""
     serial = int(policy._blocks.state.blocks.first[0])
     while policy._blocks.state.blocks.first[0] == serial:
         pull = policy.outstanding()[0] if policy._outstanding else policy.ask()
@@ -786,7 +786,7 @@ def test_a_lost_bounded_reward_pays_no_more_than_any_value_would_have(seed: int)
 
 
 def test_a_lost_gaussian_reward_leaves_the_bet_to_those_that_came() -> None:
-    # One arm, one floored cell: the formula is the bet on the mean of what did arrive.
+    # One arm, one cell with a floor: the formula is the bet on the mean of the results that came.
     problem = Problem(1, 1, None, 0.0, 2.0)
     twins = Twins(problem, batch=6)
     for x in (1.0, 2.0, 3.0, 1.5, 2.5):
@@ -805,7 +805,7 @@ def test_a_lost_gaussian_reward_leaves_the_bet_to_those_that_came() -> None:
 
 @pytest.mark.parametrize("name", STORMS)
 def test_late_and_unsolicited_results_join_the_data(name: str) -> None:
-    """A late one counts for the bet too, because its block is open."""
+    """A late one also counts for the bet, because its block is open."""
     problem, reward_of = STORMS[name]
     policy = at_a_betting_block(problem, reward_of, seed=1)
     plain, late, extra = fork(policy), fork(policy), fork(policy)
@@ -853,7 +853,7 @@ def test_losing_every_initial_draw_of_a_cell_only_delays_the_plan() -> None:
 
 
 class Mistaken:
-    """A policy that is told slips, corrected before they are paid, beside one that never is."""
+    """A policy that is told errors, corrected before they are paid, beside one without errors."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
@@ -883,7 +883,7 @@ class Mistaken:
             policy.fail(pull)
 
     def correct(self, number: int) -> None:
-        """Correct the last slips, the last one first."""
+        """Correct the last errors, the last one first."""
         for _ in range(number):
             self.policy.amend(*self.slips.pop())
             self.amended += 1
@@ -897,7 +897,7 @@ class Mistaken:
         ours, theirs = arrays_of(self.policy), arrays_of(self.right)
         bounded = self.problem.reward_range is not None
         if bounded:
-            # The rewards' sums are exact; the logarithm of a factor is rounded.
+            # The sums of rewards are exact; the logarithm of a factor is rounded.
             for arrays in (ours, theirs):
                 logs, products = arrays.pop("logs"), arrays.pop("products")
                 arrays["factors"] = logs + np.log(np.where(products > 0, products, 1.0))
@@ -995,7 +995,7 @@ def test_passive_arrivals_close_blocks_and_their_surplus_pays_into_nothing() -> 
 
 
 def saved(policy: BlockBetting) -> BlockBetting:
-    """Return the policy after a journey through a file that knows nothing but arrays."""
+    """Return the policy after saving and loading a file that holds only arrays."""
     file = io.BytesIO()
     np.savez(file, **policy.get_state())
     file.seek(0)
@@ -1006,7 +1006,7 @@ def saved(policy: BlockBetting) -> BlockBetting:
 
 
 def drive(policy: BlockBetting, rng: np.random.Generator, steps: int, most: int) -> list[tuple]:
-    """Ask, tell and lose at random; return what was asked."""
+    """Ask, tell and lose at random; return the issued pulls."""
     asked = []
     for _ in range(steps):
         if policy.stopped:
@@ -1085,7 +1085,7 @@ def fair_coins(problem: Problem, means: np.ndarray) -> ReplayEnvironment:
 B_FLOORS = [0.0] * 9 + [None]
 B_MEANS = [[1.0] * 10, [0.01] * 9 + [60.0]]
 
-# arms, groups, floors, means, the right answer (the number of arms stands for "none")
+# arms, groups, floors, means, the right answer (the number of arms means "none")
 KNOWN_NOISE = {
     "two arms, gap 1e-6": (2, 1, None, [[TINY], [0.0]], 0),
     "three equal arms": (3, 1, None, [[0.0], [0.0], [0.0]], 0),
@@ -1254,7 +1254,7 @@ def held_back(
 ) -> bool:
     """Run with 25 pulls in flight; an adversary who sees the rewards tells or loses them.
 
-    What ranks lowest is told last, but no pull is held for longer than 50 others.
+    The lowest-ranked result is told last, but no pull is held back for longer than 50 others.
     """
     policy = BlockBetting(problem, delta=DELTA, seed=0)
     rng = np.random.default_rng([11, seed])
@@ -1282,7 +1282,7 @@ def never(pull: Pull, reward: float, chance: float) -> bool:
 @pytest.mark.parametrize("name", ["Gaussian", "bounded"])
 @pytest.mark.parametrize("against", [1.0, -1.0], ids=["bad results last", "good results last"])
 def test_delays_that_depend_on_the_results_break_nothing(name: str, against: float) -> None:
-    # Arm 0 is the answer, on all its floors; its results are told in an order that misleads.
+    # Arm 0 is the answer, on all its floors; its results are told in a misleading order.
     if name == "Gaussian":
         problem, reward_of = Problem(2, 1, None, 0.0, 1.0), gaussian([[0.0], [-0.2]])
     else:
@@ -1332,8 +1332,8 @@ def stopping_times(
 @pytest.mark.statistical
 def test_a_lucky_start_of_a_cell_does_not_lock_the_plan_in() -> None:
     # Every arm fails one floor by .05 and another by .5. If the first draws of the clear cell are
-    # lucky, a plan at the estimates settles on the other, at a hundred times the price. Planned so,
-    # 1 run in 20 takes more than thirty times the median; 400 runs are enough to see one in 100.
+    # lucky, a plan at the estimates settles on the other, at a hundred times the price. Then 1 run
+    # in 20 takes more than thirty times the median; 400 runs are enough to see one in 100.
     problem = Problem(3, 3, floors=0.0, noise_std=1.0)
     reward_of = GaussianEnvironment(
         problem, [[-0.05, -0.5, 0.5], [-0.5, -0.05, 0.5], [0.5, -0.05, -0.5]]
@@ -1390,7 +1390,7 @@ def run_with_losses(
     is_lost: Callable[[np.random.Generator, Pull, float], bool],
     most: int,
 ) -> int:
-    """Run one pull at a time; return how many were asked for."""
+    """Run one pull at a time; return the number of issued pulls."""
     rng = np.random.default_rng([13, seed])
     while not policy.stopped and policy.asked < most:
         pull = policy.ask()
@@ -1407,8 +1407,8 @@ DOSES = [[0.5, 0.6], [0.7, 0.8], [0.4, 0.9]]
 
 @pytest.mark.parametrize("losses", ["informative", "ignorable"])
 def test_losses_at_random_cost_little_where_margins_are_wider(losses: str) -> None:
-    # The answer is .2 above its floor and the rivals; planned at plain means, three in a hundred
-    # lost keep one run in three from ever ending.
+    # The answer is .2 above its floor and the rivals; with plans at plain means, three lost results
+    # in a hundred keep one run in three from ever ending.
     problem = Problem(3, 2, floors=0.5, reward_range=(0, 1))
     asked = []
     for seed in range(10):
@@ -1422,7 +1422,7 @@ def test_losses_at_random_cost_little_where_margins_are_wider(losses: str) -> No
 
 
 def test_a_forecast_says_that_losses_leave_nothing_to_decide() -> None:
-    # The answer is .1 above its floor; three results in ten may each have been a zero.
+    # The answer is .1 above its floor; each of three results in ten may have been a zero.
     problem = Problem(1, 1, floors=0.5, reward_range=(0, 1))
     policy = BlockBetting(problem, delta=DELTA, seed=0)
     run_with_losses(policy, coins([[0.6]]), 1, lambda rng, pull, reward: rng.random() < 0.3, 2_000)
@@ -1486,7 +1486,7 @@ def test_losses_of_one_arm_alone_weaken_a_guarantee_that_takes_them_for_ignorabl
 
 @pytest.mark.statistical
 def test_losses_by_value_that_are_taken_back_by_value_break_nothing() -> None:
-    # Half of what speaks against the wrong arm gets lost. Of that, what speaks for it comes late.
+    # Half of the results against the wrong arm get lost. Of these, those in its favour come late.
     problem, reward_of = Problem(2, 1, None, 0.3, reward_range=(0, 1)), coins([[0.3], [0.29]])
 
     def ever_rejected(seed: int) -> bool:

@@ -1,4 +1,4 @@
-"""Limits against a control: what is bet, what is proven, what is shown and refused."""
+"""Limits against a control: bets, proofs, reports and refusals."""
 
 import math
 from typing import Any
@@ -62,7 +62,7 @@ def chances(outcomes: np.ndarray, block: list[Any], means: np.ndarray) -> np.nda
 
 
 def on_the_border(problem: Problem, ledger: tuple, rng: np.random.Generator) -> np.ndarray:
-    """Return means at which what a ledger bets against is just true."""
+    """Return means at which the claim that a ledger bets against is just true."""
     shares = problem.shares
     while True:
         means = rng.uniform(0.05, 0.95, problem.shape)
@@ -111,7 +111,7 @@ def test_every_factor_of_a_block_is_at_most_one_on_average(seed: int) -> None:
             largest = max(largest, average)
         used += 1
     assert used >= 2
-    # The bets are made: a factor of exactly one everywhere would be fair, too.
+    # There are bets: a factor of exactly one everywhere would be fair, too.
     assert largest > 0.5
     assert np.ptp(found, axis=0).max() > 0.01
 
@@ -154,7 +154,7 @@ def test_an_answer_that_a_tolerance_just_does_not_forgive_is_seldom_given(
 
 @pytest.mark.statistical
 def test_no_run_waits_for_a_control_whose_first_results_were_unlucky() -> None:
-    # Two arms nearly tie, and only the control, which is soon out, tells which is acceptable.
+    # Two arms nearly tie, and only the control, soon ruled out, shows which is acceptable.
     environment = BernoulliEnvironment(PAGES, [[0.30, 0.50], [0.42, 0.60], [0.55, 0.40]])
     runs = effort.runs(60, whole=300)
     found = ft.simulate(BlockBetting(PAGES, delta=0.05), environment, runs, seed=1, horizon=40_000)
@@ -214,7 +214,7 @@ def test_a_study_against_a_control_is_saved_and_verified(tmp_path: Any) -> None:
 def test_other_rules_say_that_they_take_no_limits_against_a_control(rule: Any) -> None:
     with pytest.raises(InvalidArgument, match="must have no margin and no superiority: only Block"):
         rule(PAGES)
-    # A control alone changes no decision.
+    # A control without limits changes no decision.
     rule(PAGES.clone(margin=None))
 
 

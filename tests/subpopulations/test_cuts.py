@@ -1,4 +1,4 @@
-"""Finished experiments: blocks cut from assignments, bets as the slow implementation has them."""
+"""Finished experiments: blocks cut from assignments, bets as in the slow implementation."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ DELTA = 0.1
 
 
 def assigned_at_random(problem: Problem, units: int, rng: np.random.Generator) -> list[int]:
-    """Return actions in random order, with unequal probabilities, every cell among them."""
+    """Return actions in random order, with unequal probabilities; every cell occurs."""
     shares = rng.dirichlet(np.full(problem.n_actions, 3.0))
     drawn = rng.choice(problem.n_actions, units - problem.n_actions, p=shares)
     return rng.permutation([*range(problem.n_actions), *drawn]).tolist()
@@ -253,7 +253,7 @@ def test_the_right_answer_is_seldom_rejected_with_bounded_rewards(name: str) -> 
 
 @pytest.mark.statistical
 def test_assignments_that_follow_earlier_blocks_break_nothing() -> None:
-    """Whoever plans may look at finished blocks: here the arm that looks worse gets more units."""
+    """The planner may look at finished blocks: here the arm that looks worse gets more units."""
     problem = bounded()
     rejected = 0
     for seed in range(RUNS):

@@ -22,7 +22,7 @@ MEANS = [[0.2, 0.6], [0.4, 0.3], [-0.2, 1.0]]
 
 
 def brute_force_acceptable(problem: Problem, means: np.ndarray) -> set[str | None]:
-    """Read the guarantee with tolerance word by word."""
+    """Apply the guarantee with tolerance literally."""
     acceptable: set[str | None] = set()
     sign = problem.sign
     quality = {a: sign * problem.quality(means)[k] for k, a in enumerate(problem.arms)}

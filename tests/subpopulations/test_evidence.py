@@ -1,4 +1,4 @@
-"""The stopping tests, against a slow re-implementation from their definition."""
+"""The stopping tests, compared with a slow implementation of their definition."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ONE_KAPPA = np.array([40.0])
 
 
 class Case(NamedTuple):
-    """What a stopping test looks at."""
+    """The input of a stopping test."""
 
     model: Model
     counts: np.ndarray
@@ -265,7 +265,7 @@ def test_the_pair_test_is_the_least_evalue_over_all_means_at_which_the_rival_is_
         counts = generator.integers(20, 400, (2, groups)).astype(np.float64)
         means = np.stack([generator.normal(0.9, 0.2, groups), generator.normal(0.2, 0.2, groups)])
         sigma = generator.uniform(0.5, 1.5, (2, groups))
-        # The rival's ceiling keeps it from taking all of the gap upon itself.
+        # The rival's ceiling keeps it from covering the whole gap alone.
         tops = np.array([[math.inf, math.inf], [math.inf, 0.5]])
         model = model_of(weights, floors, sigma**2, ceilings=tops)
         case = Case(model, counts, means, level=1e9)

@@ -1,4 +1,4 @@
-"""The usual experiment of fixed size: its closed form against simulated experiments."""
+"""The usual experiment of fixed size: its closed form, compared with simulated experiments."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ POWER = 0.8
 
 
 def answers_of(environment, size, delta, number, seed=1):
-    """Simulate the experiment, test by test as its docstring says; -1 is "no arm", -2 none yet."""
+    """Simulate the experiment, test by test as documented; -1 is "no arm", -2 none yet."""
     problem, stds = environment.problem, environment.cell_stds
     arms, groups = problem.shape
     each = np.full(groups, size / problem.n_actions)
@@ -88,7 +88,7 @@ def test_the_size_has_the_power_and_hardly_more(name):
     size, right, wrong, number = judged(environment)
     error = 4.0 * np.sqrt(0.25 / number)
     assert right > POWER - error
-    # The sum of the failures counts some of them twice, and a cell more or less is rounded.
+    # The sum of the failures counts some of them twice, and the size is rounded to whole cells.
     assert right < POWER + 0.06 + error
     assert wrong < 0.1 + error
     assert size % problem.n_actions == 0

@@ -1,4 +1,4 @@
-"""Results whose value has a say in when they are told: the tests use what is complete in order."""
+"""Results whose value influences when they are told: tests use complete results in order."""
 
 from __future__ import annotations
 
@@ -187,10 +187,10 @@ TOLERATED = effort.tolerated(DELTA, RUNS)
 
 
 def wrong_share(problem: Problem, means: np.ndarray, signs: np.ndarray) -> float:
-    """Return the share of runs that ever answer, when an adversary tells the flattering first.
+    """Return the share of runs that ever answer, if an adversary tells flattering results first.
 
-    No answer is right but "no arm": the runs are on the border of the null or beyond it. No
-    pull is held back for longer than `PATIENCE` others.
+    Only "no arm" is right: the runs are on the border of the null or beyond it. No pull is held
+    back for longer than `PATIENCE` others.
     """
 
     def flattery(pull: Pull, reward: float) -> float:

@@ -1,4 +1,4 @@
-"""What is said of an answer: what is left, what the label rests on, and when it falls."""
+"""Statements about an answer: remaining candidates, the basis of the label, and its loss."""
 
 import itertools
 from functools import partial
@@ -39,7 +39,7 @@ def run(policy, std=1.0, seed=0, most=10_000):
 
 
 def until(policy, condition, seed=0):
-    """Tell results until a pull is handed out that a condition wants; return it, untold."""
+    """Tell results until a pull meets a condition; return that pull, untold."""
     generator = np.random.default_rng(seed)
     while True:
         pull = policy.ask()
@@ -107,7 +107,7 @@ def test_the_right_answer_is_ever_excluded_in_at_most_delta_of_studies(settings,
     excluded = 0
     for seed in range(runs):
         policy = template.clone()
-        # Answers are rejected for good: whoever is left at the end was never excluded.
+        # Answers are rejected for good: the last remaining one was never excluded.
         policy.compiled_run(environment, np.random.default_rng(seed), 240)
         excluded += not right & set(policy.recommend().candidates)
     assert excluded / runs <= effort.tolerated(delta, runs)
@@ -276,7 +276,7 @@ def test_the_record_is_that_of_the_blocks_whatever_order_results_come_in() -> No
         for pull in pulls:
             sorted_.tell(pull, values[pull.number])
             told[pull.action] += 1
-        # The extremes first: a test of what came so far would take it for a wide spread.
+        # The extremes first: a naive test of the results so far would see a wide spread.
         for pull in sorted(pulls, key=lambda pull: -abs(values[pull.number])):
             shuffled.tell(pull, values[pull.number])
             assert shuffled.warnings() == ()
@@ -296,7 +296,7 @@ def test_a_correction_corrects_the_record_of_the_spread() -> None:
         assert corrected.ask() == pull
         value = mean_of(pull) + generator.normal()
         plain.tell(pull, value)
-        # As the true value would have it, so that both plan alike.
+        # As with the true value, so that both plan alike.
         corrected.tell(pull, value)
         pulls[number] = (pull, value)
     for number, off in wrong.items():
@@ -330,7 +330,7 @@ def test_the_noise_is_contradicted_when_it_is_wrong_and_not_when_it_is_right(std
         policy.compiled_run(environment, np.random.default_rng(seed), 2000)
         alarms += not policy.guarantee.proven
     # A false alarm has a probability of at most .001; more alarms than are allowed here one of
-    # .0003. At a third of the true value nearly all runs are to be found out before they stop.
+    # .0003. At a third of the true value nearly all runs must be detected before they stop.
     allowed = stats.binom.isf(0.0003, runs, 0.001)
     assert alarms <= allowed if std == 1.0 else alarms >= 0.98 * runs
 

@@ -1,4 +1,4 @@
-"""How much evidence the proven stops ask for: one test for every way to be wrong."""
+"""How much evidence the proven stops require: one test for every way to be wrong."""
 
 from __future__ import annotations
 

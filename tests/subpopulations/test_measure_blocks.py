@@ -1,4 +1,4 @@
-"""Block betting on several measures against slow bets, against one measure, and in disorder."""
+"""Block betting on several measures, compared with slow bets, with one measure, and in disorder."""
 
 import copy
 import math
@@ -35,7 +35,7 @@ def dose(**options):
 
 
 def told(problem, values):
-    """Return what is told of values: None for what is NaN."""
+    """Return what is told for values: None for NaN."""
     return {
         name: None if math.isnan(value) else float(value)
         for name, value in zip(problem.measures, values, strict=True)
@@ -74,7 +74,7 @@ def test_the_slow_bet_has_the_reference_values():
 
 
 class Mirror:
-    """Raw values of all pulls by block, and each bet as it was frozen: ledgers, slowly."""
+    """Raw values of all pulls by block, and each bet as it was fixed: slow ledgers."""
 
     def __init__(self, policy):
         self.policy, self.problem = policy, policy.problem
@@ -105,7 +105,7 @@ class Mirror:
             self.blocks[serial]["values"][number] = (action, values)
 
     def draws(self, block, bet):
-        """Yield of every cell with a part in a bet: its coefficients, centres, and values."""
+        """Yield for every cell in a bet its coefficients, centres, and values."""
         groups = self.problem.shape[1]
         for role, arm in ((0, block["target"]), (1, bet)):
             for group in range(groups):
@@ -169,7 +169,7 @@ class Mirror:
 
 
 def wealth_of(policy):
-    """Return log wealth against every answer from the ledgers, as the theorem writes it."""
+    """Return log wealth against every answer from the ledgers, in the theorem's form."""
     problem, ledgers = policy.problem, policy._blocks.state.ledgers
     arms, rows = len(problem.arms), problem.limit_rows
     own, pairs, limits = np.split(ledgers, [arms, arms + arms**2])
@@ -267,7 +267,7 @@ def check_stakes(mirror, block, history):
 
 @pytest.mark.parametrize("limits", [(0.211, None), (None, 0.711), (0.111, 0.753)])
 def test_one_measure_by_name_is_pulled_as_one_without(limits):
-    """Draw for draw, but where a mean is exactly on a limit."""
+    """Draw for draw, except where a mean is exactly on a limit."""
     floor, ceiling = limits
     groups = {"x": 0.3, "y": 0.7}
     plain = Problem(3, groups, floors=floor, ceilings=ceiling, reward_range=(0, 1))
@@ -381,7 +381,7 @@ def test_ledgers_survive_missing_early_late_lost_and_corrected_values(kind, seed
     )
     assert policy._blocks.state.blocks.first[0] > 3
     for pull, _ in waiting:
-        # Their blocks count them if what bets use was reported.
+        # Their blocks count them if the values that bets use were reported.
         reported, block = policy.reported(pull), mirror.blocks.get(serial_of(pull))
         if reported is not None and block and not uses_missing(mirror, block, pull, reported):
             mirror.tell(serial_of(pull), pull.number, pull.action, reported)
@@ -390,7 +390,7 @@ def test_ledgers_survive_missing_early_late_lost_and_corrected_values(kind, seed
 
 
 def check_data(policy, history, lost, waiting):
-    """Counts and sums are those of all values that are known."""
+    """Counts and sums are those of all known values."""
     arms, groups = policy.problem.shape
     known = [(pull.action, values) for pull, values in history]
     for pull, _ in (*lost, *waiting):
@@ -436,7 +436,7 @@ def test_a_lost_pull_is_made_again_where_losing_is_ignorable():
         mirror.follow()
         values = source.draw(pull.action, rng)
         if rng.random() < 0.2:
-            # One that bets use is missing: the pull does not count for them.
+            # A value that bets use is missing: the pull does not count for them.
             values[0 if rng.random() < 0.5 else 1] = math.nan
             bets = mirror.blocks[serial_of(pull)]["number"] if serial_of(pull) >= 0 else 0
             lost += bets > 0
@@ -482,7 +482,7 @@ def test_a_compiled_run_is_the_loop_draw_for_draw():
 
 
 def run_in_step(policies, source, translated):
-    """Run two policies on the same values, and hold that they choose alike."""
+    """Run two policies on the same values, and check that they choose alike."""
     rng = np.random.default_rng(1)
     while not policies[0].stopped:
         first, second = (policy.ask() for policy in policies)
@@ -520,7 +520,7 @@ def test_minimising_turns_the_objective_and_no_limit():
 
 
 def plan_with(problem, source, seed, pulls):
-    """Return a policy whose next block is planned with bets, and the mirror that froze them."""
+    """Return a policy whose next block is planned with bets, and the mirror that fixed them."""
     policy, rng = BlockBetting(problem, batch=4, initial_pulls=3, seed=seed), None
     rng, mirror = np.random.default_rng(seed), Mirror(policy)
     while True:

@@ -1,4 +1,4 @@
-"""What pulls say about an item where a pull gives several measures, against slow solutions."""
+"""Information of pulls on an item with several measures, compared with slow solutions."""
 
 import math
 

@@ -74,7 +74,7 @@ def test_noise_that_is_larger_than_stated_is_found_and_its_measure_named(covaria
 
 
 def test_equal_measures_count_as_one_piece_of_evidence_against_the_noise():
-    """Eight copies of values that spread a little too widely prove no more than one of them."""
+    """Eight copies of values that spread slightly too widely prove no more than one of them."""
     one, names = of_normal(["m0"]), [f"m{i}" for i in range(8)]
     eight = of_normal(names)
     carry_out(one, lambda _p, _t, rng: {"m0": 1.15 * rng.normal()}, 200)

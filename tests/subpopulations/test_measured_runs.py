@@ -27,7 +27,7 @@ RUNS = {
     "web": (8, 200),
     "actg175": (12, 400),
 }
-"""Short, and as many as the table has."""
+"""A few runs, or as many as the table has."""
 
 
 @pytest.mark.statistical
@@ -44,7 +44,7 @@ def test_pulls_are_those_that_were_measured(name):
 
 @pytest.mark.statistical
 def test_where_no_arm_keeps_its_limits_the_median_is_that_of_the_table():
-    """Measured: 1,601, with a heavy upper tail; ours has none, since it doubts neglected cells."""
+    """Measured: 1,601, with a heavy upper tail; ours has none: it doubts neglected cells."""
     question, runs = MEASURED["none"](), effort.runs(30, whole=400)
     policy = BlockBetting(question.environment.problem, delta=0.1)
     found = simulate(policy, question.environment, runs, seed=1, progress=False)
@@ -58,7 +58,7 @@ def test_where_no_arm_keeps_its_limits_the_median_is_that_of_the_table():
 
 @pytest.mark.statistical
 def test_separate_tests_need_more_pulls():
-    """Measured: 991 (17) for 635 (13); here the ledgers are shared, each at a level of its own."""
+    """Measured: 991 (17) for 635 (13); here the ledgers are shared, each at its own level."""
     question, runs = MEASURED["dose1"](), effort.runs(12, whole=200)
     apart = [
         pulls_of_separate_tests(question.environment, 0.1, seed, 20_000) for seed in range(runs)
@@ -81,7 +81,7 @@ class Sourced:
 
 @pytest.mark.statistical
 def test_missing_values_cost_what_was_measured():
-    """A share of .05 of toxicities is missing at random: 879 (17) pulls, worst values counted."""
+    """A share of .05 of toxicities is missing at random: 879 (17) pulls, at worst values."""
     question, runs = MEASURED["dose1"](), effort.runs(40, whole=400)
     rng = np.random.default_rng(0)
     times = []
@@ -99,7 +99,7 @@ def test_missing_values_cost_what_was_measured():
 
 
 def conic_complexity(environment):
-    """Return T* as a second-order cone programme gives it."""
+    """Return T* from a second-order cone programme."""
     problem, means = environment.problem, environment.cell_means
     arms, groups = problem.shape
     q, g = problem.shares, problem.sign * problem.objective_weights

@@ -1,4 +1,4 @@
-"""Environments of several measures: what they draw, how measures depend, and what they know."""
+"""Environments of several measures: draws, dependence between measures, and truth."""
 
 import math
 

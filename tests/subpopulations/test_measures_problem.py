@@ -318,7 +318,7 @@ def test_limits_are_refused_exactly_if_a_linear_programme_finds_no_means(
 
 
 def _least_violation(floors, ceilings, shares, is_bounded) -> float:
-    """Return by how much the worst limit is missed at least, by a linear programme."""
+    """Return how much the worst limit is missed at least, by a linear programme."""
     own = [np.array([1.0, 0.0]), np.array([0.0, 1.0]), shares]
     rows, ends = [], []
     for row, floor, ceiling in zip(own, floors, ceilings, strict=True):

@@ -1,4 +1,4 @@
-"""The stated covariance of a pull's measures against the results: sums of measures, all along."""
+"""The stated covariance of a pull's measures, compared with the results at all times."""
 
 import itertools
 import math
@@ -91,7 +91,7 @@ def test_without_a_stated_covariance_each_measure_is_tested_alone_or_nothing():
 
 
 def test_of_two_measures_whose_scales_are_right_the_worst_sum_is_tested():
-    """No weights at all show a wrong correlation more than the sum or the difference do."""
+    """No weights show a wrong correlation more clearly than the sum or the difference."""
     for stated, true in itertools.product([-0.9, -0.3, 0.0, 0.5, 0.95], repeat=2):
         *_, total, difference = noise_directions(of_covariance(equally_correlated(stated)))
         shown = [
@@ -123,7 +123,7 @@ def slow_record(problem: Problem, told: dict[Any, Floats], place: int) -> Floats
 
 @pytest.mark.parametrize("size", [2, 3])
 def test_records_are_those_of_all_results_of_settled_blocks_whatever_happened(size):
-    """Values that are missing, lost, early, corrected or late, with a state restored each time."""
+    """Values are missing, lost, early, corrected or late, with a state restored each time."""
     rng = np.random.default_rng(size)
     problem = of_covariance(some_covariance(rng, 2, 2, size), 2)
     policy, twin = (BlockBetting(problem, delta=1e-12, seed=1) for _ in range(2))
@@ -159,7 +159,7 @@ def test_records_are_those_of_all_results_of_settled_blocks_whatever_happened(si
         if step % 11 == 6 and not math.isnan(values[0]):
             both("report", pull, {"m0": float(values[0])})
             if is_settled(pull):
-                # What comes after its block is settled is in no record.
+                # A result that comes after its block is settled is in no record.
                 del told[pull]
                 early[pull] = np.append(values[:1], [math.nan] * (size - 1))
         both("tell", pull, by_name(values))
@@ -227,7 +227,7 @@ def test_compiled_and_live_runs_record_the_same_sums():
 
 
 def whole_evidence(problem: Problem, told: list[tuple[int, Floats]]) -> float:
-    """Evidence of every direction, each weighed by its share: an e-value, as its sum is."""
+    """Evidence of every direction, weighted by its share; their sum is an e-value."""
     total = 0.0
     for direction in noise_directions(problem):
         record = NoiseTest.empty_record(problem.n_actions)
@@ -244,7 +244,7 @@ def test_mean_evidence_is_at_most_one_for_coins_under_a_rule_that_looks_for_trou
     for coins in itertools.product(itertools.product((-1.0, 1.0), repeat=2), repeat=pulls):
         told: list[tuple[int, Floats]] = []
         for coin in coins:
-            # It goes on with the cell whose measures agreed last, and stops where evidence grew.
+            # It continues with the cell whose measures agreed last, and stops when evidence grew.
             cell = int(bool(told) and told[-1][1].prod() < 0.0)
             told.append((cell, 0.7 + np.array(coin)))
             if len(told) > 2 and whole_evidence(problem, told) > 1.2:
@@ -277,7 +277,7 @@ def test_a_true_covariance_causes_no_more_false_alarms_than_stated_at_any_level(
     runs, pulls = effort.runs(1000, whole=20_000), 150
     covariance = equally_correlated(rho, size)
     rng = np.random.default_rng(8)
-    # A factor, as a singular covariance has no Cholesky root.
+    # An eigenvalue factor, because a singular covariance has no Cholesky root.
     values, vectors = np.linalg.eigh(covariance)
     root = vectors * np.sqrt(np.maximum(values, 0.0))
     noise = rng.normal(size=(runs, pulls, size)) @ root.T
@@ -324,9 +324,10 @@ def test_a_correlation_that_only_one_arm_has_is_found():
 @pytest.mark.parametrize(
     ("stated", "true", "found"),
     [
-        # Pairs look as stated, or nearly; what the others leave of a measure does not.
+        # Pairs look as stated, or nearly; the part of a measure that others do not explain does
+        # not.
         ([1.0, 1.0, 2.0], [1.0, 1.0, 2.3], "what the other measures leave of it spreads"),
-        # Many measures that go up and down together a little.
+        # Many measures that are slightly correlated.
         (0.0, 0.35, "noise_cov of all measures: their sum spreads"),
     ],
 )
@@ -334,7 +335,7 @@ def test_what_only_more_than_two_measures_show_is_found(stated, true, found):
     if isinstance(stated, float):
         covariance, actual = equally_correlated(stated, 8), equally_correlated(true, 8)
     else:
-        # The third measure is the sum of the others and a little of its own.
+        # The third measure is the sum of the others and a small part of its own.
         mix = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [1.0, 1.0, 0.05]])
         covariance = mix @ mix.T
         mix[2, 2] = 0.2

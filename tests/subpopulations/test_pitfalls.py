@@ -1,4 +1,4 @@
-"""The inner problem and the pitfalls, against exact arithmetic, a conic solver and geometry."""
+"""The inner problem and the pitfalls, compared with exact arithmetic, a solver and geometry."""
 
 from __future__ import annotations
 
@@ -232,7 +232,7 @@ def test_an_infeasible_rival_must_also_be_lifted_to_its_floors() -> None:
         weights=np.ones(1),
         floors=np.zeros(1),
     )
-    # The rival up to its floor, and the answer down to it: they may not meet below.
+    # The rival up to its floor, and the answer down to it: they cannot meet below.
     assert solve(pair)[0] == pytest.approx(1.0 + 0.25)
     rich = pair._replace(means=np.array([[0.5, 0.5], [-1.0, 9.0]]), precisions=np.ones((2, 2)))
     rich = rich._replace(weights=np.array([0.5, 0.5]), floors=np.zeros(2))

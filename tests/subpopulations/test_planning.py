@@ -1,4 +1,4 @@
-"""T* against the reference values, a conic programme, closed forms and its own symmetries."""
+"""T*, compared with reference values, a conic programme, closed forms and its own symmetries."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def complexity_of(problem: Problem, means: Any, std: Any = None, **options: Any)
 def cost_per_nat(
     problem: Problem, means: Any, shares: np.ndarray, std: np.ndarray | None = None
 ) -> float:
-    """Return what shares of the pulls cost for each nat of evidence, in exact arithmetic."""
+    """Return the cost of shares of the pulls for each nat of evidence, in exact arithmetic."""
     signed = problem.sign * np.asarray(means, dtype=np.float64)
     answer = complexity_of(problem, means, tol=1e-2, std=std).answer
     best = -1 if answer is None else problem.arms.index(answer)
@@ -128,7 +128,7 @@ def test_the_instance_that_breaks_the_stylised_rule() -> None:
     means = [[1.0] * 10, [0.01] * 9 + [60.0]]
     found = complexity_of(problem, means)
     assert found.answer == "1"
-    # Nine floors at .01, each 2 / .01^2; all else is cheap.
+    # Nine floors at .01, each 2 / .01^2; everything else is cheap.
     assert found.value == pytest.approx(180_000.0, rel=1e-5)
 
 
@@ -174,7 +174,7 @@ def test_the_clinical_trial_without_an_acceptable_arm() -> None:
 def conic_value(
     problem: Problem, means: np.ndarray, best: int, arrivals: np.ndarray | None = None
 ) -> float:
-    """Return T* from its second-order-cone form, in which the multipliers are variables."""
+    """Return T* in its second-order-cone form, in which the multipliers are variables."""
     import cvxpy as cp
 
     (arms, groups), q = problem.shape, problem.shares
@@ -216,7 +216,7 @@ def conic_value(
 def conic_value_of_rows(
     problem: Problem, means: np.ndarray, best: int, arrivals: np.ndarray | None = None
 ) -> float:
-    """Return T* where limits may refer to a control: every limit is a row over all cells."""
+    """Return T* if limits may refer to a control: every limit is a row over all cells."""
     import cvxpy as cp
 
     mu, spare = problem.sign * means, problem.floor_tolerance
@@ -368,7 +368,7 @@ def test_the_shares_cost_what_the_upper_bound_says(seed: int) -> None:
     cost = cost_per_nat(problem, means, found.allocation)
     assert cost == pytest.approx(found.upper, rel=1e-9)
     assert found.lower <= found.value <= found.upper <= found.lower * (1 + 1e-4)
-    # No shares are better than the lower bound says; most are far worse.
+    # No shares are better than the lower bound; most are far worse.
     for _ in range(5):
         others = generator.dirichlet(np.ones(problem.n_actions)).reshape(problem.shape)
         mixed = 0.9 * found.allocation + 0.1 * others
@@ -453,7 +453,7 @@ def test_a_cost_counts_like_a_variance() -> None:
     dear = complexity_of(e1(costs=costs), E1, tol=1e-8)
     noisy = complexity_of(e1(noise_std=np.sqrt(costs)), E1, tol=1e-8)
     assert dear.value == pytest.approx(noisy.value, rel=1e-7)
-    # Of the cost the same shares, of the pulls fewer where they are dear.
+    # The same shares of the cost, fewer of the pulls where they are expensive.
     of_cost = dear.allocation * costs
     np.testing.assert_allclose(of_cost / of_cost.sum(), noisy.allocation, atol=1e-3)
     assert complexity_of(e1(costs=7.0), E1).value == pytest.approx(7 * 190.883590, rel=1e-6)
@@ -527,7 +527,7 @@ def test_a_group_without_weight_and_floor_gets_no_pulls() -> None:
         Problem(3, 2, [0.4, 0.6], floors=0.0, noise_std=1.0), np.array(E1)[:, [0, 2]]
     )
     assert found.value == pytest.approx(without.value, rel=2e-6)
-    # With a floor it matters, for the answer's arm at least.
+    # With a floor it matters, at least for the answer's arm.
     assert complexity_of(problem.clone(floors=0.0), E1).lower > found.upper
 
 
@@ -565,7 +565,7 @@ def test_one_arm_without_floors_is_known_at_once() -> None:
     [
         (e1(), [[0.5, 0.5, 0.5], [0.5, 0.5, 0.5], E1[1]], "0", "'0' and '1' tie for best"),
         (e1(), [[0.1, 0.2, 0.3], E1[1], [0.1, 0.2, 0.3]], "1", ""),
-        # .1 + .2 is not .3 in floating point, and still no different mean.
+        # .1 + .2 is not .3 in floating point, but it is not a different mean.
         (e1(floors=None), [[0.1 + 0.2] * 3, [0.3] * 3, E1[2]], "2", ""),
         (e1(floors=-9), [[0.1 + 0.2] * 3, [0.3] * 3, [0.0] * 3], "0", "tie for best"),
         (e1(floors=0.3), [[0.1 + 0.2, 1, 1], [0.4] * 3, [0.0] * 3], "0", "exactly on its floor"),

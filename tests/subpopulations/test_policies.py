@@ -142,7 +142,7 @@ def test_passive_arrivals_still_decide_rightly(cls: type[Policy]) -> None:
 def test_balanced_draws_shift_away_from_what_is_dear() -> None:
     dear = np.ones((3, 3))
     dear[0, 0] = 20.0
-    # One run may be led astray: the shares are those of twenty.
+    # A single run may be misled: the shares are averaged over twenty.
     shares = []
     for problem in (e1(), e1(costs=dear)):
         environment = GaussianEnvironment(problem, E1)
@@ -244,7 +244,7 @@ def test_one_arm_with_floors_is_only_tested_for_them(
     assert result.status == "decided"
     assert result.answer == answer
     if cls in (BlockBetting, BalancedTracking):
-        assert result.pulls[1] == 0  # nothing hangs on a cell without a floor
+        assert result.pulls[1] == 0  # nothing depends on a cell without a floor
 
 
 @pytest.mark.parametrize("cls", EVERY)
@@ -332,7 +332,7 @@ def test_a_correction_moves_the_means_and_shows_in_the_guarantee(cls: type[Polic
     policy.tell(pull, 1.0)
     policy.amend(pull, 1.0, 3.0)
     assert policy.progress().actions[pull.action].mean == 3.0
-    # Block betting bets nothing on its initial pulls.
+    # Block betting has no bets on its initial pulls.
     assert policy.guarantee.proven is (cls is BlockBetting)
 
 

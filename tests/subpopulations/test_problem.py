@@ -1,4 +1,4 @@
-"""What a problem accepts, refuses, and writes down."""
+"""What a problem accepts, refuses, and writes as data."""
 
 import json
 import math

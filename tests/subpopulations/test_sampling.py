@@ -1,4 +1,4 @@
-"""The pieces that the sampling rules are made of, against independent solvers."""
+"""The parts of the sampling rules, compared with independent solvers."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_no_point_of_the_simplex_is_nearer_than_the_projection() -> None:
         found = given_point.copy()
         project_on_simplex(found)
         others = generator.dirichlet(np.ones(6), 200).reshape(200, 2, 3)
-        # Also some near the projection itself, where a wrong one would be beaten.
+        # Include some near the projection itself, which would beat a wrong one.
         others = np.concatenate([others, found + 1e-3 * (others - found)])
         distances = ((others - given_point) ** 2).sum(axis=(1, 2))
         assert ((found - given_point) ** 2).sum() <= distances.min() + 1e-15
@@ -111,8 +111,8 @@ def test_gaussian_allocation_is_that_of_garivier_and_kaufmann(seed: int, arms: i
     if gaps.min() < 1e-3:
         return
 
-    # With the nearest rival at x times the best arm's share, all rivals are to give the
-    # same evidence: ratio / (1 + ratio) gap^2.
+    # With the nearest rival at x times the best arm's share, all rivals must give the same
+    # evidence: ratio / (1 + ratio) gap^2.
     def ratios(x: float) -> np.ndarray:
         return 1.0 / ((gaps / gaps.min()) ** 2 * (1.0 + x) / x - 1.0)
 
