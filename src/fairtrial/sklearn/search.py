@@ -52,7 +52,6 @@ class RacingSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no
     over all random splits **of these data**; a promise about new data needs `new_data`. A search
     that gives up earlier reports how much worse than the best its answer may be, with the same
     confidence.
-    confidence.
 
     Parameters
     ----------
