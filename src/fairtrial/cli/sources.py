@@ -118,7 +118,7 @@ class CommandRewards:
     retries : int
         How often a failed command is started again. If results come late, the failure of a pull
         may depend on its result, so the pull fails permanently, and that many failures in a row
-        are tolerated. The same holds for a pull of which measures were already reported.
+        are tolerated. The same holds for a pull with measures that were already reported.
     folder : Path
         Where the command runs.
     interrupted : callable

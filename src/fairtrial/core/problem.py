@@ -66,7 +66,7 @@ class Problem(Parametrized, ABC):
 
     @property
     def estimates_noise(self) -> bool:
-        """Whether the noise is to be estimated."""
+        """Whether the noise must be estimated."""
         return False
 
     @property
@@ -117,7 +117,7 @@ class Problem(Parametrized, ABC):
         return self.action_labels[action]
 
     def conditions(self, action: int) -> Mapping[str, Any]:
-        """Return the conditions of an action by name, for whoever carries it out."""
+        """Return the conditions of an action by name; carrying it out may require them."""
         return {}
 
     def action(self, **labels: Any) -> int:

@@ -476,14 +476,14 @@ class Problem(BaseProblem):
 
     @property
     def estimates_noise(self) -> bool:
-        """Whether the noise is to be estimated from the data."""
+        """Whether the noise must be estimated from the data."""
         return isinstance(self.noise_std, str)
 
     @cached_property
     def scale(self) -> Floats:
         """Sub-Gaussian scale of a reward by arm, shape (K,).
 
-        Half the range if rewards have one; 1 if the noise is to be estimated.
+        Half the range if rewards have one; 1 if the noise must be estimated.
         """
         if self.estimates_noise:
             return np.ones(len(self.arms))

@@ -582,7 +582,7 @@ class Problem(BaseProblem):
 
     @property
     def estimates_noise(self) -> bool:
-        """Whether the noise is to be estimated from the data."""
+        """Whether the noise must be estimated from the data."""
         return isinstance(self.noise_std, str)
 
     @property
