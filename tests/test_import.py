@@ -25,7 +25,7 @@ def test_import_loads_nothing_heavy() -> None:
 def test_the_contract_and_simulation_load_neither_numba_nor_tables_nor_pictures() -> None:
     loaded = modules_after("import fairtrial\nfairtrial.Policy, fairtrial.simulate")
     assert "numpy" in loaded
-    heavy = {"numba", "scipy.special", "scipy.optimize", "pandas", "matplotlib", "click", "rich"}
+    heavy = {"numba", "scipy.special", "scipy.optimize", "pandas", "matplotlib", "click"}
     assert loaded.isdisjoint(heavy)
 
 

@@ -14,7 +14,7 @@ USED_FOR_THE_FIRST_TIME = """
 import gc, sys
 import numpy as np
 import fairtrial as ft
-from fairtrial.core.family import family_of
+from fairtrial.core.family import compile_family
 from numba.core.dispatcher import Dispatcher
 
 def compiled():
@@ -46,7 +46,7 @@ def questions(family):
         problem = ft.allocation.Problem(3, 0.25)
         yield problem, ft.allocation.FairLearn, lambda pull: 0.5
 
-family_of(sys.argv[1]).compile_kernels()
+compile_family(sys.argv[1])
 before = compiled()
 for problem, policy, result in questions(sys.argv[1]):
     with ft.Study.create(problem, policy(problem), storage="memory://", name="x") as study:

@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any, Literal
 
 from fairtrial.allocation import learners
-from fairtrial.allocation.compiling import compile_kernels
 from fairtrial.allocation.environments import BernoulliEnvironment, ReplayEnvironment
 from fairtrial.core.assumed import bernoulli_or_two_points
 from fairtrial.core.family import Family
@@ -16,7 +15,6 @@ __all__ = ["FAMILY"]
 
 
 FAMILY = Family(
-    compile_kernels=compile_kernels,
     environment=partial(bernoulli_or_two_points, BernoulliEnvironment, ReplayEnvironment),
     environment_keys={"means": Any, "std": Any, "noise": Literal["bernoulli"]},
     replay=ReplayEnvironment,

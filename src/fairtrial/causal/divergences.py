@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairtrial.causal._cell_model import cell_model_of
+from fairtrial.causal._quadrature import integrated_divergences
+from fairtrial.causal._sampling import Sampler
 from fairtrial.causal._structure import require_outcome_table
 from fairtrial.causal.errors import ModelError
 from fairtrial.causal.problem import Problem
@@ -253,8 +255,6 @@ def _stood_in(
 
 
 def _integrated(problem: Problem) -> Divergences | None:
-    from fairtrial.causal._quadrature import integrated_divergences
-
     found = integrated_divergences(problem, _LARGEST)
     if found is None:
         return None
@@ -270,8 +270,6 @@ def _integrated(problem: Problem) -> Divergences | None:
 
 
 def _sampled(problem: Problem, cell_model: CellModel, samples: int, seed: int) -> Divergences:
-    from fairtrial.causal._sampling import Sampler
-
     sampler = Sampler(problem, problem.model, problem.model.ancestors(cell_model.nodes))
     generator = np.random.default_rng(seed)
     arms, positions = problem.n_arms, _pair_positions(problem)

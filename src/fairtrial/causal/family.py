@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from fairtrial import causal
 from fairtrial.causal._functionals import knowledge_of
 from fairtrial.causal.environments import NetworkEnvironment
 from fairtrial.causal.planning import complexity, row_budgets
@@ -61,20 +62,10 @@ def _has_bound(environment: Environment) -> bool:
 
 def _analysis(problem: Problem, actions: Sequence[int], delta: float) -> BlockBetting:
     """Return block betting for units that were assigned in a finished experiment."""
-    # This imports compiled code.
-    from fairtrial.causal.policies.block_betting import BlockBetting
-
-    return BlockBetting(problem, delta, assigned=list(actions))
-
-
-def _compile_kernels() -> None:
-    from fairtrial.causal.compiling import compile_kernels
-
-    compile_kernels()
+    return causal.BlockBetting(problem, delta, assigned=list(actions))
 
 
 FAMILY = Family(
-    compile_kernels=_compile_kernels,
     environment=_environment,
     environment_keys={"tables": dict[str, Any]},
     means_key="tables",

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import gammaln, xlogy
 
 __all__ = [
     "FALSE_ALARM",
@@ -59,8 +59,12 @@ def log_evidence_against_shares(counts: ArrayLike, shares: ArrayLike) -> float:
     """
     came, intended = np.asarray(counts, dtype=np.float64), np.asarray(shares, dtype=np.float64)
     prior = intended * len(intended)
-    ratio = gammaln(prior.sum()) - gammaln(prior.sum() + came.sum())
-    ratio += (gammaln(prior + came) - gammaln(prior) - xlogy(came, intended)).sum()
+    ratio = scipy.special.gammaln(prior.sum()) - scipy.special.gammaln(prior.sum() + came.sum())
+    ratio += (
+        scipy.special.gammaln(prior + came)
+        - scipy.special.gammaln(prior)
+        - scipy.special.xlogy(came, intended)
+    ).sum()
     return float(ratio)
 
 

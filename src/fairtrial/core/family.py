@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from fairtrial.core.policy import Policy
     from fairtrial.core.scenario import Scenario
 
-__all__ = ["FAMILIES", "Family", "family_module", "family_of"]
+__all__ = ["FAMILIES", "Family", "compile_family", "family_module", "family_of"]
 
 FAMILIES = ("subpopulations", "linear", "delayed", "causal", "allocation")
 
@@ -56,6 +56,14 @@ def family_of(name: str) -> Family:
     return family
 
 
+def compile_family(name: str) -> None:
+    """Compile everything that a family's policies run, and keep it on disk."""
+    family_module(name)
+    with uninterrupted():
+        compiling = importlib.import_module(f"fairtrial.{name}.compiling")
+    compiling.compile_kernels()
+
+
 def _no_design(_environment: Any) -> None:
     """Return None: there is no usual experiment to compare with."""
 
@@ -78,8 +86,6 @@ class Family:
 
     Parameters
     ----------
-    compile_kernels : callable
-        ``()``: compiles everything that policies of the family run, and keeps it on disk.
     environment : callable
         ``(problem, given, mistakes)``, where `given` has the values of `environment_keys`: returns
         the simulated environment that a file describes, or None after adding to the mistakes.
@@ -144,7 +150,6 @@ class Family:
         none.
     """
 
-    compile_kernels: Callable[[], None]
     environment: Callable[[Any, Mapping[str, Any], Mistakes], Environment | None]
     environment_keys: Mapping[str, Any] = field(
         default_factory=lambda: {

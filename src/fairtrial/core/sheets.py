@@ -235,7 +235,7 @@ def _rows_of_width(file: Path, reader: Any, width: int) -> Iterator[tuple[int, l
 
 def _read_excel(file: Path) -> Sheet:
     try:
-        from openpyxl import load_workbook
+        from openpyxl import load_workbook  # noqa: PLC0415 - optional
     except ImportError:
         raise MissingExtra(f"reading {file.name}", "excel") from None
     with file.open("rb") as stream:
@@ -292,8 +292,8 @@ def _read_parquet(file: Path) -> Sheet:
     with file.open("rb") as stream:
         stream.read(1)
     try:
-        import pandas as pd
-        import pyarrow as pa
+        import pandas as pd  # noqa: PLC0415 - optional
+        import pyarrow as pa  # noqa: PLC0415 - optional
     except ImportError:
         raise MissingExtra(f"reading {file.name}", "data") from None
     try:

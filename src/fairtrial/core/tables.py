@@ -309,7 +309,7 @@ def write_table(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]
 
 
 def _write_excel(path: Path, rows: Iterable[Iterable[Any]]) -> None:
-    from openpyxl import Workbook
+    from openpyxl import Workbook  # noqa: PLC0415 - optional
 
     book = Workbook(write_only=True)
     page = book.create_sheet()

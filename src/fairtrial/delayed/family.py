@@ -20,7 +20,6 @@ from fairtrial.core.family import Family
 from fairtrial.core.mistakes import REFUSALS, Mistakes
 from fairtrial.core.parameters import build
 from fairtrial.delayed import delays
-from fairtrial.delayed.compiling import compile_kernels
 from fairtrial.delayed.environments import CurveEnvironment, SimulatedEnvironment
 from fairtrial.delayed.fixed_design import fixed_design
 from fairtrial.delayed.planning import complexity
@@ -162,7 +161,6 @@ def _analysis(problem: Problem, actions: Sequence[int], delta: float) -> BlockBe
 
 
 FAMILY = Family(
-    compile_kernels=compile_kernels,
     environment=_environment,
     environment_keys={"means": Any, "std": Any, "delay": Any, "bias": Any, "every": float},
     doubts=_doubts,

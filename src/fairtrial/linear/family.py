@@ -13,7 +13,6 @@ from fairtrial.core.drifting import DriftingEnvironment
 from fairtrial.core.family import Family
 from fairtrial.core.lossy import LossyEnvironment
 from fairtrial.core.mistakes import Mistakes
-from fairtrial.linear.compiling import compile_kernels
 from fairtrial.linear.environments import (
     BernoulliEnvironment,
     GaussianEnvironment,
@@ -59,7 +58,6 @@ def _analysis(problem: Problem, actions: Sequence[int], delta: float) -> BlockBe
 
 
 FAMILY = Family(
-    compile_kernels=compile_kernels,
     environment=_environment,
     environment_keys={"theta": list[float], "std": Any},
     means_key="theta",

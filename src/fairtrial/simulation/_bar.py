@@ -7,6 +7,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
 from fairtrial.core.wording import plural
 
 __all__ = ["bar"]
@@ -21,14 +24,10 @@ def bar(total: int, *, shown: bool) -> Iterator[Callable[[int], object]]:
         yield _ignore
         return
 
-    from rich.console import Console
-
     console = Console(stderr=True)
     if not console.is_terminal:
         yield _Lines(total).advance
         return
-
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
     columns = ("replications", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as display:

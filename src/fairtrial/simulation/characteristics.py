@@ -316,7 +316,7 @@ class OperatingCharacteristics(Sequence[Characteristics]):
             If pandas is not installed.
         """
         try:
-            import pandas as pd
+            import pandas as pd  # noqa: PLC0415 - optional
         except ImportError:
             raise MissingExtra("to_frame", "data") from None
         return pd.DataFrame([row.columns() for row in self.rows])

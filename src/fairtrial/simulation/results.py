@@ -251,7 +251,7 @@ class Simulation:
             If pandas is not installed.
         """
         try:
-            import pandas as pd
+            import pandas as pd  # noqa: PLC0415 - optional
         except ImportError:
             raise MissingExtra("to_frame", "data") from None
         columns = self._columns()

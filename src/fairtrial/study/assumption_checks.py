@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from fairtrial.confidence import drift_test
+from fairtrial.confidence.share_test import favoured_arms, shares_differ
 from fairtrial.core import Policy, Problem
 from fairtrial.core.wording import listed, plural
 from fairtrial.study.log import Step
@@ -75,12 +77,10 @@ def _drift(log: PullHistories, policy: Policy) -> list[Doubt]:
 def _drift_in(
     values: Sequence[float | None], log: PullHistories, policy: Policy, measure: str | None = None
 ) -> list[Doubt]:
-    from fairtrial.confidence.drift_test import find_drift
-
     problem = policy.problem
     results = _results_by_action(values, log, problem.n_actions)
     tests = max(1, len(problem.measures))
-    drift = find_drift(results, independent=policy.results_are_independent, tests=tests)
+    drift = drift_test.find_drift(results, independent=policy.results_are_independent, tests=tests)
     if not drift.found:
         return []
     cells = listed([_name(problem, action) for action in drift.cells])
@@ -122,8 +122,6 @@ def _name(problem: Problem, action: int) -> str:
 
 
 def _passed_over(log: PullHistories, problem: Problem) -> list[Doubt]:
-    from fairtrial.confidence.share_test import favoured_arms
-
     arms = {problem.labels(action).get("arm"): None for action in range(problem.n_actions)}
     place = {arm: index for index, arm in enumerate(arms)}
     arm_of = [place[problem.labels(action).get("arm")] for action in range(problem.n_actions)]
@@ -192,8 +190,6 @@ def _arrivals(log: PullHistories, problem: Problem) -> list[Doubt]:
 
 
 def _arrivals_of(log: PullHistories, keyword: str, stated: Mapping[str, float]) -> Doubt | None:
-    from fairtrial.confidence.share_test import shares_differ
-
     values = [value for value, share in stated.items() if share > 0.0]
     counts = [log.arrived[keyword, value] for value in values]
     total, weight = sum(counts), sum(stated[value] for value in values)

@@ -16,6 +16,7 @@ from urllib.parse import quote
 from fairtrial.core.files import create_private, sync_folder
 from fairtrial.core.validation import check_choice
 from fairtrial.errors import CorruptLog, StorageBusy, StorageError
+from fairtrial.study.frames import commits_left_behind
 from fairtrial.study.schema import prepare
 from fairtrial.study.statements import Change
 from fairtrial.study.tables import TableStore
@@ -174,8 +175,6 @@ class Database(TableStore):
         noted = self._witness.read()
         self._is_noted = noted is not None
         if noted is None:
-            from fairtrial.study.frames import commits_left_behind
-
             with suppress(PermissionError):
                 lost = commits_left_behind(self._log_path)
                 if lost:

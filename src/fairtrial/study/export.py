@@ -147,7 +147,7 @@ def _csv_lines(rows: Iterable[Sequence[Any]]) -> str:
 
 def _write_parquet(records: Records, problem: Problem, path: Path) -> None:
     try:
-        import pyarrow as pa  # noqa: F401
+        import pyarrow as pa  # noqa: F401, PLC0415 - optional
     except ImportError:
         raise MissingExtra("a Parquet file", "data") from None
     history(records, problem).to_parquet(path)
@@ -170,7 +170,7 @@ def history(records: Records, problem: Problem) -> pd.DataFrame:
         If pandas is not installed.
     """
     try:
-        import pandas as pd
+        import pandas as pd  # noqa: PLC0415 - optional
     except ImportError:
         raise MissingExtra("a study's history as a table", "data") from None
     table = _Table(records, problem)
@@ -190,7 +190,7 @@ _TIMES = ("at", "lease_until")
 
 
 def _series(name: str, values: list[Any]) -> pd.Series[Any]:
-    import pandas as pd
+    import pandas as pd  # noqa: PLC0415 - optional
 
     if name in _TIMES:
         moments = pd.Series(values, dtype="Int64").astype("datetime64[us]")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 import subprocess
@@ -96,8 +97,6 @@ def _printed(text: str) -> Iterator[tuple[Path, str]]:
 
 
 def _of_windows_drive(path: Path) -> str:
-    import ctypes
-
     kernel = ctypes.windll.kernel32  # type: ignore[attr-defined, unused-ignore]
     kind = int(kernel.GetDriveTypeW(f"{path.anchor}"))
     return _WINDOWS_KINDS.get(kind, "ntfs")

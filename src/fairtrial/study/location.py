@@ -12,8 +12,11 @@ from fairtrial.core.validation import check_choice
 from fairtrial.errors import InvalidArgument, MissingExtra, StorageError
 from fairtrial.study.file_systems import require_local
 from fairtrial.study.log import as_time
+from fairtrial.study.memory import MemoryStore
 from fairtrial.study.server_address import ServerAddress, without_passwords
+from fairtrial.study.sqlite import SQLiteStore
 from fairtrial.study.store import Store, StudyRow, StudySummary
+from fairtrial.study.witness import Witness
 
 __all__ = [
     "Durability",
@@ -84,17 +87,13 @@ def open_store(
         return storage
     place = parse_storage(storage)
     if place is None:
-        from fairtrial.study.memory import MemoryStore
-
         return MemoryStore()
     if isinstance(place, ServerAddress):
         try:
-            from fairtrial.study.postgresql import PostgreSQLStore
+            from fairtrial.study.postgresql import PostgreSQLStore  # noqa: PLC0415 - optional
         except ImportError:
             raise MissingExtra("a study in PostgreSQL", "postgres") from None
         return PostgreSQLStore(place, durability, create=create, busy_timeout=server_timeout)
-    from fairtrial.study.sqlite import SQLiteStore
-
     try:
         require_usable(place, create=create)
     except StorageError:
@@ -143,9 +142,6 @@ def accept_loss(storage: str | os.PathLike[str]) -> list[tuple[str, int, int]]:
     if not isinstance(path, Path):
         raise InvalidArgument("storage", "must be a file", path or storage)
     require_usable(path, create=False)
-    from fairtrial.study.sqlite import SQLiteStore
-    from fairtrial.study.witness import Witness
-
     noted = Witness(path.absolute()).read() or {}
     store = SQLiteStore(path, create=False, accept_loss=True)
     try:

@@ -12,10 +12,10 @@ from fairtrial.core.validation import check_instance, check_integer, check_numbe
 from fairtrial.errors import ExperimentFinished, InvalidArgument
 from fairtrial.study.driver import Driver
 from fairtrial.study.executors import is_executor, maker_of
+from fairtrial.study.study import Study
 
 if TYPE_CHECKING:
     from fairtrial.core.problem import Outcome
-    from fairtrial.study.study import Study
 
 __all__ = ["run_study"]
 
@@ -142,8 +142,6 @@ def run_study(
 
 
 def _check_callables(study: object, function: object, watch: object) -> None:
-    from fairtrial.study.study import Study
-
     check_instance("study", study, Study)
     for name, given in (("function", function), ("watch", watch)):
         if not callable(given) and (name, given) != ("watch", None):

@@ -71,8 +71,8 @@ class ServerAddress:
         InvalidArgument
             If libpq does not understand it.
         """
-        from psycopg import ProgrammingError
-        from psycopg.conninfo import conninfo_to_dict
+        from psycopg import ProgrammingError  # noqa: PLC0415 - optional
+        from psycopg.conninfo import conninfo_to_dict  # noqa: PLC0415 - optional
 
         try:
             return {name: str(value) for name, value in conninfo_to_dict(self._address).items()}

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from fairtrial.core.validation import check_instance
-
-if TYPE_CHECKING:
-    from fairtrial.study.study import Study
+from fairtrial.study.study import Study
 
 __all__ = ["SharedStatistics"]
 
@@ -37,8 +34,6 @@ class SharedStatistics:
     """
 
     def __init__(self, study: Study) -> None:
-        from fairtrial.study.study import Study
-
         check_instance("study", study, Study)
         self._store = study._store  # noqa: SLF001
         self._id = study._session.id  # noqa: SLF001

@@ -16,7 +16,6 @@ from fairtrial.core.drifting import DriftingEnvironment
 from fairtrial.core.family import Family
 from fairtrial.core.lossy import LossyEnvironment
 from fairtrial.core.mistakes import Mistakes
-from fairtrial.subpopulations.compiling import compile_kernels
 from fairtrial.subpopulations.environments import (
     BernoulliEnvironment,
     GaussianEnvironment,
@@ -77,7 +76,6 @@ def _analysis(problem: Problem, actions: Sequence[int], delta: float) -> BlockBe
 
 
 FAMILY = Family(
-    compile_kernels=compile_kernels,
     environment=_environment,
     environment_keys={
         "means": Any,

@@ -15,7 +15,7 @@ import click
 
 from fairtrial.cli.exits import EPILOG
 from fairtrial.cli.output import emit, json_option, say
-from fairtrial.core.family import FAMILIES, family_module, family_of
+from fairtrial.core.family import FAMILIES, compile_family, family_module
 from fairtrial.errors import FairtrialError
 
 __all__ = ["compile_families", "compile_one"]
@@ -88,7 +88,7 @@ def _compile(name: str, line: int) -> float:
 def compile_one(name: str) -> None:
     """Compile a family in this process; exit at once if the parent process has ended."""
     Thread(target=_end_at_the_end_of_input, daemon=True).start()
-    family_of(name).compile_kernels()
+    compile_family(name)
 
 
 def _end_at_the_end_of_input() -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from fastapi import FastAPI
 
+from fairtrial.server.pages import forms, routes
+
 __all__ = ["add_pages"]
 
 
 def add_pages(app: FastAPI) -> None:
     """Add the pages for browsers to the service's application."""
-    from fairtrial.server.pages import forms, routes
-
     # The addresses of forms come first, because the route of tabs matches any name.
     app.include_router(forms.routes)
     app.include_router(routes.routes)

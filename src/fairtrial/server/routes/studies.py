@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from fastapi import Query, Request, Response
 
 from fairtrial.core import Policy
+from fairtrial.core.seeds import as_seed
 from fairtrial.errors import FairtrialError, InvalidArgument, StudyExists
 from fairtrial.server.documents import event_document, study_document, to_text
 from fairtrial.server.problems import Refusal
@@ -96,8 +97,6 @@ def _require_name(name: str) -> None:
 
 def _specified(service: Service, body: NewStudy) -> tuple[Specification, Policy]:
     """Check the specification of a study and return it with its policy; may load kernels."""
-    from fairtrial.core.seeds import as_seed
-
     spec = Specification(body.problem, body.policy, as_seed(body.seed))
     try:
         fresh = spec.build(body.name, *service.own)

@@ -19,7 +19,7 @@ _MOST_UNREAD = 64 * 1024
 def most_connections() -> int:
     """Return the largest number of open connections, from the process's limit of open files."""
     try:
-        import resource
+        import resource  # noqa: PLC0415 - optional
     except ImportError:
         # Windows has no such limit.
         return _MOST_FILES - _RESERVED

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import gammaincc
 
-from fairtrial.confidence.drift_kernels import largest_log_wealth
+from fairtrial.confidence.drift_test.kernels import largest_log_wealth
 
 __all__ = ["FALSE_ALARM", "Drift", "find_drift", "log_evidence_of_drift"]
 
