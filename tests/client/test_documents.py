@@ -29,6 +29,7 @@ PROGRESS = Progress(
     evidence=1.5,
     threshold=3.0,
     remaining=60.0,
+    no_forecast="nothing can be forecast until then",
     actions=(ESTIMATE,),
     arms=(ESTIMATE, ESTIMATE),
     details={"answers": [{"answer": "a", "rejected": False}]},

@@ -97,11 +97,55 @@ def test_results_that_wait_for_an_earlier_block_are_named_and_so_is_what_it_lack
         policy.tell(policy.ask(), 0.5)
         if number == 20:
             assert not waits()
+            assert policy.progress().no_forecast == ""
     (said,) = waits()
     (missing,) = held
+    unknown = f"nothing can be forecast until pull {missing.number} is told or failed"
+    assert policy.progress().no_forecast == unknown
+    assert policy.progress().remaining is None
     assert f"{' / '.join(missing.labels.values())} (1)" in said
     assert "after 1 result of" in said
     policy.fail(missing, "lost")
     # If losses are ignorable, the pull is made again.
     policy.tell(policy.ask(), 0.5)
     assert not waits()
+    assert policy.progress().no_forecast == ""
+
+
+def test_what_has_to_come_before_a_forecast_is_named_open_or_not_asked_for_yet():
+    problem = subpopulations.Problem(["a", "b"], ["x", "y"], floors=None, reward_range=(0, 1))
+    policy = subpopulations.BlockBetting(problem, losses="ignorable", seed=1)
+
+    def make(pulls):
+        for _ in range(pulls):
+            pull = policy.ask()
+            policy.tell(pull, 0.4 + 0.1 * pull.action / 3)
+
+    def said():
+        progress = policy.progress()
+        assert (progress.remaining is None) == bool(progress.no_forecast)
+        return progress.no_forecast.removeprefix("nothing can be forecast until ")
+
+    make(60)
+    held = policy.ask(2)
+    assert said() == ""
+    make(200)
+    first, second = (pull.number for pull in held)
+    assert said() == f"pulls {first}, {second} are told or failed"
+    policy.fail(held[0], "lost")
+    assert said() == f"pulls {second} and 1 more that is not asked for yet are told or failed"
+    policy.fail(held[1], "lost")
+    assert said() == "2 pulls of an earlier block that are not asked for yet are told or failed"
+    make(2)
+    assert said() == ""
+
+
+def test_where_no_more_pulls_are_made_nothing_is_left_to_forecast():
+    policy = FAMILIES["subpopulations"](500)
+    for _ in range(60):
+        policy.tell(policy.ask(), 0.5)
+    policy.ask()
+    while not policy.stopped:
+        policy.tell(unsolicited(policy), 0.5)
+    progress = policy.progress()
+    assert (progress.remaining, progress.no_forecast) == (0.0, "")

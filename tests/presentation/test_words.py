@@ -131,6 +131,10 @@ def test_pulls_used_outstanding_and_expected():
     assert pull_sentence(running) == expected
     assert "expected" not in pull_sentence(replace(running, remaining=math.inf))
     assert pull_sentence(progress_of_grid()) == "1,322 results of 1,326 pulls, 4 outstanding."
+    waits = replace(running, remaining=None, no_forecast="nothing can be forecast until then")
+    assert pull_sentence(waits) == (
+        "1,322 results of 1,326 pulls, 4 outstanding; nothing can be forecast until then."
+    )
 
 
 @given(st.floats(1e-4, 1e8), st.integers(2, 4))

@@ -372,8 +372,13 @@ def test_decision_of_a_running_study_says_what_is_missing(report):
     progress = progress_of_grid(status="running", evidence=2.0, threshold=3.0)
     said = section(report(FakeStudy(progress)), "Decision").text
     assert "Evidence: 2 of 3 so far." in said
-    assert "about 420 more expected" in said
+    assert "1,322 results of 1,326 pulls, 4 outstanding." in said
+    assert said.count("420") == 1
     assert "Answer" not in said
+    waits = replace(progress, remaining=None, no_forecast="nothing can be forecast until then")
+    said = section(report(FakeStudy(waits)), "Decision").text
+    assert said.count("Nothing can be forecast until then.") == 1
+    assert "420" not in said
 
 
 @pytest.mark.parametrize(

@@ -125,9 +125,15 @@ def _so_far(progress: Progress) -> str:
         parts.append(f"evidence {found}")
     if out := tally(progress):
         parts.append(f"ruled out {out}")
-    if progress.remaining:
-        parts.append(f"about {plural(_rounded(progress.remaining), 'pull')} left")
+    if left := _left(progress):
+        parts.append(left)
     return ", ".join(parts)
+
+
+def _left(progress: Progress) -> str:
+    if progress.no_forecast or not progress.remaining:
+        return progress.no_forecast
+    return f"about {plural(_rounded(progress.remaining), 'pull')} left"
 
 
 def _panel(title: str, progress: Progress) -> RenderableType:
@@ -140,8 +146,7 @@ def _panel(title: str, progress: Progress) -> RenderableType:
         grid.add_row("", f"{evidence_so_far(progress)} that decide")
     if out := tally(progress):
         grid.add_row("ruled out", out)
-    left = f", about {_rounded(progress.remaining):,.0f} left" if progress.remaining else ""
-    grid.add_row("pulls", f"{progress.told:,}{left}")
+    grid.add_row("pulls", ", ".join(filter(None, [f"{progress.told:,}", _left(progress)])))
     return Group(
         Text(printable(title), style="bold"), grid, Text("Ctrl-C stops safely", style="dim")
     )

@@ -47,6 +47,7 @@ class FixedConfidencePolicy(Policy):
     `_candidates`         the answers that are not ruled out, if they are a confidence set
     `_more_evidence`      further numbers behind the reason
     `_remaining`          a forecast of the pulls still needed
+    `_no_forecast`        why nothing can be forecast now
     `_details`            what the family adds to its progress
     `_intervals`          the kind of the intervals of its estimates
     `_effects`            a function that computes the differences between arms when needed
@@ -170,6 +171,11 @@ class FixedConfidencePolicy(Policy):
             return None
         return self.told * max(0.0, threshold / evidence - 1.0)
 
+    @property
+    def _no_forecast(self) -> str:
+        """Why nothing can be forecast before the policy stops; empty if something can."""
+        return ""
+
     def _left(self, evidence: float | None, threshold: float | None) -> float | None:
         return 0.0 if self.stopped else self._remaining(evidence, threshold)
 
@@ -245,6 +251,8 @@ class FixedConfidencePolicy(Policy):
         recommendation = self.recommend()
         evidence, threshold = (recommendation.evidence[key] for key in ("evidence", "threshold"))
         actions, arms = self._estimates()
+        no_forecast = "" if self.stopped else self._no_forecast
+        forecasts = self._forecasts and not no_forecast
         return Progress(
             recommendation=recommendation,
             asked=self.asked,
@@ -252,7 +260,8 @@ class FixedConfidencePolicy(Policy):
             outstanding=len(self._outstanding),
             evidence=evidence,
             threshold=threshold,
-            remaining=self._left(evidence, threshold) if self._forecasts else None,
+            remaining=self._left(evidence, threshold) if forecasts else None,
+            no_forecast=no_forecast,
             actions=actions,
             arms=arms,
             details=self._details(),

@@ -297,6 +297,8 @@ class Progress:
     limited : tuple of Estimate
         Further means for which an answer has limits; their labels name the ``arm`` and the
         ``prediction``.
+    no_forecast : str
+        Why nothing can be forecast now, although the policy makes forecasts; empty if it can.
     """
 
     recommendation: Recommendation
@@ -314,6 +316,7 @@ class Progress:
     quantity: str = "mean"
     find_effects: Callable[[], tuple[Effect, ...]] = field(default=tuple, repr=False, compare=False)
     limited: tuple[Estimate, ...] = ()
+    no_forecast: str = ""
 
     @property
     def effects(self) -> tuple[Effect, ...]:
@@ -336,6 +339,7 @@ class Progress:
             "threshold": self.threshold,
             "evidence_scale": self.evidence_scale,
             "remaining": self.remaining,
+            "no_forecast": self.no_forecast,
             "actions": [estimate.to_dict() for estimate in self.actions],
             "arms": [estimate.to_dict() for estimate in self.arms],
             "effects": [effect.to_dict() for effect in self.effects],

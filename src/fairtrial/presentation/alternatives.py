@@ -11,6 +11,7 @@ from fairtrial.presentation.limits import finite
 from fairtrial.presentation.sources import answered
 from fairtrial.presentation.words import (
     count,
+    ended,
     label_of,
     listed,
     number,
@@ -157,7 +158,9 @@ def still_missing(progress: Progress) -> list[str]:
     if progress.outstanding:
         points.append(f"The results of {plural(progress.outstanding, 'open pull')}.")
     forecast = finite(progress.remaining)
-    if forecast:
+    if progress.no_forecast:
+        points.append(ended(progress.no_forecast[0].upper() + progress.no_forecast[1:]))
+    elif forecast:
         more = plural(max(round(forecast), 1), "more pull")
         points.append(f"About {more}, if results go on as they have.")
     return points or ["More results."]

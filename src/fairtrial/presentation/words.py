@@ -27,6 +27,7 @@ __all__ = [
     "percent",
     "plural",
     "pull_sentence",
+    "pulls_used",
     "safe",
     "shorten",
     "support",
@@ -229,13 +230,19 @@ def ended(text: str) -> str:
 
 def pull_sentence(progress: Progress) -> str:
     """Return a sentence with the pulls used and, while the study runs, those expected."""
-    sentence = f"{plural(progress.told, 'result')} of {plural(progress.asked, 'pull')}"
-    if progress.outstanding:
-        sentence += f", {count(progress.outstanding)} outstanding"
+    sentence = pulls_used(progress)
     forecast = finite(progress.remaining)
-    if progress.recommendation.status == "running" and forecast is not None:
+    if progress.no_forecast:
+        sentence += f"; {progress.no_forecast}"
+    elif progress.recommendation.status == "running" and forecast is not None:
         sentence += f"; about {count(forecast)} more expected"
     return sentence + "."
+
+
+def pulls_used(progress: Progress) -> str:
+    """Return how many results of how many pulls there are."""
+    used = f"{plural(progress.told, 'result')} of {plural(progress.asked, 'pull')}"
+    return used + (f", {count(progress.outstanding)} outstanding" if progress.outstanding else "")
 
 
 def listed(items: Sequence[str], most: int, between: str = ", ") -> str:

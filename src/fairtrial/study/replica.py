@@ -62,7 +62,7 @@ class Replica:
         if self.stop_reason is None:
             return progress
         answer = self._as_stopped(progress.recommendation)
-        return replace(progress, recommendation=answer, remaining=0.0)
+        return replace(progress, recommendation=answer, remaining=0.0, no_forecast="")
 
     def _as_stopped(self, answer: Recommendation) -> Recommendation:
         if self.stop_reason is None:

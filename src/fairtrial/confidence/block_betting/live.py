@@ -264,6 +264,10 @@ class LiveBlocks:
         lacking = {int(action): int(missing[action]) for action in np.flatnonzero(missing > 0.0)}
         return int(blocks.results[later].sum()), lacking
 
+    def is_of_oldest(self, tag: int) -> bool:
+        """Return whether a pull, by its tag, is of the oldest open block."""
+        return _serial_of(tag) == self._first.item()
+
     # ------------------------------------------------------------- what happens to pulls
 
     def choose(self, *wanted: Any) -> tuple[int, int, float]:

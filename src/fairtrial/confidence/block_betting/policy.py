@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from numpy.typing import ArrayLike
@@ -84,6 +85,19 @@ class BlockPolicy(FixedConfidencePolicy):
         return self._blocks.pulls_left
 
     @property
+    def _no_forecast(self) -> str:
+        waiting, lacking = self._blocks.overtaken()
+        if waiting < _MANY_WAIT:
+            return ""
+        open_pulls = self._outstanding.items()
+        numbers = [str(number) for number, (_, tag) in open_pulls if self._blocks.is_of_oldest(tag)]
+        pulls = sum(lacking.values())
+        named = _named(numbers, pulls - len(numbers))
+        return (
+            f"nothing can be forecast until {named} {'is' if pulls == 1 else 'are'} told or failed"
+        )
+
+    @property
     def _standstill(self) -> tuple[str, ...]:
         """What keeps the evidence from growing, if many results wait for those of a block."""
         waiting, lacking = self._blocks.overtaken()
@@ -156,3 +170,20 @@ class BlockPolicy(FixedConfidencePolicy):
         # Results that would have been needed beyond those of the last block.
         needed = float(self._blocks.state.forecast[0]) - self._cuts.last_block
         return max(0.0, needed) if math.isfinite(needed) else None
+
+
+def _named(numbers: Sequence[str], unasked: int) -> str:
+    """Return the pulls that a block lacks: the open ones by their numbers, and how many others.
+
+    Examples
+    --------
+    >>> _named(["20"], 0), _named([], 3)
+    ('pull 20', '3 pulls of an earlier block that are not asked for yet')
+    >>> _named(["20", "24"], 1)
+    'pulls 20, 24 and 1 more that is not asked for yet'
+    """
+    rest = f"that {'is' if unasked == 1 else 'are'} not asked for yet"
+    if not numbers:
+        return f"{plural(unasked, 'pull')} of an earlier block {rest}"
+    known = f"pull{'s' if len(numbers) + unasked > 1 else ''} {listed(numbers)}"
+    return f"{known} and {unasked:,} more {rest}" if unasked else known
