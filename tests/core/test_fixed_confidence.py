@@ -6,11 +6,25 @@ import numpy as np
 import pytest
 
 from fairtrial.core import Estimate, Guarantee, Pull
+from fairtrial.core.answers import Answers
 from fairtrial.core.fixed_confidence import FixedConfidencePolicy
 from fairtrial.errors import InvalidArgument
 from tests.core.toys import GaussianEnvironment, ToyProblem
 
 ENOUGH = 3
+
+
+class Winners(Answers):
+    """An arm, by its number."""
+
+    def __init__(self, problem: ToyProblem) -> None:
+        self.problem = problem
+
+    def label(self, answer: int) -> Any:
+        return self.problem.labels(answer)["arm"]
+
+    def finding(self, label: Any) -> str:
+        return f"{label!r} won"
 
 
 class FirstToThree(FixedConfidencePolicy):
@@ -27,6 +41,7 @@ class FirstToThree(FixedConfidencePolicy):
         seed: int | None = None,
     ) -> None:
         super().__init__(problem, delta, max_pulls, seed)
+        self._answers = Winners(problem)
         self._successes = np.zeros(problem.n_actions)
 
     def choose(self) -> int:
@@ -45,12 +60,6 @@ class FirstToThree(FixedConfidencePolicy):
     @property
     def _answer(self) -> int | None:
         return int(self._successes.argmax()) if self._successes.any() else None
-
-    def _label(self, answer: int) -> Any:
-        return self.problem.labels(answer)["arm"]
-
-    def _finding(self, label: Any) -> str:
-        return f"{label!r} won"
 
     def _evidence(self) -> tuple[float | None, float | None]:
         return float(self._successes.max()), float(ENOUGH)

@@ -181,7 +181,7 @@ def test_estimated_noise_decides_and_says_that_it_is_not_proven() -> None:
     answers = [run(policy, environment, seed).answer for seed, policy in enumerate(policies)]
     assert sum(answer != "0" for answer in answers) <= 6
     assert not policies[0].guarantee.proven
-    estimated = policies[0]._scale()
+    estimated = policies[0]._race.scale
     assert np.abs(estimated / 0.5 - 1).max() < 0.6
 
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from fairtrial.core.answers import Answers
 from fairtrial.core.environment import Environment
 from fairtrial.core.policy import Policy
 from fairtrial.core.problem import Problem
@@ -30,8 +31,7 @@ class FixedConfidencePolicy(Policy):
     ====================  ======================================================================
     `_finished`           whether the rule has ended by itself
     `_answer`             the answer, or the leader, in the family's own form; None at first
-    `_label`              what users call an answer: a label, a tuple of labels, None for "no arm"
-    `_finding`            in words, what there is enough evidence for
+    `_answers`            what users call an answer, and how it is put in words
     `_evidence`           the evidence for the leader, and the threshold that it must exceed
     `_estimates`          an estimate for each action, and one for each arm
     `_simulate`           a whole run in compiled code, in one of the family's `environments`
@@ -43,7 +43,6 @@ class FixedConfidencePolicy(Policy):
     `_decided`            whether it has an answer: a rule may end without one
     `_capped`, `_ending`  whether `max_pulls` ends it undecided, and how that is said
     `_nothing_yet`        the reason given while `_answer` is None
-    `_no_arm`             in words, why no arm leads, if "no arm" can be an answer
     `_candidates`         the answers that are not ruled out, if they are a confidence set
     `_more_evidence`      further numbers behind the reason
     `_remaining`          a forecast of the pulls still needed
@@ -80,6 +79,9 @@ class FixedConfidencePolicy(Policy):
 
     _nothing_yet: ClassVar[str] = "nothing is known of any arm yet"
 
+    _answers: Answers
+    """What users call answers, made by the constructor of a family."""
+
     def __init__(
         self,
         problem: Problem,
@@ -104,14 +106,6 @@ class FixedConfidencePolicy(Policy):
     @abstractmethod
     def _answer(self) -> Any:
         """The answer, or the leader so far, in the family's own form; None if there is none yet."""
-
-    @abstractmethod
-    def _label(self, answer: Any) -> Any:
-        """Return what users call an answer."""
-
-    @abstractmethod
-    def _finding(self, label: Any) -> str:
-        """Return in words what there is enough evidence for: "'a' is the best"."""
 
     @abstractmethod
     def _evidence(self) -> tuple[float | None, float | None]:
@@ -151,11 +145,6 @@ class FixedConfidencePolicy(Policy):
     def _is_reopened(self) -> bool:
         """Whether an earlier answer was withdrawn: a result was corrected, or came late."""
         return False
-
-    @property
-    def _no_arm(self) -> str:
-        """In words, why no arm leads, if "no arm" can be an answer."""
-        return "no arm will do"
 
     def _candidates(self) -> tuple[Any, ...] | None:
         """Return the answers that are not ruled out; None if the rule has no such set."""
@@ -210,7 +199,7 @@ class FixedConfidencePolicy(Policy):
     def recommend(self) -> Recommendation:
         """Return the current answer, or none yet: `status` tells which."""
         status, answer = self._status, self._answer
-        label = None if answer is None else self._label(answer)
+        label = None if answer is None else self._answers.label(answer)
         evidence, threshold = self._evidence()
         return Recommendation(
             arm=label if status == "decided" else None,
@@ -232,16 +221,16 @@ class FixedConfidencePolicy(Policy):
         """Return why the policy stopped, or what is missing; the leader is stated elsewhere."""
         if answer is None:
             return self._nothing_yet
-        label = self._label(answer)
+        label = self._answers.label(answer)
         if status == "decided":
-            return f"there is enough evidence: {self._finding(label)}"
+            return f"there is enough evidence: {self._answers.finding(label)}"
         said = [self._ending] if status == "undecided" else []
         if self._is_reopened:
             said.append(
                 "a correction or a late result took back the evidence for an earlier answer"
             )
         if label is None:
-            said.append(f"{self._no_arm} so far")
+            said.append(f"{self._answers.no_arm} so far")
         if status == "running":
             said.append("there is not enough evidence to decide yet")
         return "; ".join(said)
@@ -287,7 +276,7 @@ class FixedConfidencePolicy(Policy):
         status = self._status
         by_action = pulls.ravel().astype(np.int64)
         return Run(
-            answer=self._label(self._answer) if status == "decided" else None,
+            answer=self._answers.label(self._answer) if status == "decided" else None,
             status=status,
             stopping_time=self.told,
             pulls=by_action,

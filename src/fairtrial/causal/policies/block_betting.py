@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -35,6 +35,7 @@ from fairtrial.confidence.block_betting import (
 from fairtrial.confidence.block_betting.bets import GRID, NO_BET
 from fairtrial.confidence.block_betting.cuts import Cuts, actions_of
 from fairtrial.confidence.loss_test import UNEQUAL_LOSSES
+from fairtrial.core.answers import Answers
 from fairtrial.core.pull import Pull
 from fairtrial.core.recommendation import Estimate, Guarantee
 from fairtrial.core.validation import check_choice, check_instance, check_optional_integer
@@ -90,6 +91,25 @@ class _Packed(NamedTuple):
     dimensions: dict[str, int]
     unseen: list[str]
     """Arms for which affordable rows do not cover all relevant cells."""
+
+
+class _FairArms(Answers):
+    """The best fair arm, of arms that are alike the first; or "no fair arm", after them."""
+
+    def __init__(self, labels: Sequence[str], twins: Sequence[Sequence[int]]) -> None:
+        self._labels = [*(labels[group[0]] for group in twins), None]
+
+    def label(self, answer: int) -> str | None:
+        return self._labels[answer]
+
+    @property
+    def no_arm(self) -> str:
+        return "no arm seems fair"
+
+    def finding(self, label: Any) -> str:
+        if label is None:
+            return "no arm is fair"
+        return f"{label!r} has the best mean of the fair arms"
 
 
 class BlockBetting(BlockPolicy):
@@ -175,7 +195,6 @@ class BlockBetting(BlockPolicy):
 
     problem: Problem
     environments = RowEnvironment
-    _no_arm = "no arm seems fair"
     results_are_independent = False
     version = 2
     contradictions: tuple[Contradiction, ...] = ()
@@ -205,6 +224,7 @@ class BlockBetting(BlockPolicy):
         self.allocation = allocation
         self._allocation = allocation_of(problem, assigned, allocation)
         self._functionals = _functionals_of(problem, self.knowledge)
+        self._answers = _FairArms(problem.arm_labels, self._functionals.twins)
         packed = self._packed_once()
         if packed.unseen:
             warnings.warn(NoInformation(packed.unseen), stacklevel=3)
@@ -398,15 +418,6 @@ class BlockBetting(BlockPolicy):
         leader = int(betting.leader_now(self._blocks.arrays))
         return leader if leader >= 0 else None
 
-    def _label(self, answer: int) -> str | None:
-        twins = self._functionals.twins
-        return self.problem.arm_labels[twins[answer][0]] if answer < len(twins) else None
-
-    def _finding(self, label: Any) -> str:
-        if label is None:
-            return "no arm is fair"
-        return f"{label!r} has the best mean of the fair arms"
-
     @property
     def _wealth(self) -> Floats:
         """The log wealth against every answer, "no fair arm" last."""
@@ -418,8 +429,8 @@ class BlockBetting(BlockPolicy):
 
     def _candidates(self) -> tuple[str | None, ...] | None:
         if self._finished:
-            return (self._label(int(self._blocks.state.answer[0])),)
-        return tuple(map(self._label, np.flatnonzero(~self._rejected).tolist()))
+            return (self._answers.label(int(self._blocks.state.answer[0])),)
+        return tuple(map(self._answers.label, np.flatnonzero(~self._rejected).tolist()))
 
     def _evidence(self) -> tuple[float | None, float | None]:
         threshold, leader = self._threshold, self._answer
@@ -497,7 +508,7 @@ class BlockBetting(BlockPolicy):
         return {
             "blocks": self._blocks.planned,
             "knowledge": self._functionals.knowledge,
-            "answers": self._answers,
+            "answers": self._evidence_by_answer,
             "gaps": gaps,
             "bounds": [] if known is None else gap_limits(problem, known[1], self._limits_evidence),
             "equal_arms": [[labels[k] for k in group] for group in twins if len(group) > 1],
@@ -505,12 +516,12 @@ class BlockBetting(BlockPolicy):
         }
 
     @property
-    def _answers(self) -> list[dict[str, Any]]:
+    def _evidence_by_answer(self) -> list[dict[str, Any]]:
         """Return every possible answer with the evidence against it."""
         wealth, rejected = self._wealth, self._rejected
         return [
             {
-                "answer": self._label(one),
+                "answer": self._answers.label(one),
                 "log_wealth": float(wealth[one]) if math.isfinite(wealth[one]) else None,
                 "rejected": bool(rejected[one]),
             }

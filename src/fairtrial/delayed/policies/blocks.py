@@ -37,9 +37,10 @@ from fairtrial.core.pull import Pull
 from fairtrial.core.recommendation import Effect, Estimate, Guarantee
 from fairtrial.core.run import Run
 from fairtrial.core.validation import check_instance, check_optional_integer
-from fairtrial.core.wording import is_best, plural
+from fairtrial.core.wording import plural
 from fairtrial.delayed._kernels import block_runs, blocks
 from fairtrial.delayed._kernels.block_state import CONSTANTS, Constants, Rules
+from fairtrial.delayed.policies.answers import BestArms
 from fairtrial.delayed.policies.assumption_tests import contradicts, log_evidence_of_losses
 from fairtrial.delayed.problem import Problem
 from fairtrial.delayed.timed import TimedEnvironment, draw_key
@@ -134,6 +135,7 @@ class BlockBetting(BlockPolicy):
     ) -> None:
         check_instance("problem", problem, Problem)
         super().__init__(problem, delta, max_pulls, seed)
+        self._answers = BestArms(problem.tolerance)
         self.batch = check_optional_integer("batch", batch, low=1)
         self.initial_pulls = check_optional_integer("initial_pulls", initial_pulls, low=1)
         if problem.estimates_noise:
@@ -325,12 +327,6 @@ class BlockBetting(BlockPolicy):
         inside = state.wealth.target if settled else np.zeros(means.size)
         order = np.lexsort((-means, -inside))[: self.problem.top]
         return tuple(self.problem.arms[arm] for arm in order.tolist())
-
-    def _label(self, answer: Any) -> Any:
-        return answer
-
-    def _finding(self, label: Any) -> str:
-        return is_best(label, self.problem.tolerance)
 
     def _evidence(self) -> tuple[float | None, float | None]:
         """Return the smallest log wealth against a rival set, and the rejection threshold."""

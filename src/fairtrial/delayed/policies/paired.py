@@ -14,7 +14,7 @@ from fairtrial.core.policy import Choice
 from fairtrial.core.pull import UNSOLICITED, Pull
 from fairtrial.core.recommendation import PREDICTABLE, Estimate, Guarantee, Status
 from fairtrial.core.validation import check_instance, check_number, check_optional_integer
-from fairtrial.core.wording import or_within
+from fairtrial.delayed.policies.answers import BestOfBlocks
 from fairtrial.delayed.policies.paired_evidence import BettingEvidence, Evidence, StudentEvidence
 from fairtrial.delayed.problem import Problem
 from fairtrial.errors import InvalidArgument, NotSupported
@@ -144,6 +144,7 @@ class PairedRacing(FixedConfidencePolicy):
     ) -> None:
         _check_problem(problem)
         super().__init__(problem, delta, max_pulls, seed)
+        self._answers = BestOfBlocks(problem.tolerance)
         self.parallel = check_optional_integer("parallel", parallel, low=1)
         self.n_blocks = check_optional_integer("n_blocks", n_blocks, low=1)
         self.max_blocks = check_optional_integer("max_blocks", max_blocks, low=1)
@@ -343,15 +344,9 @@ class PairedRacing(FixedConfidencePolicy):
     def _answer(self) -> str | None:
         return None if self.leader is None else self.problem.arms[self.leader]
 
-    def _label(self, answer: Any) -> Any:
-        return answer
-
-    def _finding(self, label: Any) -> str:
-        return f"{label!r} is the best of the arms{or_within(self.problem.tolerance)}"
-
     def _reason(self, status: Status, answer: Any) -> str:
         if status == "decided" and self._is_exhausted and answer is not None:
-            return f"every block was tried: {self._finding(answer)}"
+            return f"every block was tried: {self._answers.finding(answer)}"
         return super()._reason(status, answer)
 
     def _more_evidence(self) -> Mapping[str, Any]:

@@ -21,12 +21,12 @@ from fairtrial.core.validation import (
     check_number,
     check_optional_integer,
 )
-from fairtrial.core.wording import is_best
 from fairtrial.delayed._kernels import runs
 from fairtrial.delayed._kernels.events import CHANGED, CORRECT, FORGET, READ, READ_ONLY, STOP, TELL
 from fairtrial.delayed._kernels.state import SURVIVES
 from fairtrial.delayed.environments import TimedEnvironment, draw_key
 from fairtrial.delayed.policies import race_assumptions, race_report
+from fairtrial.delayed.policies.answers import BestArms
 from fairtrial.delayed.policies.race_state import RaceState
 from fairtrial.delayed.policies.readings import known_details
 from fairtrial.delayed.policies.truncation import check_truncate, reconsider_truncation
@@ -87,6 +87,7 @@ class Race(FixedConfidencePolicy):
     ) -> None:
         check_instance("problem", problem, Problem)
         super().__init__(problem, delta, max_pulls, seed)
+        self._answers = BestArms(problem.tolerance)
         self.parallel = check_optional_integer("parallel", parallel, low=1)
         self.per_arm = check_optional_integer("per_arm", per_arm, low=1)
         self.truncate = check_truncate(problem, truncate)
@@ -444,12 +445,6 @@ class Race(FixedConfidencePolicy):
     @property
     def _answer(self) -> tuple[str, ...]:
         return race_report.best_arms(self._race)
-
-    def _label(self, answer: Any) -> Any:
-        return answer
-
-    def _finding(self, label: Any) -> str:
-        return is_best(label, self.problem.tolerance)
 
     @property
     def _ending(self) -> str:

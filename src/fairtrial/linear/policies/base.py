@@ -15,11 +15,11 @@ from fairtrial.core.policy import Choice
 from fairtrial.core.pull import Pull
 from fairtrial.core.recommendation import PREDICTABLE, Estimate, Guarantee, Status
 from fairtrial.core.validation import check_instance
-from fairtrial.core.wording import is_best, or_within
 from fairtrial.errors import InvalidArgument
 from fairtrial.linear._limits import Requirement
 from fairtrial.linear._units import Units
 from fairtrial.linear.environments import ArmEnvironment
+from fairtrial.linear.policies.answers import DistinctCandidates
 from fairtrial.linear.policies.checks import contradiction
 from fairtrial.linear.policies.race import Race
 from fairtrial.linear.problem import Problem
@@ -43,10 +43,11 @@ class LinearPolicy(FixedConfidencePolicy):
     problem: Problem
     environments = ArmEnvironment
     _nothing_yet = "not every direction has been measured yet"
-    _no_arm = "no arm keeps all its limits"
 
     _takes_limits: ClassVar[bool] = False
     """Whether the rule is proven if candidates must keep limits."""
+
+    _answers: DistinctCandidates
 
     _race: Race
     """The state of the rule, made by its constructor; block betting keeps its own instead."""
@@ -63,6 +64,7 @@ class LinearPolicy(FixedConfidencePolicy):
             accepted = "must have no floors, ceilings, margin, superiority or limits: only "
             raise InvalidArgument("problem", f"{accepted}BlockBetting takes them")
         super().__init__(problem, delta, max_pulls, seed)
+        self._answers = DistinctCandidates(problem)
         self._units = Units(problem)
         # Misspecified means of candidates with equal features may differ by twice the bound.
         self._twins_may_differ = 2.0 * problem.misspecification > problem.tolerance
@@ -176,33 +178,6 @@ class LinearPolicy(FixedConfidencePolicy):
         groups = self.problem.answer_groups
         return any(len(groups[index]) > 1 for index in self._answer or ())
 
-    def _labels(self, candidates: Sequence[int]) -> list[Any]:
-        """Return the labels of distinct candidates; None for "no arm", numbered after them."""
-        return [self._members([index])[0] for index in candidates]
-
-    def _members(self, candidates: Sequence[int]) -> list[Any]:
-        """Return the labels of all candidates of some groups; None for "no arm"."""
-        groups = self.problem.answer_groups
-        found: list[str | None] = []
-        for index in candidates:
-            is_none = index == len(groups)
-            found += [None] if is_none else [self.problem.answers[one] for one in groups[index]]
-        return found
-
-    def _label(self, answer: Sequence[int]) -> Any:
-        labels = self._labels(answer)
-        return labels[0] if self.problem.top == 1 else tuple(labels)
-
-    def _finding(self, label: Any) -> str:
-        problem = self.problem
-        spare = problem.floor_tolerance
-        if label is None:
-            return "no arm keeps all its limits" + (f" by {spare:g}" if spare else "")
-        if not problem.has_limits:
-            return is_best(label, problem.tolerance)
-        kept = "keeps all its limits" + (f" to within {spare:g}" if spare else "")
-        return f"{label!r} is the best that {kept}{or_within(problem.tolerance, 'the best')}"
-
     @property
     def _ending(self) -> str:
         if not self._hopeless:
@@ -216,7 +191,7 @@ class LinearPolicy(FixedConfidencePolicy):
     def _reason(self, status: Status, answer: Sequence[int] | None) -> str:
         if not (self._found_best and status == "undecided") or answer is None:
             return super()._reason(status, answer)
-        twins = ", ".join(map(repr, self._members(answer)))
+        twins = ", ".join(map(repr, self._answers.members(answer)))
         return (
             f"{twins}: {self._differing_means} can hide which of those with equal features is best"
         )
@@ -226,7 +201,7 @@ class LinearPolicy(FixedConfidencePolicy):
         found = self._confidence_set()
         if found is None:
             return None
-        return tuple(self._members((self._answer or ()) if self._decided else found))
+        return tuple(self._answers.members((self._answer or ()) if self._decided else found))
 
     def _more_evidence(self) -> dict[str, Any]:
         """Return which answers have equal features; for a rule that failed, what remains."""
@@ -238,7 +213,7 @@ class LinearPolicy(FixedConfidencePolicy):
                 [self.problem.answers[index] for index in group] for group in groups
             ]
         if self._status == "undecided":
-            more["not_ruled_out"] = self._members(self._live())
+            more["not_ruled_out"] = self._answers.members(self._live())
         return more
 
     def _best_first(self, candidates: Iterable[int]) -> list[int]:
@@ -304,14 +279,14 @@ class LinearPolicy(FixedConfidencePolicy):
         if self._race.phase is not None:
             details["phase"] = self._race.phase
         if self._race.survivors is not None:
-            details["survivors"] = self._labels(self._race.survivors)
+            details["survivors"] = self._answers.labels(self._race.survivors)
         return details
 
     def _rulings(self) -> dict[str, Any]:
         """Return the number of candidates that are not ruled out, and whether each one is."""
         live = frozenset(self._live())
         none = int(self.problem.has_limits)
-        labels = self._labels(range(len(self.problem.answer_groups) + none))
+        labels = self._answers.labels(range(len(self.problem.answer_groups) + none))
         answers = [
             {"answer": label, "rejected": index not in live} for index, label in enumerate(labels)
         ]

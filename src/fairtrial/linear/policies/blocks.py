@@ -414,7 +414,7 @@ class BlockBetting(LinearPolicy, BlockPolicy):
             reference = int(problem.group_of[problem.answers.index(problem.control)])
         everything = range(candidates)
         rivals = [one for one in self._best_first(everything) if one != reference]
-        labels = self._labels(everything)
+        labels = self._answers.labels(everything)
         if problem.control is not None:
             labels[reference] = problem.control
         has_control = problem.control is not None
@@ -442,7 +442,7 @@ class BlockBetting(LinearPolicy, BlockPolicy):
         details: dict[str, Any] = {"blocks": self._blocks.planned}
         if not (self._pairwise or self._separately):
             rejected = self._blocks.state.rejected
-            labels = self._labels(range(rejected.size))
+            labels = self._answers.labels(range(rejected.size))
             details["answers"] = [
                 {
                     "answer": label,

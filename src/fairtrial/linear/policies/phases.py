@@ -222,6 +222,6 @@ class ODLinBAI(LinearPolicy):
 
     def _reason(self, status: Status, answer: Sequence[int] | None) -> str:
         if status == "decided" and answer is not None:
-            best = self._label(answer)
+            best = self._answers.label(answer)
             return f"the budget of {self.budget} pulls is spent: {best!r} did best"
         return f"phase {self._race.phase} of {self._phases}"

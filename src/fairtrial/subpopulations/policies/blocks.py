@@ -20,20 +20,21 @@ from fairtrial.confidence.block_betting import (
 )
 from fairtrial.confidence.block_betting.bets import GRID
 from fairtrial.confidence.block_betting.cuts import Cuts
-from fairtrial.confidence.effects import Spread, difference_of_arms
+from fairtrial.confidence.effects import Difference, Spread, difference_of_arms
 from fairtrial.confidence.loss_test import UNEQUAL_LOSSES
 from fairtrial.core.documentation import documented_by
 from fairtrial.core.policy import Choice
 from fairtrial.core.pull import Pull
 from fairtrial.core.recommendation import Effect, Estimate, Guarantee
-from fairtrial.core.validation import check_choice, check_optional_integer
+from fairtrial.core.validation import check_choice, check_instance, check_optional_integer
 from fairtrial.errors import InvalidArgument
 from fairtrial.subpopulations._kernels import blocks
 from fairtrial.subpopulations._kernels.block_state import CONSTANTS, Constants, Rules
 from fairtrial.subpopulations._kernels.control_limits import ROLES
 from fairtrial.subpopulations._kernels.model import CEILING, OVERALL_DIFFERENCE
 from fairtrial.subpopulations.environments import CellEnvironment
-from fairtrial.subpopulations.policies.base import FloorPolicy, StatedNoise
+from fairtrial.subpopulations.policies import cell_report
+from fairtrial.subpopulations.policies.cell_report import ArmsWithLimits, Cells
 from fairtrial.subpopulations.policies.measured_blocks import MeasuredBlocks
 from fairtrial.subpopulations.policies.measured_report import (
     arm_estimates,
@@ -42,7 +43,13 @@ from fairtrial.subpopulations.policies.measured_report import (
     describe_measures,
     promise_on_measures,
 )
-from fairtrial.subpopulations.policies.units import far_from_zero, model_of
+from fairtrial.subpopulations.policies.stated_noise import (
+    Contradiction,
+    as_results_allow,
+    contradiction_of,
+    warnings_of,
+)
+from fairtrial.subpopulations.policies.units import column_of, far_from_zero, model_of, unit_of
 from fairtrial.subpopulations.problem import Problem
 
 __all__ = ["BlockBetting"]
@@ -62,7 +69,7 @@ class _Blocks(LiveBlocks):
 
 
 @documented_by(BlockPolicy)
-class BlockBetting(FloorPolicy, BlockPolicy):
+class BlockBetting(BlockPolicy):
     """Block betting: sampling and a proven stop that belong together; the default.
 
     Each possible answer has a wealth, which cannot grow on average if the answer is right. An
@@ -116,8 +123,9 @@ class BlockBetting(FloorPolicy, BlockPolicy):
     """
 
     version = 5
-    _takes_measures = True
-    state_fields = BlockPolicy.state_fields
+    problem: Problem
+    environments = CellEnvironment
+    _nothing_yet = cell_report.NOTHING_YET
 
     def __init__(
         self,
@@ -131,7 +139,11 @@ class BlockBetting(FloorPolicy, BlockPolicy):
         randomize: Randomize = True,
         seed: int | np.random.Generator | None = None,
     ) -> None:
+        check_instance("problem", problem, Problem)
         super().__init__(problem, delta, max_pulls, seed)
+        # Rewards are maximised, in units that keep their squares well within a float's range.
+        self._inward = problem.sign / unit_of(problem)
+        self._answers = ArmsWithLimits(problem)
         self.batch = check_optional_integer("batch", batch, low=1)
         self.initial_pulls = check_optional_integer("initial_pulls", initial_pulls, low=0)
         self.losses = check_choice("losses", losses, ["informative", "ignorable"])
@@ -259,7 +271,7 @@ class BlockBetting(FloorPolicy, BlockPolicy):
     def choose(self, group: str | None = None) -> Choice:
         """Return the next pull of an open block; plan a new block if there is none."""
         if self._cuts is None:
-            return self._blocks.choose(self._column(group), float(self.batch or 0))
+            return self._blocks.choose(column_of(self.problem, group), float(self.batch or 0))
         if group is not None:
             raise InvalidArgument("group", "must not be given: all pulls are assigned", group)
         return self._next_assigned(self._cuts)
@@ -297,6 +309,9 @@ class BlockBetting(FloorPolicy, BlockPolicy):
         else:
             self._blocks.amend(pull, self._inward * old, self._inward * new)
 
+    def _can_run(self, environment: CellEnvironment, horizon: int | None, parallel: int) -> bool:
+        return environment.arrivals is None and super()._can_run(environment, horizon, parallel)
+
     def _simulate(
         self, environment: CellEnvironment, generator: np.random.Generator, horizon: int
     ) -> Floats:
@@ -330,33 +345,49 @@ class BlockBetting(FloorPolicy, BlockPolicy):
         return state.counts, state.sums + self._rules.shift * state.counts
 
     def _spreads(self) -> list[Floats]:
+        """Return the records of how results spread; each is tested separately."""
         if self._measured is not None:
             return self._measured.spreads
         record = self._blocks.state.settled_noise
         return [record] if record.size else []
 
     @property
-    def _tested(self) -> list[StatedNoise]:
-        return super()._tested if self._measured is None else self._measured.tested
-
-    def _scale(self) -> Floats:
-        return self.problem.scale
+    def _contradiction(self) -> Contradiction | None:
+        tested = None if self._measured is None else self._measured.tested
+        return contradiction_of(self._spreads(), tested)
 
     @property
-    def _spread(self) -> Spread:
-        return super()._spread if self._measured is None else self._measured.objective_spread
+    def _intervals(self) -> str:
+        # Intervals hold at all times if the results do not contradict the stated noise.
+        return "anytime" if self._contradiction is None else "approximate"
+
+    @property
+    def _cells(self) -> Cells:
+        counts, sums = self._data
+        return Cells(self.problem, self.delta, counts, sums / self._inward, self.problem.scale)
 
     def _estimates(self) -> tuple[tuple[Estimate, ...], tuple[Estimate, ...]]:
         if self._measured is None:
-            return super()._estimates()
+            return cell_report.estimates(self._cells)
         known = self._measured, self.problem, self.delta
         return cell_estimates(*known), arm_estimates(*known)
 
     def _effects(self) -> Callable[[], tuple[Effect, ...]]:
+        difference = self._difference()
+        if difference is None:
+            return tuple
+        return cell_report.effects(self.problem, self._answer, difference)
+
+    def _difference(self) -> Difference | None:
+        """Return what finds a difference; None before there is any result to find it from."""
+        problem = self.problem
+        spread = Spread(problem.scale.ravel(), problem.reward_range)
+        if self._measured is not None:
+            spread = self._measured.objective_spread
         if self._cuts is not None:
             # All results of the experiment contain more than the blocks before the stop.
             missing = self._cuts.missing(self._data[0].ravel())
-            return self._effects_by(self._difference_from_sums(missing))
+            return cell_report.difference_from_all(self._cells, spread, missing)
         losses_count = self._bounded and self.losses != "ignorable"
         if self._measured is not None:
             results = self._measured.objective_results(losses_count=losses_count)
@@ -366,10 +397,9 @@ class BlockBetting(FloorPolicy, BlockPolicy):
                 1.0 / self._inward, centre, losses_count=losses_count
             )
         if results is None:
-            return tuple
-        return self._effects_by(
-            partial(difference_of_arms, results, spread=self._spread, level=self._level_of_each)
-        )
+            return None
+        level = cell_report.effect_level(problem, self.delta)
+        return partial(difference_of_arms, results, spread=spread, level=level)
 
     @property
     def _rejected(self) -> NDArray[np.bool_]:
@@ -382,11 +412,11 @@ class BlockBetting(FloorPolicy, BlockPolicy):
 
     def _candidates(self) -> tuple[str | None, ...] | None:
         if self._finished:
-            return (self._label(int(self._blocks.state.answer[0])),)
+            return (self._answers.label(int(self._blocks.state.answer[0])),)
         if self._has_tolerance:
             # With a tolerance the evidence is that a rival is better by more than the tolerance.
             return None
-        return tuple(map(self._label, np.flatnonzero(~self._rejected).tolist()))
+        return tuple(map(self._answers.label, np.flatnonzero(~self._rejected).tolist()))
 
     def _evidence(self) -> tuple[float | None, float | None]:
         threshold = self._threshold
@@ -417,7 +447,7 @@ class BlockBetting(FloorPolicy, BlockPolicy):
             },
             "blocks": self._blocks.planned,
             # With a tolerance, evidence is about pairs of arms, not about a single answer.
-            **({} if self._has_tolerance else {"answers": self._answers}),
+            **({} if self._has_tolerance else {"answers": self._evidence_by_answer}),
             **self._details_of_measures(),
         }
 
@@ -431,12 +461,12 @@ class BlockBetting(FloorPolicy, BlockPolicy):
         }
 
     @property
-    def _answers(self) -> list[dict[str, Any]]:
+    def _evidence_by_answer(self) -> list[dict[str, Any]]:
         """Every possible answer, and the evidence against it."""
         wealth, rejected = self._wealth(), self._rejected
         return [
             {
-                "answer": self._label(one),
+                "answer": self._answers.label(one),
                 "log_wealth": float(wealth[one]) if math.isfinite(wealth[one]) else None,
                 "rejected": bool(rejected[one]),
             }
@@ -469,7 +499,7 @@ class BlockBetting(FloorPolicy, BlockPolicy):
 
     def warnings(self) -> tuple[str, ...]:
         """Return what the results contradict, what delays the evidence, and losses."""
-        found = (*super().warnings(), *self._standstill)
+        found = (*warnings_of(self._contradiction), *self._standstill)
         if self._loses_unequally:
             found = (*found, UNEQUAL_LOSSES)
         if not self._loses_too_many:
@@ -491,7 +521,7 @@ class BlockBetting(FloorPolicy, BlockPolicy):
                 stated = stated.weakened("some arms lose more results than others by chance alone")
         leaves_out = not (self._bounded or ignorable)
         stated = self._blocks.as_it_stands(stated, leaves_out=leaves_out)
-        return self._as_results_allow(stated)
+        return as_results_allow(stated, self._contradiction)
 
     @property
     def _promised(self) -> Guarantee:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fairtrial.subpopulations.policies.base import StatedNoise
+from fairtrial.subpopulations.policies.stated_noise import StatedNoise
 from fairtrial.subpopulations.problem import Problem
 
 __all__ = ["Direction", "noise_directions"]

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fairtrial.confidence.effects import Spread
 from fairtrial.confidence.thresholds import Threshold
 from fairtrial.core.documentation import documented_by
-from fairtrial.core.validation import check_array, check_optional_integer, check_optional_number
+from fairtrial.core.fixed_confidence import FixedConfidencePolicy
+from fairtrial.core.policy import Choice
+from fairtrial.core.pull import Pull
+from fairtrial.core.recommendation import Effect, Estimate, Guarantee
+from fairtrial.core.validation import (
+    check_array,
+    check_instance,
+    check_optional_integer,
+    check_optional_number,
+)
 from fairtrial.errors import InvalidArgument
 from fairtrial.subpopulations._kernels.indices import (
     BALANCED,
@@ -20,8 +31,17 @@ from fairtrial.subpopulations._kernels.indices import (
     STATIC,
     UNIFORM,
 )
-from fairtrial.subpopulations.policies.base import FloorPolicy
+from fairtrial.subpopulations.environments import CellEnvironment
+from fairtrial.subpopulations.policies import cell_report
+from fairtrial.subpopulations.policies.cell_report import ArmsWithLimits, Cells
+from fairtrial.subpopulations.policies.stated_noise import (
+    Contradiction,
+    as_results_allow,
+    contradiction_of,
+    warnings_of,
+)
 from fairtrial.subpopulations.policies.tracker import Sampling, Tracker
+from fairtrial.subpopulations.policies.units import column_of, unit_of
 from fairtrial.subpopulations.problem import Problem
 
 __all__ = [
@@ -36,7 +56,7 @@ __all__ = [
 Floats = NDArray[np.float64]
 
 
-class TrackingPolicy(FloorPolicy):
+class TrackingPolicy(FixedConfidencePolicy):
     """A rule that chooses one pull at a time.
 
     Parameters
@@ -60,6 +80,12 @@ class TrackingPolicy(FloorPolicy):
         Ignored; the rule is deterministic, and its next pull can be predicted from the results.
     """
 
+    version = 3
+    state_fields = ("_amended", *(f"_race.{field}" for field in Tracker.fields))
+    problem: Problem
+    environments = CellEnvironment
+    _nothing_yet = cell_report.NOTHING_YET
+
     _rule: ClassVar[int]
     """How pulls are chosen: a constant of the kernels."""
 
@@ -73,7 +99,14 @@ class TrackingPolicy(FloorPolicy):
         max_pulls: int | None = None,
         seed: int | np.random.Generator | None = None,
     ) -> None:
+        check_instance("problem", problem, Problem)
+        if problem.measures:
+            accepted = f"must not have measures for {type(self).__name__}: use BlockBetting"
+            raise InvalidArgument("problem", accepted, list(problem.measures))
         super().__init__(problem, delta, max_pulls, seed)
+        # Rewards are maximised, in units that keep their squares well within a float's range.
+        self._inward = problem.sign / unit_of(problem)
+        self._answers = ArmsWithLimits(problem)
         self.stopping = stopping
         self.initial_pulls = check_optional_integer("initial_pulls", initial_pulls, low=0)
         self.exploration = check_optional_number("exploration", exploration, low=0.0)
@@ -81,6 +114,96 @@ class TrackingPolicy(FloorPolicy):
 
     def _sampling(self) -> Sampling:
         return Sampling(self._rule, self.seed, self.initial_pulls, self.exploration)
+
+    # ------------------------------------------------------------------- contract
+
+    def choose(self, group: str | None = None) -> Choice:
+        """Return the cell that the rule wants next (in the group that arrived, if one did)."""
+        return self._race.choose(column_of(self.problem, group), self.asked)
+
+    def learn(self, pull: Pull, outcome: float) -> None:
+        """Take one reward, and test whether the evidence is sufficient."""
+        in_flight = pull.number in self._outstanding
+        self._race.learn(pull, self._inward * outcome, in_flight, lambda: self._missing(pull))
+
+    def _missing(self, pull: Pull) -> list[int]:
+        """Return the other pulls of the same cell that have no result."""
+        return [
+            number
+            for waiting in (self._outstanding, self._lost)
+            for number, (action, _) in waiting.items()
+            if action == pull.action and number != pull.number
+        ]
+
+    def on_failure(self, pull: Pull, reason: str) -> None:
+        """Free the cell's place: the rule pulls it again if it still wants it."""
+        self._race.lose(pull)
+
+    def on_amend(self, pull: Pull, old: float, new: float) -> None:
+        """Correct a reward; the evidence is then computed from the corrected data."""
+        self._amended += self._race.amend(pull, self._inward * old, self._inward * new)
+
+    def _can_run(self, environment: CellEnvironment, horizon: int | None, parallel: int) -> bool:
+        return environment.arrivals is None and super()._can_run(environment, horizon, parallel)
+
+    def _simulate(
+        self, environment: CellEnvironment, generator: np.random.Generator, horizon: int
+    ) -> Floats:
+        self._race.run(environment.source, self._inward, generator, horizon)
+        counts = self._race.data[0]
+        self.told = self.asked = int(counts.sum())
+        return counts
+
+    # --------------------------------------------------------------------- report
+
+    @property
+    def _finished(self) -> bool:
+        return self._race.finished
+
+    @property
+    def _answer(self) -> int | None:
+        """The index of the answer, or of the leader: K means "no arm", None "not known yet"."""
+        return self._race.answer
+
+    def _evidence(self) -> tuple[float | None, float | None]:
+        return self._race.evidence
+
+    @property
+    def _cells(self) -> Cells:
+        counts, sums = self._race.data
+        return Cells(self.problem, self.delta, counts, sums / self._inward, self._race.scale)
+
+    def _estimates(self) -> tuple[tuple[Estimate, ...], tuple[Estimate, ...]]:
+        return cell_report.estimates(self._cells)
+
+    def _effects(self) -> Callable[[], tuple[Effect, ...]]:
+        spread = Spread(self._race.scale.ravel(), self.problem.reward_range)
+        difference = cell_report.difference_from_all(self._cells, spread)
+        return cell_report.effects(self.problem, self._answer, difference)
+
+    @property
+    def _intervals(self) -> str:
+        # Intervals hold at all times if the noise is known and the results do not contradict it.
+        is_known = not self.problem.estimates_noise and self._contradiction is None
+        return "anytime" if is_known else "approximate"
+
+    def _spreads(self) -> list[Floats]:
+        """Return the records of how results spread; each is tested separately."""
+        return self._race.spreads
+
+    @property
+    def _contradiction(self) -> Contradiction | None:
+        return contradiction_of(self._spreads())
+
+    def warnings(self) -> tuple[str, ...]:
+        """Return what the results contradict: the stated noise, if there is one."""
+        return warnings_of(self._contradiction)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """The threshold's guarantee, weakened if the data no longer fit its assumptions."""
+        promise = self._race.guarantee(len(self._lost), self._amended)
+        return as_results_allow(promise, self._contradiction)
 
 
 @documented_by(TrackingPolicy)

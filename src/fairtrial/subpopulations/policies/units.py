@@ -7,10 +7,13 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from fairtrial.core.validation import index_of
+from fairtrial.subpopulations._kernels.indices import ANY_GROUP
 from fairtrial.subpopulations._kernels.model import NO_CONTROL, Model
 from fairtrial.subpopulations.problem import Problem
 
 __all__ = [
+    "column_of",
     "control_of",
     "far_from_zero",
     "limits_of",
@@ -90,3 +93,8 @@ def control_of(problem: Problem) -> int:
     if problem.control is None or not problem.refers_to_control:
         return NO_CONTROL
     return problem.arms.index(problem.control)
+
+
+def column_of(problem: Problem, group: str | None) -> int:
+    """Return the index of the group that arrived, if one did."""
+    return ANY_GROUP if group is None else index_of("group", group, problem.groups)

@@ -1,0 +1,222 @@
+"""What the rules of the family say of their results: the answer, estimates and effects."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairtrial.confidence.bounds import NormalMixture
+from fairtrial.confidence.effects import (
+    Difference,
+    Ends,
+    Spread,
+    difference_from_sums,
+    effects_of_arms,
+    level_of_each,
+)
+from fairtrial.core.answers import Answers
+from fairtrial.core.recommendation import Effect, Estimate
+from fairtrial.core.wording import or_within
+from fairtrial.subpopulations.problem import Problem
+
+__all__ = [
+    "NOTHING_YET",
+    "ArmsWithLimits",
+    "Cells",
+    "difference_from_all",
+    "effect_level",
+    "effects",
+    "estimates",
+]
+
+Floats = NDArray[np.float64]
+
+NOTHING_YET = "not every cell that matters has a result yet"
+"""Why there is no answer at first."""
+
+
+class Cells(NamedTuple):
+    """The results of all cells, in the units of the problem.
+
+    Attributes
+    ----------
+    problem : Problem
+        The problem.
+    delta : float
+        Probability of a wrong answer that is accepted.
+    counts, sums : ndarray of shape (K, L)
+        How many results there are, and their sums.
+    scale : ndarray of shape (K, L)
+        The scale of the noise.
+    """
+
+    problem: Problem
+    delta: float
+    counts: Floats
+    sums: Floats
+    scale: Floats
+
+
+class ArmsWithLimits(Answers):
+    """The best arm that keeps its limits, by its number; K stands for "no arm"."""
+
+    def __init__(self, problem: Problem) -> None:
+        self._problem = problem
+
+    def label(self, answer: int) -> str | None:
+        """Return the label of an arm; None for "no arm"."""
+        arms = self._problem.arms
+        return None if answer == len(arms) else arms[answer]
+
+    @property
+    def no_arm(self) -> str:
+        """In words, why no arm leads."""
+        return f"no arm keeps all its {self._limits}"
+
+    def finding(self, label: str | None) -> str:
+        """Return in words what there is enough evidence for."""
+        spare = self._problem.floor_tolerance
+        if label is None:
+            return self.no_arm + (f" by {spare:g}" if spare else "")
+        kept = f"keeps all its {self._limits}" + (f" to within {spare:g}" if spare else "")
+        near = or_within(self._problem.tolerance, "the best")
+        return f"{label!r} is the best arm that {kept}{near}"
+
+    @property
+    def _limits(self) -> str:
+        problem = self._problem
+        if problem.measures or problem.refers_to_control:
+            return "limits"
+        return "limits" if np.isfinite(problem.ceilings).any() else "floors"
+
+
+# ----------------------------------------------------------------------------- effects
+
+
+def effects(
+    problem: Problem, answer: int | None, difference: Difference
+) -> Callable[[], tuple[Effect, ...]]:
+    """Return a function that computes all effects with a function for one difference."""
+    reference = _reference(problem, answer)
+    if reference is None:
+        return tuple
+    weights: dict[str | None, Floats] = {None: problem.shares}
+    if len(problem.groups) > 1:
+        weights |= zip(problem.groups, np.eye(len(problem.groups)), strict=True)
+    limits = _limits_of_effects(problem)
+    return partial(effects_of_arms, problem.arms, reference, weights, difference, limits)
+
+
+def difference_from_all(cells: Cells, spread: Spread, missing: Floats | None = None) -> Difference:
+    """Return a function that estimates a difference from all results, however chosen."""
+    return partial(
+        difference_from_sums,
+        cells.counts.ravel().copy(),
+        cells.sums.ravel(),
+        spread=spread,
+        level=effect_level(cells.problem, cells.delta),
+        missing=missing,
+    )
+
+
+def effect_level(problem: Problem, delta: float) -> float:
+    """Return the error probability of each effect."""
+    return level_of_each(delta, len(problem.arms), has_control=problem.control is not None)
+
+
+def _reference(problem: Problem, answer: int | None) -> int | None:
+    """Return the arm that the others are compared with: the control, or else the leader."""
+    if problem.control is not None:
+        return problem.arms.index(problem.control)
+    return None if answer == len(problem.arms) else answer
+
+
+def _limits_of_effects(problem: Problem) -> dict[tuple[str, str | None], Ends]:
+    """Return by arm and group the ends that the difference from the control must stay between."""
+    in_groups, overall = problem.differences()
+    found: dict[tuple[str, str | None], Ends] = {}
+    for k, arm in enumerate(problem.arms):
+        for group, least in (
+            (None, overall[k, 0]),
+            *zip(problem.groups, in_groups[k], strict=True),
+        ):
+            if math.isfinite(least):
+                limit = float(problem.sign * least)
+                found[arm, group] = (limit, None) if problem.sign > 0 else (None, limit)
+    if len(problem.groups) == 1:
+        # If there is only one group, its limits also hold overall.
+        for arm in problem.arms:
+            if (arm, problem.groups[0]) in found:
+                found.setdefault((arm, None), found[arm, problem.groups[0]])
+    return found
+
+
+# --------------------------------------------------------------------------- estimates
+
+
+def estimates(cells: Cells) -> tuple[tuple[Estimate, ...], tuple[Estimate, ...]]:
+    """Return an estimate of the mean of every cell, and one of every arm."""
+    return _cell_estimates(cells), _arm_estimates(cells)
+
+
+def _cell_estimates(cells: Cells) -> tuple[Estimate, ...]:
+    problem, counts, sums = cells.problem, cells.counts, cells.sums
+    radius = NormalMixture().radius(counts, cells.delta, cells.scale)
+    limits = problem.floors, problem.ceilings
+    lower_limits, upper_limits = limits if problem.sign > 0 else limits[::-1]
+    estimates = []
+    for action, labels in enumerate(problem.action_labels):
+        k, group = divmod(action, len(problem.groups))
+        count = int(counts[k, group])
+        mean = sums[k, group] / count if count else None
+        estimates.append(
+            Estimate(
+                labels=labels,
+                pulls=count,
+                mean=mean,
+                lower=None if mean is None else _clip(problem, mean - radius[k, group]),
+                upper=None if mean is None else _clip(problem, mean + radius[k, group]),
+                lower_limit=_none_if_infinite(lower_limits[k, group]),
+                upper_limit=_none_if_infinite(upper_limits[k, group]),
+            )
+        )
+    return tuple(estimates)
+
+
+def _arm_estimates(cells: Cells) -> tuple[Estimate, ...]:
+    problem, counts, sums = cells.problem, cells.counts, cells.sums
+    shares = problem.shares
+    radius = NormalMixture().radius(counts, cells.delta / len(shares), cells.scale)
+    estimates = []
+    for k, arm in enumerate(problem.arms):
+        used = shares > 0
+        known = bool((counts[k, used] > 0).all())
+        mean = reach = None
+        if known:
+            means = sums[k, used] / counts[k, used]
+            mean = float(shares[used] @ means)
+            reach = float(shares[used] @ radius[k, used])
+        estimates.append(
+            Estimate(
+                labels={"arm": arm},
+                pulls=int(counts[k].sum()),
+                mean=mean,
+                lower=None if mean is None or reach is None else _clip(problem, mean - reach),
+                upper=None if mean is None or reach is None else _clip(problem, mean + reach),
+            )
+        )
+    return tuple(estimates)
+
+
+def _clip(problem: Problem, value: float) -> float:
+    low, high = problem.reward_range or (-math.inf, math.inf)
+    return float(min(max(value, low), high))
+
+
+def _none_if_infinite(limit: float) -> float | None:
+    return float(limit) if math.isfinite(limit) else None
