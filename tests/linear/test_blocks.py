@@ -77,7 +77,7 @@ class Twins:
 
     def compare_wealth(self) -> None:
         state, slow = self.policy._blocks.state, self.slow
-        assert self.policy._wealth == pytest.approx(slow.wealth, abs=1e-7, rel=1e-7)
+        assert self.policy._standing.wealth == pytest.approx(slow.wealth, abs=1e-7, rel=1e-7)
         assert set(np.flatnonzero(state.rejected)) == slow.rejected
         assert self.policy._blocks.finished == (slow.answer is not None)
         if slow.answer is not None:
@@ -294,19 +294,19 @@ def test_a_correction_before_its_block_is_paid_corrects_the_bets(name: str, lost
                 mistaken.tell(pull, reward)
             right.tell(pull, reward)
             paid = int(right._blocks.state.blocks.first[0])
-            assert mistaken._wealth == pytest.approx(right._wealth)
+            assert mistaken._standing.wealth == pytest.approx(right._standing.wealth)
             sums = right._blocks.state.sums
             assert mistaken._blocks.state.sums == pytest.approx(sums)
-    before = mistaken._wealth.copy()
+    before = mistaken._standing.wealth.copy()
     mistaken.amend(pulls[0], 1.0, 0.5)
     mistaken.tell(problem.pull(arm="0"), 1.0)
     mistaken.amend(problem.pull(arm="0"), 1.0, 0.5)
-    assert (mistaken._wealth == before).all()
+    assert (mistaken._standing.wealth == before).all()
     in_a_bet = next(pull for pull in pulls if pull.tag >= 0)
     mistaken.amend(in_a_bet, told[in_a_bet], told[in_a_bet] + 0.5)
-    assert (mistaken._wealth != before).any()
+    assert (mistaken._standing.wealth != before).any()
     mistaken.amend(in_a_bet, told[in_a_bet] + 0.5, told[in_a_bet])
-    assert mistaken._wealth == pytest.approx(before)
+    assert mistaken._standing.wealth == pytest.approx(before)
 
 
 def test_leaders_that_have_won_all_their_pairs_are_bet_on_all_the_same() -> None:
@@ -324,7 +324,7 @@ def test_leaders_that_have_won_all_their_pairs_are_bet_on_all_the_same() -> None
             number = int(state.bets.number[slot])
             assert number >= 1
             pairs = zip(state.winner[slot, :number], state.rival[slot, :number], strict=True)
-            met += all(policy._wealth[pair] >= policy._threshold for pair in pairs)
+            met += all(policy._standing.wealth[pair] >= policy._threshold for pair in pairs)
         planned = policy._blocks.planned
         for _ in range(int(rng.integers(1, 8))):
             if flying and not policy.stopped:
@@ -351,8 +351,8 @@ def test_where_pairs_are_tested_those_are_live_whom_a_leader_does_not_beat(
         pull = policy.ask()
         policy.tell(pull, environment.sample(pull, rng))
         leaders = policy._answer or range(4)
-        open_for = policy._wealth[leaders] < math.log(errors / 0.1)
-        assert policy._live() == sorted({*leaders, *np.flatnonzero(open_for.any(axis=0))})
+        open_for = policy._standing.wealth[leaders] < math.log(errors / 0.1)
+        assert policy._findings.live() == sorted({*leaders, *np.flatnonzero(open_for.any(axis=0))})
     assert policy.recommend().evidence["not_ruled_out"] == undecided
 
 
@@ -382,7 +382,7 @@ def test_wealth_against_the_right_answer_has_mean_at_most_one(name: str) -> None
     for run in range(runs):
         policy = template.clone()
         policy.compiled_run(environment, np.random.default_rng([17, run]), 250)
-        wealth.append(math.exp(policy._wealth[0, right]))
+        wealth.append(math.exp(policy._standing.wealth[0, right]))
         rejected += int(policy._blocks.state.rejected[right])
     # The wealth is at most about 10 when it stops; 4 standard errors of its mean.
     assert np.mean(wealth) <= 1 + 4 * np.std(wealth) / math.sqrt(runs)

@@ -69,7 +69,7 @@ def play(problem: Problem, reward_of: RewardOf, units: int, seed: int, losses: f
             policy.tell(pull, reward)
             slow.tell(serial, pull.action, problem.sign * reward)
         slow.settle()
-        assert policy._wealth == pytest.approx(slow.wealth, abs=1e-7, rel=1e-7)
+        assert policy._standing.wealth == pytest.approx(slow.wealth, abs=1e-7, rel=1e-7)
         assert set(np.flatnonzero(state.rejected)) == slow.rejected
         assert policy._blocks.finished == (slow.answer is not None)
     return slow.settled
@@ -113,7 +113,7 @@ def test_units_whose_arm_never_has_a_result_are_bet_on_by_nobody() -> None:
     policy = BlockBetting(Problem(np.eye(3), noise_std=1.0), assigned=[0, 1, 2] * 40)
     tell_of_all_but_the_third(policy, 120)
     assert policy.recommend().status == "undecided"
-    assert (policy._wealth == 0.0).all()
+    assert (policy._standing.wealth == 0.0).all()
 
 
 def test_intervals_hold_for_arms_of_which_units_are_missing() -> None:
@@ -173,7 +173,7 @@ def test_no_bet_wins_on_average_against_the_right_answer() -> None:
         for pull, outcome in zip(pulls, outcomes, strict=True):
             policy.tell(pull, outcome)
         chance = np.prod([mean if outcome else 1.0 - mean for outcome in outcomes])
-        grown += chance * np.exp(policy._wealth[0] - before._wealth[0])
+        grown += chance * np.exp(policy._standing.wealth[0] - before._standing.wealth[0])
     assert len(pulls) == 6
     assert grown.max() > 0.0
     assert (grown <= 1.0 + 1e-12).all()

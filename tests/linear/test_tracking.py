@@ -160,7 +160,7 @@ def test_every_decision_is_the_referees(name: str, cls: type[Policy], level: str
         if policy.stopped:
             break
         open_pairs = {pair for pair, ratio in rivals.items() if ratio < referee.level}
-        assert set(policy._live()) == referee.leaders() | {j for _, j in open_pairs}
+        assert set(policy._findings.live()) == referee.leaders() | {j for _, j in open_pairs}
     assert policy._decided
     answer = set(policy._answer)
     for arm in (0, 1):

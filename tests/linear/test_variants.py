@@ -70,7 +70,7 @@ def test_evidence_is_what_is_left_of_a_gap_after_the_worst_bias(noise: object) -
                 policy.tell(policy.problem.pull(arm=str(k)), reward)
     scaled = ARMS / problem.scale[:, None]
     gram = (scaled.T * counts) @ scaled
-    theta = np.linalg.solve(gram, (scaled.T @ policies[0]._data[1]))
+    theta = np.linalg.solve(gram, (scaled.T @ policies[0]._race.sums))
     best = int((ARMS @ theta).argmax())
     weakest = []
     for k in set(range(4)) - {best}:

@@ -9,7 +9,10 @@ from fairtrial.core.answers import Answers
 from fairtrial.core.wording import is_best, or_within
 from fairtrial.linear.problem import Problem
 
-__all__ = ["DistinctCandidates"]
+__all__ = ["NOTHING_YET", "DistinctCandidates"]
+
+NOTHING_YET = "not every direction has been measured yet"
+"""Why there is no answer at first."""
 
 
 class DistinctCandidates(Answers):

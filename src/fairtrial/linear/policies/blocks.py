@@ -6,33 +6,29 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairtrial.confidence.block_betting import (
-    BlockKernels,
-    BlockPolicy,
-    LiveBlocks,
-    Randomize,
-    check_randomize,
-    promise,
-)
+from fairtrial.confidence.block_betting import BlockPolicy, Randomize, check_randomize, promise
 from fairtrial.confidence.block_betting.bets import GRID
 from fairtrial.confidence.block_betting.cuts import Cuts, actions_of
 from fairtrial.confidence.effects import level_of_each
 from fairtrial.confidence.loss_test import UNEQUAL_LOSSES
 from fairtrial.core.documentation import documented_by
 from fairtrial.core.pull import Pull
-from fairtrial.core.recommendation import Effect, Guarantee
-from fairtrial.core.validation import check_optional_integer
+from fairtrial.core.recommendation import Effect, Estimate, Guarantee, Status
+from fairtrial.core.validation import check_instance, check_optional_integer
 from fairtrial.errors import InvalidArgument
 from fairtrial.linear._kernels import blocks
 from fairtrial.linear._kernels.state import CONSTANTS, Constants, Rules
+from fairtrial.linear._units import Units
 from fairtrial.linear.environments import ArmEnvironment
-from fairtrial.linear.policies.base import LinearPolicy
+from fairtrial.linear.policies.answers import NOTHING_YET, DistinctCandidates
+from fairtrial.linear.policies.block_standing import BlockStanding, LinearBlocks
 from fairtrial.linear.policies.effects import effects_of_candidates
+from fairtrial.linear.policies.findings import Findings
 from fairtrial.linear.problem import Problem
 
 __all__ = ["BlockBetting"]
@@ -51,14 +47,8 @@ _MOST_COMPARED = 20
 """The most candidates that are compared with another: those with the largest fitted values."""
 
 
-class _Blocks(LiveBlocks):
-    kernels: ClassVar[BlockKernels] = blocks
-    evidence = ("ledgers", "rejected", "finished", "hopeless")
-    verdict = ("chosen",)
-
-
 @documented_by(BlockPolicy)
-class BlockBetting(LinearPolicy, BlockPolicy):
+class BlockBetting(BlockPolicy):
     """Block betting: sampling and a proven stop that belong together; the default.
 
     Each candidate has a wealth: what is won or lost by betting that it is not the best. If it
@@ -102,7 +92,11 @@ class BlockBetting(LinearPolicy, BlockPolicy):
     """
 
     version = 6
-    _takes_limits = True
+    problem: Problem
+    environments = ArmEnvironment
+    _nothing_yet = NOTHING_YET
+
+    _answers: DistinctCandidates
 
     def __init__(
         self,
@@ -115,6 +109,7 @@ class BlockBetting(LinearPolicy, BlockPolicy):
         randomize: Randomize = True,
         seed: int | np.random.Generator | None = None,
     ) -> None:
+        check_instance("problem", problem, Problem)
         super().__init__(problem, delta, max_pulls, seed)
         if problem.estimates_noise:
             raise InvalidArgument(
@@ -123,6 +118,8 @@ class BlockBetting(LinearPolicy, BlockPolicy):
                 "without; LinGapE takes an estimated noise",
                 problem.noise_std,
             )
+        self._answers = DistinctCandidates(problem)
+        self._units = Units(problem)
         self.batch = check_optional_integer("batch", batch, low=1)
         self.initial_pulls = check_optional_integer("initial_pulls", initial_pulls, low=1)
         has_pairs = self._pairwise or problem.has_limits
@@ -136,13 +133,15 @@ class BlockBetting(LinearPolicy, BlockPolicy):
             )
         # Arms are repeated only if this was requested.
         repeats = self.initial_pulls is not None
-        self._opening = problem.geometry.start_arms if repeats else problem.geometry.varied_arms
-        model = self._units.model._replace(opening=self._opening.astype(np.float64))
-        limits = self._units.limits(self._shift)
-        constants, _ = CONSTANTS.pack(Constants(model, self._rules, limits))
+        opening = problem.geometry.start_arms if repeats else problem.geometry.varied_arms
+        model = self._units.model._replace(opening=opening.astype(np.float64))
+        limits, rules = self._units.limits(self._shift), self._rules
+        constants, _ = CONSTANTS.pack(Constants(model, rules, limits))
         self.randomize = check_randomize(randomize)
-        self._blocks = _Blocks(constants, self.randomize, self._key, **self._dimensions)
+        self._blocks = LinearBlocks(constants, self.randomize, self._key, **self._dimensions)
         self._follow(assigned)
+        self._standing = BlockStanding(self._units, self._blocks, rules, opening, self._cuts)
+        self._findings = Findings(self._answers, self._units, self._standing, self.delta)
 
     def _cut(self, assigned: ArrayLike) -> Cuts:
         """Return the blocks of a finished experiment: the first units determine theta."""
@@ -191,21 +190,6 @@ class BlockBetting(LinearPolicy, BlockPolicy):
     @property
     def _initial(self) -> int:
         return 4 if self.initial_pulls is None else self.initial_pulls
-
-    @property
-    def _initial_counts(self) -> Floats:
-        """The initial pulls of every arm, without lost ones."""
-        if self._cuts is not None:
-            return np.asarray(np.minimum(self._cuts.initial_counts, self._blocks.state.counts))
-        places = (
-            np.arange(self._initial * self.problem.geometry.start_arms.size) % self._opening.size
-        )
-        planned = np.bincount(self._opening[places], minlength=len(self.problem.arms))
-        return np.asarray(np.maximum(planned - self._blocks.state.lost, 0.0))
-
-    @property
-    def _is_estimable(self) -> bool:
-        return bool(self._blocks.state.estimable[0])
 
     @property
     def _threshold(self) -> float:
@@ -291,8 +275,6 @@ class BlockBetting(LinearPolicy, BlockPolicy):
 
     # ------------------------------------------------------------------- contract
 
-    choose = BlockPolicy.choose
-
     def learn(self, pull: Pull, outcome: float) -> None:
         """Take one reward; a lost one that comes after all counts while its block is open."""
         reward = self._units.reward(pull.action, outcome)
@@ -319,84 +301,43 @@ class BlockBetting(LinearPolicy, BlockPolicy):
             horizon,
         )
         self.told = self.asked = blocks.run(self._blocks.arrays, *simulated)
-        return self._data[0]
+        return self._standing.counts
 
     # --------------------------------------------------------------------- report
 
     @property
-    def _found_best(self) -> bool:
-        return self._blocks.finished
-
-    @property
-    def _hopeless(self) -> bool:
-        return bool(self._blocks.state.hopeless[0])
-
-    @property
-    def _noise_variance(self) -> float:
-        return 1.0
-
-    def metrics(self) -> dict[str, float]:
-        """Return metrics of a run besides its result: none."""
-        return {}
-
-    @property
     def _answer(self) -> Sequence[int] | None:
-        chosen = np.zeros_like(self._blocks.state.chosen)
-        if not blocks.leaders(self._blocks.arrays, chosen):
-            return None
-        return self._best_first(np.flatnonzero(chosen))
-
-    @property
-    def _data(self) -> tuple[Floats, Floats]:
-        state = self._blocks.state
-        return state.counts, state.sums + state.counts * self._shift
-
-    @property
-    def _records(self) -> tuple[Floats, Floats]:
-        state = self._blocks.state
-        return state.record, state.early
-
-    @property
-    def _wealth(self) -> Floats:
-        """The log wealth against every candidate, shape (1, M), or every pair, shape (M, M).
-
-        If candidates have limits, the shape is (1, M + 1), including "no arm".
-        """
-        if self.problem.has_limits:
-            return np.asarray(blocks.wealth_now(self._blocks.arrays)[np.newaxis])
-        return np.asarray(self._blocks.state.ledgers.reshape((-1, self._units.shape[1])))
-
-    def _confidence_set(self) -> Sequence[int] | None:
-        """Return the candidates that are not ruled out; if several are wanted, possible members.
-
-        If `top` candidates are wanted, one is ruled out when at least `top` others have beaten it.
-        With `tolerance` a wealth does not rule out that a candidate is the best.
-        """
-        if self._separately:
-            return None
-        if not self._pairwise:
-            return np.flatnonzero(self._blocks.state.rejected == 0).tolist()
-        if self.problem.tolerance > 0.0:
-            return None
-        beaten_by = (self._wealth >= self._threshold).sum(axis=0)
-        return np.flatnonzero(beaten_by < self.problem.top).tolist()
+        return self._findings.answer
 
     def _evidence(self) -> tuple[float | None, float | None]:
-        evidence = blocks.evidence_now(self._blocks.arrays)
-        if math.isnan(evidence):
-            return None, self._threshold
-        # Every rival is rejected: even the smallest of their wealths reached the threshold.
-        return min(evidence, self._threshold) if self._found_best else evidence, self._threshold
+        return self._standing.evidence
 
-    def _live(self) -> Sequence[int]:
-        if self._found_best:
-            return list(self._answer or ())
-        leaders = self._answer
-        live = ~np.asarray(self._blocks.state.rejected, dtype=bool)
-        if self._pairwise and leaders is not None:
-            live = np.any(self._wealth[leaders] < self._threshold, axis=0)
-            live[leaders] = True
-        return np.flatnonzero(live).tolist()
+    @property
+    def _finished(self) -> bool:
+        return self._findings.finished
+
+    def _reason(self, status: Status, answer: Sequence[int] | None) -> str:
+        return self._findings.hidden_best or super()._reason(status, answer)
+
+    @property
+    def _ending(self) -> str:
+        return self._findings.dead_end or super()._ending
+
+    def _more_evidence(self) -> dict[str, Any]:
+        return self._findings.more_evidence(self._status)
+
+    @property
+    def _decided(self) -> bool:
+        return self._findings.decided
+
+    def _candidates(self) -> tuple[str, ...] | None:
+        return self._findings.candidates()
+
+    def _limited(self) -> tuple[Estimate, ...]:
+        return self._findings.limited()
+
+    def _estimates(self) -> tuple[tuple[Estimate, ...], tuple[Estimate, ...]]:
+        return self._findings.estimates()
 
     def _effects(self) -> Callable[[], tuple[Effect, ...]]:
         problem, answer = self.problem, self._answer
@@ -413,7 +354,7 @@ class BlockBetting(LinearPolicy, BlockPolicy):
         if problem.control is not None:
             reference = int(problem.group_of[problem.answers.index(problem.control)])
         everything = range(candidates)
-        rivals = [one for one in self._best_first(everything) if one != reference]
+        rivals = [one for one in self._findings.best_first(everything) if one != reference]
         labels = self._answers.labels(everything)
         if problem.control is not None:
             labels[reference] = problem.control
@@ -438,8 +379,8 @@ class BlockBetting(LinearPolicy, BlockPolicy):
                 found[index] = problem.sign * least
         return found
 
-    def _rule_details(self) -> dict[str, Any]:
-        details: dict[str, Any] = {"blocks": self._blocks.planned}
+    def _details(self) -> dict[str, Any]:
+        details = self._findings.details(self.warnings()) | {"blocks": self._blocks.planned}
         if not (self._pairwise or self._separately):
             rejected = self._blocks.state.rejected
             labels = self._answers.labels(range(rejected.size))
@@ -449,13 +390,15 @@ class BlockBetting(LinearPolicy, BlockPolicy):
                     "log_wealth": float(wealth) if math.isfinite(wealth) else None,
                     "rejected": bool(out),
                 }
-                for label, wealth, out in zip(labels, self._wealth[0], rejected, strict=True)
+                for label, wealth, out in zip(
+                    labels, self._standing.wealth[0], rejected, strict=True
+                )
             ]
         return details
 
     def warnings(self) -> tuple[str, ...]:
         """Return what the results contradict, what delays the evidence, and unequal losses."""
-        found = (*super().warnings(), *self._standstill)
+        found = (*self._findings.warnings(), *self._standstill)
         return (*found, UNEQUAL_LOSSES) if self._blocks.loses_unequally() else found
 
     @property
@@ -469,4 +412,5 @@ class BlockBetting(LinearPolicy, BlockPolicy):
             "the mean of each reward is linear in the features of its arm",
         )
         stated = self._with_order(stated)
-        return self._blocks.as_it_stands(self._as_it_stands(stated), leaves_out=not bounded)
+        stated = self._findings.as_it_stands(stated, self._amended, self.told)
+        return self._blocks.as_it_stands(stated, leaves_out=not bounded)

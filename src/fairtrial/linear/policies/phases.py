@@ -15,7 +15,7 @@ from fairtrial.core.validation import check_integer, check_probability
 from fairtrial.errors import InvalidArgument
 from fairtrial.linear._units import Units, tie_key
 from fairtrial.linear.policies.base import LinearPolicy, refuse_several_answers
-from fairtrial.linear.policies.levels import ConstantLevel, Level, level_named
+from fairtrial.linear.policies.levels import ConstantLevel, Level
 from fairtrial.linear.policies.phase_race import (
     Phases,
     eliminate,
@@ -41,7 +41,8 @@ def _elimination(
     return Phases(units, plan, judge, level.guarantee(delta), is_confidence_set=is_proven)
 
 
-def _refuse_unknown_noise(problem: Problem, policy: str) -> None:
+def _refuse_what_needs_other_rules(problem: Problem, policy: str) -> None:
+    refuse_several_answers(problem, policy)
     if problem.estimates_noise:
         raise InvalidArgument(
             "problem",
@@ -98,15 +99,14 @@ class XYAdaptive(LinearPolicy):
         ties: str = "first",
         seed: int | np.random.Generator | None = None,
     ) -> None:
-        super().__init__(problem, delta, max_pulls, seed)
-        refuse_several_answers(problem, type(self).__name__)
-        _refuse_unknown_noise(problem, type(self).__name__)
-        self.stopping = stopping
         self.alpha = check_probability("alpha", alpha)
         self.ties = ties
-        level = level_named(stopping, "phased", type(self).__name__)
-        plan = partial(plan_greedily, alpha=self.alpha, ties=tie_key(ties, self.seed))
-        self._race = _elimination(self._units, level, self.delta, plan)
+        super().__init__(problem, delta, stopping, max_pulls=max_pulls, seed=seed)
+
+    def _new_race(self) -> Phases:
+        _refuse_what_needs_other_rules(self.problem, type(self).__name__)
+        plan = partial(plan_greedily, alpha=self.alpha, ties=tie_key(self.ties, self.seed))
+        return _elimination(*self._tested("phased"), plan)
 
 
 @documented_by(XYAdaptive)
@@ -145,13 +145,12 @@ class Rage(LinearPolicy):
         max_pulls: int | None = None,
         seed: int | np.random.Generator | None = None,
     ) -> None:
-        super().__init__(problem, delta, max_pulls, seed)
-        refuse_several_answers(problem, type(self).__name__)
-        _refuse_unknown_noise(problem, type(self).__name__)
-        self.stopping = stopping
-        level = level_named(stopping, "phased", type(self).__name__)
-        plan = partial(plan_design, level=level, delta=self.delta)
-        self._race = _elimination(self._units, level, self.delta, plan)
+        super().__init__(problem, delta, stopping, max_pulls=max_pulls, seed=seed)
+
+    def _new_race(self) -> Phases:
+        _refuse_what_needs_other_rules(self.problem, type(self).__name__)
+        units, level, delta = self._tested("phased")
+        return _elimination(units, level, delta, partial(plan_design, level=level, delta=delta))
 
 
 class ODLinBAI(LinearPolicy):
@@ -189,7 +188,11 @@ class ODLinBAI(LinearPolicy):
         budget: int,
         seed: int | np.random.Generator | None = None,
     ) -> None:
-        super().__init__(problem, None, None, seed)
+        self.budget = budget
+        super().__init__(problem, seed=seed)
+
+    def _new_race(self) -> Phases:
+        problem, number = self.problem, self._phases
         refuse_several_answers(problem, "ODLinBAI")
         if problem.candidates is not None:
             raise InvalidArgument("problem", "must have no candidates of their own for ODLinBAI")
@@ -200,10 +203,9 @@ class ODLinBAI(LinearPolicy):
                 problem.misspecification,
             )
         rank = max(self._units.shape[2], 1)
-        self._phases = max(1, math.ceil(math.log2(rank)))
-        self.budget = check_integer("budget", budget, low=self._phases * rank)
-        plan = partial(plan_budget, budget=self.budget, number=self._phases)
-        judge = partial(halve, number=self._phases)
+        self.budget = check_integer("budget", self.budget, low=number * rank)
+        plan = partial(plan_budget, budget=self.budget, number=number)
+        judge = partial(halve, number=number)
         promise = Guarantee(
             name="fixed budget",
             proven=False,
@@ -214,11 +216,11 @@ class ODLinBAI(LinearPolicy):
             assumptions=("the mean of a reward is linear in the features of its arm",),
             source="Yang, Tan (2022), Theorem 2",
         )
-        self._race = Phases(self._units, plan, judge, promise, is_confidence_set=False)
+        return Phases(self._units, plan, judge, promise, is_confidence_set=False)
 
     @property
-    def _interval_level(self) -> float:
-        return 0.05
+    def _phases(self) -> int:
+        return max(1, math.ceil(math.log2(max(self._units.shape[2], 1))))
 
     def _reason(self, status: Status, answer: Sequence[int] | None) -> str:
         if status == "decided" and answer is not None:

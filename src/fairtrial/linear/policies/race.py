@@ -14,13 +14,13 @@ from fairtrial.core.pull import Pull
 from fairtrial.core.recommendation import Guarantee
 from fairtrial.linear.environments import ArmEnvironment
 
-__all__ = ["Race", "state_in"]
+__all__ = ["Race", "Standing", "state_in"]
 
 Floats = NDArray[np.float64]
 
 
-class Race(ABC):
-    """The state of a rule that samples and stops: its data, next pull, and current answer.
+class Standing(ABC):
+    """How a rule stands: its data, its evidence, and the candidates that are left.
 
     Candidates are the distinct ones of the reduced problem; rewards are maximised, in units of the
     noise.
@@ -31,39 +31,10 @@ class Race(ABC):
         Pulls of every arm of the basis that come before all others.
     """
 
-    fields: ClassVar[tuple[str, ...]]
-    """Attributes that must be saved."""
-
     initial_pulls: int
 
-    follows_results: ClassVar[bool] = True
-    """Whether the next pull depends on earlier results, so that they predict it."""
-
-    # ---------------------------------------------------------------- events
-
-    @abstractmethod
-    def choose(self) -> Choice:
-        """Return the next pull; None if results are needed first."""
-
-    @abstractmethod
-    def learn(self, pull: Pull, reward: float, in_flight: bool, was_lost: bool) -> None:
-        """Take a reward of a pull in flight, of a lost one, or of an unsolicited one."""
-
-    @abstractmethod
-    def lose(self, pull: Pull) -> None:
-        """Handle a pull that will have no result."""
-
-    @abstractmethod
-    def amend(self, pull: Pull, old: float, new: float) -> None:
-        """Correct a reward."""
-
-    @abstractmethod
-    def run(
-        self, environment: ArmEnvironment, generator: np.random.Generator, horizon: int
-    ) -> None:
-        """Continue, pull after pull, until the stop or until there are that many results."""
-
-    # --------------------------------------------------------------- current state
+    keeps_set: ClassVar[bool] = False
+    """Whether the confidence set is still its own once the best is found, and not the answer."""
 
     @property
     @abstractmethod
@@ -106,15 +77,6 @@ class Race(ABC):
         """Candidates that include the best at all times; None if the rule has no such set."""
 
     @property
-    @abstractmethod
-    def promise(self) -> Guarantee:
-        """The guarantee before there are any data."""
-
-    @abstractmethod
-    def weakened(self, promise: Guarantee, lost: int) -> Guarantee:
-        """Return a guarantee, weakened by what the rule leaves out, such as `lost` lost pulls."""
-
-    @property
     def evidence(self) -> tuple[float | None, float | None]:
         """Evidence for the leader, and the value that it must exceed."""
         return None, None
@@ -123,6 +85,59 @@ class Race(ABC):
     def noise_variance(self) -> float:
         """Variance of a reward relative to the stated one; infinite while it is unknown."""
         return 1.0
+
+    @property
+    def initial_counts(self) -> Floats | None:
+        """The initial pulls of every arm, shape (K,); None if they are those of the basis."""
+        return None
+
+    @property
+    def is_estimable(self) -> bool | None:
+        """Whether the results so far measure every direction; None if the rule does not test it."""
+        return None
+
+
+class Race(Standing):
+    """The state of a rule that samples and stops: its data, next pull, and current answer."""
+
+    fields: ClassVar[tuple[str, ...]]
+    """Attributes that must be saved."""
+
+    follows_results: ClassVar[bool] = True
+    """Whether the next pull depends on earlier results, so that they predict it."""
+
+    # ---------------------------------------------------------------- events
+
+    @abstractmethod
+    def choose(self) -> Choice:
+        """Return the next pull; None if results are needed first."""
+
+    @abstractmethod
+    def learn(self, pull: Pull, reward: float, in_flight: bool, was_lost: bool) -> None:
+        """Take a reward of a pull in flight, of a lost one, or of an unsolicited one."""
+
+    @abstractmethod
+    def lose(self, pull: Pull) -> None:
+        """Handle a pull that will have no result."""
+
+    @abstractmethod
+    def amend(self, pull: Pull, old: float, new: float) -> None:
+        """Correct a reward."""
+
+    @abstractmethod
+    def run(
+        self, environment: ArmEnvironment, generator: np.random.Generator, horizon: int
+    ) -> None:
+        """Continue, pull after pull, until the stop or until there are that many results."""
+
+    @property
+    @abstractmethod
+    def promise(self) -> Guarantee:
+        """The guarantee before there are any data."""
+
+    @abstractmethod
+    def weakened(self, promise: Guarantee, lost: int) -> Guarantee:
+        """Return a guarantee, weakened by what the rule leaves out, such as `lost` lost pulls."""
 
     @property
     def phase(self) -> int | None:

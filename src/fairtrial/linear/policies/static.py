@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairtrial.core.documentation import documented_by
-from fairtrial.core.validation import check_optional_integer
 from fairtrial.linear.policies.base import LinearPolicy
 from fairtrial.linear.policies.designs import g_shares, oracle_shares, xy_shares
-from fairtrial.linear.policies.levels import Level, level_named
-from fairtrial.linear.policies.race import state_in
+from fairtrial.linear.policies.levels import Level
 from fairtrial.linear.policies.tracker import StaticTracker
 from fairtrial.linear.problem import Problem
 
@@ -21,8 +17,8 @@ __all__ = ["GAllocation", "XYAllocation", "XYOracle"]
 Floats = NDArray[np.float64]
 
 
-class StaticPolicy(LinearPolicy):
-    """A rule that tracks shares of the pulls that are fixed before any reward.
+class GAllocation(LinearPolicy):
+    """G-optimal shares, fixed in advance: minimise the variance of the worst measured arm.
 
     Parameters
     ----------
@@ -44,39 +40,6 @@ class StaticPolicy(LinearPolicy):
         once: far faster, but with other random numbers. The run's `metrics` state it.
     seed : None, int or numpy.random.Generator
         Ignored; the policy is deterministic.
-    """
-
-    state_fields = state_in(StaticTracker)
-
-    def __init__(
-        self,
-        problem: Problem,
-        delta: float = 0.05,
-        stopping: str | Level = "static-checks",
-        initial_pulls: int | None = None,
-        max_pulls: int | None = None,
-        shares: ArrayLike | None = None,
-        block_draws: bool = False,
-        seed: int | np.random.Generator | None = None,
-    ) -> None:
-        super().__init__(problem, delta, max_pulls, seed)
-        self.stopping = stopping
-        self.initial_pulls = check_optional_integer("initial_pulls", initial_pulls, low=0)
-        self.shares = shares
-        self.block_draws = block_draws
-        level = level_named(stopping, "static", type(self).__name__)
-        self._race = StaticTracker(
-            self._units, level, self.delta, self.initial_pulls, self._design, shares, block_draws
-        )
-
-    @abstractmethod
-    def _design(self, problem: Problem) -> Floats:
-        """Return the shares that are best in the rule's own sense, shape (K,)."""
-
-
-@documented_by(StaticPolicy)
-class GAllocation(StaticPolicy):
-    """G-optimal shares, fixed in advance: minimise the variance of the worst measured arm.
 
     Notes
     -----
@@ -89,12 +52,28 @@ class GAllocation(StaticPolicy):
     ['0', '0', '1', '2']
     """
 
-    def _design(self, problem: Problem) -> Floats:
-        return g_shares(problem)
+    def __init__(
+        self,
+        problem: Problem,
+        delta: float = 0.05,
+        stopping: str | Level = "static-checks",
+        initial_pulls: int | None = None,
+        max_pulls: int | None = None,
+        shares: ArrayLike | None = None,
+        block_draws: bool = False,
+        seed: int | np.random.Generator | None = None,
+    ) -> None:
+        self.shares = shares
+        self.block_draws = block_draws
+        super().__init__(problem, delta, stopping, initial_pulls, max_pulls, seed)
+
+    def _new_race(self) -> StaticTracker:
+        tested, design = self._tested("static"), g_shares
+        return StaticTracker(*tested, self.initial_pulls, design, self.shares, self.block_draws)
 
 
-@documented_by(StaticPolicy)
-class XYAllocation(StaticPolicy):
+@documented_by(GAllocation)
+class XYAllocation(LinearPolicy):
     """XY-optimal shares, fixed in advance: measure every difference of candidates.
 
     With more than 20,000 candidates `GAllocation` is the better choice, because this design takes
@@ -110,12 +89,28 @@ class XYAllocation(StaticPolicy):
     'static-checks'
     """
 
-    def _design(self, problem: Problem) -> Floats:
-        return xy_shares(problem)
+    def __init__(
+        self,
+        problem: Problem,
+        delta: float = 0.05,
+        stopping: str | Level = "static-checks",
+        initial_pulls: int | None = None,
+        max_pulls: int | None = None,
+        shares: ArrayLike | None = None,
+        block_draws: bool = False,
+        seed: int | np.random.Generator | None = None,
+    ) -> None:
+        self.shares = shares
+        self.block_draws = block_draws
+        super().__init__(problem, delta, stopping, initial_pulls, max_pulls, seed)
+
+    def _new_race(self) -> StaticTracker:
+        tested, design = self._tested("static"), xy_shares
+        return StaticTracker(*tested, self.initial_pulls, design, self.shares, self.block_draws)
 
 
-@documented_by(StaticPolicy)
-class XYOracle(StaticPolicy):
+@documented_by(GAllocation)
+class XYOracle(LinearPolicy):
     """The best fixed shares for a theta that is known beforehand: a yardstick.
 
     Parameters
@@ -146,8 +141,12 @@ class XYOracle(StaticPolicy):
         seed: int | np.random.Generator | None = None,
     ) -> None:
         self.theta = theta
-        super().__init__(
-            problem, delta, stopping, initial_pulls, max_pulls, None, block_draws, seed
+        self.block_draws = block_draws
+        super().__init__(problem, delta, stopping, initial_pulls, max_pulls, seed)
+
+    def _new_race(self) -> StaticTracker:
+        return StaticTracker(
+            *self._tested("static"), self.initial_pulls, self._design, None, self.block_draws
         )
 
     def _design(self, problem: Problem) -> Floats:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 
 from fairtrial.core.documentation import documented_by
-from fairtrial.core.validation import check_optional_integer
 from fairtrial.linear._kernels.track import FRANK_WOLFE, GAME, GAP_INDEX, GREEDY
 from fairtrial.linear._units import tie_key
 from fairtrial.linear.policies.base import LinearPolicy, refuse_several_answers
-from fairtrial.linear.policies.levels import Level, level_named
+from fairtrial.linear.policies.levels import Level
 from fairtrial.linear.policies.race import state_in
 from fairtrial.linear.policies.tracker import RedesigningTracker, Tracker
 from fairtrial.linear.problem import Problem
@@ -19,51 +16,8 @@ from fairtrial.linear.problem import Problem
 __all__ = ["FrankWolfeSampling", "FullyAdaptiveXY", "LazyTrackAndStop", "LinGame", "LinGapE"]
 
 
-class TrackingPolicy(LinearPolicy):
-    """A rule that chooses one pull at a time.
-
-    Parameters
-    ----------
-    problem : Problem
-        The problem.
-    delta : float
-        Accepted probability of a wrong answer.
-    stopping : str or Level
-        ``"mixture"`` (proven, default), or a level object: `RidgeLevel` (proven) or
-        `ConstantLevel`.
-    initial_pulls : int, optional
-        Initial pulls of every arm of a basis; 10 by default.
-    max_pulls : int, optional
-        Stop undecided after this many results.
-    seed : None, int or numpy.random.Generator
-        Ignored; the policy is deterministic.
-    """
-
-    state_fields = state_in(Tracker)
-
-    _rule: ClassVar[int]
-    """How pulls are chosen: a constant of the kernels."""
-
-    def __init__(
-        self,
-        problem: Problem,
-        delta: float = 0.05,
-        stopping: str | Level = "mixture",
-        initial_pulls: int | None = None,
-        max_pulls: int | None = None,
-        seed: int | np.random.Generator | None = None,
-    ) -> None:
-        super().__init__(problem, delta, max_pulls, seed)
-        self.stopping = stopping
-        self.initial_pulls = check_optional_integer("initial_pulls", initial_pulls, low=0)
-        self._race = self._tracker(level_named(stopping, "adaptive", type(self).__name__))
-
-    def _tracker(self, level: Level) -> Tracker:
-        return Tracker(self._units, level, self.delta, self._rule, self.initial_pulls)
-
-
-@documented_by(TrackingPolicy)
-class LinGapE(TrackingPolicy):
+@documented_by(LinearPolicy)
+class LinGapE(LinearPolicy):
     """Reduce the variance of the most important gap: the best of the one-at-a-time rules.
 
     Takes results in any order, pulls in flight, `tolerance`, and several answers.
@@ -86,8 +40,8 @@ class LinGapE(TrackingPolicy):
     _rule = GAP_INDEX
 
 
-@documented_by(TrackingPolicy)
-class LinGame(TrackingPolicy):
+@documented_by(LinearPolicy)
+class LinGame(LinearPolicy):
     """Let a learner of arms play against the closest alternative, and track its plays.
 
     Notes
@@ -105,8 +59,8 @@ class LinGame(TrackingPolicy):
     _rule = GAME
 
 
-@documented_by(TrackingPolicy)
-class FrankWolfeSampling(TrackingPolicy):
+@documented_by(LinearPolicy)
+class FrankWolfeSampling(LinearPolicy):
     """Step towards the steepest ascent of the evidence, averaged over near alternatives.
 
     Notes
@@ -124,8 +78,8 @@ class FrankWolfeSampling(TrackingPolicy):
     _rule = FRANK_WOLFE
 
 
-@documented_by(TrackingPolicy)
-class LazyTrackAndStop(TrackingPolicy):
+@documented_by(LinearPolicy)
+class LazyTrackAndStop(LinearPolicy):
     """Track the best shares for the estimated theta, redesigned when there is 25 % more data.
 
     The choice for batches among the one-at-a-time rules: its plan seldom changes.
@@ -144,12 +98,12 @@ class LazyTrackAndStop(TrackingPolicy):
 
     state_fields = state_in(RedesigningTracker)
 
-    def _tracker(self, level: Level) -> Tracker:
-        return RedesigningTracker(self._units, level, self.delta, self.initial_pulls)
+    def _new_race(self) -> RedesigningTracker:
+        return RedesigningTracker(*self._tested("adaptive"), self.initial_pulls)
 
 
-@documented_by(TrackingPolicy)
-class FullyAdaptiveXY(TrackingPolicy):
+@documented_by(LinearPolicy)
+class FullyAdaptiveXY(LinearPolicy):
     """Greedy XY allocation on the candidates not ruled out, chosen again at every pull.
 
     Parameters
@@ -191,7 +145,7 @@ class FullyAdaptiveXY(TrackingPolicy):
         self.ties = ties
         super().__init__(problem, delta, stopping, initial_pulls, max_pulls, seed)
 
-    def _tracker(self, level: Level) -> Tracker:
+    def _new_race(self) -> Tracker:
+        tested = self._tested("adaptive")
         refuse_several_answers(self.problem, type(self).__name__)
-        ties = tie_key(self.ties, self.seed)
-        return Tracker(self._units, level, self.delta, self._rule, self.initial_pulls, ties)
+        return Tracker(*tested, self._rule, self.initial_pulls, tie_key(self.ties, self.seed))

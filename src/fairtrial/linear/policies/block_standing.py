@@ -1,0 +1,165 @@
+"""How block betting on linear arms stands."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairtrial.confidence.block_betting import BlockKernels, LiveBlocks
+from fairtrial.confidence.block_betting.cuts import Cuts
+from fairtrial.linear._kernels import blocks
+from fairtrial.linear._kernels.state import Rules
+from fairtrial.linear._units import Units
+from fairtrial.linear.policies.race import Standing
+
+__all__ = ["BlockStanding", "LinearBlocks"]
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+
+class LinearBlocks(LiveBlocks):
+    """Blocks of bets on linear arms."""
+
+    kernels: ClassVar[BlockKernels] = blocks
+    evidence = ("ledgers", "rejected", "finished", "hopeless")
+    verdict = ("chosen",)
+
+
+class BlockStanding(Standing):
+    """How block betting stands, by the wealth against every candidate or pair.
+
+    Parameters
+    ----------
+    units : Units
+        The problem in the numbers of policies.
+    live : LinearBlocks
+        The blocks.
+    rules : Rules
+        The rules of the kernels.
+    opening : ndarray of int
+        The arms of the initial pulls, in their order.
+    cuts : Cuts, optional
+        The blocks of a finished experiment, if others assigned all pulls.
+    """
+
+    keeps_set = True
+
+    def __init__(
+        self,
+        units: Units,
+        live: LinearBlocks,
+        rules: Rules,
+        opening: Integers,
+        cuts: Cuts | None,
+    ) -> None:
+        self.initial_pulls = int(rules.initial_pulls)
+        self._units = units
+        self._problem = units.problem
+        self._blocks = live
+        self._rules = rules
+        self._opening = opening
+        self._cuts = cuts
+
+    @property
+    def _state(self) -> Any:
+        return self._blocks.state
+
+    @property
+    def found_best(self) -> bool:
+        """Whether the best of the distinct candidates is found."""
+        return self._blocks.finished
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether misspecified means can hide the best."""
+        return bool(self._state.hopeless[0])
+
+    @property
+    def counts(self) -> Floats:
+        """Results by arm, shape (K,)."""
+        return np.asarray(self._state.counts)
+
+    @property
+    def sums(self) -> Floats:
+        """Sums of rewards by arm, shape (K,)."""
+        return np.asarray(self._state.sums + self._state.counts * self._rules.shift)
+
+    @property
+    def records(self) -> tuple[Floats, Floats]:
+        """The records of rewards by arm: now, and when theta could first be estimated."""
+        return self._state.record, self._state.early
+
+    @property
+    def leaders(self) -> Sequence[int]:
+        """The answer once it is found; before that, the candidates with the best data."""
+        chosen = np.zeros_like(self._state.chosen)
+        if not blocks.leaders(self._blocks.arrays, chosen):
+            return []
+        return np.flatnonzero(chosen).tolist()
+
+    @property
+    def live(self) -> Sequence[int]:
+        """The candidates that are not ruled out."""
+        leaders = self.leaders
+        live = ~np.asarray(self._state.rejected, dtype=bool)
+        if self._rules.pairwise and leaders:
+            live = np.any(self.wealth[leaders] < self._rules.threshold, axis=0)
+            live[leaders] = True
+        return np.flatnonzero(live).tolist()
+
+    @property
+    def confidence_set(self) -> Sequence[int] | None:
+        """The candidates that are not ruled out; if several are wanted, possible members.
+
+        If `top` candidates are wanted, one is ruled out when at least `top` others have beaten it.
+        With `tolerance` a wealth does not rule out that a candidate is the best.
+        """
+        if self._rules.separately:
+            return None
+        if not self._rules.pairwise:
+            return np.flatnonzero(self._state.rejected == 0).tolist()
+        if self._problem.tolerance > 0.0:
+            return None
+        beaten_by = (self.wealth >= self._rules.threshold).sum(axis=0)
+        return np.flatnonzero(beaten_by < self._problem.top).tolist()
+
+    @property
+    def wealth(self) -> Floats:
+        """The log wealth against every candidate, shape (1, M), or every pair, shape (M, M).
+
+        If candidates have limits, the shape is (1, M + 1), including "no arm".
+        """
+        if self._problem.has_limits:
+            return np.asarray(blocks.wealth_now(self._blocks.arrays)[np.newaxis])
+        return np.asarray(self._state.ledgers.reshape((-1, self._units.shape[1])))
+
+    @property
+    def evidence(self) -> tuple[float | None, float | None]:
+        """Evidence for the leader, and the value that it must exceed."""
+        evidence, threshold = blocks.evidence_now(self._blocks.arrays), self._rules.threshold
+        if math.isnan(evidence):
+            return None, threshold
+        # Every rival is rejected: even the smallest of their wealths reached the threshold.
+        return min(evidence, threshold) if self.found_best else evidence, threshold
+
+    @property
+    def is_estimable(self) -> bool:
+        """Whether the results so far measure every direction."""
+        return bool(self._state.estimable[0])
+
+    @property
+    def initial_counts(self) -> Floats:
+        """The initial pulls of every arm, without lost ones."""
+        if self._cuts is not None:
+            return np.asarray(np.minimum(self._cuts.initial_counts, self._state.counts))
+        places = (
+            np.arange(int(self._rules.initial_pulls) * self._problem.geometry.start_arms.size)
+            % self._opening.size
+        )
+        planned = np.bincount(self._opening[places], minlength=len(self._problem.arms))
+        return np.asarray(np.maximum(planned - self._state.lost, 0.0))
