@@ -45,21 +45,6 @@ def test_decided_means_stopped_with_an_answer(arm: object, status: str, decided:
     assert Recommendation(arm, status).decided is decided
 
 
-def test_candidates_are_stated_with_the_confidence_that_they_have() -> None:
-    def said(guarantee: Guarantee | None, candidates: tuple[object, ...] | None) -> str | None:
-        return Recommendation(
-            None, "running", confidence=0.95, guarantee=guarantee, candidates=candidates
-        ).candidates_statement
-
-    assert said(GUARANTEE, ("b", None)) == (
-        "With 95 % confidence the right answer is among: 'b', no acceptable arm."
-    )
-    assert said(GUARANTEE.weakened("data were corrected"), ("b", "c")) == (
-        "Not ruled out so far, without a proven confidence: 'b', 'c'."
-    )
-    assert said(GUARANTEE, None) is None
-
-
 def test_all_of_it_is_json() -> None:
     recommendation = Recommendation(
         ("a", "b"),

@@ -153,11 +153,11 @@ def undecided(candidates, *, proven=True, confidence=0.95, status="running", rej
 @pytest.mark.parametrize(
     ("candidates", "said"),
     [
-        (("b", "c"), "among b and c"),
-        (("b", "c", "d"), "among b, c and d"),
+        (("b", "c"), "b or c"),
+        (("b", "c", "d"), "b, c or d"),
         (("b",), "b"),
         (("b", None), "b, or that no arm is acceptable"),
-        (("b", "c", None), "among b and c, or that no arm is acceptable"),
+        (("b", "c", None), "b or c, or that no arm is acceptable"),
         ((None,), "that no arm is acceptable"),
         (
             tuple("abcdefghij"),
@@ -182,7 +182,24 @@ def test_before_anything_is_ruled_out_no_confidence_is_claimed():
     sentence = candidates_sentence(undecided(("b", "c", None), rejected=0))
     assert sentence == "None of the 3 possible answers is ruled out yet."
     weak = candidates_sentence(undecided(("b", "c"), proven=False))
-    assert weak == "Not ruled out so far, without a proven confidence: among b and c."
+    assert weak == "Not ruled out so far, without a proven confidence: b and c."
+    with_none = candidates_sentence(undecided(("b", None), proven=False))
+    assert with_none.endswith(": b, and that no arm is acceptable.")
+
+
+@pytest.mark.parametrize(
+    ("candidates", "said"),
+    [
+        (("b", "c", "d"), "among b, c and d"),
+        (tuple("abcdefghij"), "among 10 arms (a, b, c, d, e, f, g, h and 2 more)"),
+        (("b", "c"), "b and c"),
+    ],
+)
+def test_of_several_best_it_is_said_among_which_they_are(candidates, said):
+    progress = undecided(candidates)
+    several = replace(progress.recommendation, leader=("b", "c"))
+    found = candidates_sentence(replace(progress, recommendation=several))
+    assert found == f"With 95 % confidence the best 2 are {said}."
 
 
 def test_page_and_picture_name_the_answers_that_are_left(tmp_path):

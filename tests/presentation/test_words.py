@@ -14,6 +14,7 @@ from fairtrial.presentation.words import (
     decimals,
     fixed,
     headline,
+    joined,
     number,
     percent,
     pull_sentence,
@@ -123,6 +124,15 @@ def test_why_is_the_reason_as_a_sentence(reason, said):
 def test_before_the_first_result_it_is_said_that_there_is_none():
     running = progress_of_grid(status="running")
     assert support(replace(running, told=0)) == "There are no results yet."
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [([], ""), (["b"], "b"), (["b", "c"], "b or c"), (["b", "c", "d"], "b, c or d")],
+)
+def test_names_are_joined_as_in_a_sentence(names, said):
+    assert joined(names, "or") == said
+    assert joined(names, "and") == said.replace(" or ", " and ")
 
 
 def test_pulls_used_outstanding_and_expected():

@@ -131,8 +131,6 @@ class Recommendation:
     ... )
     >>> running.decided
     False
-    >>> running.candidates_statement
-    "With 95 % confidence the right answer is among: 'b', 'c'."
     """
 
     arm: Any
@@ -148,16 +146,6 @@ class Recommendation:
     def decided(self) -> bool:
         """Whether the policy has stopped with an answer (which may be "no arm")."""
         return self.status == "decided"
-
-    @property
-    def candidates_statement(self) -> str | None:
-        """What the candidates mean, in one sentence; None if there are no candidates to mention."""
-        if self.candidates is None or self.confidence is None:
-            return None
-        names = ", ".join("no acceptable arm" if c is None else repr(c) for c in self.candidates)
-        if self.guarantee is not None and not self.guarantee.proven:
-            return f"Not ruled out so far, without a proven confidence: {names}."
-        return f"With {100 * self.confidence:g} % confidence the right answer is among: {names}."
 
     def to_dict(self) -> dict[str, Any]:
         """Return the recommendation as JSON's own types."""

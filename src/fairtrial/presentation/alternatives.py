@@ -12,6 +12,7 @@ from fairtrial.presentation.sources import answered
 from fairtrial.presentation.words import (
     count,
     ended,
+    joined,
     label_of,
     listed,
     number,
@@ -281,24 +282,26 @@ def candidates_sentence(progress: Progress) -> str:
     possible = alternatives(progress)
     if possible and not any(one.rejected for one in possible):
         return f"None of the {plural(len(possible), 'possible answer')} is ruled out yet."
-    named = _among([one for one in candidates if one is not None], None in candidates)
-    guarantee = recommendation.guarantee
+    guarantee, leader = recommendation.guarantee, recommendation.leader
     if guarantee is not None and not guarantee.proven:
+        named = _named(candidates, "", "and")
         return f"Not ruled out so far, without a proven confidence: {named}."
-    return f"With {percent(confidence)} confidence the right answer is {named}."
+    sure = f"With {percent(confidence)} confidence"
+    best = len(leader) if isinstance(leader, tuple) else 1
+    if best == 1:
+        return f"{sure} the right answer is {_named(candidates, 'one of ', 'or')}."
+    among = "among " if len(candidates) > best else ""
+    return f"{sure} the best {best} are {among}{_named(candidates, '', 'and')}."
 
 
-def _among(arms: Sequence[object], none_is: bool) -> str:
-    """Return in words a list of answers: arms, and perhaps that no arm is acceptable."""
-    names = [shorten(label_of(arm), _SHORT) for arm in arms]
+def _named(candidates: Sequence[object], of_many: str, conjunction: str) -> str:
+    """Return candidates in words; if there are many, their number follows `of_many`."""
+    names = [shorten(label_of(one), _SHORT) for one in candidates if one is not None]
+    arms = joined(names, conjunction)
     if len(names) > _LISTED:
-        said = f"one of {count(len(names))} arms ({listed(names, _LISTED)})"
-    elif len(names) > 1:
-        said = f"among {', '.join(names[:-1])} and {names[-1]}"
-    else:
-        said = "".join(names)
-    nothing = "that no arm is acceptable" if none_is else ""
-    return f"{said}, or {nothing}" if said and nothing else said or nothing
+        arms = f"{of_many}{count(len(names))} arms ({listed(names, _LISTED)})"
+    nothing = ["that no arm is acceptable"] if None in candidates else []
+    return f", {conjunction} ".join([arms] * bool(names) + nothing)
 
 
 def explanation(progress: Progress) -> str:

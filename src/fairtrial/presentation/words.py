@@ -21,6 +21,7 @@ __all__ = [
     "ended",
     "fixed",
     "headline",
+    "joined",
     "label_of",
     "listed",
     "number",
@@ -243,6 +244,18 @@ def pulls_used(progress: Progress) -> str:
     """Return how many results of how many pulls there are."""
     used = f"{plural(progress.told, 'result')} of {plural(progress.asked, 'pull')}"
     return used + (f", {count(progress.outstanding)} outstanding" if progress.outstanding else "")
+
+
+def joined(names: Sequence[str], conjunction: str) -> str:
+    """Return names as a sentence lists them: with commas, and "and" or "or" before the last.
+
+    Examples
+    --------
+    >>> joined(["b", "c"], "or"), joined(["b", "c", "d"], "and")
+    ('b or c', 'b, c and d')
+    """
+    *first, last = names or [""]
+    return f"{', '.join(first)} {conjunction} {last}" if first else last
 
 
 def listed(items: Sequence[str], most: int, between: str = ", ") -> str:
