@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 import fairtrial
 from fairtrial.core import Estimate, Problem
-from fairtrial.errors import InvalidArgument, MissingExtra
+from fairtrial.errors import InvalidArgument
 from fairtrial.plots import (
     allocation,
     cost_of_fairness,
@@ -387,12 +387,3 @@ def test_figures_go_where_they_are_told_and_touch_no_global_state():
     board = Figure()
     assert cost_of_fairness(cost_runs(), figure=board) is board
     assert dict(mpl.rcParams) == before
-
-
-def test_without_matplotlib_the_message_says_what_to_install(monkeypatch):
-    import sys
-
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    for draw in [*all_figures(), lambda: cost_of_fairness(cost_runs())]:
-        with pytest.raises(MissingExtra, match="plots"):
-            draw()

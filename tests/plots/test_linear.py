@@ -9,7 +9,7 @@ import pytest
 
 from fairtrial import delayed, linear, subpopulations
 from fairtrial.core import Progress, Recommendation
-from fairtrial.errors import InvalidArgument, MissingExtra
+from fairtrial.errors import InvalidArgument
 from fairtrial.plots import (
     budget_by_dimension,
     design_weights,
@@ -272,15 +272,3 @@ def test_figures_are_drawn_where_they_are_told_to():
     assert len(figure.axes) == 1
     other = Figure()
     assert design_weights({"G": [0.5, 0.5]}, figure=other) is other
-
-
-def test_without_matplotlib_the_extra_is_named(monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
-    for draw in (
-        lambda: design_weights({"G": [1.0]}),
-        lambda: budget_by_dimension({"G": {2: 5.0}}),
-        lambda: times_the_bound({"easy": {"Rage": runs([5, 6], 1.0)}}),
-        lambda: survivors_over_time({"one": moments([(0, 2), (5, 1)])}),
-    ):
-        with pytest.raises(MissingExtra, match="plots"):
-            draw()

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure, SubFigure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
 
 from fairtrial.plots import _style as style
@@ -13,10 +17,6 @@ from fairtrial.plots._fonts import legible
 from fairtrial.presentation.charts import Bar, ShareChart, most_pulled, share_chart
 from fairtrial.presentation.sources import Source, pulls_of
 from fairtrial.presentation.words import percent, plural
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
 
 __all__ = ["allocation"]
 
@@ -51,8 +51,6 @@ def allocation(
     ------
     InvalidArgument
         If the source reports no actions, or `optimal` is not a distribution over them.
-    MissingExtra
-        If matplotlib is not installed.
 
     Examples
     --------
@@ -101,8 +99,6 @@ def _write_shares(ax: Axes, bars: Sequence[tuple[int, Bar]]) -> None:
 
 
 def _scale(axes: Sequence[Axes], most: float) -> None:
-    from matplotlib.ticker import MaxNLocator
-
     for ax in axes:
         ax.set_xlim(0, 1.35 * most)
         ax.xaxis.set_major_locator(MaxNLocator(3, steps=[1, 2, 2.5, 5, 10]))
@@ -110,9 +106,6 @@ def _scale(axes: Sequence[Axes], most: float) -> None:
 
 
 def _explain(board: Figure | SubFigure, chart: ShareChart) -> None:
-    from matplotlib.lines import Line2D
-    from matplotlib.patches import Patch
-
     share = f"share of {plural(chart.total, 'pull')}"
     marks: list[Patch | Line2D] = [Patch(facecolor=style.SKY, edgecolor=style.BLUE, label=share)]
     if chart.has_optimal:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Patch, PathPatch
+from matplotlib.path import Path
 from numpy.typing import NDArray
 
 from fairtrial.plots import _style as style
@@ -13,10 +17,6 @@ from fairtrial.plots._fonts import legible
 from fairtrial.presentation import layers
 from fairtrial.presentation.sources import Floats, check_offers
 from fairtrial.presentation.words import shorten
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 __all__ = ["causal_graph"]
 
@@ -48,8 +48,6 @@ def causal_graph(problem: QuestionLike, *, ax: Axes | None = None) -> Figure:
     ------
     InvalidArgument
         If `problem` is not from the causal family.
-    MissingExtra
-        If matplotlib is not installed.
 
     Examples
     --------
@@ -101,8 +99,6 @@ def _empty_frame(ax: Axes, drawing: layers.Drawing) -> None:
 
 
 def _draw_node(ax: Axes, node: str, place: tuple[float, float], width: float, role: str) -> None:
-    from matplotlib.patches import FancyBboxPatch
-
     _, face, edge, dashes = _ROLES[role]
     x, y = place
     box = FancyBboxPatch(
@@ -128,9 +124,6 @@ def _draw_node(ax: Axes, node: str, place: tuple[float, float], width: float, ro
 def _draw_arrow(
     ax: Axes, route: NDArray[np.float64], from_sensitive: bool, edge: tuple[str, str]
 ) -> None:
-    from matplotlib.patches import FancyArrowPatch, PathPatch
-    from matplotlib.path import Path
-
     colour = style.VERMILLION if from_sensitive else style.MUTED
     points = layers.bezier(route)
     codes = [Path.MOVETO, *[Path.CURVE4] * (len(points) - 1)]
@@ -152,8 +145,6 @@ def _unit(vector: Floats) -> Floats:
 
 
 def _explain_roles(ax: Axes, roles: set[str]) -> None:
-    from matplotlib.patches import Patch
-
     marks = [
         Patch(facecolor=face, edgecolor=edge, linestyle=dashes, label=label)
         for role, (label, face, edge, dashes) in _ROLES.items()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure, SubFigure
 
 from fairtrial.errors import InvalidArgument
 from fairtrial.plots import _style as style
@@ -24,10 +26,6 @@ from fairtrial.presentation.quotas import (
     measured,
 )
 from fairtrial.presentation.sources import Floats
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
 
 __all__ = ["cost_of_fairness"]
 
@@ -54,8 +52,6 @@ def cost_of_fairness(
     ------
     InvalidArgument
         If there is no simulation, or one has no regret and violation.
-    MissingExtra
-        If matplotlib is not installed.
 
     Examples
     --------

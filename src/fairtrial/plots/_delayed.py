@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure, SubFigure
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 from numpy.typing import NDArray
 
 from fairtrial.core.recommendation import Progress
@@ -17,10 +20,6 @@ from fairtrial.plots._lines import handle, name_axes
 from fairtrial.presentation.sources import Floats, StudyLike, trace_of
 from fairtrial.presentation.words import shorten
 from fairtrial.simulation.summary import error_interval
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
 
 __all__ = ["cost_of_answers", "race_over_time", "time_ratios"]
 
@@ -65,8 +64,6 @@ def time_ratios(
     InvalidArgument
         If there is no rule, there are more than eight, one has no number, or a pair has
         another form.
-    MissingExtra
-        If matplotlib is not installed.
 
     Examples
     --------
@@ -169,8 +166,6 @@ def cost_of_answers(
     ------
     InvalidArgument
         If there is no rule, or a result has another form.
-    MissingExtra
-        If matplotlib is not installed.
 
     Examples
     --------
@@ -222,8 +217,6 @@ def _draw_wrong(ax: Axes, row: int, correct: NDArray[np.bool_]) -> None:
 
 
 def _scale_costs(left: Axes, right: Axes, unit: str, delta: float | None) -> None:
-    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
-
     low, high = left.dataLim.intervalx
     if low > 0 and high / low >= _WIDE:
         left.set_xscale("log")
@@ -268,8 +261,6 @@ def race_over_time(
     ------
     InvalidArgument
         If `source` is something else.
-    MissingExtra
-        If matplotlib is not installed.
 
     Examples
     --------

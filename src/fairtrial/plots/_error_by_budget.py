@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import PercentFormatter
 
 from fairtrial.errors import InvalidArgument
 from fairtrial.plots import _style as style
 from fairtrial.plots._fonts import legible
 from fairtrial.simulation.summary import error_interval
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 __all__ = ["error_by_budget"]
 
@@ -38,8 +37,6 @@ def error_by_budget(errors: Mapping[str, Mapping[int, Any]], *, ax: Axes | None 
     InvalidArgument
         If there is no rule, there are more than eight, one has no budget, or a simulation's truth
         is unknown.
-    MissingExtra
-        If matplotlib is not installed.
 
     Examples
     --------
@@ -109,8 +106,6 @@ def _draw_errors(
 
 
 def _scale_errors(ax: Axes, budgets: Sequence[int]) -> None:
-    from matplotlib.ticker import PercentFormatter
-
     if len(budgets) > 1:
         ax.set_xscale("log")
     ax.set_xticks(budgets, labels=[f"{budget:,}" for budget in budgets])

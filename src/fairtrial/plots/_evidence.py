@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
 from fairtrial.core.recommendation import Progress
 from fairtrial.plots import _style as style
@@ -14,10 +17,6 @@ from fairtrial.presentation.alternatives import strength
 from fairtrial.presentation.charts import EvidenceChart, e_value_ticks, evidence_chart
 from fairtrial.presentation.sources import Floats, LeadPeriod, Traced, trace_of
 from fairtrial.presentation.words import decimals, fixed, listed, shorten
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 __all__ = ["evidence"]
 
@@ -47,8 +46,6 @@ def evidence(source: Traced | Sequence[Progress], *, ax: Axes | None = None) -> 
     ------
     InvalidArgument
         If there is no moment to draw.
-    MissingExtra
-        If matplotlib is not installed.
 
     Examples
     --------
@@ -113,8 +110,6 @@ def _draw_rivals(ax: Axes, chart: EvidenceChart, threshold: float) -> None:
 
 
 def _set_scale(ax: Axes, told: Floats, gained: Floats, needed: Floats) -> None:
-    from matplotlib.ticker import MaxNLocator, StrMethodFormatter
-
     top = np.nanmax([*gained, *needed])
     # Large early losses would squeeze the part that decides; they run off the axis.
     low = min(max(np.nanmin(gained), -_DEEPEST * top), 0.0)

@@ -5,9 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 
 from fairtrial.core.validation import check_choice
 from fairtrial.plots import _style as style
@@ -15,10 +19,6 @@ from fairtrial.plots._causal import EstimatesLike, QuestionLike
 from fairtrial.plots._fonts import legible
 from fairtrial.presentation.sources import Floats, check_offers
 from fairtrial.presentation.words import plural, shorten
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 __all__ = ["fair_outcomes"]
 
@@ -61,8 +61,6 @@ def fair_outcomes(
     ------
     InvalidArgument
         If `estimates` has another type, or `interval` is unknown.
-    MissingExtra
-        If matplotlib is not installed.
 
     Examples
     --------
@@ -261,9 +259,6 @@ def _free_side(
 def _explain_points(
     ax: Axes, estimates: EstimatesLike, points: Sequence[_Point], interval: str
 ) -> None:
-    from matplotlib.lines import Line2D
-    from matplotlib.patches import Patch
-
     marks: list[Any] = [
         Line2D([], [], linestyle="none", marker=m, markerfacecolor=f, markeredgecolor=e, label=kind)
         for kind, (m, f, e) in _MARKS.items()

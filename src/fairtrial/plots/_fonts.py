@@ -7,12 +7,12 @@ import warnings
 from collections.abc import Callable
 from contextvars import ContextVar
 from functools import cache, wraps
-from typing import TYPE_CHECKING, ParamSpec
+from typing import ParamSpec
 
-if TYPE_CHECKING:
-    from matplotlib.axis import Axis
-    from matplotlib.figure import Figure
-    from matplotlib.text import Text
+from matplotlib.axis import Axis
+from matplotlib.figure import Figure
+from matplotlib.font_manager import FontEntry, FontProperties, findfont, fontManager, get_font
+from matplotlib.text import Text
 
 __all__ = ["legible"]
 
@@ -63,8 +63,6 @@ def legible(draw: Callable[_Arguments, Figure]) -> Callable[_Arguments, Figure]:
 
 def _make_legible(figure: Figure) -> dict[str, str]:
     """Return the non-ASCII texts of a figure, with the form in which they are drawn now."""
-    from matplotlib.text import Text
-
     spelled: dict[str, str] = {}
     for ax in figure.axes:
         for axis in (ax.xaxis, ax.yaxis):
@@ -131,8 +129,6 @@ def _choose_fonts(text: Text) -> None:
 @cache
 def _has(families: tuple[str, ...], char: str) -> bool:
     """Return whether one of the fonts has a character; a line break needs none."""
-    from matplotlib.font_manager import FontProperties, findfont, get_font
-
     if char.isascii():
         return True
     paths = [findfont(FontProperties(family=[family])) for family in families]
@@ -142,7 +138,6 @@ def _has(families: tuple[str, ...], char: str) -> bool:
 @cache
 def _other_font(char: str) -> str | None:
     """Return an installed font that has a character, preferably one without serifs."""
-    from matplotlib.font_manager import FontEntry, fontManager
 
     def preference(entry: FontEntry) -> tuple[bool, bool, bool, str]:
         is_plain = entry.style == "normal" and entry.weight in (400, "normal", "regular")
@@ -154,8 +149,6 @@ def _other_font(char: str) -> str | None:
 
 def _can_draw(name: str, path: str, char: str) -> bool:
     """Return whether a font has an outline for a character; coloured glyphs are bitmaps."""
-    from matplotlib.font_manager import get_font
-
     if name.startswith(_DRAWS_BOXES):
         return False
     try:

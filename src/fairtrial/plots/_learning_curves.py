@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure, SubFigure
+from matplotlib.ticker import MaxNLocator
 
 from fairtrial.plots import _style as style
 from fairtrial.plots._lines import handle, name_axes
@@ -19,10 +22,6 @@ from fairtrial.presentation.learning_curves import (
 )
 from fairtrial.presentation.sources import Floats
 from fairtrial.presentation.words import plural, shorten
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
 
 __all__ = ["learning_curves"]
 
@@ -65,8 +64,6 @@ def learning_curves(search: SearchLike, *, figure: Figure | SubFigure | None = N
     ------
     InvalidArgument
         If `search` is not fitted, or has another type.
-    MissingExtra
-        If matplotlib is not installed.
 
     Examples
     --------
@@ -98,8 +95,6 @@ def _look(place: int) -> dict[str, Any]:
 
 
 def _draw_means(ax: Axes, shown: LearningCurves) -> None:
-    from matplotlib.ticker import MaxNLocator
-
     style.tidy(ax, grid="y")
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     best = shown.curves[0].scores

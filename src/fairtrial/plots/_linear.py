@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure, SubFigure
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, StrMethodFormatter
 from numpy.typing import ArrayLike
 
 from fairtrial.core.recommendation import Progress
@@ -17,10 +20,6 @@ from fairtrial.plots._lines import draw_bound, name_axes
 from fairtrial.presentation.alternatives import alternatives
 from fairtrial.presentation.sources import Floats, SimulationLike, Traced, trace_of
 from fairtrial.presentation.words import percent, plural
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
 
 __all__ = ["budget_by_dimension", "design_weights", "survivors_over_time", "times_the_bound"]
 
@@ -60,8 +59,6 @@ def design_weights(
     ------
     InvalidArgument
         If there is no design, or the designs are not for the same arms.
-    MissingExtra
-        If matplotlib is not installed.
 
     Examples
     --------
@@ -132,8 +129,6 @@ def _draw_shares(ax: Axes, shares: Floats) -> None:
 
 
 def _scale_shares(axes: Sequence[Axes], most: float) -> None:
-    from matplotlib.ticker import FuncFormatter, MaxNLocator
-
     for ax in axes:
         ax.set_xlim(0, 1.45 * most)
         ax.xaxis.set_major_locator(MaxNLocator(3, steps=[1, 2, 2.5, 5, 10]))
@@ -166,8 +161,6 @@ def survivors_over_time(
     ------
     InvalidArgument
         If there is no trace, there are more than eight, or one does not report live candidates.
-    MissingExtra
-        If matplotlib is not installed.
 
     Examples
     --------
@@ -212,8 +205,6 @@ def _live(name: str, moment: Progress) -> int:
 
 
 def _scale_survivors(ax: Axes, times: Sequence[Floats], curves: Any) -> None:
-    from matplotlib.ticker import StrMethodFormatter
-
     most = max(float(live.max()) for _, live, _ in curves)
     ends = [float(told[-1]) for told in times]
     shortest = max(1.0, min(float(told[told > 0].min(initial=np.inf)) for told in times))
@@ -261,8 +252,6 @@ def budget_by_dimension(
     ------
     InvalidArgument
         If there is no rule, there are more than eight, or one has no dimension or no pulls.
-    MissingExtra
-        If matplotlib is not installed.
 
     Examples
     --------
@@ -334,8 +323,6 @@ def _draw_least(
 
 
 def _scale_budgets(ax: Axes, dimensions: Sequence[int]) -> None:
-    from matplotlib.ticker import LogLocator, StrMethodFormatter
-
     drawn = np.concatenate([np.asarray(line.get_ydata(), dtype=float) for line in ax.lines])
     if drawn.max() / drawn.min() >= _DECADE:
         ax.set_yscale("log")
@@ -371,8 +358,6 @@ def times_the_bound(
     ------
     InvalidArgument
         If there is no environment, there are more than twelve rules, or a simulation has no bound.
-    MissingExtra
-        If matplotlib is not installed.
 
     Examples
     --------
@@ -433,8 +418,6 @@ def _draw_ratios(ax: Axes, rule: str, rows: Floats, found: Floats, place: int) -
 
 
 def _scale_ratios(ax: Axes) -> None:
-    from matplotlib.ticker import LogLocator, StrMethodFormatter
-
     ax.set_xscale("log")
     ax.set_xlim(left=0.9)
     ax.xaxis.set_major_locator(LogLocator(10, subs=(1.0, 2.0, 5.0)))

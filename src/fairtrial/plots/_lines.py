@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter
 
 from fairtrial.plots import _style as style
 from fairtrial.presentation.sources import Floats
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 __all__ = [
     "Bound",
@@ -114,16 +114,12 @@ def name_axes(ax: Axes, across: str, up: str) -> None:
 
 def write_counts(ax: Axes) -> None:
     """Write the numbers on both axes in full, with commas."""
-    from matplotlib.ticker import FuncFormatter
-
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.7g}"))
 
 
 def handle(**look: Any) -> Any:
     """Return a line for the key."""
-    from matplotlib.lines import Line2D
-
     return Line2D([], [], linewidth=1.4, **look)
 
 

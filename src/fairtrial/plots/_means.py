@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure, SubFigure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
 
 from fairtrial.core.recommendation import Progress
 from fairtrial.plots import _style as style
@@ -12,11 +17,6 @@ from fairtrial.presentation.charts import Interval, IntervalChart, interval_char
 from fairtrial.presentation.limits import Standing
 from fairtrial.presentation.panels import shown_panels
 from fairtrial.presentation.sources import HasProgress, minimizes, progress_of
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
-    from matplotlib.lines import Line2D
 
 __all__ = ["means"]
 
@@ -58,8 +58,6 @@ def means(source: Progress | HasProgress, *, figure: Figure | SubFigure | None =
     ------
     InvalidArgument
         If the source reports no estimates.
-    MissingExtra
-        If matplotlib is not installed.
 
     Examples
     --------
@@ -134,8 +132,6 @@ def _draw_means(ax: Axes, intervals: Sequence[tuple[int, Interval]]) -> None:
 
 
 def _scale(axes: Sequence[Axes]) -> None:
-    from matplotlib.ticker import MaxNLocator
-
     for ax in axes:
         ax.xaxis.set_major_locator(MaxNLocator(3, steps=[1, 2, 2.5, 5, 10]))
     last = style.bottom_left(axes)
@@ -143,8 +139,6 @@ def _scale(axes: Sequence[Axes]) -> None:
 
 
 def _explain(board: Figure | SubFigure, chart: IntervalChart) -> None:
-    from matplotlib.lines import Line2D
-
     marks = [_mark(state, meaning) for state, meaning in chart.marks]
     if chart.interval:
         marks.append(Line2D([], [], label=chart.interval, color=style.PALE_BLUE, linewidth=1.6))
@@ -154,8 +148,6 @@ def _explain(board: Figure | SubFigure, chart: IntervalChart) -> None:
 
 
 def _mark(state: Standing, meaning: str) -> Line2D:
-    from matplotlib.lines import Line2D
-
     marker, face, edge = _MARKS[state]
     look: dict[str, Any] = {"markerfacecolor": face, "markeredgecolor": edge}
     return Line2D([], [], linestyle="none", marker=marker, label=meaning, **look)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 from fairtrial.core.recommendation import Progress
@@ -32,10 +34,6 @@ from fairtrial.presentation.quotas import (
     violations,
 )
 from fairtrial.presentation.sources import Floats, Traced, trace_of
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 __all__ = ["regret_over_time", "violation_over_time"]
 
@@ -73,8 +71,6 @@ def regret_over_time(
     ------
     InvalidArgument
         If there is nothing to draw, or a curve has another form.
-    MissingExtra
-        If matplotlib is not installed.
 
     Examples
     --------
@@ -126,8 +122,6 @@ def violation_over_time(
     ------
     InvalidArgument
         If there is nothing to draw, or a curve has another form.
-    MissingExtra
-        If matplotlib is not installed.
 
     Examples
     --------

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import textwrap
-from typing import TYPE_CHECKING
 
+from matplotlib.figure import Figure, SubFigure
 from numpy.typing import ArrayLike
 
 from fairtrial.core.recommendation import Progress
@@ -19,9 +19,6 @@ from fairtrial.presentation.panels import shown_panels
 from fairtrial.presentation.shares import shares_of
 from fairtrial.presentation.sources import StudyLike, check_offers, is_endless, minimizes
 from fairtrial.presentation.words import because, ended, headline, pull_sentence, shorten, support
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure, SubFigure
 
 __all__ = ["overview"]
 
@@ -47,8 +44,6 @@ def overview(study: StudyLike, optimal: ArrayLike | None = None) -> Figure:
     ------
     InvalidArgument
         If `study` has another type, or `optimal` is not a distribution over the actions.
-    MissingExtra
-        If matplotlib is not installed.
 
     Examples
     --------

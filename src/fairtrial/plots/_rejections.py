@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
 from fairtrial.core.recommendation import Progress
 from fairtrial.errors import InvalidArgument
@@ -13,10 +18,6 @@ from fairtrial.plots._causal import QuestionLike
 from fairtrial.plots._fonts import legible
 from fairtrial.presentation.sources import Traced, trace_of
 from fairtrial.presentation.words import plural, shorten
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 __all__ = ["rejections"]
 
@@ -57,8 +58,6 @@ def rejections(
     ------
     InvalidArgument
         If there is no moment to draw, or no moment reports which arms are live.
-    MissingExtra
-        If matplotlib is not installed.
 
     Examples
     --------
@@ -149,8 +148,6 @@ def _name_lives(ax: Axes, lives: Sequence[_Life], leader: str) -> None:
 
 
 def _scale_lives(ax: Axes, told: int) -> None:
-    from matplotlib.ticker import MaxNLocator, StrMethodFormatter
-
     ax.set_xlim(0, 1.02 * told)
     ax.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
     ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
@@ -158,8 +155,6 @@ def _scale_lives(ax: Axes, told: int) -> None:
 
 
 def _explain_lives(ax: Axes, lives: Sequence[_Life], last: Progress) -> None:
-    from matplotlib.lines import Line2D
-
     marks = [Line2D([], [], color=style.BLUE, linewidth=2.4, label="live to the end")]
     for reason, (marker, colour, label) in _REASONS.items():
         if any(life.reason == reason for life in lives):

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike, NDArray
 
 from fairtrial.core.validation import check_array
@@ -17,10 +22,6 @@ from fairtrial.presentation.quotas import is_simulation, quotas_of
 from fairtrial.presentation.shares import Share, carried_note, pulls_in, shares_of, shown_shares
 from fairtrial.presentation.sources import Floats, Source, progress_of, pulls_of
 from fairtrial.presentation.words import percent, plural, shorten
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 __all__ = ["shares_against_quotas", "shares_height"]
 
@@ -52,8 +53,6 @@ def shares_against_quotas(
     ------
     InvalidArgument
         If there are no quotas, or the source reports no pulls by arm.
-    MissingExtra
-        If matplotlib is not installed.
 
     Examples
     --------
@@ -146,8 +145,6 @@ def _draw_ticks(ax: Axes, at: Floats, half: float, color: str, gid: str) -> None
 
 
 def _finish_shares(ax: Axes, shown: Sequence[Share]) -> None:
-    from matplotlib.ticker import MaxNLocator
-
     rows = range(len(shown))
     short = [shorten(one.arm, style.LABEL_LENGTH) for one in shown]
     ax.set_yticks(rows, labels=short, parse_math=False)
@@ -163,9 +160,6 @@ def _finish_shares(ax: Axes, shown: Sequence[Share]) -> None:
 
 
 def _explain_shares(ax: Axes, shares: Sequence[Share], note: str, with_least: bool) -> None:
-    from matplotlib.lines import Line2D
-    from matplotlib.patches import Patch
-
     total, carried = pulls_in(shares), carried_note(shares)
     marks: list[Any] = [
         Patch(color=style.BLUE, label=f"share of {plural(total, 'pull')}, as far as owed"),

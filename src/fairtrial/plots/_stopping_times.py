@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import StrMethodFormatter
 
 from fairtrial.core.validation import check_number
 from fairtrial.errors import InvalidArgument
@@ -15,10 +19,6 @@ from fairtrial.plots._fonts import legible
 from fairtrial.presentation.limits import finite
 from fairtrial.presentation.sources import Floats, SimulationLike
 from fairtrial.presentation.words import number, plural, shorten
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 __all__ = ["stopping_times"]
 
@@ -75,8 +75,6 @@ def stopping_times(
     ------
     InvalidArgument
         If there are no runs, or the bound is negative or not finite.
-    MissingExtra
-        If matplotlib is not installed.
 
     Examples
     --------
@@ -165,8 +163,6 @@ def _sentence(row: _Row) -> str:
 
 
 def _scale(ax: Axes, rows: list[_Row], edges: Floats) -> None:
-    from matplotlib.ticker import StrMethodFormatter
-
     bounds = [row.bound for row in rows if row.bound is not None]
     ax.set_xlim(0, 1.02 * max([edges[-1], *bounds]))
     ax.set_ylim(-0.07, len(rows) - (0 if rows[0].name else 0.14))
@@ -176,7 +172,5 @@ def _scale(ax: Axes, rows: list[_Row], edges: Floats) -> None:
 
 
 def _explain(ax: Axes, with_bound: bool) -> None:
-    from matplotlib.lines import Line2D
-
     names = [name for name in _LINES if with_bound or name != "lower bound"]
     style.key(style.root(ax), [Line2D([], [], label=name, **_LINES[name]) for name in names])

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from fairtrial.errors import MissingExtra
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.figure import Figure, SubFigure
+from matplotlib.text import Text
+from matplotlib.ticker import FuncFormatter
+
 from fairtrial.presentation.words import shorten
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.axis import Axis
-    from matplotlib.figure import Figure, SubFigure
-    from matplotlib.text import Text
 
 # Okabe and Ito's palette, on white.
 BLUE = "#0072B2"
@@ -57,10 +56,6 @@ PANELS_ACROSS = 5
 
 def new_figure(width: float, height: float) -> Figure:
     """Return an empty figure with its own canvas; the size is in inches."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingExtra("plots", "plots") from None
     return Figure(figsize=(width, height), layout="constrained", facecolor="white")
 
 
@@ -89,8 +84,6 @@ def tidy(ax: Axes, grid: str = "x") -> None:
 
 def in_percent(axis: Axis) -> None:
     """Write the numbers at an axis of shares in per cent, including small ones."""
-    from matplotlib.ticker import FuncFormatter
-
     axis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:.3g} %"))
 
 
