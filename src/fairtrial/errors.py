@@ -25,7 +25,7 @@ __all__ = [
     "MistakesFound",
     "NotSupported",
     "NothingToAsk",
-    "PullGivenUp",
+    "PullClosed",
     "ServiceBusy",
     "SourceError",
     "StorageBusy",
@@ -121,7 +121,7 @@ class AlreadyTold(FairtrialError, RuntimeError):
     """The pull's outcome was told before."""
 
 
-class PullGivenUp(AlreadyTold):
+class PullClosed(AlreadyTold):
     """The pull is no longer open: its lease has run out, or it was cancelled or reported lost."""
 
 

@@ -325,7 +325,7 @@ def test_a_pull_is_given_up_once(study):
     assert study.outstanding() == []
     assert study.should_stop(first)
     assert study.tell(first, 0.5).kind == "late_tell"
-    with pytest.raises(errors.AlreadyTold, match="was told before: there is nothing to give up"):
+    with pytest.raises(errors.AlreadyTold, match="was told before: there is nothing to close"):
         study.fail(first)
     with pytest.raises(errors.AlreadyTold, match="is no longer open"):
         study.extend(second, 60.0)

@@ -13,7 +13,7 @@ import pytest
 from fairtrial.server.problems import Refusal
 from fairtrial.server.routes import reading
 from fairtrial.server.security.bodies import parse_json
-from fairtrial.server.security.connections import PatientProtocol
+from fairtrial.server.security.connections import TimeLimitedProtocol
 from fairtrial.study import Study
 from fairtrial.study.export import LogText
 from fairtrial.study.sqlite import SQLiteStore
@@ -77,7 +77,7 @@ def test_clients_that_send_a_byte_now_and_then_keep_nobody_out_and_are_sent_away
 
 
 def test_connections_by_which_no_whole_request_comes_are_closed(storage, monkeypatch):
-    monkeypatch.setattr(PatientProtocol, "patience", 0.3)
+    monkeypatch.setattr(TimeLimitedProtocol, "patience", 0.3)
     token = make_token(storage)
     live = b"GET /health/live HTTP/1.1\r\nHost: 127.0.0.1\r\n"
     with in_thread(storage) as port, ExitStack() as stack:
@@ -97,7 +97,7 @@ def test_connections_by_which_no_whole_request_comes_are_closed(storage, monkeyp
 def test_connections_beyond_a_number_are_closed_at_once_and_those_before_them_go_on(
     storage, monkeypatch
 ):
-    monkeypatch.setattr(PatientProtocol, "most", 3)
+    monkeypatch.setattr(TimeLimitedProtocol, "most", 3)
     token = make_token(storage)
     with in_thread(storage) as port, ExitStack() as stack:
         client = Client(port, token)
@@ -196,14 +196,14 @@ def test_for_a_reader_who_has_vanished_no_more_is_made(storage, long_log):
 
 def test_a_reader_who_takes_nothing_for_long_is_sent_away(storage, long_log, monkeypatch):
     gone = threading.Event()
-    lost = PatientProtocol.connection_lost
+    lost = TimeLimitedProtocol.connection_lost
 
     def connection_lost(protocol, error):
         lost(protocol, error)
         gone.set()
 
-    monkeypatch.setattr(PatientProtocol, "taking", 0.2)
-    monkeypatch.setattr(PatientProtocol, "connection_lost", connection_lost)
+    monkeypatch.setattr(TimeLimitedProtocol, "taking", 0.2)
+    monkeypatch.setattr(TimeLimitedProtocol, "connection_lost", connection_lost)
     token = make_token(storage)
     with in_thread(storage) as port, ExitStack() as stack:
         begin_export(port, token, stack)

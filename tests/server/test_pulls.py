@@ -131,7 +131,7 @@ def test_a_heartbeat_extends_a_lease_until_the_pull_is_given_up(race, clock):
     clock.advance(11)
     gone = race.run.post(pull_url(pull, "heartbeat"), {"lease": 10})
     assert gone.status_code == 410
-    assert gone.json()["type"] == "urn:fairtrial:problem:pull-given-up"
+    assert gone.json()["type"] == "urn:fairtrial:problem:pull-closed"
     late = race.run.post(pull_url(pull, "tell"), {"value": 0.5})
     assert late.json()["kind"] == "late_tell"
     told = race.run.post(pull_url(pull, "heartbeat"), {"lease": 10})

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from fairtrial.server.problems import Refusal
-from fairtrial.server.waiting import _MOST_WAITS, Heads
+from fairtrial.server.waiting import _MOST_WAITS, EventWaiters
 
 
 class Slow:
@@ -28,7 +28,7 @@ class Slow:
 
 def test_many_who_wait_are_woken_by_a_few_looks():
     store = Slow()
-    heads = Heads(store)
+    heads = EventWaiters(store)
 
     async def scene():
         waits = [
@@ -50,7 +50,7 @@ def test_many_who_wait_are_woken_by_a_few_looks():
 
 def test_an_event_that_comes_while_a_look_is_made_is_not_missed():
     store = Slow()
-    heads = Heads(store)
+    heads = EventWaiters(store)
 
     async def scene(number):
         waiting = asyncio.ensure_future(heads.wait("trial", number, 30.0, "ward 3"))
@@ -65,7 +65,7 @@ def test_an_event_that_comes_while_a_look_is_made_is_not_missed():
 
 
 def test_no_caller_waits_with_more_requests_than_its_places():
-    heads = Heads(Slow())
+    heads = EventWaiters(Slow())
 
     async def scene():
         waits = [

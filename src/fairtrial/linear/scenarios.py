@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairtrial.core.environment import Environment
-from fairtrial.core.moved_rows import moved_rows
 from fairtrial.core.scenario import Scenario
+from fairtrial.core.shifted_rows import shifted_rows
 from fairtrial.core.validation import index_of
 from fairtrial.errors import InvalidArgument
 from fairtrial.linear._limits import Requirement
@@ -69,7 +69,7 @@ def _constant(problem: Problem) -> Floats | None:
 def _moved(environment: ReplayEnvironment, base: float, effect: float) -> ReplayEnvironment:
     problem, table = environment.problem, environment.rows_by_label
     moved = {
-        label: moved_rows(
+        label: shifted_rows(
             f"mean[{label}]", rows, base + effect * (rows.mean() - base), problem.reward_range
         )
         for label, rows in table.items()

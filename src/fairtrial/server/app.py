@@ -22,7 +22,7 @@ from fairtrial.server.security.guard import Guard
 from fairtrial.server.service import Service
 from fairtrial.server.settings import Settings
 from fairtrial.server.telemetry import Telemetry
-from fairtrial.server.waiting import Heads
+from fairtrial.server.waiting import EventWaiters
 from fairtrial.server.webhooks import Webhooks
 from fairtrial.server.writer import StudyWriter
 from fairtrial.study import Store, Study
@@ -108,7 +108,7 @@ def _composed(
     stores: _Stores, own: Classes, settings: Settings, webhook: tuple[str, bytes] | None
 ) -> Service:
     """Return the service, with its parts connected to each other."""
-    heads = Heads(stores.waiting)
+    heads = EventWaiters(stores.waiting)
     readers = Readers(stores.reading, own, settings.studies_in_memory)
     telemetry = Telemetry(
         studies=lambda: Counter(row.status for row in stores.waiting.studies()),

@@ -14,7 +14,7 @@ from typing import Any
 from fairtrial.errors import ConflictingOutcome, InvalidArgument, MistakesFound
 from fairtrial.server.documents import event_document
 from fairtrial.server.problems import Refusal
-from fairtrial.server.security.access import Viewer
+from fairtrial.server.security.access import Caller
 from fairtrial.server.service import Answer, Key, Service
 from fairtrial.study import Event, Study
 from fairtrial.study.log import TELLS, PullRow
@@ -49,7 +49,7 @@ def seal(state: str) -> str:
 
 async def write_as(
     service: Service,
-    viewer: Viewer,
+    viewer: Caller,
     study: str,
     operation: Callable[[Study], Answer],
     key: Key | None,
@@ -76,7 +76,7 @@ async def write_as(
     return await service.write(study, once, key)
 
 
-def _conflict_for(viewer: Viewer, error: ConflictingOutcome, study: Study) -> ConflictingOutcome:
+def _conflict_for(viewer: Caller, error: ConflictingOutcome, study: Study) -> ConflictingOutcome:
     """Return the conflict that the caller may see; the message can name the earlier outcome."""
     if viewer.can("read"):
         return error
@@ -88,7 +88,7 @@ def _conflict_for(viewer: Viewer, error: ConflictingOutcome, study: Study) -> Co
     return error
 
 
-def mistakes_for(viewer: Viewer, error: MistakesFound) -> MistakesFound:
+def mistakes_for(viewer: Caller, error: MistakesFound) -> MistakesFound:
     """Return the mistakes that the caller may see, for outcomes of several measures."""
     if viewer.can("read"):
         return error
@@ -97,7 +97,7 @@ def mistakes_for(viewer: Viewer, error: MistakesFound) -> MistakesFound:
     return MistakesFound([f"{place}: {reason}" for place in places], "outcomes")
 
 
-def _require_own_request(study: Study, viewer: Viewer, request_id: str | None) -> None:
+def _require_own_request(study: Study, viewer: Caller, request_id: str | None) -> None:
     """Raise if another person used the key, whose answer the caller would get."""
     store, study_id = study.session.store, study.session.id
     first = None if request_id is None else store.request(study_id, request_id)
@@ -105,7 +105,7 @@ def _require_own_request(study: Study, viewer: Viewer, request_id: str | None) -
         raise _used_by_somebody_else(request_id)
 
 
-def require_own_events(viewer: Viewer, events: Iterable[Event], request_id: str | None) -> None:
+def require_own_events(viewer: Caller, events: Iterable[Event], request_id: str | None) -> None:
     """Raise if another person told an unsolicited result with the same key."""
     if any(event.kind == "unsolicited" and event.actor != viewer.actor for event in events):
         raise _used_by_somebody_else(request_id)
@@ -123,7 +123,7 @@ def _told_by_somebody_else(pull: str | None) -> ConflictingOutcome:
     return conflict
 
 
-def require_untold(study: Study, viewer: Viewer, pull: str) -> None:
+def require_untold(study: Study, viewer: Caller, pull: str) -> None:
     """Raise if another person has told a pull's result, which the caller may not know.
 
     Raises
@@ -136,7 +136,7 @@ def require_untold(study: Study, viewer: Viewer, pull: str) -> None:
         raise _told_by_somebody_else(pull)
 
 
-def require_correction(study: Study, viewer: Viewer, pull: str) -> None:
+def require_correction(study: Study, viewer: Caller, pull: str) -> None:
     """Raise if a pull's result is another person's, and the caller may not know it.
 
     Raises
@@ -150,12 +150,12 @@ def require_correction(study: Study, viewer: Viewer, pull: str) -> None:
         raise Refusal(403, "access-refused", text, reason="scope")
 
 
-def may_correct(study: Study, viewer: Viewer, row: PullRow) -> bool:
+def may_correct(study: Study, viewer: Caller, row: PullRow) -> bool:
     """Return whether the caller may correct a pull's result, if it has one."""
     return row.told_seq is not None and _is_open_to(study, viewer, row)
 
 
-def _is_open_to(study: Study, viewer: Viewer, row: PullRow) -> bool:
+def _is_open_to(study: Study, viewer: Caller, row: PullRow) -> bool:
     """Return whether the caller may know a pull's result: their own, or with the right to read."""
     if viewer.can("read") or row.told_seq is None:
         return True
@@ -165,7 +165,7 @@ def _is_open_to(study: Study, viewer: Viewer, row: PullRow) -> bool:
 # ---------------------------------------------------------------------------- answers
 
 
-def may_see(viewer: Viewer, told: Event, study: Study) -> bool:
+def may_see(viewer: Caller, told: Event, study: Study) -> bool:
     """Return whether the caller may see the outcome of an event: it must be entirely their own."""
     if viewer.can("read"):
         return True
@@ -173,7 +173,7 @@ def may_see(viewer: Viewer, told: Event, study: Study) -> bool:
     return told.actor == viewer.actor and not study.problem.measures
 
 
-def event_for(viewer: Viewer, event: Event, study: Study) -> dict[str, Any]:
+def event_for(viewer: Caller, event: Event, study: Study) -> dict[str, Any]:
     """Return an event as the answer to the caller who caused it.
 
     Raises

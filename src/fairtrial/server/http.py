@@ -6,7 +6,7 @@ from typing import Any
 
 import uvicorn
 
-from fairtrial.server.security.connections import PatientProtocol
+from fairtrial.server.security.connections import TimeLimitedProtocol
 
 __all__ = ["configured"]
 
@@ -28,7 +28,7 @@ def configured(app: Any, host: str, port: int, **options: Any) -> uvicorn.Config
         app,
         host,
         port,
-        http=PatientProtocol,
+        http=TimeLimitedProtocol,
         ws="none",
         log_config=None,
         access_log=False,

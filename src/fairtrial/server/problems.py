@@ -26,7 +26,7 @@ _STATUSES: Mapping[type[Exception], int] = {
     errors.StudyNotFound: 404,
     errors.UnknownPull: 404,
     errors.StudyExists: 409,
-    errors.PullGivenUp: 410,
+    errors.PullClosed: 410,
     errors.AlreadyTold: 409,
     errors.ExperimentFinished: 409,
     errors.NothingToAsk: 409,

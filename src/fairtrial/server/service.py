@@ -12,10 +12,10 @@ from fastapi import Depends, Header, Request
 
 from fairtrial.server.problems import Refusal
 from fairtrial.server.readers import Readers
-from fairtrial.server.security.access import Access, Viewer
+from fairtrial.server.security.access import Access, Caller
 from fairtrial.server.settings import Settings
 from fairtrial.server.telemetry import Telemetry
-from fairtrial.server.waiting import Heads
+from fairtrial.server.waiting import EventWaiters
 from fairtrial.server.webhooks import Webhooks
 from fairtrial.server.writer import StudyWriter
 from fairtrial.study import Store, Study
@@ -66,7 +66,7 @@ class Service:
         Access to the storage.
     access : Access
         Identifies callers.
-    heads : Heads
+    heads : EventWaiters
         Lets requests wait for events.
     telemetry : Telemetry
         Metrics and the log.
@@ -82,7 +82,7 @@ class Service:
     writer: StudyWriter
     readers: Readers
     access: Access
-    heads: Heads
+    heads: EventWaiters
     telemetry: Telemetry
     own: Classes
     stores: Sequence[Store] = ()
@@ -165,13 +165,13 @@ async def the_service(request: Request) -> Service:
     return service_of(request)
 
 
-async def current_viewer(request: Request) -> Viewer:
+async def current_viewer(request: Request) -> Caller:
     """Return the caller; refuse with 401 if unknown."""
     return await service_of(request).access.viewer(request)
 
 
 TheService = Annotated[Service, Depends(the_service)]
-TheViewer = Annotated[Viewer, Depends(current_viewer)]
+TheViewer = Annotated[Caller, Depends(current_viewer)]
 
 
 KeyText = Annotated[

@@ -13,7 +13,7 @@ from fairtrial.server.problems import Refusal
 from fairtrial.study import Store
 from fairtrial.study.store import StudyRow
 
-__all__ = ["Heads"]
+__all__ = ["EventWaiters"]
 
 _LOOK_EVERY = 1.0
 """Seconds after which the watching thread checks whether any request still waits."""
@@ -22,11 +22,11 @@ _LOOK_EVERY = 1.0
 _MOST_WAITS = 200
 """Largest number of waiting requests for each token."""
 
-_Place = tuple[asyncio.AbstractEventLoop, str]
+_StudyOfLoop = tuple[asyncio.AbstractEventLoop, str]
 _Look = asyncio.Future[StudyRow | None]
 
 
-class Heads:
+class EventWaiters:
     """Wakes requests when a study has events that they have not seen.
 
     The writer reports writes of this process. A thread watches the storage for writes of other
@@ -43,7 +43,7 @@ class Heads:
         self._lock = threading.Condition(threading.RLock())
         self._waiters: dict[str, set[tuple[asyncio.AbstractEventLoop, asyncio.Event]]] = {}
         self._waits: Counter[str] = Counter()
-        self._looks: dict[_Place, _Look] = {}
+        self._looks: dict[_StudyOfLoop, _Look] = {}
         self._seen: object = None
         self._heads: dict[str, StudyRow | None] = {}
         self._is_closed = False
@@ -102,7 +102,7 @@ class Heads:
         found = await asyncio.shield(look)
         return 0 if found is None else found.head_seq
 
-    def _forget_look(self, place: _Place, look: _Look) -> None:
+    def _forget_look(self, place: _StudyOfLoop, look: _Look) -> None:
         if self._looks.get(place) is look:
             del self._looks[place]
 
@@ -116,7 +116,7 @@ class Heads:
                 for loop, events in woken.items():
                     loop.call_soon_threadsafe(self._wake, (loop, study), events)
 
-    def _wake(self, place: _Place, events: Sequence[asyncio.Event]) -> None:
+    def _wake(self, place: _StudyOfLoop, events: Sequence[asyncio.Event]) -> None:
         # A look that has already begun may have missed this change.
         self._looks.pop(place, None)
         for event in events:

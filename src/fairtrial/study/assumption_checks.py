@@ -13,7 +13,7 @@ from fairtrial.core.wording import listed, plural
 from fairtrial.study.log import Step
 from fairtrial.study.pull_histories import PullHistories
 
-__all__ = ["BLINDED", "Doubt", "doubts"]
+__all__ = ["BLINDED", "AssumptionWarning", "assumption_warnings"]
 
 _OVERTAKEN = 100
 """A pull without a result counts as passed over once this many later pulls have results."""
@@ -24,7 +24,7 @@ BLINDED = (
 """What readers who must not know the results by arm are told instead."""
 
 
-class Doubt(NamedTuple):
+class AssumptionWarning(NamedTuple):
     """A sentence that says what contradicts an assumption."""
 
     sentence: str
@@ -32,7 +32,7 @@ class Doubt(NamedTuple):
     """Whether people who recruit must not read it."""
 
 
-def doubts(steps: Iterable[Step], policy: Policy) -> list[Doubt]:
+def assumption_warnings(steps: Iterable[Step], policy: Policy) -> list[AssumptionWarning]:
     """Return what in a log contradicts the assumptions, by tests that hold at all times.
 
     Parameters
@@ -57,7 +57,7 @@ def doubts(steps: Iterable[Step], policy: Policy) -> list[Doubt]:
 # ------------------------------------------------------------------------------ drift
 
 
-def _drift(log: PullHistories, policy: Policy) -> list[Doubt]:
+def _drift(log: PullHistories, policy: Policy) -> list[AssumptionWarning]:
     """Return signs of drift. Several measures share the level of the test."""
     measures = policy.problem.measures
     if not measures:
@@ -76,7 +76,7 @@ def _drift(log: PullHistories, policy: Policy) -> list[Doubt]:
 
 def _drift_in(
     values: Sequence[float | None], log: PullHistories, policy: Policy, measure: str | None = None
-) -> list[Doubt]:
+) -> list[AssumptionWarning]:
     problem = policy.problem
     results = _results_by_action(values, log, problem.n_actions)
     tests = max(1, len(problem.measures))
@@ -92,7 +92,7 @@ def _drift_in(
         "changed (who takes part, how it is measured, the season), because the answer assumes "
         "that the means stay the same"
     )
-    return [Doubt(sentence, is_about_arms=True)]
+    return [AssumptionWarning(sentence, is_about_arms=True)]
 
 
 def _results_by_action(
@@ -121,7 +121,7 @@ def _name(problem: Problem, action: int) -> str:
 # ------------------------------------------------------------------- pulls passed over
 
 
-def _passed_over(log: PullHistories, problem: Problem) -> list[Doubt]:
+def _passed_over(log: PullHistories, problem: Problem) -> list[AssumptionWarning]:
     arms = {problem.labels(action).get("arm"): None for action in range(problem.n_actions)}
     place = {arm: index for index, arm in enumerate(arms)}
     arm_of = [place[problem.labels(action).get("arm")] for action in range(problem.n_actions)]
@@ -139,7 +139,7 @@ def _passed_over(log: PullHistories, problem: Problem) -> list[Doubt]:
         f"at random can explain: {listed(shares)} have one. Find out whether pulls of other arms "
         "are passed over, or why their results are missing: the answer may be wrong"
     )
-    return [Doubt(sentence, is_about_arms=True)]
+    return [AssumptionWarning(sentence, is_about_arms=True)]
 
 
 def _results_in_time(log: PullHistories) -> list[tuple[int, float]]:
@@ -183,20 +183,24 @@ def _limits(log: PullHistories) -> list[int | None]:
 # ---------------------------------------------------------------------------- arrivals
 
 
-def _arrivals(log: PullHistories, problem: Problem) -> list[Doubt]:
+def _arrivals(log: PullHistories, problem: Problem) -> list[AssumptionWarning]:
     stated = problem.stated_shares
     found = (_arrivals_of(log, keyword, stated[keyword]) for keyword in stated)
     return [doubt for doubt in found if doubt is not None]
 
 
-def _arrivals_of(log: PullHistories, keyword: str, stated: Mapping[str, float]) -> Doubt | None:
+def _arrivals_of(
+    log: PullHistories, keyword: str, stated: Mapping[str, float]
+) -> AssumptionWarning | None:
     values = [value for value, share in stated.items() if share > 0.0]
     counts = [log.arrived[keyword, value] for value in values]
     total, weight = sum(counts), sum(stated[value] for value in values)
     shares = [stated[value] / weight for value in values]
     if not shares_differ(counts, shares):
         return None
-    return Doubt(_said_of_arrivals(keyword, values, counts, shares, total), is_about_arms=False)
+    return AssumptionWarning(
+        _said_of_arrivals(keyword, values, counts, shares, total), is_about_arms=False
+    )
 
 
 def _said_of_arrivals(

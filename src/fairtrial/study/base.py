@@ -436,16 +436,16 @@ class BaseStudy(ABC):
 
     def cancel(self, pull: Pull | str, reason: str = "user", *, actor: str | None = None) -> Event:
         """Cancel a pull. A result that arrives anyway is recorded and passed to the policy."""
-        return self._given_up("cancel", pull, reason, actor)
+        return self._close_pull("cancel", pull, reason, actor)
 
     def fail(self, pull: Pull | str, reason: str = "lost", *, actor: str | None = None) -> Event:
         """Report a pull lost. A result that arrives anyway is recorded and passed to the policy.
 
         The policy is told the reason.
         """
-        return self._given_up("fail", pull, reason, actor)
+        return self._close_pull("fail", pull, reason, actor)
 
-    def _given_up(self, kind: str, pull: Pull | str, reason: str, actor: str | None) -> Event:
+    def _close_pull(self, kind: str, pull: Pull | str, reason: str, actor: str | None) -> Event:
         self._check_who(actor=actor)
         check_reason(reason)
         return self._give_up(kind, self._pull_id(pull), reason, actor)

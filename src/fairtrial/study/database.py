@@ -16,11 +16,11 @@ from urllib.parse import quote
 from fairtrial.core.files import create_private, sync_folder
 from fairtrial.core.validation import check_choice
 from fairtrial.errors import CorruptLog, StorageBusy, StorageError
-from fairtrial.study.frames import commits_left_behind
 from fairtrial.study.schema import prepare
 from fairtrial.study.statements import Change
 from fairtrial.study.tables import TableStore
 from fairtrial.study.turns import Turns
+from fairtrial.study.wal_frames import commits_left_behind
 from fairtrial.study.witness import Head, Witness
 from fairtrial.version import __version__
 

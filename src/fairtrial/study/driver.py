@@ -172,7 +172,7 @@ class Driver:
                 return item
         return None
 
-    def _look_within(self, seconds: float) -> None:
+    def _check_study_within(self, seconds: float) -> None:
         """Schedule a check after at most that many seconds, but not too soon."""
         soonest = self._last_look + _SHORTEST_LOOK_SECONDS
         self._next_look = min(self._next_look, max(time.monotonic() + seconds, soonest))
@@ -198,7 +198,7 @@ class Driver:
         if self._interrupted():
             return False
         if time.monotonic() >= self._next_look:
-            self._look_around()
+            self._check_study()
         has_stopped = self._study.stopped
         self._call_back()
         if has_stopped:
@@ -300,7 +300,7 @@ class Driver:
         """Handle an item: a worker's request, the end of some work, or news of others' writes."""
         if item is _CHANGED:
             self._has_news = False
-            self._look_within(0.0)
+            self._check_study_within(0.0)
         elif isinstance(item, Request):
             self._answer(item)
             if item.message["kind"] == "reading":
@@ -338,7 +338,7 @@ class Driver:
             self._fail(work, "lost", "its worker has died")
         work.attempt, work.began = attempt, time.monotonic()
         self._last_sign = work.began
-        self._look_within(self._deadline)
+        self._check_study_within(self._deadline)
         return work.is_open
 
     def _read(self, work: _Work, value: Any, details: Mapping[str, Any]) -> None:
@@ -476,7 +476,7 @@ class Driver:
                 self._give_up(work, self._study.cancel, _NOT_NEEDED)
                 self._withdraw([work])
 
-    def _look_around(self) -> None:
+    def _check_study(self) -> None:
         """Check what is overdue by the clock, and which pulls others have told or given up."""
         now = self._last_look = time.monotonic()
         self._next_look = now + _LOOK_SECONDS
@@ -497,7 +497,7 @@ class Driver:
             self._take_up()
         if not self._open():
             self._may_have_more = True
-        self._look_within(self._until_due(now))
+        self._check_study_within(self._until_due(now))
 
     def _until_due(self, now: float) -> float:
         """Return the seconds until the clock alone changes something."""

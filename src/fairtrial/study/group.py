@@ -31,7 +31,7 @@ class Outcome(NamedTuple):
     error: Exception | None = None
 
 
-class _Torn(Exception):
+class _PartlyDone(Exception):
     """An action failed after it had written something: the transaction must be undone."""
 
 
@@ -92,7 +92,7 @@ class Group:
             return dict.fromkeys(waiting, Outcome(error=error))
         except Exception as error:  # noqa: BLE001 - whatever it is, each may meet it by itself
             # Writes in one transaction can fail because another process was quicker.
-            if len(waiting) == 1 and not isinstance(error, _Torn | StorageError):
+            if len(waiting) == 1 and not isinstance(error, _PartlyDone | StorageError):
                 return {waiting[0]: Outcome(error=error)}
         else:
             return outcomes
@@ -154,7 +154,7 @@ class Group:
         except Exception as error:
             # After an error of its own, a database may have undone more than this action.
             if self.has_written or isinstance(error, StorageError):
-                raise _Torn from error
+                raise _PartlyDone from error
             return Outcome(error=error)
 
 

@@ -56,7 +56,7 @@ many seconds after the first event. `stop`: a user stopped the study.
 TELLS = ("tell", "late_tell", "unsolicited")
 """The kinds of events with a first outcome."""
 
-_GIVEN_UP = {"expire": "expired", "cancel": "cancelled", "fail": "lost"}
+_STATE_AFTER = {"expire": "expired", "cancel": "cancelled", "fail": "lost"}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 _quoted: Callable[[Any], str] = json.encoder.encode_basestring_ascii
@@ -265,8 +265,8 @@ def project(record: Record, row: PullRow | None) -> PullRow | None:
         return row._replace(lease_until=record.lease_until)
     if kind == "reissue":
         return row._replace(lease_until=record.lease_until, worker=record.actor)
-    if kind in _GIVEN_UP:
-        return row._replace(state=_GIVEN_UP[kind], lease_until=None, closed_seq=seq)
+    if kind in _STATE_AFTER:
+        return row._replace(state=_STATE_AFTER[kind], lease_until=None, closed_seq=seq)
     return row
 
 

@@ -22,7 +22,7 @@ from fairtrial.errors import ConnectionLost, StorageBusy, StorageError, StorageU
 from fairtrial.study import postgresql_schema
 from fairtrial.study.clock import microseconds
 from fairtrial.study.postgresql_connection import connected
-from fairtrial.study.postgresql_ears import Ears
+from fairtrial.study.postgresql_listener import NotificationListener
 from fairtrial.study.schema import APPLICATION_ID
 from fairtrial.study.server_address import ServerAddress
 from fairtrial.study.statements import Change, columns
@@ -133,7 +133,9 @@ class PostgreSQLStore(TableStore):
         self._promises_too_much = False
         self._present: list[str] = []
         self._backend = 0
-        self._ears = Ears(self._parameters, _CHANNEL, self._patience, lambda: self._backend)
+        self._listener = NotificationListener(
+            self._parameters, _CHANNEL, self._patience, lambda: self._backend
+        )
         self._connection = self._opened()
         try:
             self._prepare(create)
@@ -172,7 +174,7 @@ class PostgreSQLStore(TableStore):
         """Close the connection; closing it twice has no effect."""
         with self._lock:
             self._is_closed = True
-            self._ears.close()
+            self._listener.close()
             with suppress(psycopg.Error):
                 self._connection.close()
 
@@ -441,7 +443,7 @@ class PostgreSQLStore(TableStore):
 
     def changes(self) -> object:
         """Return a value that differs after any write to the storage."""
-        heard = self._ears.heard
+        heard = self._listener.heard
         # Our own write ends the listening before it is counted, so wait until it is over.
         with self._lock:
             return heard, self._commits
@@ -450,7 +452,7 @@ class PostgreSQLStore(TableStore):
         """Wait until `changes` no longer equals `seen`, for at most that many seconds."""
         deadline = time.monotonic() + min(seconds, _LONGEST_SILENCE)
         while self.changes() == seen and (left := deadline - time.monotonic()) > 0:
-            self._ears.listen(left)
+            self._listener.listen(left)
 
     # --------------------------------------------------------------------- damage
 

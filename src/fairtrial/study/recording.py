@@ -141,7 +141,7 @@ class Recording(Viewing):
         )
 
     def _give_up(self, kind: str, pull_id: str, reason: str, actor: str | None) -> Event:
-        return self._event(lambda writer: writer.give_up(kind, pull_id, reason, actor))
+        return self._event(lambda writer: writer.close_pull(kind, pull_id, reason, actor))
 
     def _stop(self, reason: str, actor: str | None) -> Event:
         return self._event(lambda writer: writer.stop(reason, actor))

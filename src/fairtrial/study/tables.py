@@ -14,10 +14,10 @@ from fairtrial.errors import CorruptLog, StorageError
 from fairtrial.study.access_tables import AccessTables
 from fairtrial.study.log import PullRow, Record, Step
 from fairtrial.study.machine import boot
+from fairtrial.study.pending_writes import PendingWrites, replacing
 from fairtrial.study.recent_pulls import RecentPulls
 from fairtrial.study.statements import columns, places
 from fairtrial.study.store import AnswerRow, NewStudy, Snapshot, StudyRow
-from fairtrial.study.unwritten import Unwritten, replacing
 from fairtrial.study.waiting import Waiting
 
 __all__ = ["TableStore"]
@@ -61,7 +61,7 @@ class TableStore(AccessTables, Waiting):
         self._commits = 0
         self._moved: dict[int, StudyRow] = {}
         """Studies as the transaction has changed them so far."""
-        self._unwritten = Unwritten()
+        self._pending_writes = PendingWrites()
         self._recent = RecentPulls()
         self._locked: dict[int, StudyRow] = {}
         """Studies as they were when the transaction locked them."""
@@ -135,13 +135,13 @@ class TableStore(AccessTables, Waiting):
 
     def _write_down(self) -> None:
         """Write the collected changes to the tables."""
-        if not self._unwritten:
+        if not self._pending_writes:
             return
-        studies = self._unwritten.studies
-        changed = self._change(*self._unwritten.changes())
+        studies = self._pending_writes.studies
+        changed = self._change(*self._pending_writes.changes())
         if studies and changed != len(studies):
             raise self._moved_by_others(studies)
-        self._unwritten = Unwritten()
+        self._pending_writes = PendingWrites()
 
     def _moved_by_others(self, studies: Sequence[StudyRow]) -> StorageError:
         names = " or ".join(repr(study.name) for study in studies)
@@ -159,7 +159,7 @@ class TableStore(AccessTables, Waiting):
 
     def _forget_transaction(self) -> None:
         # Each assignment is a single step, so an interrupt leaves none of them half done.
-        self._unwritten = Unwritten()
+        self._pending_writes = PendingWrites()
         self._changed = {}
         self._locked = {}
 
@@ -171,7 +171,9 @@ class TableStore(AccessTables, Waiting):
         Changes that the transaction has collected for them are written first.
         """
         with self._lock:
-            if self._unwritten and (study_id is None or self._unwritten.touches(study_id)):
+            if self._pending_writes and (
+                study_id is None or self._pending_writes.touches(study_id)
+            ):
                 self._write_down()
             return self._all(statement, parameters)
 
@@ -231,13 +233,13 @@ class TableStore(AccessTables, Waiting):
         environment: str | None = None,
     ) -> StudyRow:
         """Add events and their pulls' rows, within a transaction; return the study after them."""
-        if not self._unwritten.follows(study):
+        if not self._pending_writes.follows(study):
             raise self._moved_by_others([study])
         moved = study.after(records, status, duplicates, environment, self._machine)
-        self._unwritten.add(study, records, pulls, moved, environment)
+        self._pending_writes.add(study, records, pulls, moved, environment)
         if self._changed is not None:
             self._changed.setdefault(study.id, {}).update((pull.pull_id, pull) for pull in pulls)
-        if self._unwritten.is_long:
+        if self._pending_writes.is_long:
             self._write_down()
             self._changed = None
         self._moved[study.id] = moved
@@ -269,7 +271,7 @@ class TableStore(AccessTables, Waiting):
         """Return the event with this request key, or None."""
         statement = f"SELECT {columns(Record)} FROM event WHERE study_id = ? AND request_id = ?"
         with self._lock:
-            added = self._unwritten.request(study_id, request_id)
+            added = self._pending_writes.request(study_id, request_id)
             row = added or self._one(statement, (study_id, request_id))
         return None if row is None else Record(*row)
 
@@ -375,11 +377,11 @@ class TableStore(AccessTables, Waiting):
     def answer(self, actor: str, key: str) -> AnswerRow | None:
         """Return the answer to the first request with this key, or None."""
         with self._lock:
-            return self._unwritten.answer(actor, key) or super().answer(actor, key)
+            return self._pending_writes.answer(actor, key) or super().answer(actor, key)
 
     def save_answer(self, answer: AnswerRow) -> None:
         """Keep an answer for requests with the same key, within a transaction."""
-        self._unwritten.add_answer(answer)
+        self._pending_writes.add_answer(answer)
 
     # ----------------------------------------------------------------- statistics
 

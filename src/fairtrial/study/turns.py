@@ -135,7 +135,7 @@ class Turns:
 # --------------------------------------------------------------------------- waiting
 
 
-class _Place(threading.Thread):
+class _PlaceInQueue(threading.Thread):
     """A place in the operating system's queue, which can be left at any time.
 
     Waiting in the queue cannot be interrupted, so a thread does it, with its own descriptor of the
@@ -170,7 +170,7 @@ def _came_in_time(descriptor: int, deadline: float) -> bool:
     """Wait until the descriptor is locked; return whether this happened in time."""
     if not _HAS_QUEUE:
         return _try_again_and_again(descriptor, deadline)
-    place = _Place(descriptor)
+    place = _PlaceInQueue(descriptor)
     place.start()
     return place.wait(deadline - time.monotonic())
 
@@ -263,7 +263,7 @@ else:
         raise NotImplementedError(f"a queue for {descriptor}")
 
 
-_all: weakref.WeakSet[Turns | _Place] = weakref.WeakSet()
+_all: weakref.WeakSet[Turns | _PlaceInQueue] = weakref.WeakSet()
 
 
 def _let_go_after_fork() -> None:

@@ -11,7 +11,7 @@ from fairtrial.core import Policy, Progress, Pull, Recommendation
 from fairtrial.core.validation import check_integer
 from fairtrial.errors import UnknownPull
 from fairtrial.study.arguments import as_hashes, as_path
-from fairtrial.study.assumption_checks import BLINDED, doubts
+from fairtrial.study.assumption_checks import BLINDED, assumption_warnings
 from fairtrial.study.audit import Verification, verify, verify_last
 from fairtrial.study.export import export, history, records_of
 from fairtrial.study.handle import Handle
@@ -150,7 +150,7 @@ class Viewing(Handle):
         with self._session.at_head() as (row, policy):
             found = [BLINDED if blinded else warning for warning in policy.warnings()]
         # After the lock is released, so that others can write while a long log is read.
-        told = doubts(self._store.steps(row.id, until=row.head_seq), policy)
+        told = assumption_warnings(self._store.steps(row.id, until=row.head_seq), policy)
         sentences = [BLINDED if blinded and one.is_about_arms else one.sentence for one in told]
         return list(dict.fromkeys(found + sentences))
 

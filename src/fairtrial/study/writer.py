@@ -15,7 +15,7 @@ from fairtrial.errors import (
     ExperimentFinished,
     InvalidArgument,
     InvalidOutcome,
-    PullGivenUp,
+    PullClosed,
     UnknownPull,
 )
 from fairtrial.study.clock import leases_over, time_over
@@ -359,11 +359,11 @@ class Writer:
             body=to_json(details=rest or None, outcome=reading.fields),
         )
 
-    def give_up(self, kind: str, pull_id: str, reason: str, actor: str | None = None) -> Record:
+    def close_pull(self, kind: str, pull_id: str, reason: str, actor: str | None = None) -> Record:
         """Record that a pull will have no outcome; do nothing if it was given up before."""
         row = self.pull(pull_id)
         if row.told_seq is not None:
-            raise AlreadyTold(f"pull {pull_id} was told before: there is nothing to give up")
+            raise AlreadyTold(f"pull {pull_id} was told before: there is nothing to close")
         if row.closed_seq is not None:
             return self._record(row.closed_seq)
         return self._take(kind, row, actor=actor, body=to_json(reason=reason))
@@ -432,7 +432,7 @@ class Writer:
     def _open_pull(self, pull_id: str) -> PullRow:
         row = self.pull(pull_id)
         if row.state != "open":
-            kind = AlreadyTold if row.state == "told" else PullGivenUp
+            kind = AlreadyTold if row.state == "told" else PullClosed
             raise kind(f"pull {pull_id} is no longer open: it is {row.state}")
         return row
 

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairtrial.core.environment import Environment
-from fairtrial.core.moved_rows import moved_rows
 from fairtrial.core.scenario import Scenario
+from fairtrial.core.shifted_rows import shifted_rows
 from fairtrial.core.validation import index_of
 from fairtrial.errors import InvalidArgument
 from fairtrial.subpopulations.environments import (
@@ -78,7 +78,7 @@ def with_means(environment: CellEnvironment, means: Any) -> CellEnvironment:
     names = [f"means[{', '.join(labels.values())}]" for labels in problem.action_labels]
     given = zip(names, rows, means.ravel().tolist(), strict=True)
     return environment.with_rows(
-        [moved_rows(name, own, mean, problem.reward_range) for name, own, mean in given]
+        [shifted_rows(name, own, mean, problem.reward_range) for name, own, mean in given]
     )
 
 

@@ -170,7 +170,7 @@ def coarse(monkeypatch):
 
 
 def looked(observer, begin, end):
-    return {moment.told: shown(moment) for moment in observer.look_closer(begin, end, 10.0)}
+    return {moment.told: shown(moment) for moment in observer.read_range(begin, end, 10.0)}
 
 
 @pytest.mark.usefixtures("coarse")
@@ -188,7 +188,7 @@ def test_a_closer_look_shows_the_moments_of_a_replay(name):
         assert {told: found[told] for told in found if told < total} == {
             told: replayed[told] for told in found if told < total
         }
-    assert not observer.looks_on
+    assert not observer.is_reading_more
 
 
 @pytest.mark.usefixtures("coarse")
@@ -236,8 +236,8 @@ def test_what_a_request_has_no_time_for_is_read_in_the_background(monkeypatch):
         watch = Observers(readers)
 
         def page(view):
-            found = view.observer.look_closer(40, 48, 0.0)
-            return [moment.told for moment in found], view.observer.looks_on
+            found = view.observer.read_range(40, 48, 0.0)
+            return [moment.told for moment in found], view.observer.is_reading_more
 
         found = [await watch.show("wards", page)]
         while watch._tasks:
@@ -260,7 +260,7 @@ def test_few_looks_and_few_states_are_kept(monkeypatch):
     observer.advance(10.0)
     assert 2 <= len(observer._checkpoints._kept) <= 4
     for begin in range(0, 200, 10):
-        observer.look_closer(begin, begin + 5, 10.0)
+        observer.read_range(begin, begin + 5, 10.0)
     assert len(observer._looks) == 4
 
 

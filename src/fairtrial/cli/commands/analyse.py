@@ -11,7 +11,7 @@ from fairtrial.cli.config import load_configuration
 from fairtrial.cli.display import answer_text, wrapped
 from fairtrial.cli.exits import EPILOG, ExitCode
 from fairtrial.cli.output import emit, json_option, say
-from fairtrial.cli.standing import print_standing
+from fairtrial.cli.status_tables import print_standing
 from fairtrial.core.wording import plural
 from fairtrial.errors import InvalidArgument
 from fairtrial.presentation.sources import minimizes

@@ -17,7 +17,7 @@ from fairtrial.cli.display import answer_text, print_rows, wrapped
 from fairtrial.cli.exits import EPILOG, ExitCode
 from fairtrial.cli.opening import open_study, refuse_to_replace, required, storage_option
 from fairtrial.cli.output import answer, emit, emit_long, json_option, say, shown_number
-from fairtrial.cli.standing import print_standing
+from fairtrial.cli.status_tables import print_standing
 from fairtrial.client.address import is_service
 from fairtrial.core.wording import plural
 from fairtrial.errors import AccessRefused

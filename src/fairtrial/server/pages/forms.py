@@ -44,7 +44,7 @@ from fairtrial.server.pages.site import address
 from fairtrial.server.pages.tabs import PULLS
 from fairtrial.server.problems import Refusal
 from fairtrial.server.routes.common import PullId, StudyName, key_of
-from fairtrial.server.security.access import Viewer
+from fairtrial.server.security.access import Caller
 from fairtrial.server.service import Answer, Service, TheService
 from fairtrial.study import Event, Study
 from fairtrial.study.log import PullRow, as_time
@@ -101,7 +101,7 @@ async def show_pulls(
 async def _pulls_page(
     request: Request,
     service: Service,
-    viewer: Viewer,
+    viewer: Caller,
     study: str,
     *,
     ask: Fields | None = None,
@@ -158,7 +158,7 @@ async def show_pull(
 async def _pull_page(
     request: Request,
     service: Service,
-    viewer: Viewer,
+    viewer: Caller,
     study: str,
     pull: str,
     *,
@@ -195,7 +195,7 @@ def _row(study: Study, pull: str) -> PullRow:
     return row
 
 
-def _facts(study: Study, row: PullRow, viewer: Viewer) -> list[tuple[str, str]]:
+def _facts(study: Study, row: PullRow, viewer: Caller) -> list[tuple[str, str]]:
     problem = study.problem
     facts = [
         (str(name).capitalize(), str(label)) for name, label in problem.labels(row.action).items()
@@ -222,7 +222,7 @@ def _outcome_in_words(told: Event) -> str:
 
 
 def _forms_of(
-    row: PullRow, study: Study, viewer: Viewer, refused: Mapping[str, Fields]
+    row: PullRow, study: Study, viewer: Caller, refused: Mapping[str, Fields]
 ) -> list[Form]:
     problem = study.problem
     every = {
@@ -468,7 +468,7 @@ class _Sent:
 
     request: Request
     service: Service
-    viewer: Viewer
+    viewer: Caller
     study: str
     given: Mapping[str, Any]
 

@@ -14,7 +14,7 @@ from fairtrial.study.log import TELLS, Record, Step
 from fairtrial.study.replica import Replica
 from fairtrial.study.session import Session
 
-__all__ = ["CloserLook", "Trace"]
+__all__ = ["FinerTrace", "Trace"]
 
 _Event = TypeVar("_Event", Record, Step)
 
@@ -64,7 +64,7 @@ class Trace:
         return stride
 
 
-class CloserLook:
+class FinerTrace:
     """More moments of a part of an experiment, replayed from a state before it.
 
     Parameters

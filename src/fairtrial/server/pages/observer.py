@@ -14,7 +14,7 @@ from typing import Any
 from fairtrial.core import Policy, Problem, Progress
 from fairtrial.presentation.arrivals import Arrivals
 from fairtrial.server.pages.checkpoints import Checkpoints
-from fairtrial.server.pages.moments import CloserLook, Trace
+from fairtrial.server.pages.moments import FinerTrace, Trace
 from fairtrial.study import Event, Study
 from fairtrial.study.audit import Verification
 from fairtrial.study.log import Record
@@ -106,8 +106,8 @@ class Observer:
         self._trace = Trace(session.problem)
         self._trace.note(self._replica)
         self._checkpoints = Checkpoints(session.build)
-        self._looks: OrderedDict[tuple[int, int], CloserLook] = OrderedDict()
-        self._wanted: tuple[CloserLook, int] | None = None
+        self._looks: OrderedDict[tuple[int, int], FinerTrace] = OrderedDict()
+        self._wanted: tuple[FinerTrace, int] | None = None
 
     @property
     def seq(self) -> int:
@@ -147,11 +147,11 @@ class Observer:
         """Return the moments read so far, in order, followed by `end`."""
         return [*(one for one in self._trace.moments if one.told < end.told), end]
 
-    def look_closer(self, begin: int, end: int, seconds: float) -> list[Progress]:
+    def read_range(self, begin: int, end: int, seconds: float) -> list[Progress]:
         """Return more moments of a part of the experiment, as many as the whole may have.
 
-        Read missing moments for about that many seconds at most; `looks_on` says whether any are
-        still missing.
+        Read missing moments for about that many seconds at most; `is_reading_more` says whether any
+        are still missing.
 
         Parameters
         ----------
@@ -168,13 +168,13 @@ class Observer:
             last = self.told // stride * stride
         look = self._looks.get((first, stride))
         if look is None:
-            look = CloserLook(self._checkpoints.before(first), first, stride)
+            look = FinerTrace(self._checkpoints.before(first), first, stride)
             self._looks[first, stride] = look
             if len(self._looks) > _MOST_LOOKS:
                 self._looks.popitem(last=False)
         self._looks.move_to_end((first, stride))
         self._wanted = look, last
-        self.look_on(seconds)
+        self.read_more(seconds)
         return [one for one in look.moments if one.told <= last]
 
     @property
@@ -183,11 +183,11 @@ class Observer:
         return sum(len(look.moments) for look in self._looks.values())
 
     @property
-    def looks_on(self) -> bool:
+    def is_reading_more(self) -> bool:
         """Whether moments of the latest part in close-up are still missing."""
         return self._wanted is not None and not self._wanted[0].reaches(self._wanted[1])
 
-    def look_on(self, seconds: float) -> None:
+    def read_more(self, seconds: float) -> None:
         """Read missing moments, for about that many seconds at most."""
         if self._wanted is not None:
             look, last = self._wanted

@@ -103,7 +103,7 @@ class Observers:
             undone: list[_Work] = []
             if due or observer.seq < row.head_seq:
                 undone.append(self._catch_up)
-            if observer.looks_on:
+            if observer.is_reading_more:
                 undone.append(self._look_on)
             return answer, undone
 
@@ -138,8 +138,8 @@ class Observers:
     def _looked_on(self, study: Study) -> bool:
         observer = self._observer(study)
         with observer.lock:
-            observer.look_on(_SECONDS)
-            return observer.looks_on
+            observer.read_more(_SECONDS)
+            return observer.is_reading_more
 
     def _check(self, study: Study) -> None:
         observer = self._observer(study)

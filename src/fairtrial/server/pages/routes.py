@@ -34,7 +34,7 @@ from fairtrial.server.pages.tabs import Tab, tabs_of
 from fairtrial.server.pages.zoom import wanted, zoom_of
 from fairtrial.server.problems import Refusal
 from fairtrial.server.routes.common import StudyName
-from fairtrial.server.security.access import Viewer
+from fairtrial.server.security.access import Caller
 from fairtrial.server.service import Service, TheService
 from fairtrial.study import Store
 from fairtrial.study.log import as_time
@@ -146,7 +146,7 @@ async def list_studies(request: Request, service: TheService, before: int = 0) -
     return page(request, "studies.html", viewer, rows=rows, total=len(seen), older=more)
 
 
-def _line(row: StudyRow, viewer: Viewer) -> dict[str, Any]:
+def _line(row: StudyRow, viewer: Caller) -> dict[str, Any]:
     state = _STATES.get(row.status, row.status)
     if not viewer.can("read") and row.status != "running":
         state = "stopped"
@@ -221,7 +221,7 @@ async def show_tab(request: Request, service: TheService, study: StudyName, name
 
 
 async def _show_zoomed(
-    request: Request, service: Service, viewer: Viewer, study: str, tab: Tab
+    request: Request, service: Service, viewer: Caller, study: str, tab: Tab
 ) -> Response:
     """Return a tab with charts over time, for the range of results in the address."""
     asked = wanted(request)
@@ -232,12 +232,16 @@ async def _show_zoomed(
         chosen = asked.range_of(total)
         problem = chosen if isinstance(chosen, str) else ""
         part = Range(0, total, total) if isinstance(chosen, str) else chosen
-        looks_on = False
+        is_reading_more = False
         if not part.is_whole:
-            found = found.looked_at(view.observer.look_closer(part.begin, part.end, _LOOK))
-            looks_on = view.observer.looks_on
+            found = found.looked_at(view.observer.read_range(part.begin, part.end, _LOOK))
+            is_reading_more = view.observer.is_reading_more
         path = address(study, tab.name)
-        zoom = zoom_of(part, path, asked, problem, looks_on=looks_on) if total > 1 else None
+        zoom = (
+            zoom_of(part, path, asked, problem, is_reading_more=is_reading_more)
+            if total > 1
+            else None
+        )
         parts, notes = _parts(tab, found, view, zoom)
         return study_page(
             *(request, viewer, tab, view, parts),
@@ -288,7 +292,7 @@ def _said_of_checks(checks: Checks, row: StudyRow) -> str:
 # ----------------------------------------------------------------- what all tabs share
 
 
-async def viewer_of(request: Request, service: Service, study: str | None = None) -> Viewer:
+async def viewer_of(request: Request, service: Service, study: str | None = None) -> Caller:
     """Return the user; redirect to the login form if no user is logged in.
 
     Raises
@@ -304,7 +308,7 @@ async def viewer_of(request: Request, service: Service, study: str | None = None
     return viewer
 
 
-def _tab(viewer: Viewer, name: str) -> Tab:
+def _tab(viewer: Caller, name: str) -> Tab:
     found = next((tab for tab in tabs_of(viewer) if tab.name == name), None)
     if found is None:
         raise Refusal(404, "not-found", "There is no such page, or it is not one of yours.")
@@ -314,7 +318,7 @@ def _tab(viewer: Viewer, name: str) -> Tab:
 async def shown(
     request: Request,
     service: Service,
-    viewer: Viewer,
+    viewer: Caller,
     study: str,
     make: Callable[[View], Response],
     *,
@@ -338,14 +342,14 @@ async def shown(
     return await _observers(request, service).show(study, answer)
 
 
-def _tag(request: Request, viewer: Viewer, state: str) -> str:
+def _tag(request: Request, viewer: Caller, state: str) -> str:
     scopes = "".join(scope[0] for scope in ("read", "run", "admin") if viewer.can(scope))
     theme = request.cookies.get("theme", "")[:6]
     form = (viewer.csrf_token or "")[:8]
     return f'"{state}-{scopes}-{quote(theme)}-{form}"'
 
 
-def _state(viewer: Viewer, view: View) -> str:
+def _state(viewer: Caller, view: View) -> str:
     """Return a text that changes whenever the page would."""
     return view.state if viewer.can("read") else seal(view.state)
 
@@ -360,7 +364,7 @@ def _observers(request: Request, service: Service) -> Observers:
 
 def study_page(
     request: Request,
-    viewer: Viewer,
+    viewer: Caller,
     tab: Tab,
     view: View,
     parts: Sequence[Any],

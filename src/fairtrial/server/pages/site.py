@@ -14,7 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from fairtrial.presentation.words import clean, count
-from fairtrial.server.security.access import Viewer
+from fairtrial.server.security.access import Caller
 from fairtrial.version import __version__
 
 __all__ = ["THEMES", "address", "asset", "fragment", "markup", "page", "static_address"]
@@ -96,7 +96,7 @@ def fragment(template: str, **content: Any) -> str:
 def page(
     request: Request,
     template: str,
-    viewer: Viewer | None,
+    viewer: Caller | None,
     status: int = 200,
     headers: Mapping[str, str] | None = None,
     **content: Any,
@@ -109,7 +109,7 @@ def page(
         The request, with the choice of colours.
     template : str
         File name of the template.
-    viewer : Viewer or None
+    viewer : Caller or None
         The user who views the page.
     status, headers
         Status and headers of the HTTP response.

@@ -17,7 +17,7 @@ from fairtrial.report.recruitment import recruited
 
 if TYPE_CHECKING:
     from fairtrial.report.html import Markup
-    from fairtrial.server.security.access import Viewer
+    from fairtrial.server.security.access import Caller
 
 __all__ = ["PULLS", "TABS", "Tab", "tabs_of"]
 
@@ -69,7 +69,7 @@ _BLINDED = (
 )
 
 
-def tabs_of(viewer: Viewer) -> tuple[Tab, ...]:
+def tabs_of(viewer: Caller) -> tuple[Tab, ...]:
     """Return the tabs that a user may see; fewer without the scope `read`."""
     shown = TABS if viewer.can("read") else _BLINDED
     return (*shown, PULLS) if viewer.can("run") else shown

@@ -80,7 +80,7 @@ def wanted(request: Request) -> Wanted:
 
 
 def zoom_of(
-    shown: Range, path: str, typed: Wanted, problem: str = "", *, looks_on: bool = False
+    shown: Range, path: str, typed: Wanted, problem: str = "", *, is_reading_more: bool = False
 ) -> Zoom:
     """Return the zoom of a page: the range, with links and a form to choose another one.
 
@@ -94,7 +94,7 @@ def zoom_of(
         What the user typed; shown again if it is invalid.
     problem : str
         What is wrong with it; empty if nothing is.
-    looks_on : bool
+    is_reading_more : bool
         Whether more detail is still being read.
     """
 
@@ -115,7 +115,7 @@ def zoom_of(
                 links=links,
                 fields=(("from", "From", clean(fields.begin)), ("to", "to", clean(fields.end))),
                 problem=problem,
-                looks_on=looks_on,
+                is_reading_more=is_reading_more,
             )
         )
 

@@ -13,7 +13,7 @@ from fairtrial.server.blinding import event_for, seal, write_as
 from fairtrial.server.documents import to_text
 from fairtrial.server.problems import Refusal
 from fairtrial.server.schemas import ProblemDocument
-from fairtrial.server.security.access import Viewer
+from fairtrial.server.security.access import Caller
 from fairtrial.server.security.bodies import StrictRoute
 from fairtrial.server.service import (
     Answer,
@@ -87,7 +87,7 @@ def answered(answer: Answer) -> Response:
     return Response(answer.body, answer.status, {"Cache-Control": "no-store"}, "application/json")
 
 
-def key_of(request: Request, viewer: Viewer, key: str | None, body: Any) -> Key | None:
+def key_of(request: Request, viewer: Caller, key: str | None, body: Any) -> Key | None:
     """Return the idempotency key of a request, or None; keys of different studies are distinct."""
     if key is None:
         return None
@@ -104,7 +104,7 @@ class Call:
 
     request: Request
     service: Service
-    viewer: Viewer
+    viewer: Caller
     study: str
     key: str | None
 
@@ -148,14 +148,14 @@ TheCall = Annotated[Call, Depends(_call)]
 # ---------------------------------------------------------------------------- reading
 
 
-def _etag(row: StudyRow, viewer: Viewer) -> str:
+def _etag(row: StudyRow, viewer: Caller) -> str:
     # What a caller sees also depends on the scope.
     state = f"{row.head_seq}-{row.duplicates}-{row.head_hash[:32]}"
     return f'"{state}r"' if viewer.can("read") else f'"{seal(state)}b"'
 
 
 async def unchanged(
-    request: Request, service: Service, viewer: Viewer, study: str
+    request: Request, service: Service, viewer: Caller, study: str
 ) -> tuple[dict[str, str], Response | None]:
     """Return headers with the study's state, and a 304 answer if the caller already has it."""
     row = await service.readers.run(study, _row)

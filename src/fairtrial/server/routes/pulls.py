@@ -47,7 +47,7 @@ from fairtrial.server.schemas import (
     Told,
     Value,
 )
-from fairtrial.server.security.access import Viewer
+from fairtrial.server.security.access import Caller
 from fairtrial.server.service import Answer, TheService, TheViewer
 from fairtrial.study import Event, Study
 from fairtrial.study.log import PullRow
@@ -290,7 +290,7 @@ async def heartbeat(call: TheCall, pull: PullId, body: Heartbeat) -> Response:
     )
 
 
-def _pull(viewer: Viewer, study: Study, row: PullRow) -> dict[str, Any]:
+def _pull(viewer: Caller, study: Study, row: PullRow) -> dict[str, Any]:
     return pull_document(row, study.problem, unblinded=viewer.can("read"))
 
 
@@ -369,7 +369,7 @@ async def to_cancel(service: TheService, viewer: TheViewer, study: StudyName) ->
     return document(await service.readers.run(study, find), {"Cache-Control": "no-store"})
 
 
-def _require_run_or_read(viewer: Viewer, study: str) -> None:
+def _require_run_or_read(viewer: Caller, study: str) -> None:
     viewer.require("read" if viewer.can("read") else "run", study)
 
 

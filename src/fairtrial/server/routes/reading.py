@@ -16,7 +16,7 @@ from fairtrial.presentation.recruitment import recruitment
 from fairtrial.server.documents import event_document, to_text
 from fairtrial.server.routes.common import Limit, StudyName, document, router, unchanged
 from fairtrial.server.schemas import EventsAnswer
-from fairtrial.server.security.access import Viewer
+from fairtrial.server.security.access import Caller
 from fairtrial.server.service import Service, TheService, TheViewer
 from fairtrial.study import Study
 from fairtrial.study.export import LogText, export
@@ -119,7 +119,7 @@ async def weighted_means(
 async def _if_changed(
     request: Request,
     service: Service,
-    viewer: Viewer,
+    viewer: Caller,
     study: str,
     find: Callable[[Study], Any],
     *,

@@ -22,7 +22,7 @@ from fairtrial.server.routes.common import (
     unchanged,
 )
 from fairtrial.server.schemas import EventAnswer, NewStudy, Reason, StudiesAnswer, StudyAnswer
-from fairtrial.server.security.access import Viewer
+from fairtrial.server.security.access import Caller
 from fairtrial.server.service import Answer, IdempotencyKey, Service, TheService, TheViewer
 from fairtrial.study import Store, Study
 from fairtrial.study.arguments import check_name
@@ -135,12 +135,12 @@ async def show_study(
     return document(content, headers)
 
 
-def require_any(viewer: Viewer, study: str) -> None:
+def require_any(viewer: Caller, study: str) -> None:
     """Raise if the caller may not see the study; any scope is enough."""
     viewer.require(next(iter(viewer.token.scopes)), study)
 
 
-def _whole(row: StudyRow, viewer: Viewer, store: Store) -> dict[str, Any]:
+def _whole(row: StudyRow, viewer: Caller, store: Store) -> dict[str, Any]:
     spec = Specification.from_json(row.spec_json)
     unblinded = viewer.can("read")
     return {

@@ -26,7 +26,7 @@ from fairtrial.study.log import as_time
 from fairtrial.study.store import SessionRow
 from fairtrial.study.tokens import Scope, Tokens, digest_of
 
-__all__ = ["Access", "Viewer"]
+__all__ = ["Access", "Caller"]
 
 _FRESH_SECONDS = 1.0
 """Seconds for which a token is cached; a revoked token is refused at the latest after that."""
@@ -36,7 +36,7 @@ _SAFE = ("GET", "HEAD", "OPTIONS")
 
 
 @dataclass(frozen=True, slots=True)
-class Viewer:
+class Caller:
     """An authenticated caller.
 
     Parameters
@@ -127,7 +127,7 @@ class Access:
 
     # ---------------------------------------------------------------------- who asks
 
-    async def viewer(self, request: Request) -> Viewer:
+    async def viewer(self, request: Request) -> Caller:
         """Return the caller; repeated calls for the same request count only once.
 
         Raises
@@ -136,7 +136,7 @@ class Access:
             401 if the caller is unknown; 429 after too many requests; 403 if a request with a
             session cookie changes something without the token of the session's forms.
         """
-        known: Viewer | None = getattr(request.state, "viewer", None)
+        known: Caller | None = getattr(request.state, "viewer", None)
         if known is not None:
             return known
         found = await self.find(request)
@@ -152,7 +152,7 @@ class Access:
         request.state.viewer = found
         return found
 
-    async def find(self, request: Request) -> Viewer | None:
+    async def find(self, request: Request) -> Caller | None:
         """Return the caller, or None if unknown."""
         header = request.headers.get("authorization")
         viewer = await self._by_cookie(request) if header is None else await self._by_header(header)
@@ -162,10 +162,10 @@ class Access:
             self._note_use(viewer.token)
         return viewer
 
-    async def _by_header(self, header: str) -> Viewer | None:
+    async def _by_header(self, header: str) -> Caller | None:
         kind, _, secret = header.partition(" ")
         token = await self.token(secret.strip()) if kind.lower() == "bearer" else None
-        return None if token is None else Viewer(token)
+        return None if token is None else Caller(token)
 
     async def token(self, secret: str) -> Token | None:
         """Return the valid token with a secret text, or None."""
@@ -173,13 +173,13 @@ class Access:
             f"token {digest_of(secret)}", lambda store: Tokens(store).find(secret)
         )
 
-    async def _by_cookie(self, request: Request) -> Viewer | None:
+    async def _by_cookie(self, request: Request) -> Caller | None:
         secret = request.cookies.get(_cookie_name(request))
         if secret is None:
             return None
         digest = digest_of(secret)
         token = await self._fresh(f"session {digest}", lambda store: _of_session(store, digest))
-        return None if token is None else Viewer(token, _csrf_token(secret))
+        return None if token is None else Caller(token, _csrf_token(secret))
 
     async def _fresh(self, key: str, find: Callable[[Store], Token | None]) -> Token | None:
         at, token = self._known.get(key, (0.0, None))
@@ -213,7 +213,7 @@ class Access:
 
     # --------------------------------------------------------------------- in and out
 
-    async def log_in(self, request: Request, response: Response, secret: str) -> Viewer | None:
+    async def log_in(self, request: Request, response: Response, secret: str) -> Caller | None:
         """Start a browser session with a cookie; return None if the token is invalid."""
         token = await self.token(secret.strip())
         if token is None:
@@ -237,7 +237,7 @@ class Access:
             httponly=True,
             samesite="strict",
         )
-        return Viewer(token, _csrf_token(key))
+        return Caller(token, _csrf_token(key))
 
     async def log_out(self, request: Request, response: Response) -> None:
         """End a browser's session."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-__all__ = ["PatientProtocol", "most_connections"]
+__all__ = ["TimeLimitedProtocol", "most_connections"]
 
 _MOST_FILES = 65_536
 _RESERVED = 256
@@ -28,7 +28,7 @@ def most_connections() -> int:
     return max(files - _RESERVED, files // 2)
 
 
-class PatientProtocol(HttpToolsProtocol):
+class TimeLimitedProtocol(HttpToolsProtocol):
     """uvicorn's HTTP/1.1 protocol with limits of time and size for clients.
 
     uvicorn waits for ever for the head of a request, and for a client to read an answer. Its

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fairtrial.errors import InvalidArgument
 
-__all__ = ["moved_rows"]
+__all__ = ["shifted_rows"]
 
 Floats = NDArray[np.float64]
 
@@ -18,7 +18,7 @@ _ROWS = 1_000
 _STEEPEST = 500.0
 
 
-def moved_rows(
+def shifted_rows(
     name: str, rows: Floats, mean: float, reward_range: tuple[float, float] | None
 ) -> Floats:
     """Return rewards like the rows, with another mean.
@@ -45,9 +45,9 @@ def moved_rows(
 
     Examples
     --------
-    >>> moved_rows("mean", np.array([1.0, 2.0]), 2.5, None).tolist()
+    >>> shifted_rows("mean", np.array([1.0, 2.0]), 2.5, None).tolist()
     [2.0, 3.0]
-    >>> tilted = moved_rows("mean", np.array([0.0, 1.0]), 0.7, (0, 1))
+    >>> tilted = shifted_rows("mean", np.array([0.0, 1.0]), 0.7, (0, 1))
     >>> len(tilted), round(float(tilted.mean()), 9)
     (1000, 0.7)
     """

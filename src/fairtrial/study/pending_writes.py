@@ -12,7 +12,7 @@ from fairtrial.study.log import PullRow, Record
 from fairtrial.study.statements import Change, columns, places
 from fairtrial.study.store import AnswerRow, StudyRow
 
-__all__ = ["Unwritten", "replacing"]
+__all__ = ["PendingWrites", "replacing"]
 
 
 def replacing(table: str, row_type: Any, key: str) -> str:
@@ -53,7 +53,7 @@ class _Head:
         )
 
 
-class Unwritten:
+class PendingWrites:
     """Events, pulls, heads and answers that are not yet in the tables."""
 
     def __init__(self) -> None:

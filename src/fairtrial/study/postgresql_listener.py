@@ -11,13 +11,13 @@ import psycopg
 
 from fairtrial.study.postgresql_connection import connected
 
-__all__ = ["Ears"]
+__all__ = ["NotificationListener"]
 
 _SLICE = 0.5
 """Seconds that one thread listens for all threads; the others wait for it."""
 
 
-class Ears:
+class NotificationListener:
     """Counts the notifications of other connections, from the first time they are needed.
 
     Parameters

@@ -68,7 +68,7 @@ def test_many_appends_of_several_studies_are_one_change(written):
 
 
 def test_a_long_import_does_not_wait_in_memory(written, monkeypatch):
-    monkeypatch.setattr("fairtrial.study.unwritten._MOST_EVENTS", 10)
+    monkeypatch.setattr("fairtrial.study.pending_writes._MOST_EVENTS", 10)
     study = insert(written)
 
     def write(study):

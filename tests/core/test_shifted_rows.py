@@ -5,18 +5,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairtrial.core.moved_rows import moved_rows
+from fairtrial.core.shifted_rows import shifted_rows
 from fairtrial.errors import InvalidArgument
 
 
 def test_rows_are_shifted_where_that_leaves_none_outside():
     rows = np.array([0.2, 0.3, 0.7])
-    assert moved_rows("mean", rows, 0.5, (0, 1)) == pytest.approx([0.3, 0.4, 0.8])
-    assert moved_rows("mean", rows, 50.0, None) - rows == pytest.approx([49.6] * 3)
+    assert shifted_rows("mean", rows, 0.5, (0, 1)) == pytest.approx([0.3, 0.4, 0.8])
+    assert shifted_rows("mean", rows, 50.0, None) - rows == pytest.approx([49.6] * 3)
 
 
 def test_rewards_of_0_or_1_remain_so_but_for_one():
-    tilted = moved_rows("mean", np.array([0.0] * 30 + [1.0] * 70), 0.3333, (0, 1))
+    tilted = shifted_rows("mean", np.array([0.0] * 30 + [1.0] * 70), 0.3333, (0, 1))
     assert tilted.mean() == pytest.approx(0.3333, abs=1e-12)
     assert ((tilted == 0.0) | (tilted == 1.0)).sum() >= len(tilted) - 1
 
@@ -29,7 +29,7 @@ def test_the_mean_is_exact_and_nothing_leaves_the_range(values, place):
     rows = np.array(values) / 50.0
     mean = -1.0 + 2.0 * place
     try:
-        found = moved_rows("mean", rows, mean, (-1, 1))
+        found = shifted_rows("mean", rows, mean, (-1, 1))
     except InvalidArgument:
         assert not rows.min() < mean < rows.max()
         return
@@ -42,4 +42,4 @@ def test_the_mean_is_exact_and_nothing_leaves_the_range(values, place):
 def test_a_mean_that_no_mixture_of_the_rows_has_is_refused(mean):
     rows = np.array([0.1, 0.9])
     with pytest.raises(InvalidArgument, match=r"mean must be between 0.1 and 0.9.*; got"):
-        moved_rows("mean", rows, mean, (0.1, 0.9))
+        shifted_rows("mean", rows, mean, (0.1, 0.9))
