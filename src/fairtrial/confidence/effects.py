@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairtrial.confidence.bounds import NormalMixture
+from fairtrial.core.documentation import documented_by
 from fairtrial.core.recommendation import Effect
 
 __all__ = [
@@ -229,23 +230,7 @@ def difference_of_arms(
     return difference_from_blocks(known, target[wanted] / known.drawn, own, level, one_of_each)
 
 
-def difference_from_blocks(
-    results: BlockResults,
-    weights: Floats,
-    spread: Spread,
-    level: float,
-    one_of_each: float,
-    bias: Floats | float = 0.0,
-) -> DifferenceInterval:
-    """Return a difference, based on the noise of the results or on their range.
-
-    See `difference_with_noise` and `difference_in_range` for the parameters.
-    """
-    if spread.reward_range is None:
-        return difference_with_noise(results, weights, spread.scale, level, one_of_each, bias)
-    return difference_in_range(results, weights, *spread.reward_range, level, bias)
-
-
+@documented_by(difference_of_arms)
 def difference_from_sums(
     counts: Floats,
     sums: Floats,
@@ -262,8 +247,8 @@ def difference_from_sums(
     ----------
     counts, sums : array of shape (A,)
         Number of results of each action, and their sums.
-    target, spread, level
-        See `difference_of_arms`; for results in a range, the scale is half its width.
+    spread : Spread
+        What is known about the spread of the results; in a range, the scale is half its width.
     missing : array of shape (A,), optional
         Number of missing results. In a range, each counts as its worst value, which differs between
         the two ends of the interval; with known noise they are left out.
@@ -355,6 +340,7 @@ def difference_with_noise(
     return DifferenceInterval(estimate, estimate - reach, estimate + reach)
 
 
+@documented_by(difference_with_noise)
 def difference_in_range(
     results: BlockResults,
     weights: Floats,
@@ -365,11 +351,10 @@ def difference_in_range(
 ) -> DifferenceInterval:
     """Return a difference for results in a range, by bets that adapt to the observed spread.
 
+    A lost pull counts as its worst value, which differs between the two ends of the interval.
+
     Parameters
     ----------
-    results, weights, level, bias
-        See `difference_with_noise`. A lost pull counts as its worst value, which differs between
-        the two ends of the interval.
     low, high : float
         The range.
 
@@ -409,6 +394,27 @@ def difference_in_range(
     came = weights * results.drawn / np.maximum(results.counts, 1.0)
     estimate = width * float((results.means_of(came) / variance).sum() / (1 / variance).sum())
     return DifferenceInterval(min(max(estimate, ends[0]), ends[1]), ends[0], ends[1])
+
+
+@documented_by(difference_with_noise)
+def difference_from_blocks(
+    results: BlockResults,
+    weights: Floats,
+    spread: Spread,
+    level: float,
+    one_of_each: float,
+    bias: Floats | float = 0.0,
+) -> DifferenceInterval:
+    """Return a difference, based on the noise of the results or on their range.
+
+    Parameters
+    ----------
+    spread : Spread
+        What is known about the spread of the results.
+    """
+    if spread.reward_range is None:
+        return difference_with_noise(results, weights, spread.scale, level, one_of_each, bias)
+    return difference_in_range(results, weights, *spread.reward_range, level, bias)
 
 
 def _before(results: BlockResults) -> tuple[Floats, Floats]:

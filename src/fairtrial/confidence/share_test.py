@@ -12,6 +12,8 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
+from fairtrial.core.documentation import documented_by
+
 __all__ = [
     "FALSE_ALARM",
     "favoured_arms",
@@ -127,13 +129,9 @@ def _largest(places: NDArray[np.int64], probability: NDArray[np.float64]) -> flo
     return float(average.max(initial=0.0))
 
 
+@documented_by(log_evidence_of_favour)
 def favoured_arms(arms: ArrayLike, propensities: ArrayLike, n_arms: int) -> tuple[int, ...]:
     """Return the arms that bring more results than their probabilities allow.
-
-    Parameters
-    ----------
-    arms, propensities, n_arms
-        See `log_evidence_of_favour`.
 
     Returns
     -------

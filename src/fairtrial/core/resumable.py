@@ -29,8 +29,10 @@ class Resumable(Parametrized):
 
     Parameters
     ----------
-    problem, seed
-        As in `Policy`.
+    problem : Problem
+        What is known and wanted.
+    seed : None, int or numpy.random.Generator
+        Source of the policy's own randomness, if it has any.
     """
 
     state_fields: ClassVar[tuple[str, ...]] = ()

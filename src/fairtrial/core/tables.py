@@ -10,6 +10,7 @@ from math import isnan
 from pathlib import Path
 from typing import Any
 
+from fairtrial.core.documentation import documented_by
 from fairtrial.core.files import replacing
 from fairtrial.core.printing import printable
 from fairtrial.core.problem import Problem
@@ -172,6 +173,7 @@ def columns_of_measures(problem: Problem, given: str | Mapping[str, str]) -> dic
     return {name: given.get(name, name) for name in problem.measures}
 
 
+@documented_by(rewards_by_labels)
 def outcomes_by_labels(
     problem: Problem,
     table: Any,
@@ -192,8 +194,6 @@ def outcomes_by_labels(
         The columns with the labels.
     measures : mapping of str to str
         The column of every measure; a blank cell is a missing value.
-    known, accepted
-        As in `rewards_by_labels`.
 
     Returns
     -------

@@ -14,6 +14,7 @@ from fairtrial.allocation.policies.epochs import carried_over, credits_for, rewa
 from fairtrial.allocation.policies.initial_values import given_credits, given_rewards
 from fairtrial.allocation.policies.state import Options
 from fairtrial.allocation.problem import Problem, Share
+from fairtrial.core.documentation import documented_by
 from fairtrial.core.problem import Outcome
 from fairtrial.core.pull import UNSOLICITED, Pull
 from fairtrial.core.recommendation import Guarantee
@@ -341,6 +342,7 @@ class FairLearn(AllocationPolicy):
         )
 
 
+@documented_by(FairLearn)
 class FairUCB(FairLearn):
     """Fair-UCB as published: force the arm with the largest credit, UCB1 in other rounds.
 
@@ -348,8 +350,6 @@ class FairUCB(FairLearn):
     ----------
     problem : Problem
         Every share must be below 1/m, where m arms have a share.
-    initial_credits, initial_rewards : sequence or mapping, optional
-        See `FairLearn`.
     seed : None, int or numpy.random.Generator
         Ignored; the policy is deterministic.
 

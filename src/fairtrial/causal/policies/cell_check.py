@@ -7,6 +7,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from fairtrial.core.documentation import documented_by
+
 __all__ = ["FALSE_ALARM", "cells_contradict"]
 
 Floats = NDArray[np.float64]
@@ -50,12 +52,12 @@ def log_evidence_against_cells(
     return np.asarray(total - math.log(2.0 * len(_TILTS)))
 
 
+@documented_by(log_evidence_against_cells)
 def cells_contradict(counts: Floats, rows: Floats, probabilities: Floats, missing: int = 0) -> bool:
     """Return whether rows fall into some cell more or less often than the model can explain.
 
-    See `log_evidence_against_cells` for the parameters. If the model is right, the probability that
-    this is ever True is at most 1 in 1,000, because the level of each cell's test is divided by the
-    number of cells.
+    If the model is right, the probability that this is ever True is at most 1 in 1,000, because the
+    level of each cell's test is divided by the number of cells.
 
     Examples
     --------

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fairtrial.core.documentation import documented_by
 from fairtrial.core.pull import UNSOLICITED, Pull
 from fairtrial.core.recommendation import Guarantee
 from fairtrial.core.validation import check_array, check_flag
@@ -257,13 +258,15 @@ class Tracker(Race):
         return promise.weakened_by(lost, "pull", "got lost for reasons unrelated to rewards")
 
 
+@documented_by(Tracker)
 class StaticTracker(Tracker):
     """Shares of the pulls that are fixed before any reward.
 
     Parameters
     ----------
-    units, level, delta, initial_pulls
-        As in `Tracker`; `initial_pulls` is by default 10 with the mixture level, otherwise 1.
+    initial_pulls : int, optional
+        Initial pulls of every arm of the basis; by default 10 with the mixture level,
+        otherwise 1.
     design : callable
         Returns the shares of a problem's arms, shape (K,).
     shares : array-like of shape (K,), optional
@@ -323,14 +326,9 @@ class StaticTracker(Tracker):
         return {"block_draws": 1.0} if self._block_draws else {}
 
 
+@documented_by(Tracker)
 class RedesigningTracker(Tracker):
-    """The best shares for the estimated theta, designed again when there is 25 % more data.
-
-    Parameters
-    ----------
-    units, level, delta, initial_pulls
-        As in `Tracker`.
-    """
+    """The best shares for the estimated theta, designed again when there is 25 % more data."""
 
     fields = (*Tracker.fields, "redesign_at")
 
