@@ -25,7 +25,7 @@ PAPERS: dict[str, Paper[Any]] = {
 
 @click.command()
 @click.argument("name", type=click.Choice(list(PAPERS)))
-@click.option("--quick", is_flag=True, help="Fewer replications: a minute or so.")
+@click.option("--quick", is_flag=True, help="Use fewer replications: about a minute.")
 @click.option(
     "--output",
     type=click.Path(path_type=Path, file_okay=False),
@@ -35,7 +35,8 @@ PAPERS: dict[str, Paper[Any]] = {
 @click.option(
     "--email-data",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="For baics: Hillstrom's e-mail table, which cannot be shipped; left out without it.",
+    help="For baics: file of Hillstrom's e-mail table, which cannot be shipped; omitted if not "
+    "given.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the tables as JSON.")
 def main(

@@ -89,7 +89,7 @@ class Paper(Generic[_Cache]):
         try:
             written += [path.name for path in self.write_figures(cache, folder)]
         except ImportError:
-            click.echo("No figures: they need the extra 'plots' (pip install 'fairtrial[plots]').")
+            click.echo("No figures: install the extra 'plots' (pip install 'fairtrial[plots]').")
         click.echo(f"Written to {folder}: {', '.join(written)}")
 
 

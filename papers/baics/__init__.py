@@ -37,7 +37,8 @@ def _sections(cache: SimulationCache, email: Instance | None) -> Iterator[Sectio
 
 
 PAPER = Paper(
-    "Best arm identification with fairness constraints on subpopulations: theirs and ours",
+    "Best arm identification with fairness constraints on subpopulations: published and our "
+    "results",
     SimulationCache,
     partial(_sections, email=None),
     write_figures,

@@ -107,9 +107,10 @@ def block_betting(cache: SimulationCache) -> Section:
     return Section(
         "block-betting",
         "Block betting, the default",
-        "Sampling and a proven stop together, known noise. No rule that errs at most delta can "
-        "beat the bound, T* kl(delta, 1 - delta). A row agrees if the means do, and if no more "
-        "runs were wrong than delta + 3 sqrt(delta / runs).",
+        "A sampling rule and a proven stop in one, for known noise. No rule whose error "
+        "probability is at most delta can have a mean below the bound, T* kl(delta, 1 - delta). "
+        "A row agrees if our mean agrees with the reference, and if the share of wrong runs is "
+        "at most delta + 3 sqrt(delta / runs).",
         (_table(cache, iter(FLOORS)),),
     )
 
@@ -174,7 +175,7 @@ def bounded_rewards(cache: SimulationCache, email: Instance | None) -> Section:
         _table(
             cache,
             plain_rows(noise_known=True),
-            "The same plain arms, but told the largest true standard deviation (not proven)",
+            "The same plain arms, with the largest true standard deviation given (not proven)",
         ),
     ]
     if email is not None:
@@ -182,8 +183,8 @@ def bounded_rewards(cache: SimulationCache, email: Instance | None) -> Section:
     return Section(
         "bounded-rewards",
         "Block betting on rewards in a known range",
-        "Nothing is known of the noise but the range. The bound is that for normal rewards with "
-        "the true standard deviations. Rows agree as above.",
+        "Only the range of the rewards is known. The bound is that for normal rewards with the "
+        "true standard deviations. Rows agree as above.",
         tuple(tables),
     )
 
@@ -192,7 +193,7 @@ def _email_table(cache: SimulationCache, instance: Instance) -> Table:
     rows = _rows(instance, (200, 20), _EMAIL_MEANS)
     return Table(
         tuple(_email_row(cache, row) for row in rows),
-        "E-mail campaign; medians are compared, as the upper tail is heavy",
+        "E-mail campaign; medians are compared because the upper tail is heavy",
         _DECIMALS,
     )
 

@@ -28,10 +28,10 @@ def complexities(email: Instance | None) -> Section:
     return Section(
         "complexity",
         "Complexity",
-        "T* counts pulls for each nat of evidence; T* kl(delta, 1 - delta) pulls are needed on "
-        "average by any rule that is wrong with probability at most delta. Both ends are "
-        "certified. For rewards in a range T* is that of normal rewards with the same standard "
-        "deviations: a yardstick, not a bound; its reference is given to a whole pull or so.",
+        "T* is the number of pulls per nat of evidence. Any rule whose error probability is at "
+        "most delta needs T* kl(delta, 1 - delta) pulls on average. Both ends are certified. For "
+        "rewards in a range, T* is that of normal rewards with the same standard deviations: a "
+        "yardstick, not a bound. Its reference is given to about one pull.",
         (Table(tuple(rows), decimals={"T* lower": 6, "T* upper": 6, "bound at .1": 1}),),
     )
 

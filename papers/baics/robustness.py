@@ -40,11 +40,11 @@ def broken_rule(cache: SimulationCache) -> Section:
     ties = [_tie_row(cache, *row) for row in _TIE_ROWS]
     return Section(
         "broken-rule",
-        "Where the stylised rule breaks its word",
-        "On B the right arm is just above its floors in nine groups; the stylised threshold "
-        "ignores that any of the nine may look bad by chance, and errs three times as often as "
-        "its delta of .1 allows. The proven rules keep it. Between three equal arms, where "
-        "every answer is right and none can be proven, a careful rule does not stop.",
+        "Where the stylised rule exceeds its error probability",
+        "On B the right arm is just above its floors in nine groups. The stylised threshold "
+        "ignores that any of the nine can look bad by chance; its error rate is three times the "
+        "delta of .1. The proven rules keep delta. For three equal arms, every answer is right "
+        "and none can be proven, so a careful rule does not stop.",
         (
             Table(
                 tuple(trap),
@@ -133,10 +133,11 @@ def hard_nulls(cache: SimulationCache) -> Section:
     return Section(
         "hard-nulls",
         "Hard nulls",
-        "Environments in which the answer hangs on a millionth. The proof bounds, by delta = .1, "
-        "the probability that the true answer is EVER rejected, whether or not the run then stops. "
-        "A row agrees if that share is at most delta + 3 sqrt(delta / runs) within "
-        f"{_NULL_ROUNDS:,} pulls; the reference's runs were up to ten times as long.",
+        "Environments in which the answer depends on a difference of a millionth. The proof "
+        "bounds, by delta = .1, the probability that the true answer is EVER rejected, whether "
+        "or not the run stops. A row agrees if that share is at most delta + 3 sqrt(delta / "
+        f"runs) within {_NULL_ROUNDS:,} pulls; the runs of the reference were up to ten times as "
+        "long.",
         tables,
     )
 

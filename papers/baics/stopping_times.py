@@ -200,9 +200,9 @@ def stopping_times(cache: SimulationCache) -> Section:
     return Section(
         "stopping-times",
         "Mean stopping times",
-        "Mean number of pulls with its standard error; initial pulls are counted. A row agrees if "
-        "ours and the reference differ by at most four standard errors of their difference. "
-        "The stylised rule is the paper's, with the half, and a heuristic; certified and "
+        "Mean number of pulls, including initial pulls, with its standard error. A row agrees if "
+        "our mean and the reference differ by at most four standard errors of their difference. "
+        "The stylised rule is the paper's, with the factor 1/2, and a heuristic; certified and "
         "Kaufmann-Koolen are proven.",
         (
             Table(tuple(sampling), "Sampling rules, stylised stopping", _TIMES_DECIMALS),
@@ -210,7 +210,7 @@ def stopping_times(cache: SimulationCache) -> Section:
             Table(tuple(right), "Share of right answers, stylised stopping", _SHARE_DECIMALS),
             Table(
                 tuple(unfinished),
-                f"Share of runs on E2 that {PAPER_CAP:,} rounds do not finish",
+                f"Share of runs on E2 that do not finish within {PAPER_CAP:,} rounds",
                 _SHARE_DECIMALS,
             ),
         ),

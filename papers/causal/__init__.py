@@ -31,7 +31,7 @@ def _sections(cache: SimulationCache) -> Iterator[Section]:
 
 
 PAPER = Paper(
-    "Identifying best fair intervention: theirs and ours",
+    "Identifying best fair intervention: published and our results",
     SimulationCache,
     _sections,
     write_figures,

@@ -21,11 +21,11 @@ def chains(cache: SimulationCache) -> Section:
     return Section(
         "chains",
         "Chains S -> V -> Y (section 5)",
-        "30 arms, 20 states, an outcome of 0 or 1; only the first arm is free of cost, the others "
-        "together may take sqrt(T) of the T rows. The paper shows curves without numbers, of "
-        "environments that it does not print: its claims are what can be compared. One rule is "
-        "called below another if its error over all budgets is lower by more than three standard "
-        "errors. The plug-in rule and the uniform one are not the paper's.",
+        "30 arms, 20 states, and an outcome of 0 or 1. Only the first arm is free of cost; the "
+        "others together can take sqrt(T) of the T rows. The paper shows curves without numbers, "
+        "in environments that it does not print, so only its claims can be compared. A rule is "
+        "called better than another if its error over all budgets is lower by more than three "
+        "standard errors. The plug-in rule and the uniform rule are not the paper's.",
         (
             error_table(cache, UNCONSTRAINED, RULES, "5.1 No constraint: E = 2; share of errors"),
             claim_table(_unconstrained(cache)),

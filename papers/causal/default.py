@@ -15,11 +15,11 @@ def recommended(cache: SimulationCache) -> Section:
     return Section(
         "recommended",
         "The recommended rule",
-        "The plug-in rule spends the budget by one allocation, weighs every row by the mixture "
-        "of all rows' sources, and answers by its estimates; CSR-v2 is the better of the paper's "
-        "two rules. Same environments, same numbers of rows. `ratio` and verdict are of the "
-        "default estimator, which goes by cells where the model allows it; `sn`, which it takes "
-        "elsewhere, is shown beside it. Where no arm is fair CSR asks for a margin before it "
-        "passes one, and is right sooner.",
+        "The plug-in rule divides the budget by one allocation, weights every row by the mixture "
+        "of all sources, and answers by its estimates. CSR-v2 is the better of the paper's two "
+        "rules. Environments and numbers of rows are the same. The columns `ratio` and `agrees` "
+        "are for the default estimator, which works by cells where the model allows it. The "
+        "estimator `sn`, used elsewhere, is also shown. If no arm is fair, CSR has an advantage: "
+        "it requires a margin before it accepts an arm as fair.",
         (quarter_table(cache, (TIGHT, HEPAR, OWN, BINDING, *OFFERS)),),
     )

@@ -33,15 +33,15 @@ def liver_model() -> Section:
     return Section(
         "hepar-model",
         "HEPAR-II, the question (section 6)",
-        "Arms are distributions of `fibrosis`, the sensitive attribute is `sex`, the outcome "
-        "`carcinoma`. The sex does not lead to fibrosis, so an arm acts only through how often "
-        "there is fibrosis at all: all gaps lie on one line against the mean outcome. Whatever "
-        f"the arms, they lie between {small:.4f} and {large:.4f}. The printed bound of .2 "
-        "therefore excludes nothing, no bound ever changes the winner, and one below the smallest "
-        "gap only leaves no fair arm. Where arms act on `PBC`, which the sex does influence, a "
-        "bound can bind.",
+        "Arms are distributions of `fibrosis`, the sensitive attribute is `sex`, and the outcome "
+        "is `carcinoma`. The sex does not influence fibrosis, so only an arm's total probability "
+        "of fibrosis matters, and all gaps lie on one line against the mean outcome. Whatever "
+        f"the arms are, their gaps lie between {small:.4f} and {large:.4f}. The printed bound of "
+        ".2 therefore excludes nothing. No bound ever changes the winner; a bound below the "
+        "smallest gap only leaves no fair arm. If arms act on `PBC`, which the sex does "
+        "influence, a bound can matter.",
         (
-            Table(tuple(_sizes()), "What the question needs of the network"),
+            Table(tuple(_sizes()), "What the question needs to know about the network"),
             Table(tuple(_values()), "Means, gaps and divergences by enumeration"),
             claim_table(_claims_of_the_model(small, large)),
         ),
@@ -53,11 +53,11 @@ def liver_errors(cache: SimulationCache) -> Section:
     return Section(
         "hepar-errors",
         "HEPAR-II, errors (section 6)",
-        "Six sets of ten arms each, with uniform random probabilities; only the first arm is free "
-        "of cost. As printed they act on `fibrosis` under a bound of .2. With the network's own "
-        "table as the free arm there is hardly any overlap with the others, as it almost never "
-        "has fibrosis without hepatitis. In the binding variant the arms act on `PBC` under a "
-        "bound of .02, which excludes the arm that is best without it.",
+        "Six sets of ten arms each, with uniform random probabilities; only the first arm is "
+        "free of cost. As printed, the arms act on `fibrosis` under a bound of .2. If the free "
+        "arm is the network's own table, it hardly overlaps with the others, because it almost "
+        "never has fibrosis without hepatitis. In the binding variant, the arms act on `PBC` "
+        "under a bound of .02, which excludes the arm that would be best without the bound.",
         (
             error_table(cache, HEPAR, RULES, "As printed: fibrosis, E = .2; share of errors"),
             claim_table(_claims_of_errors(cache)),

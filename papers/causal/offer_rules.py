@@ -40,11 +40,12 @@ def offers(cache: SimulationCache) -> Section:
     return Section(
         "offers",
         "Offers, counted from census records",
-        "The arms decide on an offer by education, marital status, occupation and hours; sex "
-        "leads to all of them and to income, so five conditionals carry it. Easy: 12 arms, E = "
-        ".038, margins of .012. Hard: 15 arms, E = .041, margins of .003. None fair: E = .02. "
-        "Rows cost nothing. `rows to certify` are those of the plug-in rule's allocation with "
-        "which the verdict on an arm is expected to be certain at level .95 for all arms together.",
+        "The arms decide on an offer by education, marital status, occupation and hours. The sex "
+        "influences all of these and the income, through five conditional probabilities. Easy: "
+        "12 arms, E = .038, margins of .012. Hard: 15 arms, E = .041, margins of .003. None "
+        "fair: E = .02. Rows cost nothing. `rows to certify`: rows of the plug-in rule's "
+        "allocation after which the verdict on an arm is expected to be certain, at level .95 "
+        "for all arms together.",
         (
             Table(tuple(_truth(OFFERS[1])), "The arms of the hard variant"),
             Table(tuple(_answers()), "The best fair arm"),

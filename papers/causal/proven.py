@@ -22,11 +22,11 @@ def proven(cache: SimulationCache) -> Section:
     return Section(
         "proven",
         "A proven stop",
-        "Block betting stops by itself, and is wrong with probability at most .1, proven. Its "
-        "rows are those until it stops; where rows have costs, it keeps the mean budget of the "
-        "largest T. CSR-v2 promises nothing: beside it stands its share of errors at the smallest "
-        "T of the tables above that is not below these rows, or else at the largest. It agrees if "
-        "at most a tenth of the runs is wrong.",
+        "Block betting stops by itself, with a proven error probability of at most .1. `rows` "
+        "counts the rows until it stops; where rows have costs, it keeps the mean budget of the "
+        "largest T. CSR-v2 has no guarantee. Its share of errors is shown at the smallest T of "
+        "the tables above that is not below these rows, or otherwise at the largest T. A row "
+        "agrees if at most a tenth of block betting's runs are wrong.",
         (Table(tuple(_row(cache, one) for one in (TIGHT, HEPAR, OWN, BINDING, *OFFERS))),),
     )
 

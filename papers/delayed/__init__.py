@@ -32,7 +32,7 @@ def _sections(cache: SimulationCache) -> Iterator[Section]:
 
 
 PAPER = Paper(
-    "Best arm identification in bandits with delayed feedback: theirs and ours",
+    "Best arm identification in bandits with delayed feedback: published and our results",
     SimulationCache,
     _sections,
     write_figures,

@@ -86,16 +86,16 @@ def learning(cache: SimulationCache) -> Section:
         "learning-curves",
         "Real learning curves",
         "20 classifiers, three tasks, 125 splits each with real accuracies and training times; a "
-        "pull draws a split, delta = .05, one pull at a time. An early accuracy is biased "
-        "low, by what differs from arm to arm and with the size, and hardly goes together with "
-        "the last accuracy of its split. So it is a reading of none of the kinds that are "
-        "proven, and only the races on last accuracies keep a promise here (for noise as "
-        "in the records). The others show what mislabelling does, whatever their guarantee "
-        "says of itself. Successive halving keeps the better half of the arms at each size, on "
-        "as many splits as the mean seconds of the first race pay for, and promises nothing; nor "
-        "does training all arms equally often for those seconds.",
+        "pull draws a split, delta = .05, one pull at a time. An early accuracy is too low, by "
+        "an amount that differs between arms and sizes, and it hardly correlates with the last "
+        "accuracy of its split. It is therefore none of the kinds of readings for which rules "
+        "are proven. Only the races on last accuracies have a valid guarantee here (for noise as "
+        "in the records). The others show the effect of a wrong kind of feedback, whatever "
+        "guarantee they state. Successive halving keeps the better half of the arms at each "
+        "size, on as many splits as the mean seconds of the first race allow. It has no "
+        "guarantee; nor has training all arms equally often for those seconds.",
         (
-            Table(tuple(_nature()), "What early accuracies are"),
+            Table(tuple(_nature()), "Early accuracies compared with the last"),
             *(_contest_table(cache, curves(task)) for task in TASKS),
         ),
     )

@@ -49,14 +49,14 @@ def mistakes(cache: SimulationCache) -> Section:
     """Measure the cost of the mistakes, each next to a reference."""
     return Section(
         "mistakes",
-        "What the mistakes cost",
-        "Lemma 1 is printed without a factor 2: the bound is then left far more often than its "
-        "level allows. Proposition 1 charges the noise of readings once, but it starts afresh with "
-        "every pull: the chance that some pull's readings leave their bound grows with the number "
-        "of pulls. The split that makes a box least is another one at every step: what is promised "
-        "at some time to readings and at another to outcomes sums to more than delta. These "
-        "are breaches of the *argument*; the last tables show what races make of it. A verdict "
-        "says whether the reference's figure is met.",
+        "What the published mistakes cost",
+        "Lemma 1 is printed without a factor of 2, so means leave the bound far more often than "
+        "its level allows. Proposition 1 charges the noise of readings once, but it starts again "
+        "with every pull: the probability that the readings of some pull leave their bound grows "
+        "with the number of pulls. The split that minimises a box changes at every step: the "
+        "shares of delta used at one time for readings and at another for outcomes sum to more "
+        "than delta. These are breaches of the *argument*; the last tables show their effect on "
+        "races. A row agrees if its share agrees with the reference's.",
         (
             Table(
                 tuple(_lemma(cache)),
@@ -64,10 +64,10 @@ def mistakes(cache: SimulationCache) -> Section:
             ),
             Table(
                 tuple(_readings(cache)),
-                "Slip 3: share of races in which a pull's readings do",
+                "Slip 3: share of races in which a pull's readings ever leave the bound",
             ),
             Table(tuple(_split()), "Slip 4: largest shares of delta in one race"),
-            Table(tuple(_slower(cache)), "Slip 6: with readings never slower?"),
+            Table(tuple(_slower(cache)), "Slip 6: are races with readings never slower?"),
             Table(tuple(_close_arms(cache)), "Two arms .02 sigma apart: wrong answers"),
         ),
     )

@@ -171,19 +171,19 @@ def promises(cache: SimulationCache) -> Section:
     return Section(
         "promises",
         "How often proven rules err",
-        "Two arms .02 sigma apart, unless it says otherwise: so close that an answer within the "
-        f"pulls that a run may make is luck. delta = {_DELTA:g} bounds the share of runs that "
-        "ever give a wrong one. A row agrees if it is at most delta and three standard errors. "
-        "Every rule shown calls itself proven in its environment. The pulls that are stopped, and "
-        "the results that are held back, go by what was read of them; a rule that counts those "
-        "readings cannot be fooled so. The third table shows what happens to whoever breaks an "
-        "assumption: there a verdict says whether the rule is fooled as expected.",
+        "Two arms .02 sigma apart, unless a row says otherwise: so close that within the maximum "
+        f"number of pulls a right answer is luck. delta = {_DELTA:g} bounds the share of runs "
+        "that ever give a wrong answer. A row agrees if this share is at most delta plus three "
+        "standard errors. Every rule shown states a proven guarantee for its environment. Pulls "
+        "are stopped, and results held back, according to their readings; this cannot fool a "
+        "rule that counts those readings. The third table shows what happens if an assumption is "
+        "broken: there, a row agrees if the rule is fooled as expected.",
         (
             Table(
                 tuple(_rows(cache)),
-                "Delays, losses, call-backs; outcomes that decide on delays",
+                "Delays, losses, cancelled pulls; outcomes that determine delays",
             ),
-            Table(tuple(_adversaries(cache)), "Somebody who wants the worse arm to win"),
+            Table(tuple(_adversaries(cache)), "An adversary who wants the worse arm to win"),
             Table(tuple(_broken(cache)), "Assumptions broken"),
             Table(tuple(_price(cache)), "What delays that depend on outcomes cost, ten arms"),
         ),
@@ -320,8 +320,8 @@ def _broken(cache: SimulationCache) -> Iterator[Row]:
     number = cache.number(1_000, 30)
     for stopper, said, reference, fooled in (
         (Stopper("read", 0.5), "bad pulls stopped by a reading that counts", 0.002, False),
-        (Stopper("dropped", 0.5), "... by a reading that is not told, and dropped", 1.0, True),
-        (Stopper("hidden", 2.0), "... by the outcome, before anybody else knows it", 1.0, True),
+        (Stopper("dropped", 0.5), "... by a reading that is dropped and never reported", 1.0, True),
+        (Stopper("hidden", 2.0), "... by the outcome, before anyone else knows it", 1.0, True),
     ):
         problem = Problem(2, noise_std=1.0, feedback="unbiased", reading_std=stopper.reading_std)
         policy = InformationRacing(problem)
@@ -330,7 +330,7 @@ def _broken(cache: SimulationCache) -> Iterator[Row]:
     number = cache.number(200, 16)
     for errors, readings, fooled in (("redrawn", 2_000, True), ("nested", 200, False)):
         runs = _refining_runs(cache, errors, readings, number)
-        said = f"errors said to be nested, {errors} at each of {readings:,} readings"
+        said = f"errors stated as nested, {errors} at each of {readings:,} readings"
         yield _broken_row(said, runs, None, fooled)
     number = cache.number(400, 16)
     for switch, fooled in ((False, True), (True, False)):
@@ -339,7 +339,7 @@ def _broken(cache: SimulationCache) -> Iterator[Row]:
         environment = SimulatedEnvironment(problem, [0.0, 0.3], delay=delay)
         policy = InformationRacing(problem, sampling="uniform")
         runs = cache.simulate(policy, environment, number, parallel=100, horizon=1_500)
-        said = "delays grow with outcomes, and that is " + ("said" if switch else "not said")
+        said = "delays grow with outcomes, which is " + ("stated" if switch else "not stated")
         yield _broken_row(said, runs, None, fooled)
 
 

@@ -68,9 +68,9 @@ def exact() -> Section:
     return Section(
         "exact",
         "Bounds and splits",
-        "Radii of the mean of that many outcomes at level .05 and sigma 1. Then the share of delta "
-        "that the published estimator gives to the readings of the pull in flight, and the "
-        "radius with it: the least that any share gives.",
+        "Radii of the mean of that many outcomes at level .05 and sigma 1. The second table has "
+        "the share of delta that the published estimator gives to the readings of the pull in "
+        "flight, and the resulting radius, which is the smallest of any share.",
         (Table(tuple(_bounds()), "Radii"), Table(tuple(_splits()), "Splits, delta .05")),
     )
 
@@ -152,13 +152,14 @@ def mean_times(cache: SimulationCache) -> Section:
     return Section(
         "mean-times",
         "Mean times",
-        "Steps until the top fifth of the arms is found, delta .05, with standard errors; k = "
-        "n / 5, b pulls in flight. The reference is an independent program with noise of its "
-        "own. A row agrees if the means differ by at most four standard errors of the "
-        "difference.",
+        "Steps until the top fifth of the arms is found (k = n / 5), delta .05, with standard "
+        "errors; b pulls in flight. The reference is an independent program with its own noise. "
+        "A row agrees if the means differ by at most four standard errors of the difference.",
         (
             *(_times_table(cache, race, parallel) for race, parallel in MEAN_TIMES),
-            Table(tuple(_saved(cache)), "Time of the default over that of the paper's rules"),
+            Table(
+                tuple(_saved(cache)), "Time of the default divided by the time of the paper's rules"
+            ),
         ),
     )
 

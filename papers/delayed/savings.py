@@ -100,15 +100,16 @@ def savings(cache: SimulationCache) -> Section:
     """Measure the time with readings as a share of the time without, and check the claims."""
     return Section(
         "savings",
-        "Figures 1 and 2: the time that readings save",
-        "Mean time of a race with readings over that of the same race on outcomes only, on the "
-        "same outcomes pull by pull; with standard errors. b is the number of pulls in flight. "
-        "`public code` is the race as the public code of the paper's experiments runs it, against "
-        "its own race on outcomes only: where the outcomes' share of delta is what the readings "
-        "leave, it takes what they leave of 1. `race, published` is the same estimator without "
-        "that slip. Neither is proven; `race, proven` and `information` are. A verdict is on "
-        "the estimator without the slip. The solver experiment of section 5.3 is left out: its "
-        "program and its problems are not public.",
+        "Figures 1 and 2: the time saved by readings",
+        "Mean time of a race with readings, divided by that of the same race on outcomes only, "
+        "with the same outcomes for each pull, and with standard errors. b is the number of "
+        "pulls in flight. `public code` is the race as in the public code of the paper's "
+        "experiments, compared with its own race on outcomes only. Where outcomes should get the "
+        "share of delta that the readings leave, this code gives them what the readings leave of "
+        "1. `race, published` is the same estimator without that error. Neither is proven; "
+        "`race, proven` and `information` are. Claims are judged by the estimator without the "
+        "error. The solver experiment of section 5.3 is left out, because its program and its "
+        "problems are not public.",
         (
             *(_table(cache, curve) for curve in CURVES.values()),
             Table(tuple(_claims(cache)), "What is claimed"),

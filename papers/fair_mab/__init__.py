@@ -28,7 +28,7 @@ def _sections(cache: SimulationCache) -> Iterator[Section]:
 
 
 PAPER = Paper(
-    "Achieving fairness in the stochastic multi-armed bandit problem: theirs and ours",
+    "Achieving fairness in the stochastic multi-armed bandit problem: published and our results",
     SimulationCache,
     _sections,
     write_figures,

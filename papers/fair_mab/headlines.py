@@ -100,13 +100,14 @@ def headlines(cache: SimulationCache) -> Section:
     return Section(
         "headlines",
         "Real headline tests",
-        "Every test of the Upworthy Research Archive that this package ships, replayed: a "
-        "visitor clicks at the rate that the headline had, as many visitors as the test had. "
-        "Each of K headlines is guaranteed 1 / (2 K) of the impressions. Gains are in expected "
-        "clicks, over uniform rotation; the ceiling is the best headline alone. The rates "
-        "are themselves measured, so the best of a test looks better than it is: the gains are "
-        "of this replay. In most tests no headline is clearly best; the second table holds "
-        "those where one leads by more than three standard errors.",
+        "A replay of every test of the Upworthy Research Archive that this package ships: a "
+        "visitor clicks with the measured rate of the headline, and there are as many visitors "
+        "as in the test. Each of K headlines is guaranteed 1 / (2 K) of the impressions. Gains "
+        "are in expected clicks, relative to uniform rotation; the maximum is reached by always "
+        "showing the best headline. The rates are themselves measured, so the best headline of a "
+        "test looks better than it is; the gains apply to this replay. In most tests no headline "
+        "is clearly best. The second table has the tests in which one leads by more than three "
+        "standard errors.",
         (
             Table(tuple(_rows(served)), f"{len(tests):,} tests"),
             Table(tuple(_rows(served_clear)), f"{len(clear)} tests with a clear winner"),

@@ -46,13 +46,14 @@ def regret(cache: SimulationCache) -> Section:
     return Section(
         "regret",
         "Figure 3: r-regret over time",
-        "The paper finds Fair-UCB and LFG comparable, and a logarithmic r-regret. Comparable "
-        "they are to about 10^4 rounds. Later LFG levels off high, or goes on rising, and Fair-UCB "
-        "returns to almost nothing: a hump, as quotas absorb what exploration spent. The "
-        "paper does not state LFG's eta, on which all depends. Theorem 2 holds throughout.",
+        "The paper finds that Fair-UCB and LFG are comparable, with logarithmic r-regret. They "
+        "are comparable up to about 10^4 rounds. Later, LFG's r-regret levels off high or keeps "
+        "rising, while that of Fair-UCB returns to almost zero: quotas absorb the cost of "
+        "exploration. The paper does not state LFG's eta, on which everything depends. Theorem 2 "
+        "holds throughout.",
         (
             Table(tuple(_rows(cache)), "Instance 1A, tolerance 0: r-regret"),
-            Table(tuple(_bound_rows(cache)), "Fair-UCB against Theorem 2"),
+            Table(tuple(_bound_rows(cache)), "Fair-UCB compared with Theorem 2"),
         ),
     )
 

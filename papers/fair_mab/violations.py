@@ -86,15 +86,15 @@ def violations(cache: SimulationCache) -> Section:
     return Section(
         "violations",
         "Figure 4: the fairness guarantee",
-        "Fair-UCB never lets an arm be a whole pull behind, nor does any scheduler of FairLearn, "
-        "in any run. The paper says that LFG's violation rises and then goes to zero. It "
-        "does not: it levels off at about eta times the gap, and only its *rate*, violation "
-        "over t, goes to zero. T-fair-UCB keeps the quotas at the end only: on the way an arm "
-        "is up to r T behind. An r-regret below zero is what an unfair policy saves.",
+        "With Fair-UCB, no arm is ever a whole pull behind, in any run; the same holds for every "
+        "scheduler of FairLearn. The paper says that LFG's violation rises and then goes to "
+        "zero. In fact it levels off at about eta times the gap; only its *rate*, violation over "
+        "t, goes to zero. T-fair-UCB keeps the quotas only at the end: before that, an arm is up "
+        "to r T pulls behind. A negative r-regret is what an unfair policy saves.",
         (
             Table(tuple(_row(cache, line) for line in _lines()), "Instance 2, T = 200"),
             Table(tuple(_level_rows(cache)), "LFG on instance 2: mean pulls behind at round t"),
-            Table(tuple(_half_rows()), "Why a tolerance is whole: shares .24, .24, .24, 0"),
+            Table(tuple(_half_rows()), "Why tolerances are whole numbers: shares .24, .24, .24, 0"),
         ),
     )
 

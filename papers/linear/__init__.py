@@ -36,7 +36,7 @@ def _sections(cache: SimulationCache) -> Iterator[Section]:
 
 
 PAPER = Paper(
-    "Best-arm identification in linear bandits: theirs and ours",
+    "Best-arm identification in linear bandits: published and our results",
     SimulationCache,
     _sections,
     write_figures,

@@ -73,12 +73,13 @@ def block_betting(cache: SimulationCache, rows: Sequence[BetRow] = BET_ROWS) -> 
     return Section(
         "block-betting",
         "Block betting, the default",
-        "Mean number of pulls with its standard error; every pull is counted. `of T* ln(1/delta)` "
-        "divides it by the information that certainty at level delta takes, `of the bound` by "
-        "T* kl(delta, 1 - delta), below which no rule can stay that errs at most delta, whatever "
-        "it knows. A row agrees if the mean is within four standard errors of the reference's "
-        "(200 runs), and if no more runs are wrong than delta + 3 sqrt(delta / runs). "
-        f"In all, {wrong:,} of {number:,} runs are wrong.",
+        "Mean number of pulls with its standard error; every pull is counted. `of T* "
+        "ln(1/delta)` divides it by the information needed for certainty at level delta. `of the "
+        "bound` divides it by T* kl(delta, 1 - delta), which is a lower bound for every rule "
+        "whose error probability is at most delta, whatever the rule knows. A row agrees if the "
+        "mean is within four standard errors of the reference (200 runs), and if the share of "
+        f"wrong runs is at most delta + 3 sqrt(delta / runs). In all, {wrong:,} of {number:,} "
+        "runs are wrong.",
         (Table(tuple(_rows(made)), decimals=_DECIMALS),),
     )
 

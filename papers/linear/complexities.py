@@ -47,11 +47,11 @@ def complexities() -> Section:
     return Section(
         "complexity",
         "Complexity and designs",
-        "H is the paper's equation 6; T* = 2 H for noise of variance 1, and no rule that errs at "
-        "most delta can do with fewer than T* kl(delta, 1 - delta) pulls on average. `G` and `XY` "
-        "are the values of the optimal designs, which do not know theta: G is the dimension, "
-        "exactly. soare:d:w is the paper's experiment in d dimensions with an angle of w; the "
-        "paper's own is w = .01.",
+        "H is the paper's equation 6; T* = 2 H for noise of variance 1. No rule whose error "
+        "probability is at most delta needs fewer than T* kl(delta, 1 - delta) pulls on average. "
+        "`G` and `XY` are the values of the optimal designs that do not use theta; G is exactly "
+        "the dimension. soare:d:w is the paper's experiment in d dimensions with angle w; the "
+        "paper uses w = .01.",
         (
             Table(tuple(map(_row, (*COMMON, *extra, *CROWDED))), decimals=_DECIMALS),
             Table(tuple(_growth()), "Figure 4 by formula: H in d dimensions, angle .01", _GROWTH),

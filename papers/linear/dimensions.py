@@ -42,11 +42,11 @@ def dimensions(cache: SimulationCache) -> Section:
     return Section(
         "figure-4",
         "Figure 4: budgets as the dimension grows",
-        "The paper's experiment at delta = .05, with proven levels: XY-oracle, XY and G look at "
-        "the data after 1.1^j pulls (level `static-checks`), XY-adaptive after every phase "
-        "(`phase`). The bound is that for any rule. The shape agrees with the paper: what matters "
-        "is one direction, whatever the dimension, so that the oracle's budget hardly grows, and "
-        "that of rules which measure all directions grows with their number.",
+        "The paper's experiment at delta = .05, with proven levels: XY-oracle, XY and G test "
+        "after 1.1^j pulls (level `static-checks`), XY-adaptive after every phase (`phase`). The "
+        "bound holds for every rule. The shape agrees with the paper: only one direction "
+        "matters, whatever the dimension, so the oracle's budget hardly grows. The budgets of "
+        "rules that measure all directions grow with the number of directions.",
         (
             Table(tuple(_rows(cache, measured)), "Mean number of pulls"),
             Table(tuple(_claims(cache, measured)), "What is claimed"),

@@ -29,8 +29,8 @@ def nulls(cache: SimulationCache) -> Section:
         "Hard nulls",
         "The gap between the two best arms is a millionth or less. The proof bounds, by delta = "
         ".1, the probability that block betting EVER rejects the true answer, whether or not the "
-        "run then stops. A row agrees if that share is at most delta + 3 sqrt(delta / runs) within "
-        f"{_HORIZON:,} pulls; the reference's runs were up to seven times as long.",
+        "run stops. A row agrees if that share is at most delta + 3 sqrt(delta / runs) within "
+        f"{_HORIZON:,} pulls; the runs of the reference were up to seven times as long.",
         (
             _table(cache, "Normal noise", "normal"),
             _table(cache, "Fair coins that add or take 1", "coins"),

@@ -128,12 +128,12 @@ def compared(cache: SimulationCache) -> Section:
     return Section(
         "rules",
         "All rules, each with a proven level",
-        "delta = .05, known noise. LinGapE, FrankWolfeSampling, LazyTrackAndStop, LinGame and the "
-        "static shares (XYOracle, XYAllocation, GAllocation) stop by the mixture level, which "
-        "holds for any sampling; Rage and XYAdaptive judge every phase by its own data (level "
-        "`phase`); BlockBetting has its own. A row agrees if the mean is within three standard "
-        "errors of the reference's (20 runs), and if no more runs are wrong than "
-        "delta + 3 sqrt(delta / runs).",
+        "delta = .05, known noise. LinGapE, FrankWolfeSampling, LazyTrackAndStop, LinGame and "
+        "the static shares (XYOracle, XYAllocation, GAllocation) stop by the mixture level, "
+        "which holds for any sampling. Rage and XYAdaptive judge every phase by its own data "
+        "(level `phase`). BlockBetting has its own level. A row agrees if the mean is within "
+        "three standard errors of the reference (20 runs), and if the share of wrong runs is at "
+        "most delta + 3 sqrt(delta / runs).",
         tuple(
             Table(tuple(_rows(cache, instance)), _title(instance), _DECIMALS)
             for instance in cache.environments
