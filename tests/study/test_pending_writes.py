@@ -6,7 +6,7 @@ from fairtrial.errors import ConflictingOutcome, StorageError
 from fairtrial.study import Study
 from fairtrial.study.recent_pulls import RecentPulls
 from fairtrial.study.sqlite import SQLiteStore
-from fairtrial.study.store import AnswerRow
+from fairtrial.study.store import Addition, AnswerRow
 from tests.study.test_store import append, insert, log, record, row
 from tests.study.toys import OWN, Serving, ToyProblem
 
@@ -32,9 +32,9 @@ def test_writes_of_a_transaction_are_read_within_it(store):
 
     def write():
         first = record(1, pull_id="p1", request_id="r")
-        after = store.append(study, [first], [row()], "running")
+        after = store.append(study, Addition([first], [row()], "running"))
         second = record(2, "stop", previous=after.head_hash)
-        after = store.append(after, [second], [row(state="told")], "running")
+        after = store.append(after, Addition([second], [row(state="told")], "running"))
         assert store.request(study.id, "r") == first
         assert store.pull(study.id, "p1").state == "told"
         assert store.first(study.id, "stop") == second
@@ -58,7 +58,9 @@ def test_many_appends_of_several_studies_are_one_change(written):
         for _ in range(20):
             for place, study in enumerate(studies):
                 events = log(2, study.head_hash, study.head_seq + 1)
-                studies[place] = written.append(study, events, [row(events[0].pull_id)], "running")
+                studies[place] = written.append(
+                    study, Addition(events, [row(events[0].pull_id)], "running")
+                )
 
     written.changes = 0
     written.transact(write)
@@ -74,7 +76,7 @@ def test_a_long_import_does_not_wait_in_memory(written, monkeypatch):
     def write(study):
         for _ in range(10):
             study = written.append(
-                study, log(5, study.head_hash, study.head_seq + 1), [], "running"
+                study, Addition(log(5, study.head_hash, study.head_seq + 1), [], "running")
             )
 
     written.changes = 0
@@ -87,14 +89,14 @@ def test_a_head_that_others_have_moved_is_found_when_it_is_written(store):
     moved = append(store, study, log(1))
 
     def write():
-        store.append(moved, log(1, moved.head_hash, 2), [row("p2")], "running")
+        store.append(moved, Addition(log(1, moved.head_hash, 2), [row("p2")], "running"))
         with pytest.raises(StorageError, match="head of study 'a' moved"):
-            store.append(moved, log(1, moved.head_hash, 2), [], "running")
+            store.append(moved, Addition(log(1, moved.head_hash, 2), [], "running"))
 
     store.transact(write)
     assert store.read_study(study.id).head_seq == 2
     with pytest.raises(StorageError):
-        store.transact(lambda: store.append(moved, [], [], "decided", 1))
+        store.transact(lambda: store.append(moved, Addition([], [], "decided", 1)))
     assert store.read_study(study.id).status == "running"
 
 
@@ -102,7 +104,7 @@ def test_nothing_of_an_undone_transaction_comes_with_the_next(store):
     study = insert(store)
 
     def write():
-        store.append(study, log(1, request_id="r"), [row()], "running")
+        store.append(study, Addition(log(1, request_id="r"), [row()], "running"))
         store.save_answer(AnswerRow("me", "k", "f", 200, "{}", 1))
         raise ZeroDivisionError
 
@@ -121,7 +123,7 @@ def test_another_handle_sees_nothing_before_the_commit(path):
         study = insert(one)
 
         def write():
-            one.append(study, log(1), [row()], "running")
+            one.append(study, Addition(log(1), [row()], "running"))
             assert other.pull(study.id, "p1") is None
             assert other.read_study(study.id).head_seq == 0
 

@@ -28,7 +28,7 @@ from fairtrial.study.location import open_store
 from fairtrial.study.log import Record, seal
 from fairtrial.study.postgresql import PostgreSQLStore
 from fairtrial.study.server_address import ServerAddress
-from fairtrial.study.store import NewStudy
+from fairtrial.study.store import Addition, NewStudy
 from tests import effort
 from tests.postgresql import PASSWORD, USER
 from tests.study.relay import frozen_on_demand
@@ -346,7 +346,7 @@ def test_every_number_comes_back_bit_by_bit(url, value):
     study = inserted(store)
     large = 2**63 - 1
     record = blank(1, value=value, number=large, action=-large, at=large, lease_until=2**52 + 1)
-    store.transact(lambda: store.append(study, [record], [], "running"))
+    store.transact(lambda: store.append(study, Addition([record], [], "running")))
     [found] = store.records(study.id)
     assert found == record
     assert repr(found.value) == repr(value)

@@ -6,7 +6,7 @@ import pytest
 
 from fairtrial.errors import StorageError
 from fairtrial.study.log import PullRow, Record, seal
-from fairtrial.study.store import NewStudy, Snapshot, Store
+from fairtrial.study.store import Addition, NewStudy, Snapshot, Store
 from tests.study.conftest import opened_store
 from tests.study.tools import Fault
 
@@ -51,7 +51,9 @@ def row(pull_id="p1", number=0, **changes):
 
 
 def append(store, study, records, pulls=(), **more):
-    return store.transact(lambda: store.append(study, records, list(pulls), "running", **more))
+    return store.transact(
+        lambda: store.append(study, Addition(records, list(pulls), "running", **more))
+    )
 
 
 # ----------------------------------------------------------------------------- studies
@@ -202,7 +204,7 @@ def test_an_error_in_a_transaction_undoes_all_of_it(store):
     study = insert(store)
 
     def fail():
-        store.append(study, log(2), [row()], "decided")
+        store.append(study, Addition(log(2), [row()], "decided"))
         store.insert_study(new_study("b"))
         assert store.read_study(study.id).head_seq == 2
         raise Fault
@@ -232,7 +234,7 @@ def test_threads_take_turns(store):
     def extend():
         study = store.read_study(study_id)
         [event] = log(1, study.head_hash, study.head_seq + 1)
-        store.append(study, [event], [], "running")
+        store.append(study, Addition([event], [], "running"))
 
     def work():
         for _ in range(20):

@@ -68,6 +68,8 @@ class Database(TableStore):
         Seconds to wait for another process before raising `StorageBusy`.
     accept_loss : bool
         Whether to accept logs that are shorter than the witness says, and to update the witness.
+    clock : callable
+        Returns seconds since 1970.
     """
 
     def __init__(
@@ -78,9 +80,11 @@ class Database(TableStore):
         create: bool = True,
         busy_timeout: float = 30.0,
         accept_loss: bool = False,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         check_choice("durability", durability, list(_SYNCHRONOUS))
         super().__init__()
+        self._clock = clock
         self._path = None if path is None else path.absolute()
         # The write-ahead log.
         self._log_path = None if path is None else Path(f"{self._path}-wal")

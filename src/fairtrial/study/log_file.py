@@ -17,7 +17,7 @@ from fairtrial.study.audit import Auditor
 from fairtrial.study.export import LOG_FORMATS
 from fairtrial.study.log import KINDS, Record, canonical
 from fairtrial.study.specification import Specification
-from fairtrial.study.store import NewStudy, Store, StudyRow
+from fairtrial.study.store import Addition, NewStudy, Store, StudyRow
 
 __all__ = ["LogFile"]
 
@@ -137,7 +137,7 @@ class LogFile:
             raise CorruptLog(f"{self._path}: {error}") from error
         touched = {record.pull_id for record in batch if record.pull_id is not None}
         pulls = [auditor.pulls[pull_id] for pull_id in touched]
-        return store.append(study, batch, pulls, auditor.replica.status)
+        return store.append(study, Addition(batch, pulls, auditor.replica.status))
 
     # ---------------------------------------------------------------------- lines
 

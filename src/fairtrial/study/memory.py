@@ -13,7 +13,7 @@ from fairtrial.errors import StorageError
 from fairtrial.study.access_memory import AccessMemory
 from fairtrial.study.clock import microseconds
 from fairtrial.study.log import PullRow, Record, Step
-from fairtrial.study.store import NewStudy, Snapshot, StudyRow
+from fairtrial.study.store import Addition, NewStudy, Snapshot, StudyRow
 from fairtrial.study.waiting import Waiting
 
 __all__ = ["MemoryStore"]
@@ -169,15 +169,7 @@ class MemoryStore(AccessMemory, Waiting):
 
     # ------------------------------------------------------------------------ log
 
-    def append(
-        self,
-        study: StudyRow,
-        records: Sequence[Record],
-        pulls: Sequence[PullRow],
-        status: str,
-        duplicates: int = 0,
-        environment: str | None = None,
-    ) -> StudyRow:
+    def append(self, study: StudyRow, added: Addition) -> StudyRow:
         """Add events and their pulls' rows, within a transaction; return the study after them."""
         undo, log = self._writing(), self._log(study.id)
         before = log.row
@@ -186,14 +178,14 @@ class MemoryStore(AccessMemory, Waiting):
                 f"the store in memory: the head of study {study.name!r} moved during a write; "
                 "nothing of it was kept"
             )
-        _require_following(study, records)
-        known = {pull.pull_id: log.pulls.get(pull.pull_id) for pull in pulls}
+        _require_following(study, added.records)
+        known = {pull.pull_id: log.pulls.get(pull.pull_id) for pull in added.pulls}
         undo.append(lambda: log.take_back(before, known))
-        for record in records:
+        for record in added.records:
             log.add(record)
-        for pull in pulls:
+        for pull in added.pulls:
             log.put(pull)
-        log.row = study.after(records, status, duplicates, environment)
+        log.row = study.after(added)
         return log.row
 
     def records(self, study_id: int, after: int = 0, until: int | None = None) -> Iterator[Record]:

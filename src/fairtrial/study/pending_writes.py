@@ -4,13 +4,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from fairtrial.study.log import PullRow, Record
 from fairtrial.study.statements import Change, columns, places
-from fairtrial.study.store import AnswerRow, StudyRow
+from fairtrial.study.store import Addition, AnswerRow, StudyRow
 
 __all__ = ["PendingWrites", "replacing"]
 
@@ -90,26 +89,19 @@ class PendingWrites:
             return True
         return (head.after.head_seq, head.after.head_hash) == (study.head_seq, study.head_hash)
 
-    def add(
-        self,
-        study: StudyRow,
-        records: Sequence[Record],
-        pulls: Sequence[PullRow],
-        after: StudyRow,
-        environment: str | None,
-    ) -> None:
+    def add(self, study: StudyRow, added: Addition, after: StudyRow) -> None:
         """Add events and pulls of a study; `after` is the study after them."""
         head = self._heads.get(study.id)
         if head is None:
             head = self._heads[study.id] = _Head(study.head_seq, study.head_hash, study)
         head.after = after
-        head.duplicates += after.duplicates - study.duplicates
-        head.environment = environment or head.environment
-        for record in records:
+        head.duplicates += added.duplicates
+        head.environment = added.environment or head.environment
+        for record in added.records:
             self._events.append((study.id, *record))
             if record.request_id is not None:
                 self._requests[study.id, record.request_id] = record
-        for pull in pulls:
+        for pull in added.pulls:
             self._pulls[study.id, pull.pull_id] = pull
 
     def add_answer(self, answer: AnswerRow) -> None:

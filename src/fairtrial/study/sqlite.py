@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from pathlib import Path
 
 from fairtrial.errors import StorageError
 from fairtrial.study.clock import microseconds
 from fairtrial.study.database import Database
-from fairtrial.study.log import PullRow, Record
 from fairtrial.study.schema import missing_triggers
-from fairtrial.study.store import StudyRow
+from fairtrial.study.store import Addition, StudyRow
 
 __all__ = ["SQLiteStore"]
 
@@ -27,30 +24,9 @@ class SQLiteStore(Database):
 
     Parameters
     ----------
-    path, durability, create, busy_timeout, accept_loss
+    path, durability, create, busy_timeout, accept_loss, clock
         As for `Database`.
-    clock : callable
-        Returns seconds since 1970.
     """
-
-    def __init__(
-        self,
-        path: Path | None = None,
-        durability: str = "full",
-        *,
-        create: bool = True,
-        busy_timeout: float = 30.0,
-        accept_loss: bool = False,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self._clock = clock
-        super().__init__(
-            path,
-            durability,
-            create=create,
-            busy_timeout=busy_timeout,
-            accept_loss=accept_loss,
-        )
 
     @property
     def url(self) -> str:
@@ -84,17 +60,9 @@ class SQLiteStore(Database):
                 "then open the study again and verify it"
             )
 
-    def append(
-        self,
-        study: StudyRow,
-        records: Sequence[Record],
-        pulls: Sequence[PullRow],
-        status: str,
-        duplicates: int = 0,
-        environment: str | None = None,
-    ) -> StudyRow:
+    def append(self, study: StudyRow, added: Addition) -> StudyRow:
         """Add events and their pulls' rows, within a transaction; return the study after them."""
-        moved = super().append(study, records, pulls, status, duplicates, environment)
+        moved = super().append(study, added)
         self._is_long |= moved.head_seq // _MOVE_EVERY != study.head_seq // _MOVE_EVERY
         return moved
 

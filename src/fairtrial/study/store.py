@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
 from fairtrial.study.log import PullRow, Record, Step, origin
 
 __all__ = [
+    "Addition",
     "AnswerRow",
     "NewStudy",
     "SessionRow",
@@ -75,25 +76,32 @@ class StudyRow(NamedTuple):
             self.chain, self.spec_sha256, self.policy_version, self.created_with, self.created_at
         )
 
-    def after(
-        self,
-        records: Sequence[Record],
-        status: str,
-        duplicates: int,
-        environment: str | None,
-        machine: str | None = None,
-    ) -> StudyRow:
-        """Return the study after a write; `duplicates` are added, the environment if it changed."""
+    def after(self, added: Addition, machine: str | None = None) -> StudyRow:
+        """Return the study after a write by that machine."""
         seq, digest = self.head_seq, self.head_hash
-        if records:
-            seq, digest = records[-1].seq, records[-1].hash
+        if added.records:
+            seq, digest = added.records[-1].seq, added.records[-1].hash
         # Positional arguments are several times faster than `_replace`; this runs in every write.
-        changed = status, seq, digest, self.duplicates + duplicates
-        made_with = environment or self.environment
+        changed = added.status, seq, digest, self.duplicates + added.duplicates
+        made_with = added.environment or self.environment
         return StudyRow._make((*self[:_FIRST_TO_CHANGE], *changed, machine, made_with))
 
 
 _FIRST_TO_CHANGE = StudyRow._fields.index("status")
+
+
+class Addition(NamedTuple):
+    """What a write adds to the log of a study.
+
+    `status` is the study's after the `records`, and `pulls` are the rows that they change.
+    `duplicates` are results that were told again. An `environment` replaces the one on record.
+    """
+
+    records: Sequence[Record]
+    pulls: Sequence[PullRow]
+    status: str
+    duplicates: int = 0
+    environment: str | None = None
 
 
 class Snapshot(NamedTuple):
@@ -206,19 +214,10 @@ class Store(Protocol):
     def studies(self) -> list[StudyRow]:
         """Return all studies, the oldest first."""
 
-    def append(
-        self,
-        study: StudyRow,
-        records: Sequence[Record],
-        pulls: Sequence[PullRow],
-        status: str,
-        duplicates: int = 0,
-        environment: str | None = None,
-    ) -> StudyRow:
+    def append(self, study: StudyRow, added: Addition) -> StudyRow:
         """Add events and their pulls' rows, within a transaction; return the study after them.
 
-        If the head is no longer that of `study`, nothing is kept and `StorageError` is raised. An
-        `environment` replaces the one on record.
+        If the head is no longer that of `study`, nothing is kept and `StorageError` is raised.
         """
 
     def records(self, study_id: int, after: int = 0, until: int | None = None) -> Iterator[Record]:

@@ -17,7 +17,7 @@ from fairtrial.study.machine import boot
 from fairtrial.study.pending_writes import PendingWrites, replacing
 from fairtrial.study.recent_pulls import RecentPulls
 from fairtrial.study.statements import columns, places
-from fairtrial.study.store import AnswerRow, NewStudy, Snapshot, StudyRow
+from fairtrial.study.store import Addition, AnswerRow, NewStudy, Snapshot, StudyRow
 from fairtrial.study.waiting import Waiting
 
 __all__ = ["TableStore"]
@@ -223,22 +223,15 @@ class TableStore(AccessTables, Waiting):
 
     # ------------------------------------------------------------------------ log
 
-    def append(
-        self,
-        study: StudyRow,
-        records: Sequence[Record],
-        pulls: Sequence[PullRow],
-        status: str,
-        duplicates: int = 0,
-        environment: str | None = None,
-    ) -> StudyRow:
+    def append(self, study: StudyRow, added: Addition) -> StudyRow:
         """Add events and their pulls' rows, within a transaction; return the study after them."""
         if not self._pending_writes.follows(study):
             raise self._moved_by_others([study])
-        moved = study.after(records, status, duplicates, environment, self._machine)
-        self._pending_writes.add(study, records, pulls, moved, environment)
+        moved = study.after(added, self._machine)
+        self._pending_writes.add(study, added, moved)
         if self._changed is not None:
-            self._changed.setdefault(study.id, {}).update((pull.pull_id, pull) for pull in pulls)
+            changed = self._changed.setdefault(study.id, {})
+            changed.update((pull.pull_id, pull) for pull in added.pulls)
         if self._pending_writes.is_long:
             self._write_down()
             self._changed = None

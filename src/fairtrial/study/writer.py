@@ -31,7 +31,7 @@ from fairtrial.study.log import (
     to_json,
 )
 from fairtrial.study.replica import Replica
-from fairtrial.study.store import Store, StudyRow
+from fairtrial.study.store import Addition, Store, StudyRow
 
 __all__ = ["Writer"]
 
@@ -85,14 +85,14 @@ class Writer:
         """Write everything; return the study afterwards."""
         if not self.has_news:
             return self._study
-        return self._store.append(
-            self._study,
+        added = Addition(
             self._records,
             list(self._pulls.values()),
             self._replica.status if self._records else self._study.status,
             self._duplicates,
             self._environment if self._records else None,
         )
+        return self._store.append(self._study, added)
 
     # ------------------------------------------------------------------- the clock
 
