@@ -76,7 +76,7 @@ def test_title_and_note_of_a_narrow_table_are_lines_of_their_own(capsys):
     print_table(shares_table("Optimal allocation", labels, np.arange(60) / 1770))
     printed = capsys.readouterr().out.splitlines()
     assert printed[0] == "Optimal allocation"
-    note = "Shown are 24 of 60 arms: those with the largest shares."
+    note = "Showing 24 of 60 arms: those with the largest shares."
     assert printed[-1].split() == ["Note", *note.split()]
 
 

@@ -118,7 +118,7 @@ def test_missing_values_are_shown_by_cell_and_measure(folder) -> None:
     shown = run(app, ["study", "show", "dose", *where]).output
     assert "Missing values" in shown
     assert re.search(r"high +│? *0 +│? *harmed", shown)
-    assert "Never will be known" in shown
+    assert "Will never be known" in shown
 
 
 # ------------------------------------------------------------------------------ commands

@@ -149,7 +149,7 @@ def test_show_says_what_speaks_against_the_other_answers(decided, invoke):
         "rules it out)",
         "ruled out",
         "The evidence against an answer is what a stake of 1",
-        "ever reaches 20 with a probability of at most 5 %",
+        "ever reaches 20 is at most 5 %",
     ):
         assert part in text
     assert "2.996 of 2.996" not in text
@@ -167,7 +167,7 @@ def test_show_lists_every_arm_once_from_the_best_and_of_many_the_best_only(folde
     rows = [line for line in text.splitlines() if line.startswith("│ arm ")]
     assert len(rows) == min(count, MOST_ARMS)
     assert [row.split("│")[1].strip() for row in rows] == names[: -1 - len(rows) : -1]
-    said = f"Shown are {MOST_ARMS} of 60 arms: the leader, then the best by mean."
+    said = f"Showing {MOST_ARMS} of 60 arms: the leader, then the best by mean."
     assert (said in " ".join(text.split())) == (count == 60)
 
 
@@ -186,8 +186,8 @@ def test_show_of_a_policy_that_never_stops_shows_shares_and_succeeds(folder, inv
     assert "No answer" not in result.stdout
     text = " ".join(result.stdout.split())
     assert re.search(r"│ d │ \d+ │ [\d.]+ % │ 10 % │ 0 % │ -", text)
-    assert "counted on from the credit that the arm began with" in text
-    assert "100 of the results behind the means are of no pull that a share is of" in text
+    assert "adjusted by the credit with which the arm began" in text
+    assert "100 of the results behind the means do not count for the shares" in text
 
 
 @pytest.mark.parametrize(

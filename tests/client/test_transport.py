@@ -128,7 +128,7 @@ def test_a_write_that_never_arrived_is_known_to_have_changed_nothing(pauses):
 def test_a_write_without_an_answer_is_not_known_to_have_changed_nothing(pauses):
     with (
         scripted(Answer(status=None)) as script,
-        pytest.raises(errors.StorageUnreachable, match="whether the call was kept is not"),
+        pytest.raises(errors.StorageUnreachable, match="it is not known whether the call was kept"),
     ):
         transport(script.url).post("/v1/x", {})
 
@@ -150,7 +150,7 @@ def test_a_service_that_is_busy_in_the_end_does_not_clear_up_a_doubt(pauses, fir
     with (
         scripted(first, BUSY) as script,
         pytest.raises(
-            errors.StorageUnreachable, match="whether the call was kept is not"
+            errors.StorageUnreachable, match="it is not known whether the call was kept"
         ) as caught,
     ):
         transport(script.url).post("/v1/x", {})
@@ -236,7 +236,7 @@ def test_a_file_that_holds_no_certificate_is_refused(file):
 def test_an_answer_that_is_not_from_a_service_is_said_to_be_so(pauses):
     with (
         scripted(Answer(200, "<html>Welcome</html>", kind="text/html")) as script,
-        pytest.raises(errors.StorageError, match="is no service of fairtrial"),
+        pytest.raises(errors.StorageError, match="is not a fairtrial service"),
     ):
         transport(script.url).get("/v1/x")
     with (

@@ -323,7 +323,7 @@ def test_what_an_arm_was_ahead_by_is_owed_no_more_in_the_next_epoch():
     assert ticks(ax, "owed") == pytest.approx([0.2, 0.25, max(0.0, (0.1 * 20 - ahead) / 20)])
     assert ticks(ax, "quota") == pytest.approx([0.2, 0.25, 0.1])
     assert having(ax, "share")[2].get_text().endswith("owed 0 %")
-    assert "counted on from the credit" in note_of(ax.figure)
+    assert "adjusted by the credit" in note_of(ax.figure)
     (ax,) = shares_against_quotas(first).axes
     assert not having(ax, "quota")
     assert note_of(ax.figure) == ""
@@ -335,7 +335,7 @@ def test_the_allocation_counts_the_pulls_of_the_epoch_and_the_means_all_results(
     assert legend_of(ax.figure) == ["share of 20 pulls"]
     assert sum(bar.get_width() for bar in ax.containers[0]) == pytest.approx(1.0)
     assert sum(action.pulls for action in second.progress().actions) == 60
-    said = "40 of the results behind the means are of no pull that a share is of"
+    said = "40 of the results behind the means do not count for the shares"
     assert earlier_note(second.progress()).startswith(said)
     assert earlier_note(next_epoch(20)[0].progress()) == ""
 
@@ -348,7 +348,7 @@ def test_of_many_arms_those_nearest_to_their_guarantee_are_drawn():
     labels = [label.get_text() for label in ax.get_yticklabels()]
     assert len(labels) == MOST_ARMS
     assert set(labels) >= {f"arm {index}" for index in range(90, 100)}
-    assert note_of(figure).startswith(f"Shown are {MOST_ARMS} of 100 arms: those nearest to what")
+    assert note_of(figure).startswith(f"Showing {MOST_ARMS} of 100 arms: those nearest to what")
 
 
 def test_small_shares_have_numbers_at_their_axis():

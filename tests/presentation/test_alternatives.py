@@ -233,7 +233,7 @@ def test_a_few_alternatives_are_named_and_many_are_counted():
 
 def test_the_explanation_states_the_level_and_its_probability():
     said = explanation(replace(betting(zdv=3.5, zdv_ddi=0.0), threshold=math.log(100)))
-    assert "ever reaches 100 with a probability of at most 1 %" in said
+    assert "ever reaches 100 is at most 1 %" in said
 
 
 def test_the_evidence_panel_shows_when_each_alternative_was_ruled_out(moments):

@@ -56,7 +56,7 @@ def test_the_leader_comes_first_then_the_best_by_mean(minimize):
     best = range(22) if minimize else range(99, 77, -1)
     cut = cut_of(progress, minimize)
     assert cut.arms == ("arm 50", *(f"arm {n}" for n in best), cut.arms[-1])
-    assert cut.note == f"Shown are {MOST_ARMS} of 100 arms: the leader, then the best by mean."
+    assert cut.note == f"Showing {MOST_ARMS} of 100 arms: the leader, then the best by mean."
 
 
 def test_arms_that_are_not_ruled_out_come_before_better_ones_that_are():
@@ -71,7 +71,7 @@ def test_it_is_said_if_all_others_are_ruled_out():
     progress = progress_of([float(n) for n in range(60)], range(1, 60), status="decided")
     note = cut_of(progress, minimize=False).note
     assert note == (
-        f"Shown are {MOST_ARMS} of 60 arms: the answer, then the best by mean. "
+        f"Showing {MOST_ARMS} of 60 arms: the answer, then the best by mean. "
         "All of the 36 others are ruled out."
     )
 
@@ -108,7 +108,7 @@ def test_alternatives_are_cut_as_the_arms_are_and_no_arm_comes_last():
     assert len(shown) == MOST_ARMS + 1
     assert [one.answer for one in shown][:2] == ["arm 0", "arm 59"]
     assert shown[-1].answer == "no arm"
-    assert note.startswith("Shown are")
+    assert note.startswith("Showing")
 
 
 @pytest.mark.parametrize("number", [2, 30, 1728])
@@ -144,7 +144,7 @@ def test_of_a_simulation_those_with_the_most_pulls_are_drawn():
     assert rows_of(figure.axes[0]) == [
         MANY[place] for place in (-total).argsort(kind="stable")[:MOST_ARMS]
     ]
-    assert note_of(figure) == [f"Shown are {MOST_ARMS} of 40 arms: those with the most pulls."]
+    assert note_of(figure) == [f"Showing {MOST_ARMS} of 40 arms: those with the most pulls."]
 
 
 def test_a_study_of_many_actions_is_looked_at_in_fewer_moments():
@@ -193,7 +193,7 @@ def test_of_many_groups_those_are_drawn_that_the_best_arm_may_fail(status):
         f"those where the {who} has its mean nearest to its floor, in widths of its interval, or "
         "on its wrong side"
     )
-    assert note_of(figure) == [f"Shown are {MOST_GROUPS} of 40 groups: {why}."]
+    assert note_of(figure) == [f"Showing {MOST_GROUPS} of 40 groups: {why}."]
 
 
 def replace_status(progress, status):
@@ -238,7 +238,7 @@ def test_groups_without_a_result_of_the_leader_come_last():
 def test_without_floors_the_groups_with_the_most_pulls_are_drawn():
     figure = means(in_hospitals("a", lambda arm, n: 0.3, limit=None))
     assert titles_of(figure) == ["overall", *HOSPITALS[:25:-1]]
-    assert note_of(figure) == ["Shown are 14 of 40 groups: those with the most pulls."]
+    assert note_of(figure) == ["Showing 14 of 40 groups: those with the most pulls."]
 
 
 def test_many_arms_in_many_groups_have_a_note_on_both():
@@ -259,7 +259,7 @@ def test_a_group_may_be_called_overall():
 def test_of_many_groups_allocation_draws_those_with_the_most_pulls():
     figure = allocation(in_hospitals("a", lambda arm, n: 0.3))
     assert titles_of(figure) == HOSPITALS[:25:-1]
-    assert note_of(figure) == ["Shown are 14 of 40 groups: those with the most pulls."]
+    assert note_of(figure) == ["Showing 14 of 40 groups: those with the most pulls."]
     total = 2 * sum(10 + n for n in range(40))
     widths = [[bar.get_width() for bar in ax.containers[0]] for ax in figure.axes]
     assert widths[0] == pytest.approx([49 / total] * 2)

@@ -52,6 +52,6 @@ def test_the_note_says_what_the_intervals_promise():
     running = differences(progress_of(effects), minimize=False).note
     assert running == "Each interval holds at all times with 95 % confidence, on its own."
     decided = differences(progress_of(effects, "decided"), minimize=False).note
-    assert "can be certain where such an interval still contains 0" in decided
+    assert "can be certain even if such an interval contains 0" in decided
     rough = differences(progress_of(effects, intervals="approximate"), minimize=False).note
     assert rough == "The intervals are approximate."

@@ -25,7 +25,7 @@ def test_the_largest_shares_come_first_and_complete_cells_are_left_out():
         ("a", "harmed", 0.1),
     ]
     assert summary_of_missing(progress) == (
-        "Never will be known: 11 of 102 values of harmed (10.8 %)."
+        "Will never be known: 11 of 102 values of harmed (10.8 %)."
     )
 
 

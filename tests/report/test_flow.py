@@ -96,7 +96,7 @@ def test_of_very_many_arms_those_with_most_units_are_shown(tmp_path: Path) -> No
     with finished([f"arm {arm}" for arm in range(30)], 3) as study:
         page = page_of(study, tmp_path)
     assert len(page.of_class("flow")) == 1 + 24
-    assert "Shown are 24 of 30 arms: those with the most units." in page.text
+    assert "Showing 24 of 30 arms: those with the most units." in page.text
     assert "90 units assigned, 0 of them without an outcome" in page.text
 
 

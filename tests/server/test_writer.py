@@ -167,7 +167,7 @@ def test_closing_writes_what_waits_and_takes_no_more(store):
         closing = asyncio.ensure_future(asyncio.to_thread(writer.close))
         while writer.accepts:
             await asyncio.sleep(0.001)
-        with pytest.raises(ServiceBusy, match="about to end"):
+        with pytest.raises(ServiceBusy, match="shutting down"):
             await writer.run("a", ask)
         gate.is_open.set()
         pulls = await asyncio.gather(first, *waiting)

@@ -10,7 +10,7 @@ from fairtrial.errors import InvalidArgument
 
 __all__ = ["ServiceAddress", "is_loopback", "is_service", "parse_address"]
 
-_ACCEPTED = "must be the address of a service, as https://trials.example.org"
+_ACCEPTED = "must be the address of a service, such as https://trials.example.org"
 
 
 class ServiceAddress(NamedTuple):
@@ -83,7 +83,7 @@ network between is yours
         raise InvalidArgument("url", _ACCEPTED, url) from None
     if parts.username is not None or parts.password is not None:
         # The message must not reveal the password that was given.
-        raise InvalidArgument("url", "must not hold a name or password: give a token")
+        raise InvalidArgument("url", "must not contain a name or password: use a token")
     if not host or not url.isprintable() or parts.query or parts.fragment:
         raise InvalidArgument("url", _ACCEPTED, url)
     is_encrypted = parts.scheme == "https"

@@ -88,7 +88,7 @@ def _foreign(response: httpx.Response) -> FairtrialError:
     said = response.text[:_SHOWN].strip()
     return cls(
         f"{response.request.url.copy_with(query=None)} answered {response.status_code} "
-        f"{response.reason_phrase}, and not as a service of fairtrial does"
+        f"{response.reason_phrase}, but not as a fairtrial service does"
         + (f": {said!r}" if said else "")
     )
 

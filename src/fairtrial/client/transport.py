@@ -28,7 +28,7 @@ __all__ = ["Transport"]
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0
 _TRY_AGAIN = frozenset({429, 502, 503, 504})
 _NEVER_ARRIVED = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
-_NOT_KNOWN = "whether the call was kept is not known: look before you repeat it"
+_NOT_KNOWN = "it is not known whether the call was kept: check before you repeat it"
 _SAFE = "!\"#$&'()*+,/:;<=>?@[\\]^`{|}"
 """Characters of a key that are not escaped: all visible ones except the escape character."""
 _LONGEST_KEY = 200
@@ -186,7 +186,7 @@ class Transport:
             if isinstance(cause, ssl.SSLCertVerificationError):
                 raise StorageUnreachable(
                     f"the service at {self.url} is not trusted, and nothing was sent to it: its "
-                    f"certificate does not verify ({cause.verify_message}); give `ca_file` if it "
+                    f"certificate does not verify ({cause.verify_message}); pass `ca_file` if it "
                     "comes from an authority of your own"
                 ) from None
             cause = cause.__cause__ or cause.__context__
@@ -246,8 +246,8 @@ def _parsed(response: httpx.Response) -> Any:
         return json.loads(response.read())
     except (ValueError, RecursionError):
         raise StorageError(
-            f"{response.request.url.copy_with(query=None)} did not answer with JSON: it is no "
-            "service of fairtrial"
+            f"{response.request.url.copy_with(query=None)} did not answer with JSON: it is not a "
+            "fairtrial service"
         ) from None
 
 

@@ -105,7 +105,7 @@ class RemoteViewing(BaseStudy):
         fact = self._made_from.get(name)
         if fact is None:
             raise AccessRefused(
-                f"the token does not allow to see the {name.partition('_')[0]} of study "
+                f"the token may not see the {name.partition('_')[0]} of study "
                 f"{self.name!r}: it needs the scope 'read'"
             )
         return fact
@@ -341,7 +341,7 @@ class RemoteViewing(BaseStudy):
         for record in records:
             assert before is not None, "there is a first one if there is another"
             if record.seq != before.seq + 1 or record.hash != seal(before.hash, record):
-                place = f"event {record.seq}: its hash is not that of what it says"
+                place = f"event {record.seq}: its hash does not match its content"
                 return Verification(
                     ok=False, events=checked, first_difference=place, skipped=skipped
                 )

@@ -355,7 +355,7 @@ class _Worker:
             self._fail(begun, "error", str(error))
         except StorageError as error:
             untold = _said_of(begun.pull, outcome)
-            raise type(error)(f"{error}. It was not told that {untold}") from None
+            raise type(error)(f"{error}. Not told: {untold}") from None
         else:
             self._failures = 0
             self._watch(f"{_named(begun.pull)}: {outcome!r}")

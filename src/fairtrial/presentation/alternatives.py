@@ -312,8 +312,8 @@ def explanation(progress: Progress) -> str:
     most, chance = strength(level), percent(math.exp(-level))
     return (
         "The evidence against an answer is what a stake of 1 has become in bets against it, which "
-        "gain nothing on average if that answer is right (an e-value). So the evidence against a "
-        f"right answer ever reaches {most} with a probability of at most {chance}; an answer with "
-        f"evidence of {most} or more is ruled out permanently. An interval is of one mean by "
-        "itself; the bets use all results together, so intervals may still overlap."
+        "gain nothing on average if that answer is right (an e-value). So the probability that "
+        f"the evidence against a right answer ever reaches {most} is at most {chance}; an answer "
+        f"with evidence of {most} or more is ruled out permanently. An interval is about one mean "
+        "alone; the bets use all results together, so intervals may still overlap."
     )

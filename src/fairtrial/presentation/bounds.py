@@ -22,8 +22,8 @@ __all__ = [
 
 _MEANINGS = {
     "counterfactual gap": (
-        "A gap is by how much the mean of people with one value of a sensitive feature would "
-        "change, had they another value and all else the same."
+        "A gap is the change in the mean of people with one value of a sensitive feature, if they "
+        "had another value and everything else stayed the same."
     )
 }
 

@@ -77,13 +77,13 @@ def cut_by(rank: Mapping[str, Any], why: str, others: str = "") -> Cut:
     >>> cut_by({"a": 2.0, "b": 1.0}, "the smallest").ranked
     ('b', 'a')
     >>> cut_by({str(number): -number for number in range(100)}, "the largest").note
-    'Shown are 24 of 100 arms: the largest.'
+    'Showing 24 of 100 arms: the largest.'
     """
     ranked = tuple(sorted(rank, key=lambda arm: rank[arm]))
     if len(ranked) <= MOST_ARMS:
         return Cut(tuple(rank), ranked)
     shown = ranked[:MOST_ARMS]
-    note = f"Shown are {MOST_ARMS} of {count(len(ranked))} arms: {why}.{others and ' '}{others}"
+    note = f"Showing {MOST_ARMS} of {count(len(ranked))} arms: {why}.{others and ' '}{others}"
     return Cut(shown, shown, note)
 
 
@@ -95,12 +95,12 @@ def groups_by(rank: Mapping[str, Any], why: str) -> tuple[tuple[str, ...], str]:
     >>> groups_by({"x": 2.0, "y": 1.0}, "the smallest")
     (('x', 'y'), '')
     >>> groups_by({str(number): -number for number in range(40)}, "the largest")[1]
-    'Shown are 14 of 40 groups: the largest.'
+    'Showing 14 of 40 groups: the largest.'
     """
     if len(rank) <= MOST_GROUPS:
         return tuple(rank), ""
     shown = tuple(sorted(rank, key=lambda group: rank[group])[:MOST_GROUPS])
-    return shown, f"Shown are {MOST_GROUPS} of {count(len(rank))} groups: {why}."
+    return shown, f"Showing {MOST_GROUPS} of {count(len(rank))} groups: {why}."
 
 
 def cut_of(progress: Progress, minimize: bool, estimates: Sequence[Estimate] | None = None) -> Cut:

@@ -86,8 +86,8 @@ def _note(progress: Progress, hidden: int) -> str:
         notes = [f"Each interval holds at all times with {held}, on its own."]
     if progress.recommendation.decided:
         notes.append(
-            "The decision weighs all results at once: it can be certain where such an interval "
-            "still contains 0."
+            "The decision uses all results together, so it can be certain even if such an interval "
+            "contains 0."
         )
     if hidden:
         notes.append(f"{count(hidden)} more arms are not shown: the furthest behind.")

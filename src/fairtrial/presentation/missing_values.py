@@ -93,7 +93,7 @@ def summary_of_missing(progress: Progress) -> str:
     ]
     losses: Mapping[str, Any] = progress.details.get("losses", {})
     if not totals or lacking or losses.get("share"):
-        return f"Never will be known: {'; '.join(lacking)}." if lacking else ""
+        return f"Will never be known: {'; '.join(lacking)}." if lacking else ""
     return "No value of a measure is missing in the blocks that are settled."
 
 

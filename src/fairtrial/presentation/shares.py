@@ -101,7 +101,7 @@ def _share(
     return Share(arm, pulls, share, quota, max(0.0, due / rounds), behind, carried=True)
 
 
-BEHIND = "Pulls behind: what an arm lacks of what it is owed; negative if it is ahead."
+BEHIND = "Pulls behind: pulls that an arm is owed and has not had; negative if it is ahead."
 
 
 def shown_shares(shares: Sequence[Share]) -> tuple[list[Share], str]:
@@ -116,8 +116,8 @@ def carried_note(shares: Sequence[Share]) -> str:
     if not any(one.carried for one in shares):
         return ""
     return (
-        "Owed is the guaranteed share, counted on from the credit that the arm began with: what "
-        "it was ahead by is owed no more (rounds in which it slept are not counted)."
+        "Owed is the guaranteed share, adjusted by the credit with which the arm began: pulls that "
+        "it was ahead are no longer owed (rounds in which it slept are not counted)."
     )
 
 
@@ -130,6 +130,6 @@ def earlier_note(progress: Progress) -> str:
     if earlier <= 0:
         return ""
     return (
-        f"{count(earlier)} of the results behind the means are of no pull that a share is of: they "
-        "came before this epoch, or unasked."
+        f"{count(earlier)} of the results behind the means do not count for the shares: they came "
+        "before this epoch, or were unsolicited."
     )

@@ -235,7 +235,7 @@ def _allocation_caption(found: Findings, total: int) -> str:
         return caption
     shares = np.array([action.pulls for action in actions]) / total
     misplaced = 0.5 * float(np.abs(shares - found.optimal).sum())
-    return f"{caption} {percent(misplaced)} of all went elsewhere than the optimal allocation asks."
+    return f"{caption} {percent(misplaced)} of all went elsewhere than in the optimal allocation."
 
 
 def _allocation_table(chart: ShareChart) -> Markup:

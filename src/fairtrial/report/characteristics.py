@@ -44,20 +44,20 @@ def characteristics(found: OperatingCharacteristics, curve: Curve) -> Markup:
 
 
 _ABOUT_COMPARISON = (
-    "The lower bound is the mean number of pulls that no rule can do without which decides in "
-    "every run; where runs were cut off nothing can be held against it. It is that of normal "
-    "rewards: for rewards in a range it is a yardstick and no bound. The usual design has a "
-    "size that is fixed before it begins: equal numbers in all cells, one analysis at the end by "
-    "normal tests with the true variances, and the same error probability, divided among the tests "
-    "(Bonferroni). It is the size for that scenario: a study that is planned for one and meets "
-    "another has the wrong size. The policy's column is the number of pulls by which that share of "
-    "the runs had named a right answer: what its most pulls must be for the same power."
+    "The lower bound is the least mean number of pulls of any rule that decides in every run; it "
+    "cannot be compared with runs that were cut off. It is for normal rewards: for rewards in a "
+    "range it is a yardstick and no bound. The usual design has a size that is fixed in advance: "
+    "equal numbers in all cells, one analysis at the end by normal tests with the true variances, "
+    "and the same error probability, divided among the tests (Bonferroni). Its size is right for "
+    "that scenario only: a study that is planned for one scenario and meets another has the wrong "
+    "size. The policy's column is the number of pulls after which that share of the runs had named "
+    "a right answer: the most pulls that it must be allowed for the same power."
 )
 
 _ABOUT_ESTIMATES = (
     "A study stops when an arm looks good, so the plain mean of the arm that it names is too large "
     "on average: the bias is the mean error, over the runs that named an arm; the root mean square "
-    "error tells how far it is off in one run. The intervals are those of a study's own page."
+    "error is the typical error in one run. The intervals are those of a study's own page."
 )
 
 
@@ -83,8 +83,8 @@ def _decisions(found: OperatingCharacteristics) -> Markup:
 def _about_decisions(found: OperatingCharacteristics) -> str:
     delta = found.policy.get_params().get("delta")
     said = (
-        "Wrong is every run that named an answer that is not right. Intervals are exact (Clopper "
-        "and Pearson); they are for the error of the simulation."
+        "A run is wrong if it named an answer that is not right. Intervals are exact (Clopper and "
+        "Pearson) and cover the error of the simulation."
     )
     parts = [said]
     truths = [row.scenario.environment.truth for row in found]
@@ -92,11 +92,11 @@ def _about_decisions(found: OperatingCharacteristics) -> str:
     single = [t for t in truths if not isinstance(t.best, tuple) or len(t.best) == 1]
     tied = max((len(truth.interchangeable) for truth in single if truth.tied), default=0)
     if delta is not None:
-        parts.append(f"The policy is made to be wrong with a probability of at most {delta:g}.")
+        parts.append(f"The policy is designed to be wrong with a probability of at most {delta:g}.")
     if delta is not None and tied:
         allowed = number(delta * tied / (tied - 1), 3)
         parts.append(
-            "Where arms are equal every run that names one is wrong, which the guarantee allows "
+            "If arms are equal, every run that names one is wrong, which the guarantee allows "
             f"slightly more often: of {tied} equal arms each is excluded with a probability of at "
             f"most {delta:g}, so that one of them is named with a probability of at most {allowed}."
         )

@@ -307,8 +307,8 @@ def _fairness_caption(found: Findings) -> str:
         caption += f" Of {best}: {_tally(_standings(found, own))}."
     if found.progress.recommendation.decided and own:
         caption += (
-            f" Each interval stands by itself, and is wider than what the decision rests on: "
-            f"its guarantee covers the {found.limit}s of the answer together."
+            f" Each interval is valid on its own, and wider than the decision needs: "
+            f"the guarantee covers the {found.limit}s of the answer together."
         )
     below = "A distance below 0 means that the limit is missed."
     return f"{caption} {below} {found.cut_of_limited.note}".strip()

@@ -107,7 +107,7 @@ class Findings:
             return caption
         shown = self.zoom.shown
         part = f"{count(shown.begin)} to {count(shown.end)} of {count(shown.total)}"
-        return f"{caption} Shown are results {part}."
+        return f"{caption} Showing results {part}."
 
     def controls(self, name: str) -> Markup | None:
         """Return the controls with which readers choose the results in a chart."""

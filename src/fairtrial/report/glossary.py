@@ -17,7 +17,7 @@ _WORDS = {
     "is enough, and not before.",
     "Interval": "The true mean probably lies within it, however often one looks. It is for "
     "orientation: the decision uses all results together.",
-    "Leads": "Looks best so far. That is no answer: who leads may change.",
+    "Leads": "Looks best so far. That is no answer yet: the leader may change.",
 }
 
 

@@ -35,12 +35,12 @@ _NAMES = {
     "overdue": "Of those, overdue",
     "expired": "Pulls whose time ran out",
     "reissued": "Pulls given out again",
-    "cancelled": "Pulls called back",
+    "cancelled": "Pulls cancelled",
     "lost": "Pulls given up",
     "late": "Results that came late",
     "amended": "Results corrected",
     "duplicates": "Results told twice",
-    "unsolicited": "Results of no pull",
+    "unsolicited": "Unsolicited results",
     "expiry": "A pull whose time runs out is",
 }
 _EXPIRIES = {"drop": "given up", "reissue": "given out again"}
@@ -92,7 +92,7 @@ def _audit(check: VerificationLike, blinded: bool) -> Markup:
     return element(
         "p",
         f"The last {plural(check.events, 'event')} follow each other unaltered; the "
-        f"{count(check.skipped)} before them were not looked at now.",
+        f"{count(check.skipped)} before them were not checked now.",
     )
 
 
@@ -183,7 +183,7 @@ def _missing(found: Findings) -> Markup | None:
         [
             element("h3", MISSING),
             element("p", said.strip()),
-            table("Values that never will be known", heads, rows, words={0, 1, 2}),
+            table("Values that will never be known", heads, rows, words={0, 1, 2}),
         ]
     )
 

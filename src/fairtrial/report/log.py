@@ -80,7 +80,7 @@ def origin(study: StudyLike) -> list[Markup]:
     ]
     return [
         element("h3", "Where the decisions come from"),
-        table("The study is this, and its log", ("What", "Value"), rows),
+        table("The study consists of these and its log", ("What", "Value"), rows),
         element("p", "Every decision follows from these. To replay and check all of them:"),
         element(
             "pre",

@@ -80,7 +80,7 @@ def _evidence_figure(found: Findings, chart: LineChart, arm: str) -> Markup:
     least, where = min((line.up[-1], line.name) for line in chart.lines)
     enough, now = strength(chart.level.height), "All are settled now."
     if least < chart.level.height:
-        now = f"The least now is that for {shorten(where, LABEL_LENGTH)}: {strength(least)}."
+        now = f"The least now: {strength(least)}, for {shorten(where, LABEL_LENGTH)}."
     caption = (
         f"Strength of evidence that {shorten(arm, LABEL_LENGTH)} keeps each limit, over the "
         f"results; {enough} or more settles it. {now}"
@@ -99,7 +99,7 @@ def _nearest(chart: LineChart) -> str:
     least, where = min((line.up[-1], line.name) for line in chart.lines)
     side = "on the right side of" if least >= 0 else "beyond"
     named = shorten(where, LABEL_LENGTH)
-    return f"The nearest now is that of {named}: {number(abs(least), 3)} {side} it."
+    return f"Nearest to its limit now: {named} ({number(abs(least), 3)} {side} it)."
 
 
 def bounds_over_time(found: Findings) -> Markup | None:
@@ -111,8 +111,8 @@ def bounds_over_time(found: Findings) -> Markup | None:
     least, where = min((line.up[-1], line.name) for line in chart.lines)
     caption = (
         f"How far the values of {shorten(arm, LABEL_LENGTH)} are within the bound, over the "
-        f"results; below 0 the bound is exceeded. The nearest now is that of "
-        f"{shorten(where, LABEL_LENGTH)}: {number(least, 3)}."
+        f"results; below 0 the bound is exceeded. Nearest to the bound now: "
+        f"{shorten(where, LABEL_LENGTH)} (distance {number(least, 3)})."
     )
     figure = _lines_figure(found, chart, caption, "Distance from the bound")
     return text_of([element("h3", "Distance from the bound, over time"), figure])

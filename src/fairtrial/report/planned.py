@@ -139,7 +139,7 @@ def _rules(found: OperatingCharacteristics) -> Markup:
     delta = found.policy.get_params().get("delta")
     said = "It stops and names an answer once the evidence against every other answer suffices."
     if delta is not None:
-        said += f" The probability of a wrong answer that is accepted is {delta:g}."
+        said += f" The accepted probability of a wrong answer is {delta:g}."
     guarantee = found.policy.recommend().guarantee
     return section("Decision rules", element("p", said), *guarantee_in_words(guarantee))
 
@@ -200,7 +200,7 @@ def _replications(found: OperatingCharacteristics, curve: Curve) -> Markup:
         rows.append(("Runs for other sizes of the effect", " or ".join(map(count, other))))
     said = (
         "Every scenario was simulated with the same code that runs a live study. All intervals "
-        "below are for the error that this number of runs leaves."
+        "below cover the error that remains with this number of runs."
     )
     return section(
         "Replications", element("p", said), table("Monte Carlo error", ("What", "Value"), rows)

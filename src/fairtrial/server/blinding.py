@@ -146,7 +146,7 @@ def require_correction(study: Study, viewer: Caller, pull: str) -> None:
     """
     row = study.session.store.pull(study.session.id, pull)
     if row is not None and not _is_open_to(study, viewer, row):
-        text = "a result is corrected by whoever told it, or by somebody who may read results"
+        text = "a result is corrected by the person who told it, or by one who may read results"
         raise Refusal(403, "access-refused", text, reason="scope")
 
 

@@ -137,10 +137,12 @@ def slug_of(error: type[Exception]) -> str:
 _OF_THE_STORAGE: Mapping[type[Exception], str] = {
     errors.ServiceBusy: "",
     errors.StorageBusy: "the storage is busy; nothing of this request was kept: try again",
-    errors.ConnectionLost: "the storage was lost; nothing of this request was kept: try again",
+    errors.ConnectionLost: (
+        "the connection to the storage was lost; nothing of this request was kept: try again"
+    ),
     errors.StorageUnreachable: (
-        "the storage cannot be reached, and it is not known whether this request was kept: give it "
-        "again with the same Idempotency-Key, by which it counts once"
+        "the storage cannot be reached, and it is not known whether this request was kept: repeat "
+        "it with the same Idempotency-Key, so that it counts only once"
     ),
     errors.StorageError: "the storage cannot be used; the server's log says why",
     errors.CorruptLog: "the study's log is damaged; the server's log says how",

@@ -40,7 +40,7 @@ _PullId = Annotated[StrictStr, Field(min_length=1, max_length=64, description="A
 _Number = StrictInt | StrictFloat
 _Outcome = Annotated[
     _Number | dict[str, Any],
-    Field(description="The outcome: a number, or named fields where the problem says so."),
+    Field(description="The outcome: a number, or named fields if the problem has them."),
 ]
 _Reason = Annotated[StrictStr, Field(min_length=1, max_length=10_000, pattern=r"\S")]
 _Lease = Annotated[
@@ -58,8 +58,8 @@ class NewStudy(_Body):
     name: Annotated[
         StrictStr, Field(min_length=1, max_length=200, description="Printable characters.")
     ]
-    problem: Annotated[dict[str, Any], Field(description="What `Problem.to_dict()` gives.")]
-    policy: Annotated[dict[str, Any], Field(description="What `Policy.to_dict()` gives.")]
+    problem: Annotated[dict[str, Any], Field(description="Output of `Problem.to_dict()`.")]
+    policy: Annotated[dict[str, Any], Field(description="Output of `Policy.to_dict()`.")]
     seed: Annotated[StrictInt, Field(ge=0, lt=2**128)] | None = None
 
 
@@ -116,7 +116,7 @@ class Asks(_Body):
     n: Annotated[StrictInt, Field(ge=0)] = 1
     lease: _Lease | None = None
     context: Annotated[
-        dict[str, Any], Field(description="What is known in advance, a group say.")
+        dict[str, Any], Field(description="What is known in advance, such as a group.")
     ] = {}
     tell: Told | None = None
 
@@ -128,7 +128,7 @@ class Reading(BaseModel):
 
     value: Annotated[
         _Number | dict[str, _Number],
-        Field(description="The reading; of several measures those that are known, by name."),
+        Field(description="The reading; with several measures those that are known, by name."),
     ]
 
 
@@ -136,7 +136,8 @@ class Known(_Body):
     """The measures of a pull that are known."""
 
     values: Annotated[
-        dict[str, _Number | None], Field(description="By name; null: will never be known.")
+        dict[str, _Number | None],
+        Field(description="By name; null for one that will never be known."),
     ]
 
 

@@ -180,7 +180,7 @@ KeyText = Annotated[
         min_length=1,
         max_length=200,
         pattern=r"^[\x21-\x7e]+$",
-        description="The same key again gets the first answer, and nothing is done twice.",
+        description="Repeating a key returns the first answer, and nothing is done twice.",
     ),
 ]
 

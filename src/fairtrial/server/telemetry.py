@@ -99,13 +99,13 @@ class Telemetry:
         )
         self._refusals = Counter(
             "fairtrial_refusals",
-            "Requests that were refused because of who made them.",
+            "Requests that were refused because of their sender.",
             ("reason",),
             registry=registry,
         )
         self._webhooks = Counter(
             "fairtrial_webhooks",
-            "Attempts to tell the address of the webhook something.",
+            "Attempts to deliver a webhook.",
             ("result",),
             registry=registry,
         )

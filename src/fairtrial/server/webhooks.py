@@ -217,7 +217,7 @@ class Webhooks:
             try:
                 self._look(name)
             except FairtrialError:
-                _LOG.exception("a study could not be looked at")
+                _LOG.exception("a study could not be examined")
         for notice in list(self._outbox.values()):
             if self._closing.is_set():
                 break

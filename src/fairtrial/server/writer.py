@@ -114,7 +114,7 @@ class StudyWriter:
         with self._has_work:
             queue = self._queues.setdefault(key, deque())
             if self._is_closing:
-                raise ServiceBusy("the service is about to end; try again soon")
+                raise ServiceBusy("the service is shutting down; try again soon")
             if self._waiting >= self._capacity or len(queue) >= max(self._capacity // 2, 1):
                 raise ServiceBusy(f"{self._waiting:,} writes wait already; try again soon")
             # Start the thread first: if this fails, nothing must wait in the queue.

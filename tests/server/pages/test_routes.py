@@ -91,7 +91,7 @@ def test_whoever_is_not_logged_in_is_led_to_the_form_and_back(people):
     form = forms_of(nobody.get(answer.headers["location"]).text)["/login"]
     refused = nobody.post("/login", data=form | {"token": "ft_wrong"})
     assert refused.status_code == 403
-    assert "not known here" in refused.text
+    assert "This token is unknown" in refused.text
     assert "set-cookie" not in refused.headers
     back = nobody.post("/login", data=form | {"token": people["board"].token})
     assert back.headers["location"] == "/studies/wards/arms"

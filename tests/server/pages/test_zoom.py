@@ -43,7 +43,7 @@ def test_links_lead_through_the_experiment_and_back(people):
     ):
         page = board.get(links(page)[step].partition("#")[0]).text
         assert shown(page) == (*part, "20")
-        caption = f"Shown are results {part[0]} to {part[1]} of 20."
+        caption = f"Showing results {part[0]} to {part[1]} of 20."
         assert (caption in page) == (step != "Whole")
 
 
@@ -205,7 +205,7 @@ def test_every_figure_over_time_of_every_family_can_be_zoomed(tmp_path):
                 assert page.count('class="timeline') == len(over_time)
                 for one in over_time:
                     assert 'class="zoom"' in one
-                    assert "Shown are results 3 to 9 of" in one
+                    assert "Showing results 3 to 9 of" in one
                     zoomed.add((name, re.search(r'id="zoom-([\w-]+)"', one)[1]))
                 assert len(set(re.findall(r' id="([^"]+)"', page))) == page.count(' id="')
     assert zoomed == {

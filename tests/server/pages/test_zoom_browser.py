@@ -72,8 +72,8 @@ def test_a_drag_of_the_mouse_zooms_and_going_back_undoes_it(browser, site, visit
         wait_for(page, 30, 45)
         assert page.url.endswith("?from=30&to=45")
         assert ticks(page) != before
-        assert "Shown are results 30 to 45 of 60." in page.locator("figcaption").first.inner_text()
-        assert page.locator("#news").inner_text() == "Shown are results 30 to 45 of 60."
+        assert "Showing results 30 to 45 of 60." in page.locator("figcaption").first.inner_text()
+        assert page.locator("#news").inner_text() == "Showing results 30 to 45 of 60."
         assert page.locator(".selection").count() == 0
         page.mouse.dblclick(*at(plot_of(page), 0.5))
         wait_for(page, 0, 60)
@@ -271,7 +271,7 @@ def test_a_printed_part_says_which_it_is_and_has_no_controls(browser, site):
         page.goto(f"{DECISION}?from=20&to=30")
         page.emulate_media(media="print")
         assert not page.locator(".zoom").first.is_visible()
-        assert "Shown are results 20 to 30 of 60." in page.locator("figcaption").first.inner_text()
+        assert "Showing results 20 to 30 of 60." in page.locator("figcaption").first.inner_text()
 
 
 def test_each_picture_of_limits_on_measures_zooms_and_follows_the_study(browser, own_site):
@@ -300,7 +300,7 @@ def test_each_picture_of_limits_on_measures_zooms_and_follows_the_study(browser,
         until(page, "document.activeElement.matches('[role=img]')")
         assert pictures.nth(2).evaluate("(one) => one === document.activeElement")
         for figure in page.locator("figure:has(.zoom)").all():
-            assert "Shown are results 30 to 90" in figure.locator("figcaption").inner_text()
+            assert "Showing results 30 to 90" in figure.locator("figcaption").inner_text()
         assert too_wide(page) == []
         page.keyboard.press("0")
         wait_for(page, 0, 120)

@@ -103,7 +103,7 @@ def _filled(field: Field, given: Any) -> Field:
     if field.required and not value.strip():
         return replace(field, value=value, error=f"{field.label}: please fill this in.")
     if field.options and value not in [option for option, _ in field.options]:
-        return replace(field, value="", error=f"{field.label}: please choose one of the list.")
+        return replace(field, value="", error=f"{field.label}: please choose from the list.")
     return replace(field, value=value)
 
 

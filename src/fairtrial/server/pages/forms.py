@@ -52,13 +52,13 @@ from fairtrial.study.log import PullRow, as_time
 routes = APIRouter(include_in_schema=False, route_class=PageRoute)
 
 _MOST_SHOWN = 200
-_REASON = "It is kept in the log, and shown to whoever reads it."
+_REASON = "It is kept in the log and shown to its readers."
 _STATES = {
-    "open": "open: its result is awaited",
+    "open": "open: waiting for its result",
     "told": "has a result",
-    "expired": "expired: its time was over; a result that comes all the same is taken",
-    "cancelled": "cancelled; a result that comes all the same is taken",
-    "lost": "given up; a result that comes all the same is taken",
+    "expired": "expired: its time is over; a late result is still accepted",
+    "cancelled": "cancelled; a late result is still accepted",
+    "lost": "given up; a late result is still accepted",
 }
 _NO_CACHE = {"Cache-Control": "no-store"}
 
@@ -191,7 +191,7 @@ async def _pull_page(
 def _row(study: Study, pull: str) -> PullRow:
     row = study.session.store.pull(study.session.id, pull)
     if row is None:
-        raise UnknownPull("this study never gave out such a pull")
+        raise UnknownPull("this study never issued such a pull")
     return row
 
 
@@ -229,15 +229,15 @@ def _forms_of(
         "tell": Form(
             "tell",
             "Tell the result",
-            "What came of it. A result counts as soon as it is recorded, and is never lost.",
+            "The outcome of the pull. It counts as soon as it is recorded, and is never lost.",
             "Record the result",
             refused.get("tell") or Fields(outcome_fields(problem)),
         ),
         "report": Form(
             "report",
             "Report an early reading",
-            "A value that comes before the result. The study may decide by it that the result is "
-            "no longer needed.",
+            "A value that is known before the result. It may show that the result is no longer "
+            "needed.",
             "Record the reading",
             refused.get("report") or Fields(reading_fields()),
         ),
@@ -246,7 +246,7 @@ def _forms_of(
             "There will be no result",
             "The pull was lost: the sample broke, the person left. If results are missing "
             "because of their values, the answer may be wrong; so say why.",
-            "Give the pull up",
+            "Give up the pull",
             refused.get("fail") or Fields([reason_field()]),
             danger=True,
         ),
@@ -274,8 +274,8 @@ def ask_fields(problem: Problem) -> Fields:
     arrivals = [
         Field(
             f"context_{name}",
-            f"{name.capitalize()} of whoever is here",
-            "If people come by themselves, say who is here. Else let the study choose.",
+            f"{name.capitalize()} of the person here",
+            "If people come by themselves, say who is here. Otherwise let the study choose.",
             options=[("", "Let the study choose"), *((value, value) for value in shares)],
             required=False,
         )
@@ -309,7 +309,7 @@ def stop_fields() -> Fields:
 
 def reading_fields() -> list[Field]:
     """Return the fields of the form to report a reading."""
-    hint = "A whole number from 1; blank: the next one."
+    hint = "A whole number from 1; leave it blank for the next one."
     return [
         Field("value", "Reading", "A number, such as 0.5.", is_number=True),
         Field("stage", "Which reading it is", hint, required=False, is_number=True),
@@ -332,7 +332,7 @@ def _done(study: Study, said: str | None) -> str:
     if said is None:
         return ""
     if said == "none":
-        return "There is no pull to give before the next result; or the study has stopped."
+        return "The study has stopped, or has no pull to give before the next result."
     kind, _, rest = said.partition("-")
     if kind == "ask" and rest.isascii() and rest.isdigit() and len(rest) < 6:
         # A single pull is shown on its own page.
@@ -442,7 +442,9 @@ async def amend(request: Request, service: TheService, study: StudyName) -> Resp
 def _require_seen(form: _Sent, row: PullRow) -> None:
     """Raise if the result was corrected after the page with the form was made."""
     if str(form.given.get("seen", "")) != str(row.value_seq):
-        text = "the result was corrected meanwhile: see above what it is now, before you correct it"
+        text = (
+            "the result has been corrected meanwhile: check its value above before you correct it"
+        )
         raise Refusal(409, "conflicting-outcome", text)
 
 

@@ -92,7 +92,7 @@ async def log_in(request: Request, service: TheService) -> Response:
     response = RedirectResponse(wanted, 303)
     viewer = await service.access.log_in(request, response, str(form.get("token", "")))
     if viewer is None:
-        said = "This token is not known here, or no longer valid."
+        said = "This token is unknown or no longer valid."
         return page(request, "login.html", None, 403, next=wanted, error=said)
     return response
 
@@ -311,7 +311,7 @@ async def viewer_of(request: Request, service: Service, study: str | None = None
 def _tab(viewer: Caller, name: str) -> Tab:
     found = next((tab for tab in tabs_of(viewer) if tab.name == name), None)
     if found is None:
-        raise Refusal(404, "not-found", "There is no such page, or it is not one of yours.")
+        raise Refusal(404, "not-found", "There is no such page, or you may not see it.")
     return found
 
 

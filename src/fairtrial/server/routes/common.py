@@ -45,16 +45,16 @@ __all__ = [
 StudyName = Annotated[str, Path(description="A study's name.", min_length=1, max_length=200)]
 PullId = Annotated[str, Path(description="A pull's id.", min_length=1, max_length=64)]
 After = Annotated[
-    str | None, Query(description="The cursor `next` of the page before.", max_length=400)
+    str | None, Query(description="The cursor `next` of the previous page.", max_length=400)
 ]
-Limit = Annotated[int, Query(ge=1, le=1_000, description="Most items of a page.")]
+Limit = Annotated[int, Query(ge=1, le=1_000, description="Largest number of items on a page.")]
 
 _PROBLEM = {
     "model": ProblemDocument,
     "content": {"application/problem+json": {}},
 }
 _TEXTS = {
-    400: "The body is not JSON as it is accepted here.",
+    400: "The body is not strict JSON.",
     401: "A valid token is needed.",
     403: "The token lacks a scope.",
     404: "There is no such study or pull.",
@@ -63,8 +63,8 @@ _TEXTS = {
     410: "The pull was given up.",
     413: "The body is too large.",
     415: "The body is not JSON.",
-    421: "The server is not known by that name.",
-    422: "Something is not accepted; all mistakes are named.",
+    421: "The server does not accept that host name.",
+    422: "A value is invalid; all mistakes are named.",
     429: "Too many requests.",
     500: "The storage cannot be used.",
     501: "A package is missing on the server.",

@@ -19,7 +19,7 @@ _PATIENCE = 2.0
 """Seconds within which reading from the storage must succeed."""
 
 
-@routes.get("/health/live", summary="Whether the process answers")
+@routes.get("/health/live", summary="Whether the process is running")
 async def live() -> Response:
     """Answer that the process is running."""
     return document({"status": "ok"}, {"Cache-Control": "no-store"})
@@ -38,7 +38,7 @@ async def ready(service: TheService) -> Response:
     except (StudyError, TimeoutError):
         raise _not_ready("the storage cannot be used") from None
     if not service.writer.accepts:
-        raise _not_ready("no more writes are taken")
+        raise _not_ready("no more writes are accepted")
     return document({"status": "ok"}, {"Cache-Control": "no-store"})
 
 

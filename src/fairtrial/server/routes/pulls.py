@@ -94,13 +94,13 @@ def _require_known(study: Study, context: dict[str, Any]) -> None:
     try:
         inspect.signature(study.policy.choose).bind(**context)
     except TypeError as error:
-        raise InvalidArgument("context", f"must be what the family knows: {error}") from None
+        raise InvalidArgument("context", f"must be accepted by the family: {error}") from None
 
 
 def _names_of_a_context(context: dict[str, Any]) -> dict[str, Any]:
     for name in context:
         if name in ("n", "worker", "lease", "request_id", "told") or not name.isidentifier():
-            raise InvalidArgument("context", "must have names that the family knows", name)
+            raise InvalidArgument("context", "must have names that the family accepts", name)
     return context
 
 
@@ -123,7 +123,7 @@ async def tell_many(call: TheCall, body: Tells) -> Response:
 @routes.post(
     "/v1/studies/{study}/known",
     response_model=EventsAnswer,
-    summary="Tell the measures of many pulls that are known",
+    summary="Tell the known measures of many pulls",
 )
 async def tell_many_known(call: TheCall, body: KnownOfMany) -> Response:
     """Record the known measures of several pulls: all of them or, after an error, none."""
@@ -174,7 +174,7 @@ def _pull_of(study: Study, told: Any) -> Pull | str:
         return told.pull
     labels = told.model_extra or {}
     if not all(name.isidentifier() and name != "self" for name in labels):
-        raise InvalidArgument("outcomes", "must have labels that the problem knows", labels)
+        raise InvalidArgument("outcomes", "must have labels of the problem", labels)
     return study.problem.pull(**labels)
 
 
@@ -195,7 +195,7 @@ async def tell(call: TheCall, pull: PullId, body: Value) -> Response:
 @routes.post(
     "/v1/studies/{study}/pulls/{pull}/known",
     response_model=EventsAnswer,
-    summary="Tell the measures that are known",
+    summary="Tell the known measures",
 )
 async def tell_known(call: TheCall, pull: PullId, body: Known) -> Response:
     """Record the measures of a pull that are known; once all are, they are its outcome.
@@ -232,12 +232,12 @@ async def report(call: TheCall, pull: PullId, body: Reading) -> Response:
 def _names_of_details(details: dict[str, Any]) -> dict[str, Any]:
     for name in details:
         if name in ("self", "pull", "request_id", "actor") or not name.isidentifier():
-            raise InvalidArgument("details", "must have names that the family knows", name)
+            raise InvalidArgument("details", "must have names that the family accepts", name)
     return details
 
 
 @routes.post(
-    "/v1/studies/{study}/pulls/{pull}/fail", response_model=EventAnswer, summary="Give a pull up"
+    "/v1/studies/{study}/pulls/{pull}/fail", response_model=EventAnswer, summary="Give up a pull"
 )
 async def fail(call: TheCall, pull: PullId, body: Reason) -> Response:
     """Report a pull lost. If its result arrives anyway, it counts."""
@@ -356,7 +356,7 @@ async def show_pull(
 @routes.get(
     "/v1/studies/{study}/to_cancel",
     response_model=PullsAnswer,
-    summary="List pulls that no longer matter",
+    summary="List pulls that are no longer needed",
 )
 async def to_cancel(service: TheService, viewer: TheViewer, study: StudyName) -> Response:
     """Return the open pulls whose outcomes are no longer needed."""

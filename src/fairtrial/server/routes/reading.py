@@ -38,7 +38,7 @@ _MEDIA_TYPES = {
 }
 
 
-@routes.get("/v1/studies/{study}/recommendation", summary="The answer now")
+@routes.get("/v1/studies/{study}/recommendation", summary="The present answer")
 async def recommendation(
     request: Request, service: TheService, viewer: TheViewer, study: StudyName
 ) -> Response:
@@ -48,7 +48,7 @@ async def recommendation(
     return await _if_changed(*asked, lambda opened: opened.recommend().to_dict())
 
 
-@routes.get("/v1/studies/{study}/progress", summary="How far the study has come")
+@routes.get("/v1/studies/{study}/progress", summary="The progress of the study")
 async def progress(
     request: Request, service: TheService, viewer: TheViewer, study: StudyName
 ) -> Response:
@@ -58,12 +58,12 @@ async def progress(
     return await _if_changed(*asked, lambda opened: opened.progress().to_dict())
 
 
-@routes.get("/v1/studies/{study}/health", summary="What may be wrong")
+@routes.get("/v1/studies/{study}/health", summary="Signs of problems")
 async def health(
     service: TheService,
     viewer: TheViewer,
     study: StudyName,
-    blinded: Annotated[bool, Query(description="Without what would unblind.")] = False,
+    blinded: Annotated[bool, Query(description="Leave out everything that would unblind.")] = False,
 ) -> Response:
     """Return numbers of lost and late pulls, and warnings about assumptions."""
     viewer.require("run" if blinded and not viewer.can("read") else "read", study)
@@ -73,7 +73,7 @@ async def health(
     return document(found, {"Cache-Control": "no-store"})
 
 
-@routes.get("/v1/studies/{study}/recruitment", summary="How many came")
+@routes.get("/v1/studies/{study}/recruitment", summary="Numbers of pulls and results")
 async def recruited(
     request: Request, service: TheService, viewer: TheViewer, study: StudyName
 ) -> Response:
@@ -86,7 +86,7 @@ async def recruited(
     return await _if_changed(request, service, viewer, study, find)
 
 
-@routes.get("/v1/studies/{study}/trace", summary="How the study came here")
+@routes.get("/v1/studies/{study}/trace", summary="The progress over time")
 async def trace(
     request: Request,
     service: TheService,
@@ -143,7 +143,7 @@ async def verify(
     study: StudyName,
     head: Annotated[
         list[Annotated[str, Query(pattern="^[0-9a-f]{64}$")]] | None,
-        Query(description="Hashes that were noted elsewhere; the log must hold them."),
+        Query(description="Hashes that were noted elsewhere; the log must contain them."),
     ] = None,
 ) -> Response:
     """Check the chain of hashes, and derive every decision again."""
@@ -179,7 +179,7 @@ async def events(
     study: StudyName,
     after: Annotated[int, Query(ge=0, lt=2**63, description="Events after this number.")] = 0,
     limit: Limit = 100,
-    wait: Annotated[float, Query(ge=0, description="Seconds to wait for such events.")] = 0.0,
+    wait: Annotated[float, Query(ge=0, description="Seconds to wait for new events.")] = 0.0,
 ) -> Response:
     """Return a page of events; as NDJSON, return a stream of all events."""
     viewer.require("read", study)
@@ -243,10 +243,10 @@ async def download(
     viewer: TheViewer,
     study: StudyName,
     format: Annotated[  # noqa: A002 - the name in the address
-        Literal["jsonl", "csv", "parquet"], Query(description="The kind of the file.")
+        Literal["jsonl", "csv", "parquet"], Query(description="The format of the file.")
     ] = "jsonl",
     secret: Annotated[
-        bool, Query(description="With what the random order is drawn from; for admins.")
+        bool, Query(description="Include the secret of the random order; for admins.")
     ] = False,
 ) -> Response:
     """Return the log as a file.

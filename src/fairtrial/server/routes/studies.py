@@ -57,8 +57,8 @@ async def list_studies(
     "/v1/studies",
     response_model=StudyAnswer,
     status_code=201,
-    responses={200: {"model": StudyAnswer, "description": "The same study is there already."}},
-    summary="Make a study",
+    responses={200: {"model": StudyAnswer, "description": "The same study exists already."}},
+    summary="Create a study",
 )
 async def make_study(
     request: Request,
@@ -71,7 +71,7 @@ async def make_study(
     viewer.require("admin")
     _require_name(body.name)
     if not viewer.sees(body.name):
-        raise Refusal(403, "access-refused", "the token is not for studies of that name")
+        raise Refusal(403, "access-refused", "the token may not create studies of that name")
     spec, fresh = await service.readers.run_apart(lambda: _specified(service, body))
     any_seed = body.seed is None
 
@@ -92,7 +92,7 @@ async def make_study(
 def _require_name(name: str) -> None:
     check_name(name)
     if name in (".", ".."):
-        raise InvalidArgument("name", "must be one that an address can hold", name)
+        raise InvalidArgument("name", "must be a name that can be part of an address", name)
 
 
 def _specified(service: Service, body: NewStudy) -> tuple[Specification, Policy]:

@@ -83,7 +83,7 @@ class Caller:
     def require_all(self) -> None:
         """Raise if the caller may not see all studies, because totals reveal the others."""
         if self.token.studies is not None:
-            text = "the token is for some studies only, and this tells of all"
+            text = "the token is for some studies only, and this is about all of them"
             raise Refusal(403, "access-refused", text, reason="study")
 
     def require_csrf(self, given: str | None) -> None:
@@ -92,7 +92,7 @@ class Caller:
             return
         if given is None or not hmac.compare_digest(given.encode(), self.csrf_token.encode()):
             raise Refusal(
-                403, "access-refused", "the form is not one of this session: load the page again"
+                403, "access-refused", "the form is not from this session: reload the page"
             )
 
 

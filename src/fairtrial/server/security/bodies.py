@@ -113,7 +113,7 @@ def parse_json(body: bytes) -> Any:
     except _Mistake as mistake:
         raise _invalid(str(mistake)) from None
     except UnicodeError:
-        raise _invalid("it holds what is no text in UTF-8") from None
+        raise _invalid("it contains text that is not UTF-8") from None
     except (ValueError, RecursionError) as error:
         raise _invalid(str(error)) from None
     return data
@@ -161,5 +161,5 @@ def _finite(text: str) -> float:
 
 
 def _invalid(reason: str) -> Refusal:
-    detail = f"the body is not JSON as it is accepted here: {reason[:200]}"
+    detail = f"the body is not strict JSON: {reason[:200]}"
     return Refusal(400, "invalid-json", detail, [("body", detail)])

@@ -145,8 +145,8 @@ def _too_slow(exchange: _Exchange) -> Refusal:
         503,
         # Not "busy", which promises that nothing was kept: a commit may be about to happen.
         "storage-unreachable",
-        "there was no answer in time, and it is not known whether this request was kept: give it "
-        "again with the same Idempotency-Key, by which it counts once",
+        "there was no answer in time, and it is not known whether this request was kept: repeat "
+        "it with the same Idempotency-Key, so that it counts only once",
         headers={"Retry-After": "5"},
     )
 

@@ -72,7 +72,7 @@ async function zoom() {
   try {
     await load();
     const { begin, end, total } = live.querySelector(".zoom")?.dataset ?? {};
-    if (total) news.textContent = `Shown are results ${begin} to ${end} of ${total}.`;
+    if (total) news.textContent = `Showing results ${begin} to ${end} of ${total}.`;
   } catch {
     // A page that says what is wrong.
     location.reload();
