@@ -40,6 +40,10 @@ class SharesProblem(Problem):
         self._freeze()
 
     @property
+    def guaranteed_shares(self):
+        return self.shares
+
+    @property
     def action_labels(self):
         return tuple({"arm": f"arm {index}"} for index in range(len(self.shares)))
 

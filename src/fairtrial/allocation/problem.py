@@ -194,6 +194,11 @@ class Problem(BaseProblem):
 
     # -------------------------------------------------------------------- meaning
 
+    @property
+    def guaranteed_shares(self) -> Sequence[Fraction]:
+        """The share of the rounds that each arm is guaranteed."""
+        return self.shares
+
     def in_words(self) -> Mapping[str, str]:
         """Return a description of the problem, by topic."""
         shares = zip(self.arms, self.shares, strict=True)

@@ -199,7 +199,7 @@ def make_plan(configuration: Configuration, delta: float | None = None) -> Plan:
     environment = configuration.planned
     given = configuration.plan.delta if delta is None else delta
     delta = _delta(configuration) if delta is None else delta
-    family, own = family_of(configuration.problem.family), _has_delta(configuration.policy)
+    family, own = family_of(configuration.problem.family), configuration.policy.delta is not None
     complexity = complexity_for(configuration.policy, environment)
     certifying = None
     if complexity is None and family.certifying_budgets is not None:
@@ -388,13 +388,9 @@ def _noise_reckoned_with(environment: Any) -> float:
 def complexity_for(policy: Policy, environment: Environment) -> Complexity | None:
     """Return the complexity to compare a policy's pulls with; None if there is none."""
     family = family_of(environment.problem.family)
-    if family.certifying_budgets is not None and not _has_delta(policy):
+    if family.certifying_budgets is not None and policy.delta is None:
         return None
     return complexity_in(environment)
-
-
-def _has_delta(policy: Policy) -> bool:
-    return "delta" in policy.get_params()
 
 
 def complexity_in(environment: Environment) -> Complexity | None:
@@ -417,4 +413,4 @@ def _delta(configuration: Configuration) -> float:
 
 
 def _own_delta(policy: Policy, otherwise: float) -> float:
-    return float(policy.get_params().get("delta", otherwise))
+    return otherwise if policy.delta is None else policy.delta

@@ -68,6 +68,8 @@ class FixedConfidencePolicy(Policy):
         Source of the policy's own randomness, if it has any.
     """
 
+    delta: float
+
     _has_delta: ClassVar[bool] = True
     """Whether the rule promises a probability of a wrong answer; False for a fixed budget."""
 

@@ -68,6 +68,9 @@ class Policy(Resumable, ABC):
     expiry: ClassVar[Literal["drop", "reissue"]] = "drop"
     """What happens to a pull whose lease ran out: it is lost, or given to another worker."""
 
+    delta: float | None = None
+    """Accepted probability of a wrong answer; None for a rule without one."""
+
     max_time: float | None = None
     """Time after which the policy stops undecided, if `pass_time` tells it the time."""
 

@@ -7,6 +7,7 @@ import json
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -51,6 +52,9 @@ class Problem(Parametrized, ABC):
     floor_tolerance: float = 0.0
     """How far beyond its limits an acceptable mean may be."""
 
+    plays: int = 1
+    """How many different arms are pulled in each round."""
+
     measured: Measures | None = None
     """The measures of one pull, if it has several; an outcome then has a value for each."""
 
@@ -63,6 +67,11 @@ class Problem(Parametrized, ABC):
     def outcome_fields(self) -> Sequence[str]:
         """The names of an outcome's fields, if it is a row; empty if it is a number."""
         return self.measures
+
+    @property
+    def guaranteed_shares(self) -> Sequence[float | Fraction] | None:
+        """The share of the rounds that each arm is guaranteed; None where nothing is."""
+        return None
 
     @property
     def estimates_noise(self) -> bool:

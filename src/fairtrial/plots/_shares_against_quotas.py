@@ -18,9 +18,9 @@ from fairtrial.errors import InvalidArgument
 from fairtrial.plots import _style as style
 from fairtrial.plots._fonts import legible
 from fairtrial.presentation.cuts import MOST_ARMS
-from fairtrial.presentation.quotas import is_simulation, quotas_of
+from fairtrial.presentation.quotas import is_simulation
 from fairtrial.presentation.shares import Share, carried_note, pulls_in, shares_of, shown_shares
-from fairtrial.presentation.sources import Floats, Source, progress_of, pulls_of
+from fairtrial.presentation.sources import Floats, Source, problem_of, progress_of, pulls_of
 from fairtrial.presentation.words import percent, plural, shorten
 
 __all__ = ["shares_against_quotas", "shares_height"]
@@ -101,8 +101,8 @@ def _served(source: object, quotas: ArrayLike | None) -> list[Share]:
 
 def _checked_quotas(source: object, quotas: ArrayLike | None, arms: int) -> Floats:
     given = quotas
-    if quotas is None and is_simulation(source) and hasattr(source.problem, "shares"):
-        given = quotas_of(source.problem)
+    if quotas is None and is_simulation(source):
+        given = source.problem.guaranteed_shares
     if given is None:
         raise InvalidArgument("quotas", "must be given: the source knows of no guaranteed shares")
     owed = check_array("quotas", given, (arms,), axes=("arms",))
@@ -112,7 +112,8 @@ def _checked_quotas(source: object, quotas: ArrayLike | None, arms: int) -> Floa
 
 
 def _plays_of(source: object) -> int:
-    return int(getattr(getattr(source, "problem", None), "plays", 1))
+    problem = problem_of(source)
+    return 1 if problem is None else problem.plays
 
 
 def _least_shares(source: object) -> Floats | None:

@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
+from fairtrial.core import Problem
 from fairtrial.errors import InvalidArgument
 from fairtrial.presentation.sources import Floats
 
@@ -38,7 +39,7 @@ def is_simulation(source: object) -> TypeGuard[AllocationRuns]:
 
 def rounds(runs: AllocationRuns) -> float:
     """Return the number of rounds of a simulation's runs; a round can serve several arms."""
-    return float(runs.pulls[0].sum()) / getattr(runs.problem, "plays", 1)
+    return float(runs.pulls[0].sum()) / int(runs.problem.plays)
 
 
 def measured(runs: AllocationRuns, measure: str) -> Floats:
@@ -56,9 +57,9 @@ def violations(runs: AllocationRuns) -> Floats:
     return lacking
 
 
-def quotas_of(problem: Any) -> Floats:
+def quotas_of(problem: Problem) -> Floats:
     """Return the shares that a problem guarantees."""
-    shares = getattr(problem, "shares", None)
+    shares = problem.guaranteed_shares
     if shares is None:
         raise InvalidArgument("source", "must be of a problem with guaranteed shares", problem)
     return np.array([float(share) for share in shares])

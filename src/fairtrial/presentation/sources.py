@@ -35,6 +35,7 @@ __all__ = [
     "moments_of",
     "named",
     "optimal_shares",
+    "problem_of",
     "progress_of",
     "pulled",
     "pulls_of",
@@ -202,6 +203,12 @@ def check_offers(name: str, value: object, accepted: str, *attributes: str) -> N
         raise InvalidArgument(name, accepted, value)
 
 
+def problem_of(source: object) -> Problem | None:
+    """Return the problem of a study, a policy or a simulation; None for a mere `Progress`."""
+    problem: Problem | None = getattr(source, "problem", None)
+    return problem
+
+
 def progress_of(source: object) -> Progress:
     """Return the progress that `source` is or has; raise if it has none."""
     if isinstance(source, Progress):
@@ -216,8 +223,9 @@ def progress_of(source: object) -> Progress:
 def trace_of(source: object) -> list[Progress]:
     """Return the moments of an experiment, in order; at least one."""
     method = getattr(source, "trace", None)
-    actions = getattr(getattr(source, "problem", None), "n_actions", 1)
+    problem = problem_of(source)
     # With few actions, use the source's own number of moments.
+    actions = 1 if problem is None else problem.n_actions
     points = () if actions <= _MANY_ACTIONS else (moments_of(actions),)
     trace = method(*points) if callable(method) else source
     if not isinstance(trace, Iterable):
@@ -243,7 +251,7 @@ def moments_of(n_actions: int, points: int = 200) -> int:
 
 def pulls_of(source: object) -> tuple[list[Mapping[str, Any]], NDArray[np.int64]]:
     """Return each action's labels and its number of pulls, over all runs together."""
-    pulls, problem = getattr(source, "pulls", None), getattr(source, "problem", None)
+    pulls, problem = getattr(source, "pulls", None), problem_of(source)
     if isinstance(pulls, np.ndarray) and pulls.ndim == 2 and problem is not None:
         return list(problem.action_labels), pulls.sum(axis=0, dtype=np.int64)
     progress = progress_of(source)
@@ -291,7 +299,8 @@ def optimal_shares(optimal: ArrayLike | None, n_actions: int) -> Floats | None:
 
 def minimizes(source: object) -> bool:
     """Return whether smaller outcomes are better, so that a limit is a ceiling and not a floor."""
-    return getattr(getattr(source, "problem", None), "direction", "maximize") == "minimize"
+    problem = problem_of(source)
+    return problem is not None and problem.direction == "minimize"
 
 
 def is_endless(source: object) -> bool:

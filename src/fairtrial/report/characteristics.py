@@ -81,7 +81,7 @@ def _decisions(found: OperatingCharacteristics) -> Markup:
 
 
 def _about_decisions(found: OperatingCharacteristics) -> str:
-    delta = found.policy.get_params().get("delta")
+    delta = found.policy.delta
     said = (
         "A run is wrong if it named an answer that is not right. Intervals are exact (Clopper and "
         "Pearson) and cover the error of the simulation."

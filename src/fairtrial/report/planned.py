@@ -136,7 +136,7 @@ def _design(found: OperatingCharacteristics) -> Markup:
 
 
 def _rules(found: OperatingCharacteristics) -> Markup:
-    delta = found.policy.get_params().get("delta")
+    delta = found.policy.delta
     said = "It stops and names an answer once the evidence against every other answer suffices."
     if delta is not None:
         said += f" The accepted probability of a wrong answer is {delta:g}."
@@ -186,7 +186,7 @@ def _estimates(last: Progress) -> Markup:
 
 
 def _replications(found: OperatingCharacteristics, curve: Curve) -> Markup:
-    delta = found.policy.get_params().get("delta") or 0.05
+    delta = found.policy.delta or 0.05
     rows = [
         ("Runs in each scenario", count(found.replications)),
         ("Standard error of a probability near one half", percent(found.monte_carlo_error(0.5))),

@@ -253,7 +253,7 @@ def _lower_bound(policy: Policy, scenario: Scenario, found: Simulation) -> float
 
     It is not computed otherwise, because it may take seconds.
     """
-    problem, delta = policy.problem, policy.get_params().get("delta")
+    problem, delta = policy.problem, policy.delta
     if delta is None or not _is_plain(scenario) or not found.decided.all():
         return None
     family = family_of(problem.family)
@@ -266,7 +266,7 @@ def _lower_bound(policy: Policy, scenario: Scenario, found: Simulation) -> float
 
 def _fixed_sample(policy: Policy, scenario: Scenario) -> dict[float, int | None]:
     """Return the pulls by power of the usual experiment with the policy's error probability."""
-    problem, delta = policy.problem, policy.get_params().get("delta")
+    problem, delta = policy.problem, policy.delta
     if delta is None or not _is_plain(scenario):
         return {}
     design = family_of(problem.family).fixed_design(scenario.environment)

@@ -79,7 +79,7 @@ def analyse(
     study = analyse_table(
         configuration.problem,
         table,
-        getattr(configuration.policy, "delta", 0.05),
+        configuration.policy.delta or 0.05,
         order=order,
         outcome=outcome,
         columns=dict(_label_and_column(text) for text in columns),
