@@ -36,7 +36,7 @@ class Share:
     share, quota : float
         The actual share, and the guaranteed one.
     owed : float
-        The share owed so far: the quota, plus the credit with which the arm began.
+        The share owed so far: the quota, adjusted by the credit with which the arm began.
     behind : float or None
         Number of pulls owed minus pulls issued; negative if the arm is ahead.
     carried : bool

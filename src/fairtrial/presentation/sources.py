@@ -77,7 +77,7 @@ class SimulationLike(Protocol):
 
     @property
     def lower_bound(self) -> float | None:
-        """The least mean number of pulls of any policy."""
+        """A lower bound on the mean number of pulls of any policy."""
 
 
 class HasProgress(Protocol):

@@ -1,4 +1,4 @@
-// Keeps a page up to date while its study runs. Without this script a reload does the same.
+// Keeps a page up to date while its study runs. Without this script, users can reload it.
 "use strict";
 
 const INTERVAL = 3000;
@@ -10,7 +10,7 @@ let known = null;
 let part = location.search;
 let pause = INTERVAL;
 
-// Whoever types or has marked something must not be disturbed.
+// Do not disturb users who type or have selected text.
 function isBusy() {
   const active = document.activeElement;
   const typing = active && live.contains(active) && active.matches("input, textarea, select");
@@ -53,7 +53,7 @@ async function load() {
   if (answer.status === 304) return;
   if (!answer.ok) throw new Error(answer.status);
   const text = await answer.text();
-  // Meanwhile another part of the pictures may have been chosen.
+  // Another range of results may have been chosen meanwhile.
   if (address !== location.href || live.dataset.busy) return;
   known = answer.headers.get("ETag");
   show(text);
@@ -63,7 +63,7 @@ async function look() {
   if (!document.hidden && !isBusy()) await load();
 }
 
-// The address says which results pictures show; links within the page change only its end.
+// The address contains the range of results; links within the page only change its fragment.
 async function zoom() {
   if (part === location.search) return;
   part = location.search;
@@ -74,7 +74,7 @@ async function zoom() {
     const { begin, end, total } = live.querySelector(".zoom")?.dataset ?? {};
     if (total) news.textContent = `Showing results ${begin} to ${end} of ${total}.`;
   } catch {
-    // A page that says what is wrong.
+    // The page is an error message.
     location.reload();
   }
 }
@@ -84,7 +84,7 @@ async function follow() {
     await look();
     pause = INTERVAL;
   } catch {
-    // The server is away or busy: ask less and less often.
+    // The server is unreachable or busy: ask less and less often.
     pause = Math.min(2 * pause, MOST);
     news.textContent = "The newest state could not be loaded; trying again.";
   }
@@ -97,7 +97,7 @@ if (live) addEventListener("popstate", zoom);
 
 document.querySelector(".problems")?.focus();
 
-// A form is sent once, however often its button is pressed.
+// Send a form only once, however often its button is pressed.
 for (const form of document.querySelectorAll("form[method=post]")) {
   form.addEventListener("submit", (event) => {
     if (form.dataset.sent) event.preventDefault();

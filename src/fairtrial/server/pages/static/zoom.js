@@ -1,4 +1,4 @@
-// Zooms pictures over time by mouse, touch and keyboard. Without this script links and a form do.
+// Zooms charts over time by mouse, touch and keyboard. Without it, use the links and the form.
 const LEAST = 4;
 const FACTOR = 1.25;
 const SETTLE = 250;
@@ -8,7 +8,7 @@ const KEYS = {
 
 const page = document.getElementById("live");
 const pointers = new Map();
-// What is looked at while a gesture lasts: {figure, begin, end}.
+// The range shown during a gesture: {figure, begin, end}.
 let view = null;
 let settling = null;
 
@@ -26,7 +26,7 @@ function prepare() {
   }
 }
 
-// The page shows other results: page.js loads them.
+// Show another range of results, which page.js loads.
 function go(begin, end, figure) {
   const { begin: before, end: until, total } = zoomOf(figure);
   if (begin === before && end === until) return reset();
@@ -37,7 +37,7 @@ function go(begin, end, figure) {
 }
 
 function open(address) {
-  // A page that says what is wrong with its address is left.
+  // Leave a page that reports a mistake in its address.
   if (!page.dataset.state) return location.assign(address);
   history.pushState(null, "", address);
   page.dispatchEvent(new Event("zoomed"));
@@ -53,9 +53,9 @@ function resultAt(figure, x, { begin, end } = zoomOf(figure)) {
   return begin + share * (end - begin);
 }
 
-// ----------------------------------------------------------------- while a gesture lasts
+// ----------------------------------------------------------------- during a gesture------
 
-// The curves move at once; axes and detail come with the page.
+// The curves move at once; axes and details follow with the page.
 function preview(figure, begin, end) {
   const known = zoomOf(figure);
   const width = Math.min(Math.max(end - begin, LEAST), known.total);
@@ -123,7 +123,7 @@ addEventListener("pointermove", (event) => {
     const [fixed, moved] = [other.x, before].map((x) => resultAt(one.figure, x, shown));
     const apart = one.x - other.x;
     if (Math.abs(apart) < 10 || fixed === moved) return;
-    // What was under the two fingers stays there.
+    // Keep the points under the two fingers in place.
     const scale = (moved - fixed) / apart;
     const { left, width } = plotOf(one.figure);
     if (scale > 0) preview(one.figure, fixed - (other.x - left) * scale, fixed + (left + width - other.x) * scale);
@@ -156,10 +156,10 @@ addEventListener("pointerup", (event) => {
   }
 });
 
-// The browser scrolls instead.
+// The browser scrolls instead of zooming.
 addEventListener("pointercancel", (event) => lift(event) && reset());
 
-// A pinch on a touchpad is told as this; the wheel alone scrolls the page.
+// Browsers report a pinch on a touchpad this way; the wheel alone scrolls the page.
 page.addEventListener(
   "wheel",
   (event) => {
