@@ -32,7 +32,7 @@ ROWS = 100_000
 
 def run(*, quick: bool) -> None:
     repetitions = 3 if quick else 7
-    heading("a question made ready", "ms")
+    heading("preparing a problem", "ms")
     show("HEPAR-II file to M and D, 10 arms", measure(_ready, repetitions), 1e3, "100")
     show("and to its first allocation", measure(_allocated, repetitions), 1e3)
     _runs(repetitions, quick)
@@ -100,7 +100,7 @@ def _log(rows: int) -> tuple[Problem, dict[str, Any]]:
 
 
 def _memory() -> None:
-    print("\nmemory that `estimate` takes at its height, MB (the log itself not counted)")
+    print("\npeak memory of `estimate`, MB (without the log itself)")
     for rows in (ROWS // 4, ROWS // 2, ROWS):
         problem, log = _log(rows)
         tracemalloc.start()

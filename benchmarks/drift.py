@@ -29,7 +29,7 @@ Change = Callable[[Floats], Floats]
 def run(*, quick: bool) -> None:
     """Print how often each test raised an alarm."""
     runs = 40 if quick else 1_000
-    print(f"\nnothing is wrong: 3 arms, 2 groups, 600 pulls of block betting, {runs} runs")
+    print(f"\nno assumption is broken: 3 arms, 2 groups, 600 pulls of block betting, {runs} runs")
     print(f"ever at the level .1 / .01 / .001, at {LOOKS} looks")
     print(f"{'rewards':<36}{'drift':>24}{'pulls passed over':>24}{'arrivals':>24}")
     for name, reward, batch, lost in HONEST:

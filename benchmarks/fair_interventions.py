@@ -131,7 +131,7 @@ CASES = (
 def run(*, quick: bool) -> None:
     """Print rows, cost per row and errors on many kinds of problems, then on hard ones."""
     runs = 4 if quick else 200
-    print(f"\nrows at delta {DELTA}, {runs} runs: mean (standard error), another implementation")
+    print(f"\nrows at delta {DELTA}, {runs} runs: mean (standard error); that of another program")
     for case in CASES:
         for knowledge, known in case.rows.items():
             _measure(case.name, case.make(), knowledge, known, runs)
@@ -155,7 +155,7 @@ def run(*, quick: bool) -> None:
 
 def _print_costs(*, runs: int) -> None:
     """Print the cost of a run before the first plan, and the additional cost of each row."""
-    print(f"\nprocessor time, {runs} runs: of a run, of each row besides, and of a row all in")
+    print(f"\nCPU time, {runs} runs: per run, per further row, and in total per row")
     for case in CASES:
         environment = case.make()
         for knowledge in case.rows:
@@ -166,7 +166,7 @@ def _print_costs(*, runs: int) -> None:
             print(
                 f"{case.name:>20}{knowledge:>12}{environment.problem.n_arms:>4} arms"
                 f"{1e3 * constant / runs:>7.2f} ms{1e6 * (whole - constant) / rows:>6.1f} us"
-                f"{1e6 * whole / rows:>6.1f} us all in, {rows / runs:,.0f} rows a run",
+                f"{1e6 * whole / rows:>6.1f} us in total, {rows / runs:,.0f} rows a run",
                 flush=True,
             )
 
@@ -191,7 +191,7 @@ def _vary(*, runs: int) -> None:
 
     The first arm is free, all others cost 1, and the mean cost of a row is at most .1.
     """
-    print(f"\nrows at delta {DELTA}, {runs} runs: drawn one by one; on a mean budget, and spent")
+    print(f"\nrows at delta {DELTA}, {runs} runs: drawn one by one; with a mean budget, its use")
     for case in CASES:
         if case.name in VARIANTS:
             problem = case.make().problem

@@ -35,12 +35,12 @@ def run(*, quick: bool) -> None:
     print(f"{'what is true':<50}{'fit':>27}{'noise':>27}")
     for environment in _linear_environments():
         _show_evidence(environment, runs)
-    print(f"\nlinear arms, {runs} runs looked at every 10 pulls: the label ever fell")
+    print(f"\nlinear arms, {runs} runs checked every 10 pulls: runs whose label ever fell")
     for cls in (LinearBlockBetting, LinGapE):
         for problem in (Problem(LINE, noise_std=1.0), Problem(LINE, reward_range=(0, 1))):
             _show_label(cls, problem, runs)
     print(f"\nlost results, block betting at delta {DELTA}, best arm on its floor, {runs} runs")
-    head = f"{'what gets lost':<28}{'losses=':<14}{'ruled out':>10}{'and proven':>11}"
+    head = f"{'what is lost':<28}{'losses=':<14}{'ruled out':>10}{'and proven':>11}"
     print(f"{head}{'fell':>7}{'evidence ever':>27}")
     for name, loss in LOSSES.items():
         for losses in ("informative", "ignorable"):

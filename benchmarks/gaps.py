@@ -21,9 +21,9 @@ Estimator = Callable[[Problem, Records], tuple[np.ndarray, np.ndarray]]
 
 def run(*, quick: bool) -> None:
     print(
-        "\nthe estimated gap in per cent of the true one (on average over arms), the root mean"
-        "\nsquared error of gaps, and how often the named arm is wrong. 'Own row' compares a row"
-        "\nwith a mean of its cell that holds it; 'cell' leaves it out."
+        "\nestimated gap in per cent of the true one (mean over arms), root mean squared error of"
+        "\ngaps, and how often the named arm is wrong. 'Own row' compares a row with a mean of its"
+        "\ncell that includes the row; 'cell' excludes it."
     )
     names = [f"{name:^20}" for name in ESTIMATORS]
     print(f"{'environment':<14}{'rows':>8}   " + "".join(names))

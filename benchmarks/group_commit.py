@@ -27,7 +27,7 @@ CLASSES = (OWN["policies"], OWN["problems"])
 
 
 def run(*, quick: bool) -> None:
-    print("\nmany clients at once, each write safe on the disk when it is answered")
+    print("\nmany clients at once; each write is on the disk before its answer")
     pairs = 10 if quick else 100
     with tempfile.TemporaryDirectory() as name, postgresql.running(fsync="on") as server:
         folder = Path(name)

@@ -17,7 +17,7 @@ Race = Callable[[int], InformationRacing]
 def run(*, quick: bool) -> None:
     runs = 20 if quick else 200
     print(
-        f"\nraces on what is not true, delta .05, {runs} runs: wrong, and wrong and called proven"
+        f"\nraces whose assumptions are false, delta .05, {runs} runs: wrong; wrong, label proven"
     )
     for times in (1.0, 1.5, 2.0, 3.0, 10.0):
         _show(f"outcomes spread {times:g} times as stated", partial(_spread, times=times), runs)
@@ -32,10 +32,10 @@ def run(*, quick: bool) -> None:
                 partial(_read, times=times, feedback=feedback, **more),
                 runs,
             )
-    _show("good results of the better arm get lost", _lose, runs)
-    _show("the same, declared as chance", partial(_lose, failure="independent"), runs)
+    _show("good results of the better arm are lost", _lose, runs)
+    _show("the same, declared as random", partial(_lose, failure="independent"), runs)
     _show("delays by outcome, 100 in flight", _delay, runs // 4)
-    _show("of 20 in flight the suiting result first", _pick, runs)
+    _show("of 20 in flight, told in favour of arm 0", _pick, runs)
 
 
 def _show(what: str, play: Race, runs: int) -> None:

@@ -45,7 +45,7 @@ def main() -> None:
             outcome(cls(Problem(rows, noise_std=1.0), max_pulls=3000), values, 1.0, seed)
             for seed, (rows, values) in enumerate(bent)
         ]
-        report(f"{cls.__name__}, 50 means that 25 features say nothing of", runs)
+        report(f"{cls.__name__}, 50 means that 25 features do not explain", runs)
 
 
 if __name__ == "__main__":

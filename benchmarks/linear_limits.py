@@ -109,9 +109,7 @@ def _cost(name: str, environment: GaussianEnvironment | BernoulliEnvironment, ru
 
 def _times(*, quick: bool) -> None:
     pulls = 2_000 if quick else 20_000
-    print(
-        f"\nmicroseconds of a processor for a simulated pull, {pulls:,} pulls that decide nothing"
-    )
+    print(f"\nmicroseconds of CPU time per simulated pull, {pulls:,} pulls without a decision")
     rng = np.random.default_rng(0)
     rows = np.hstack([np.ones((50, 1)), rng.standard_normal((50, 9))])
     theta = [0.5, *[1e-9] * 9]

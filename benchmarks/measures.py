@@ -40,7 +40,7 @@ def run(*, quick: bool) -> None:
     for name in NULLS:
         shares = shares_of(name, runs)
         print(f"{name:>40}" + "".join(f"{share:>10.2%}" for share in shares), flush=True)
-    print("\nmicroseconds of a processor per pull, all in")
+    print("\nmicroseconds of CPU time per pull, in total")
     for arms, groups, measures in ((5, 1, 2), (3, 2, 3), (4, 3, 2)):
         cost, pulls = _cost(arms, groups, measures, runs=3 if quick else 30)
         print(f"{arms:>12} x {groups} x {measures}: {cost:.1f} in runs of {pulls:,.0f} pulls")

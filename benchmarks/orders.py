@@ -37,7 +37,7 @@ def run(*, quick: bool) -> None:
         wrong = sum(_names_b(order, seed) for seed in range(runs))
         print(f"{NAMES[order]:>11}{wrong / runs:>9.1%}", flush=True)
     runs = 20 if quick else 2_000
-    print("\nmean of the named arm at the stop, less the true .55: mean (standard error)")
+    print("\nmean of the named arm at the stop, minus the true .55: mean (standard error)")
     plain, weighted = np.array([_bias(seed) for seed in range(runs)]).T
     for name, values in (("plain", plain), ("weighted", weighted)):
         error = np.nanstd(values) / np.sqrt(runs)

@@ -72,7 +72,7 @@ def zoom(client: httpx.Client, results: int) -> None:
             spent.append(seconds(partial(look_at, client, address)))
         show(f"zoom into a part of 1/{part}, median", statistics.median(spent))
         show(f"zoom into a part of 1/{part}, slowest", max(spent))
-        show("until all of its detail is read", seconds(partial(until_detailed, client, address)))
+        show("until all of its details are read", seconds(partial(until_detailed, client, address)))
         show("the same part again", seconds(partial(look_at, client, address)))
 
 

@@ -17,9 +17,7 @@ DEFAULT_CAP, CAP = 50, 200
 
 
 def run(*, quick: bool) -> None:
-    print(
-        "\nfits for every candidate until a proof (on average; of races that ended undecided, all)"
-    )
+    print("\nfits per candidate until a proof (mean; if a race ended undecided, all its fits)")
     print(f"{'data, candidates':<30}{'within':>8}{'fits':>7}{'decided':>9}{'wrong':>7}", end="")
     print(f"{f'decided at {DEFAULT_CAP}':>15}{'shortfall then':>16}")
     for name, question in RACED.items():

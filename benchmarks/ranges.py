@@ -30,7 +30,7 @@ def run(*, quick: bool) -> None:
         terms = f"{8 * STD**2 / 5**2:.1f}, {4 * width / 5:.0f} a unit"
         _line(f"range {width}  ({terms})", ReplayEnvironment(problem, table), runs)
 
-    print("one arm, 5 above or below its floor, by where in the range of width 300 the floor is")
+    print("one arm, 5 above or below its floor, by the floor's position in a range of width 300")
     for low in (-150, -20):
         problem = Problem(["a"], 1, floors=0.0, reward_range=(low, low + 300))
         for mean in (5.0, -5.0):

@@ -35,7 +35,7 @@ _HOST = "127.0.0.1"
 
 
 def run(*, quick: bool) -> None:
-    print("\nthe service as a process, each answer safe on the disk")
+    print("\nthe service as a process; each write is on the disk before its answer")
     spell = 1.0 if quick else 8.0
     with tempfile.TemporaryDirectory() as name, postgresql.running(fsync="on") as server:
         folder = Path(name)
@@ -112,11 +112,11 @@ def show_press(
         took.sort()
         middle, last = took[len(took) // 2], took[int(len(took) * 0.99)]
         name = "" if kind == "both" else f" for a request to {kind}"
-        figures = f"{middle * 1e3:10,.1f} ms in the middle, {last * 1e3:,.1f} ms at the 99th %"
+        figures = f"{middle * 1e3:10,.1f} ms median, {last * 1e3:,.1f} ms at the 99th percentile"
         print(f"{'':<46}{figures}{name}")
     print(
-        f"{'':<46}{worked * 1e3:10,.2f} ms of processors for a pair by the service, "
-        f"{pressed.processor_seconds * 1e3:,.2f} ms by the clients",
+        f"{'':<46}{worked * 1e3:10,.2f} ms of CPU time per pair in the service, "
+        f"{pressed.processor_seconds * 1e3:,.2f} ms in the clients",
         flush=True,
     )
 

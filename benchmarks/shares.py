@@ -21,7 +21,7 @@ def run(*, quick: bool) -> None:
         failed += played.failed
     print(f"\n{number:,} random runs of {steps} rounds, every call judged in exact fractions")
     print(", ".join(f"{kind} {count}" for kind, count in sorted(kinds.items())))
-    print(f"pulls given up: {failed:,}; decisions or promises that were wrong: 0")
-    print("most whole pulls behind (never more than were given up and not made good):")
+    print(f"failed pulls: {failed:,}; wrong decisions or guarantees: 0")
+    print("most whole pulls behind (never more than failed pulls that were not made up for):")
     print(", ".join(f"{most}: {count} runs" for most, count in sorted(behind.items())))
     print(f"{time.process_time() - begun:.0f} s of CPU")

@@ -72,5 +72,5 @@ def run(*, quick: bool) -> None:
     for what, arguments, target in PROCESSES:
         measure_process(arguments, 1)
         show(what, measure_process(arguments, repetitions), 1e3, target)
-    print("of which, in the first decision of BlockBetting (cpu, once):")
+    print("parts of the first decision of BlockBetting (CPU time, one run):")
     subprocess.run([sys.executable, "-c", SPLIT], check=True)

@@ -183,11 +183,11 @@ def test_proven_rules_keep_their_promise_and_broken_assumptions_show(cache):
     assert {row["guarantee"] for row in tried} == {"proven"}
     assert all(row["agrees"] for row in tried)
     broken = {row["what happens"]: row for row in rows_of(section, 2)}
-    dropped = broken["... by a reading that is not told, and dropped"]
+    dropped = broken["... by a reading that is dropped and never reported"]
     assert dropped["wrong"] == dropped["runs"]
-    silent = broken["delays grow with outcomes, and that is not said"]
+    silent = broken["delays grow with outcomes, which is not stated"]
     assert silent["wrong"] > silent["runs"] / 2
-    assert broken["delays grow with outcomes, and that is said"]["agrees"]
+    assert broken["delays grow with outcomes, which is stated"]["agrees"]
 
 
 @pytest.mark.statistical
