@@ -203,7 +203,7 @@ def test_late_lost_and_unasked_results_count_as_in_the_slow_twin(name: str, batc
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", ["fair coins", "rare clicks"])
 def test_whoever_withholds_results_and_tells_some_late_wins_nothing(name: str) -> None:
-    """Results against the right answer come at once or late; the others get lost."""
+    """Results against the right answer come at once or late; the others are lost."""
     problem, theta, cls = HARD[name]
     environment = cls(problem, theta)
     right = problem.answers.index(environment.truth.best)
@@ -223,7 +223,7 @@ def test_whoever_withholds_results_and_tells_some_late_wins_nothing(name: str) -
             lost.append(flying.pop())
             if len(lost) > 3:
                 before = policy._blocks.lost
-                # The most harmful of the lost ones comes after all.
+                # The most harmful lost result arrives late.
                 harm = [value * (1 if pull.action == right else -1) for pull, value in lost]
                 policy.tell(*lost.pop(int(np.argmin(harm))))
                 in_bets += policy._blocks.lost < before
@@ -265,7 +265,7 @@ CORRECTED = {
 @pytest.mark.parametrize("lost", [0, 1], ids=["all come", "one is lost"])
 @pytest.mark.parametrize("name", CORRECTED)
 def test_a_correction_before_its_block_is_paid_corrects_the_bets(name: str, lost: int) -> None:
-    """The result is as if told right at once; corrections outside of bets change no bet.
+    """The state is as with the right value at once; corrections outside of bets change no bet.
 
     A result that comes after its loss is in no bet, whether it is corrected or not.
     """

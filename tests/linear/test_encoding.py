@@ -1,4 +1,4 @@
-"""Conditions in words: categories and interactions become features, and nothing gets lost."""
+"""Conditions in words: categories and interactions become features, and nothing is lost."""
 
 import json
 from itertools import product

@@ -482,7 +482,7 @@ def test_candidates_with_equal_features_are_one_answer_if_their_limits_are_equal
     rows = [[1.0, 0.0], [0.0, 1.0], [0.0, 1.0], [0.0, 1.0]]
     problem = Problem(rows, **NORMAL, floors=[None, 0.2, 0.2, 0.3])
     assert problem.answer_groups == ((0,), (1, 2), (3,))
-    # A twin of the control and the control both keep a margin; neither is better by anything.
+    # A twin of the control and the control both keep a margin; neither is better at all.
     margin = Problem(rows, **NORMAL, control="1", margin=0.1)
     assert margin.answer_groups == ((0,), (1, 2, 3))
     better = Problem(rows, **NORMAL, control="1", superiority=0.1)

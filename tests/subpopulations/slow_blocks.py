@@ -352,7 +352,7 @@ class Setting:
 
 @dataclass
 class Item:
-    """One thing from which the leader must still be distinguished."""
+    """An item: a claim from which the leader must still be distinguished."""
 
     kind: str
     label: Any

@@ -1486,7 +1486,7 @@ def test_losses_of_one_arm_alone_weaken_a_guarantee_that_takes_them_for_ignorabl
 
 @pytest.mark.statistical
 def test_losses_by_value_that_are_taken_back_by_value_break_nothing() -> None:
-    # Half of the results against the wrong arm get lost. Of these, those in its favour come late.
+    # Half of the results against the wrong arm are lost. Of these, those in its favour come late.
     problem, reward_of = Problem(2, 1, None, 0.3, reward_range=(0, 1)), coins([[0.3], [0.29]])
 
     def ever_rejected(seed: int) -> bool:

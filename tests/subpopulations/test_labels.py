@@ -329,7 +329,7 @@ def test_the_noise_is_contradicted_when_it_is_wrong_and_not_when_it_is_right(std
         policy = template.clone()
         policy.compiled_run(environment, np.random.default_rng(seed), 2000)
         alarms += not policy.guarantee.proven
-    # A false alarm has a probability of at most .001; more alarms than are allowed here one of
+    # A false alarm has a probability of at most .001; more alarms than allowed here have one of
     # .0003. At a third of the true value nearly all runs must be detected before they stop.
     allowed = stats.binom.isf(0.0003, runs, 0.001)
     assert alarms <= allowed if std == 1.0 else alarms >= 0.98 * runs
