@@ -7,12 +7,12 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairtrial.causal._cell_model import cell_model_of
+from fairtrial.causal._cell_model import CellModel, cell_model_of
 from fairtrial.causal._quadrature import integrated_divergences
 from fairtrial.causal._sampling import Sampler
 from fairtrial.causal._structure import require_outcome_table
@@ -20,9 +20,6 @@ from fairtrial.causal.errors import ModelError
 from fairtrial.causal.problem import Problem
 from fairtrial.core.parameters import plain
 from fairtrial.core.validation import check_instance, check_integer
-
-if TYPE_CHECKING:
-    from fairtrial.causal._cell_model import CellModel
 
 __all__ = ["Divergences", "divergences"]
 

@@ -9,16 +9,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from fairtrial import client
-from fairtrial.cli.config import difference_from, load_study_section
+from fairtrial.cli.config import Configuration, difference_from, load_study_section
 from fairtrial.cli.output import say
 from fairtrial.cli.sections import ReplaySource, SimulatedSource
 from fairtrial.client.address import is_service
 from fairtrial.study import Study
 
 if TYPE_CHECKING:
-    from fairtrial.cli.config import Configuration
     from fairtrial.client import RemoteStudy
-    from fairtrial.study import Study
 
     AnyStudy = Study | RemoteStudy
 

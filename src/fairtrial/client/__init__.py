@@ -13,4 +13,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Connection", "RemoteStudy", "connect", "work"]
 
-__getattr__, __dir__ = lazy_names(__name__, ["connection", "remote_study", "worker"])
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    ["connection", "remote_study", "worker"],
+    extra=("a study that a service keeps", "client"),
+)

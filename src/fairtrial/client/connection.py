@@ -10,22 +10,16 @@ from typing import Any, Self
 
 from fairtrial.client.address import parse_address
 from fairtrial.client.documents import summary_of
+from fairtrial.client.remote_study import RemoteStudy
 from fairtrial.client.tokens import read_token
+from fairtrial.client.transport import Transport
+from fairtrial.client.viewing import study_path
 from fairtrial.core import Policy, Problem
 from fairtrial.core.seeds import Seed, as_seed
 from fairtrial.core.validation import check_number
-from fairtrial.errors import InvalidArgument, MissingExtra, StudyExists
+from fairtrial.errors import InvalidArgument, StudyExists
 from fairtrial.study import StudySummary
 from fairtrial.study.arguments import check_name, check_template
-
-try:
-    from fairtrial.client.remote_study import RemoteStudy
-    from fairtrial.client.transport import Transport
-    from fairtrial.client.viewing import study_path
-except ModuleNotFoundError as error:
-    if error.name != "httpx":
-        raise
-    raise MissingExtra("a study that a service keeps", "client") from None
 
 __all__ = ["Connection", "connect"]
 

@@ -11,4 +11,4 @@ if TYPE_CHECKING:
 
 __all__ = ["RacingSearchCV"]
 
-__getattr__, __dir__ = lazy_names(__name__, ["search"])
+__getattr__, __dir__ = lazy_names(__name__, ["search"], extra=("RacingSearchCV", "sklearn"))

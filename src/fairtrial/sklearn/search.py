@@ -8,20 +8,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_classifier
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection._search import BaseSearchCV
+from sklearn.utils import check_random_state, indexable
+from sklearn.utils.parallel import Parallel
 
 from fairtrial.core.validation import check_choice, check_flag, check_integer, check_probability
 from fairtrial.delayed import InformationRacing, PairedRacing, Problem
-from fairtrial.errors import InvalidArgument, MissingExtra
-
-try:
-    from sklearn.base import is_classifier
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.model_selection._search import BaseSearchCV
-    from sklearn.utils import check_random_state, indexable
-    from sklearn.utils.parallel import Parallel
-except ImportError as error:
-    raise MissingExtra("RacingSearchCV", "sklearn") from error
-
+from fairtrial.errors import InvalidArgument
 from fairtrial.sklearn._answer import (
     Race,
     all_failed,

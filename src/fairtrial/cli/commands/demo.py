@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from fairtrial.cli.commands.study import verification_document, verification_text
-from fairtrial.cli.demonstration import ACTOR, PATIENTS, demonstrate, variants
+from fairtrial.cli.demonstration import (
+    ACTOR,
+    PATIENTS,
+    Demonstration,
+    Variant,
+    demonstrate,
+    variants,
+)
 from fairtrial.cli.display import answer_text, wrapped
 from fairtrial.cli.exits import EPILOG, ExitCode
 from fairtrial.cli.output import emit, json_option, say
 from fairtrial.presentation.sources import said_of_replay
-
-if TYPE_CHECKING:
-    from fairtrial.cli.demonstration import Demonstration, Variant
 
 __all__ = ["demo"]
 

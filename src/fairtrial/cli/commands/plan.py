@@ -12,11 +12,10 @@ from fairtrial.cli.config import load_configuration
 from fairtrial.cli.display import name_of, print_table, shares_table, wrapped
 from fairtrial.cli.exits import EPILOG
 from fairtrial.cli.output import emit, json_option, say, shown_number
-from fairtrial.cli.planning import find_effects, make_plan, pulls_in
+from fairtrial.cli.planning import FoundWith, Plan, find_effects, make_plan, pulls_in
 from fairtrial.core.wording import listed
 
 if TYPE_CHECKING:
-    from fairtrial.cli.planning import FoundWith, Plan
     from fairtrial.subpopulations import Complexity
 
 __all__ = ["plan"]

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fairtrial.cli.config import load_configuration
-from fairtrial.cli.display import answer_text, reporter
+from fairtrial.cli.config import Configuration, load_configuration
+from fairtrial.cli.display import Reporter, answer_text, reporter
 from fairtrial.cli.exits import EPILOG, ExitCode
 from fairtrial.cli.opening import create_study
 from fairtrial.cli.output import emit, json_option, say
@@ -19,9 +19,6 @@ from fairtrial.errors import InvalidArgument, SourceError
 from fairtrial.presentation.sources import replay_actor, replay_note
 
 if TYPE_CHECKING:
-    from fairtrial.cli.config import Configuration
-    from fairtrial.cli.display import Reporter
-    from fairtrial.cli.running import Interruption
     from fairtrial.study import Study
     from fairtrial.study.driver import Ending
 

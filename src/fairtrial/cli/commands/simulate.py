@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from fairtrial.cli.config import load_configuration
 from fairtrial.cli.display import characteristics_tables, print_table, wrapped
-from fairtrial.cli.evaluation import evaluate
+from fairtrial.cli.evaluation import Evaluation, evaluate
 from fairtrial.cli.exits import EPILOG
 from fairtrial.cli.output import answer, emit, json_option, say
 from fairtrial.cli.planning import simulate_configuration
 from fairtrial.core.files import replacing
 from fairtrial.report import write_characteristics
 from fairtrial.simulation import example_runs
-
-if TYPE_CHECKING:
-    from fairtrial.cli.evaluation import Evaluation
 
 __all__ = ["simulate"]
 

@@ -24,11 +24,10 @@ from fairtrial.errors import AccessRefused
 from fairtrial.presentation.recruitment import BLINDED, recruitment
 from fairtrial.presentation.sources import minimizes, replay_note
 from fairtrial.report import write_report
-from fairtrial.study import Study, accept_loss, list_studies
+from fairtrial.study import Event, Study, StudySummary, Verification, accept_loss, list_studies
 
 if TYPE_CHECKING:
     from fairtrial.cli.opening import AnyStudy
-    from fairtrial.study import Event, StudySummary, Verification
 
 __all__ = [
     "accept_loss_",
