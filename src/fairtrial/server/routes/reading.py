@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from fastapi import Query, Request, Response
+from fastapi import Depends, Query, Request, Response
 from fastapi.responses import FileResponse, StreamingResponse
 from starlette.background import BackgroundTask
 
@@ -38,24 +39,48 @@ _MEDIA_TYPES = {
 }
 
 
-@routes.get("/v1/studies/{study}/recommendation", summary="The present answer")
-async def recommendation(
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """A request that reads a study, and its caller."""
+
+    request: Request
+    service: Service
+    viewer: Caller
+    study: str
+
+    async def answer(self, find: Callable[[Study], Any], *, takes_long: bool = False) -> Response:
+        """Return the result of `find`, or 304 if the caller already has it for this state."""
+        headers, known = await unchanged(self.request, self.service, self.viewer, self.study)
+        if known is not None:
+            return known
+        if takes_long:
+            found = await self.service.readers.run_long(self.study, find, self.viewer.actor)
+        else:
+            found = await self.service.readers.run(self.study, find)
+        return document(found, headers)
+
+
+async def _reader(
     request: Request, service: TheService, viewer: TheViewer, study: StudyName
-) -> Response:
+) -> Reader:
+    return Reader(request, service, viewer, study)
+
+
+TheReader = Annotated[Reader, Depends(_reader)]
+
+
+@routes.get("/v1/studies/{study}/recommendation", summary="The present answer")
+async def recommendation(reader: TheReader) -> Response:
     """Return the present answer, or which arm leads, with the guarantee behind it."""
-    viewer.require("read", study)
-    asked = request, service, viewer, study
-    return await _if_changed(*asked, lambda opened: opened.recommend().to_dict())
+    reader.viewer.require("read", reader.study)
+    return await reader.answer(lambda opened: opened.recommend().to_dict())
 
 
 @routes.get("/v1/studies/{study}/progress", summary="The progress of the study")
-async def progress(
-    request: Request, service: TheService, viewer: TheViewer, study: StudyName
-) -> Response:
+async def progress(reader: TheReader) -> Response:
     """Return estimates with intervals, the evidence, and the expected remaining work."""
-    viewer.require("read", study)
-    asked = request, service, viewer, study
-    return await _if_changed(*asked, lambda opened: opened.progress().to_dict())
+    reader.viewer.require("read", reader.study)
+    return await reader.answer(lambda opened: opened.progress().to_dict())
 
 
 @routes.get("/v1/studies/{study}/health", summary="Signs of problems")
@@ -74,66 +99,35 @@ async def health(
 
 
 @routes.get("/v1/studies/{study}/recruitment", summary="Numbers of pulls and results")
-async def recruited(
-    request: Request, service: TheService, viewer: TheViewer, study: StudyName
-) -> Response:
+async def recruited(reader: TheReader) -> Response:
     """Return numbers of pulls and results for people who recruit: nothing by arm."""
-    viewer.require("read" if viewer.can("read") else "run", study)
-
-    def find(opened: Study) -> dict[str, Any]:
-        return {"recruitment": recruitment(opened.progress())}
-
-    return await _if_changed(request, service, viewer, study, find)
+    reader.viewer.require("read" if reader.viewer.can("read") else "run", reader.study)
+    return await reader.answer(lambda opened: {"recruitment": recruitment(opened.progress())})
 
 
 @routes.get("/v1/studies/{study}/trace", summary="The progress over time")
 async def trace(
-    request: Request,
-    service: TheService,
-    viewer: TheViewer,
-    study: StudyName,
+    reader: TheReader,
     points: Annotated[int, Query(ge=2, le=1_000, description="Moments, evenly spaced.")] = 200,
 ) -> Response:
     """Return the progress at earlier times, and now."""
-    viewer.require("read", study)
+    reader.viewer.require("read", reader.study)
 
     def find(opened: Study) -> dict[str, Any]:
         return {"trace": [moment.to_dict() for moment in opened.trace(points)]}
 
-    return await _if_changed(request, service, viewer, study, find, takes_long=True)
+    return await reader.answer(find, takes_long=True)
 
 
 @routes.get("/v1/studies/{study}/weighted_means", summary="Means weighted by propensity")
-async def weighted_means(
-    request: Request, service: TheService, viewer: TheViewer, study: StudyName
-) -> Response:
+async def weighted_means(reader: TheReader) -> Response:
     """Return the mean of every action, with each result weighted by its inverse propensity."""
-    viewer.require("read", study)
+    reader.viewer.require("read", reader.study)
 
     def find(opened: Study) -> dict[str, Any]:
         return {"weighted_means": opened.weighted_means()}
 
-    return await _if_changed(request, service, viewer, study, find, takes_long=True)
-
-
-async def _if_changed(
-    request: Request,
-    service: Service,
-    viewer: Caller,
-    study: str,
-    find: Callable[[Study], Any],
-    *,
-    takes_long: bool = False,
-) -> Response:
-    """Return the result of `find`, or 304 if the caller already has it for this state."""
-    headers, known = await unchanged(request, service, viewer, study)
-    if known is not None:
-        return known
-    if takes_long:
-        found = await service.readers.run_long(study, find, viewer.actor)
-    else:
-        found = await service.readers.run(study, find)
-    return document(found, headers)
+    return await reader.answer(find, takes_long=True)
 
 
 @routes.get("/v1/studies/{study}/verify", summary="Audit the log")
