@@ -77,6 +77,7 @@ class _Bundle:
     def __init__(self, cuts_at: CutsAt, shares: Floats, totals: Floats, least: float) -> None:
         self._cuts_at, self._totals, self._least = cuts_at, totals, least
         self._cuts = np.empty((0, *shares.shape))
+        self.shares = shares
         self.information = 0.0
         self.ceiling = math.inf
         self.look_at(shares)

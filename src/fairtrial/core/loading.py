@@ -48,6 +48,9 @@ class NotLoaded(BaseException):
 class loaded_only:  # noqa: N801 - read as a statement
     """Within this context, this thread raises `NotLoaded` if a kernel is not loaded yet."""
 
+    def __init__(self) -> None:
+        self._before = True
+
     def __enter__(self) -> None:
         self._before = _THREAD.may_load
         _THREAD.may_load = False
@@ -87,9 +90,11 @@ class uninterrupted:  # noqa: N801 - read as a statement
     and is interrupted now
     """
 
-    def __enter__(self) -> None:
+    def __init__(self) -> None:
         self._pending = False
         self._handler: Any = None
+
+    def __enter__(self) -> None:
         if threading.get_ident() == threading.main_thread().ident:
             handler = getsignal(_SIGINT)
             # Skip a handler written in C, and one that an outer `uninterrupted` has set.

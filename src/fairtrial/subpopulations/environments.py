@@ -71,6 +71,7 @@ class CellEnvironment(StationaryEnvironment):
 
     problem: Problem
     arrivals: Any = None
+    _arriving: Floats
 
     def _let_arrive(self, arrivals: Any) -> None:
         """Let groups arrive by themselves, unless `arrivals` is None."""
@@ -397,6 +398,12 @@ class BernoulliEnvironment(CellEnvironment):
     >>> environment.sample(doses.pull(arm="high", group="0"), np.random.default_rng(1))
     {'cured': 1.0, 'harmed': 0.0}
     """
+
+    _points: Floats
+    """With measures: the values that a pull can give, shape (2**M, M)."""
+
+    _chances: Floats
+    """With measures: the probability of each of these by cell."""
 
     def __init__(
         self,

@@ -169,7 +169,14 @@ class Problem(BaseProblem):
     objective_weights: Floats | None = None
     """The weight of every measure in the quality, shape (M,), in the user's units."""
 
+    floors: Any
+    ceilings: Any
+    noise_std: Any
+
     _noise = Noise()
+
+    _limits_given: tuple[Limits, Limits]
+    """Floors and ceilings of measures."""
 
     def __init__(
         self,
@@ -229,9 +236,8 @@ class Problem(BaseProblem):
                 raise InvalidArgument(name, "needs measures to be given", getattr(self, name))
         if isinstance(floors, str) and floors == AUTO:
             floors = None if self.refers_to_control else 0.0
-        self.floors: Any = self._given_limits("floors", floors, free=-self.sign * math.inf)
-        self.ceilings: Any = self._given_limits("ceilings", ceilings, free=self.sign * math.inf)
-        self.noise_std: Any
+        self.floors = self._given_limits("floors", floors, free=-self.sign * math.inf)
+        self.ceilings = self._given_limits("ceilings", ceilings, free=self.sign * math.inf)
         self.noise_std, self.reward_range = self._given_noise(noise_std, given)
         self._check_intervals()
         self._check_reach()

@@ -86,6 +86,7 @@ class AllocationState:
     nodes: Any
     cells: Any
     allowed: Integers
+    _words: Words
 
     def __init__(self, problem: Problem, options: Options, learner: Learner, key: Integers) -> None:
         self.problem = problem

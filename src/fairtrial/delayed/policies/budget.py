@@ -46,6 +46,11 @@ class BudgetPolicy(Policy):
     _source: ClassVar[str]
     """The paper that describes the rule."""
 
+    _buffer: Words
+
+    _tables: Any
+    """Columns of the tables: `Any`, because the declaration describes single rows."""
+
     def __init__(self, problem: Problem, seed: int | np.random.Generator | None = None) -> None:
         check_instance("problem", problem, Problem)
         super().__init__(problem, seed)
@@ -104,8 +109,7 @@ class BudgetPolicy(Policy):
     @_words.setter
     def _words(self, words: Words) -> None:
         self._buffer = words
-        # Columns of the tables: `Any`, because the declaration describes single rows.
-        self._tables: Any = BUDGET.columns(words)
+        self._tables = BUDGET.columns(words)
 
     def _make_room(self) -> None:
         """Grow the tables until one more pull, and one more reading of any pull, fit."""

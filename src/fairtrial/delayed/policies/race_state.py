@@ -98,6 +98,7 @@ class RaceState:
     arms: Any
     pulls: Any
     declared: NDArray[np.int8]
+    _words: Words
 
     def __init__(
         self,

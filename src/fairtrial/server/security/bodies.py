@@ -61,8 +61,11 @@ class StrictRoute(APIRoute):
 
 
 class _StrictRequest(Request):
+    _strict: Any = None
+    """The content once it is parsed; null is parsed again."""
+
     async def json(self) -> Any:
-        if not hasattr(self, "_strict"):
+        if self._strict is None:
             self._strict = parse_json(await self.body())
         return self._strict
 
