@@ -67,7 +67,7 @@ def _frames(content: bytes, page_size: int) -> npt.NDArray[np.uint8] | None:
 
 
 def _is_current(fields: Words) -> npt.NDArray[np.bool_]:
-    """Return which frames belong to the generation of the first one, if the header is damaged."""
+    """Return which frames are of the same generation as the first one."""
     return np.asarray((fields[:, 2:4] == fields[0, 2:4]).all(axis=1))
 
 
