@@ -56,9 +56,12 @@ def cost_of_fairness(
     Examples
     --------
     >>> from types import SimpleNamespace as Bag
-    >>> runs = [Bag(problem=Bag(unfairness_tolerance=alpha), pulls=np.ones((2, 2)),
-    ...             metrics={"regret": np.full(2, 9.0 - alpha), "violation": np.full(2, alpha)})
-    ...         for alpha in (0, 2, 4)]
+    >>> problems = [Bag(guaranteed_shares=(0.2, 0.2), unfairness_tolerance=alpha)
+    ...             for alpha in (0, 2, 4)]
+    >>> runs = [Bag(problem=problem, pulls=np.ones((2, 2)), metrics={
+    ...             "regret": np.full(2, 9.0 - problem.unfairness_tolerance),
+    ...             "violation": np.full(2, problem.unfairness_tolerance)})
+    ...         for problem in problems]
     >>> cost_of_fairness(runs).axes[0].get_ylabel()
     'regret'
     """
@@ -113,6 +116,6 @@ def _checked(simulations: Sequence[AllocationRuns]) -> Sequence[AllocationRuns]:
     if not isinstance(simulations, Sequence) or not simulations:
         raise InvalidArgument("simulations", "must be at least one simulation", simulations)
     for runs in simulations:
-        if not is_simulation(runs) or not hasattr(runs.problem, "unfairness_tolerance"):
+        if not is_simulation(runs) or runs.problem.guaranteed_shares is None:
             raise InvalidArgument("simulations", "must be of problems with a tolerance", runs)
     return simulations
