@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from itertools import chain
 from math import isnan
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fairtrial.core.documentation import documented_by
 from fairtrial.core.files import replacing
@@ -17,7 +17,11 @@ from fairtrial.core.problem import Problem
 from fairtrial.core.sheets import Sheet, number_of, read_sheet
 from fairtrial.errors import InvalidArgument, InvalidOutcome, MissingExtra
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 __all__ = [
+    "as_frame",
     "column_of",
     "columns_of_measures",
     "label_of",
@@ -277,6 +281,28 @@ def without_formula(cell: Any) -> Any:
     except ValueError:
         return f"'{cell}"
     return cell
+
+
+def as_frame(data: Any, what: str) -> pd.DataFrame:
+    """Return data as a table of pandas.
+
+    Parameters
+    ----------
+    data : object
+        What `pandas.DataFrame` accepts.
+    what : str
+        What needs pandas: for the error.
+
+    Raises
+    ------
+    MissingExtra
+        If pandas is not installed.
+    """
+    try:
+        import pandas as pd  # noqa: PLC0415 - optional
+    except ImportError:
+        raise MissingExtra(what, "data") from None
+    return pd.DataFrame(data)
 
 
 def write_table(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:

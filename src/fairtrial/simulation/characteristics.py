@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from fairtrial.core import Policy
 from fairtrial.core.parameters import plain
 from fairtrial.core.scenario import Scenario
-from fairtrial.core.tables import without_formula
+from fairtrial.core.tables import as_frame, without_formula
 from fairtrial.core.validation import check_probability
 from fairtrial.core.wording import listed
-from fairtrial.errors import InvalidArgument, MissingExtra
+from fairtrial.errors import InvalidArgument
 from fairtrial.simulation.results import Simulation, name_of_answer
 from fairtrial.simulation.summary import Statistics, error_interval
 
@@ -315,11 +315,7 @@ class OperatingCharacteristics(Sequence[Characteristics]):
         MissingExtra
             If pandas is not installed.
         """
-        try:
-            import pandas as pd  # noqa: PLC0415 - optional
-        except ImportError:
-            raise MissingExtra("to_frame", "data") from None
-        return pd.DataFrame([row.columns() for row in self.rows])
+        return as_frame([row.columns() for row in self.rows], "to_frame")
 
     def to_csv(self) -> str:
         """Return the same table as text; no cell can be read as a formula."""
@@ -329,8 +325,7 @@ class OperatingCharacteristics(Sequence[Characteristics]):
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(map(without_formula, names))
         for table in tables:
-            cells = [table.get(name) for name in names]
-            writer.writerow([without_formula(c) if isinstance(c, str) else c for c in cells])
+            writer.writerow([without_formula(table.get(name)) for name in names])
         return text.getvalue()
 
     def to_dict(self) -> dict[str, Any]:

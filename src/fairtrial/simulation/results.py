@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 
 from fairtrial.core import Environment, Policy, Problem, Run, Truth
 from fairtrial.core.parameters import plain
+from fairtrial.core.tables import as_frame
 from fairtrial.core.validation import check_array, check_probability
 from fairtrial.core.wording import plural
-from fairtrial.errors import InvalidArgument, MissingExtra, NotSupported
+from fairtrial.errors import InvalidArgument, NotSupported
 from fairtrial.simulation.summary import QUANTILES, Statistics, Summary, error_interval
 
 if TYPE_CHECKING:
@@ -250,13 +251,9 @@ class Simulation:
         MissingExtra
             If pandas is not installed.
         """
-        try:
-            import pandas as pd  # noqa: PLC0415 - optional
-        except ImportError:
-            raise MissingExtra("to_frame", "data") from None
         columns = self._columns()
         pulls = {f"pulls {name}": self.pulls[:, i] for i, name in enumerate(self.action_names)}
-        frame = pd.DataFrame({**columns, **pulls, **self.metrics})
+        frame = as_frame({**columns, **pulls, **self.metrics}, "to_frame")
         return frame.rename_axis("replication")
 
     def to_dict(self) -> dict[str, Any]:
