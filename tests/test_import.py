@@ -57,3 +57,23 @@ def test_public_names_are_found_when_used(name: str) -> None:
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         fairtrial.nonsense  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("package", "name", "extra"),
+    [
+        ("httpx", "connect", "client"),
+        ("fastapi", "server.create_app", "server"),
+        ("matplotlib", "plots.means", "plots"),
+        ("sklearn", "sklearn.RacingSearchCV", "sklearn"),
+    ],
+)
+def test_an_optional_package_that_is_missing_is_named_by_its_extra(package, name, extra) -> None:
+    code = (
+        f"import sys; sys.modules[{package!r}] = None\n"
+        "import fairtrial, fairtrial.server\n"
+        f"try: fairtrial.{name}\n"
+        "except fairtrial.errors.MissingExtra as error: print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert f"fairtrial[{extra}]" in done.stdout
