@@ -74,9 +74,7 @@ def time_ratios(
     if not isinstance(curves, Mapping) or not 1 <= len(curves) <= len(style.LINES):
         raise InvalidArgument("curves", f"must name 1 to {len(style.LINES)} rules", curves)
     found = {rule: _ratios(rule, by_number) for rule, by_number in curves.items()}
-    if ax is None:
-        ax = style.new_figure(6.4, 3.8).subplots()
-    style.tidy(ax, grid="y")
+    ax = style.axes(ax, 6.4, 3.8, grid="y")
     middle = (len(found) - 1) / 2
     logarithmic = _scale_numbers(ax, np.concatenate([rows[:, 0] for rows in found.values()]))
     for place, (rule, rows) in enumerate(found.items()):

@@ -49,9 +49,7 @@ def error_by_budget(errors: Mapping[str, Mapping[int, Any]], *, ax: Axes | None 
     if not errors or len(errors) > len(style.LINES):
         raise InvalidArgument("errors", f"must name 1 to {len(style.LINES)} rules", list(errors))
     counts = {rule: _counts(rule, by_budget) for rule, by_budget in errors.items()}
-    if ax is None:
-        ax = style.new_figure(6.4, 3.8).subplots()
-    style.tidy(ax, grid="y")
+    ax = style.axes(ax, 6.4, 3.8, grid="y")
     middle = (len(counts) - 1) / 2
     for place, (rule, by_budget) in enumerate(counts.items()):
         shift = 1.012 ** (place - middle)

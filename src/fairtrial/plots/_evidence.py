@@ -56,9 +56,7 @@ def evidence(source: Traced | Sequence[Progress], *, ax: Axes | None = None) -> 
     'results'
     """
     chart = evidence_chart(trace_of(source))
-    if ax is None:
-        ax = style.new_figure(6.4, 3.4).subplots()
-    style.tidy(ax, grid="y")
+    ax = style.axes(ax, 6.4, 3.4, grid="y")
     if chart.is_empty:
         ax.set_axis_off()
         waits = chart.threshold[-1] is not None

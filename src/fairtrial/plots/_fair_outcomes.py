@@ -75,9 +75,7 @@ def fair_outcomes(
     accepted = "must be what causal.estimate, or a policy's estimates, returned"
     check_offers("estimates", estimates, accepted, "problem", "best")
     points = _points(estimates, interval)
-    if ax is None:
-        ax = style.new_figure(6.8, 4.4).subplots()
-    style.tidy(ax, grid="both")
+    ax = style.axes(ax, 6.8, 4.4, grid="both")
     _draw_band(ax, estimates.problem)
     for kind, look in _MARKS.items():
         _draw_points(ax, [p for p in points if p.kind == kind], kind, look)

@@ -175,9 +175,7 @@ def survivors_over_time(
     """
     _check_names("traces", traces)
     curves = {name: _survivors(name, trace_of(trace)) for name, trace in traces.items()}
-    if ax is None:
-        ax = style.new_figure(6.4, 3.8).subplots()
-    style.tidy(ax, grid="y")
+    ax = style.axes(ax, 6.4, 3.8, grid="y")
     for place, (name, (told, live, decided)) in enumerate(curves.items()):
         look = style.LINES[place]
         ax.step(told, live, where="post", label=name, linewidth=1.6, gid="survivors", **look)
@@ -262,9 +260,7 @@ def budget_by_dimension(
     _check_names("budgets", budgets)
     curves = {rule: _budgets(rule, by_dimension) for rule, by_dimension in budgets.items()}
     dimensions = sorted({dimension for curve in curves.values() for dimension in curve})
-    if ax is None:
-        ax = style.new_figure(6.4, 4.2).subplots()
-    style.tidy(ax, grid="y")
+    ax = style.axes(ax, 6.4, 4.2, grid="y")
     for place, (rule, curve) in enumerate(curves.items()):
         _draw_budgets(ax, rule, curve, place)
     if bound is not None:
@@ -378,9 +374,7 @@ def times_the_bound(
             )
     rules = list(dict.fromkeys(rule for by_rule in simulations.values() for rule in by_rule))
     _check_names("simulations", dict.fromkeys(rules), len(style.MARKERS))
-    if ax is None:
-        ax = style.new_figure(6.8, 1.3 + 0.52 * len(simulations)).subplots()
-    style.tidy(ax)
+    ax = style.axes(ax, 6.8, 1.3 + 0.52 * len(simulations))
     for place, rule in enumerate(rules):
         rows = [row for row, by_rule in enumerate(simulations.values()) if rule in by_rule]
         found = [_ratio(by_rule[rule]) for by_rule in simulations.values() if rule in by_rule]

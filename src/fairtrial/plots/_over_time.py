@@ -80,9 +80,7 @@ def regret_over_time(
     """
     check_choice("measure", measure, ("r_regret", "regret"))
     lines = _lines(curves, lambda runs: measured(runs, measure))
-    if ax is None:
-        ax = style.new_figure(6.4, 4.0).subplots()
-    style.tidy(ax, grid="y")
+    ax = style.axes(ax, 6.4, 4.0, grid="y")
     for index, line in enumerate(lines):
         draw_line(ax, index, line, line.between(0.05, 0.95))
     for index, (name, bound) in enumerate((bounds or {}).items()):
@@ -132,9 +130,7 @@ def violation_over_time(
     if unfairness_tolerance is not None:
         check_number("unfairness_tolerance", unfairness_tolerance, low=0.0)
     lines = _lines(curves, violations, _followed)
-    if ax is None:
-        ax = style.new_figure(6.4, 4.0).subplots()
-    style.tidy(ax, grid="y")
+    ax = style.axes(ax, 6.4, 4.0, grid="y")
     for index, line in enumerate(lines):
         draw_line(ax, index, line, (line.mean, line.between(0.0, 1.0)[1]))
     limit = (_tolerance_of(curves) if unfairness_tolerance is None else unfairness_tolerance) + 1

@@ -74,9 +74,7 @@ def rejections(
     if any("live" not in moment.details for moment in moments):
         raise InvalidArgument("source", "must tell which arms are live", source)
     lives = _lives(moments, problem)
-    if ax is None:
-        ax = style.new_figure(7.4, 1.1 + 0.2 * max(4, len(lives))).subplots()
-    style.tidy(ax)
+    ax = style.axes(ax, 7.4, 1.1 + 0.2 * max(4, len(lives)))
     told = max(moments[-1].told, 1)
     _draw_lives(ax, lives, told)
     answer = moments[-1].recommendation

@@ -66,9 +66,7 @@ def shares_against_quotas(
     """
     shares = _served(source, quotas)
     shown, note = shown_shares(shares)
-    if ax is None:
-        ax = style.new_figure(6.4, shares_height(len(shares))).subplots()
-    style.tidy(ax)
+    ax = style.axes(ax, 6.4, shares_height(len(shares)))
     _draw_shares(ax, shown)
     least = _least_shares(source)
     if least is not None:

@@ -85,9 +85,7 @@ def stopping_times(
     3 runs,  mean 110 (s.e. 15),  median 100,  bound 70
     """
     rows = _rows(simulation, lower_bound)
-    if ax is None:
-        ax = style.new_figure(6.8, 0.9 + 1.25 * len(rows)).subplots()
-    style.tidy(ax)
+    ax = style.axes(ax, 6.8, 0.9 + 1.25 * len(rows))
     edges = _bin_edges(rows)
     for index, row in enumerate(rows):
         _draw_row(ax, row, len(rows) - 1 - index, edges)

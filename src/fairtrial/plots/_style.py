@@ -82,6 +82,13 @@ def tidy(ax: Axes, grid: str = "x") -> None:
     ax.set_axisbelow(True)
 
 
+def axes(ax: Axes | None, width: float, height: float, grid: str = "x") -> Axes:
+    """Return the given axes, or those of a new figure; tidied."""
+    shown = new_figure(width, height).subplots() if ax is None else ax
+    tidy(shown, grid)
+    return shown
+
+
 def in_percent(axis: Axis) -> None:
     """Write the numbers at an axis of shares in per cent, including small ones."""
     axis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:.3g} %"))
