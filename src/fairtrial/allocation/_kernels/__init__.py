@@ -1,1 +1,1 @@
-"""Compiled kernels of fair allocation: one source for live and simulated decisions."""
+"""Compiled kernels of fair allocation, shared by live policies and simulations."""

@@ -1,4 +1,4 @@
-"""Pulls counted when they are issued, and taken back when they are voided."""
+"""Counting of pulls when they are issued, and its reversal when they are voided."""
 
 from fairtrial.allocation._kernels.credits import credit, true_credit
 from fairtrial.allocation._kernels.model import (
@@ -12,7 +12,7 @@ from fairtrial.allocation._kernels.waiting import advance, settle_earlier, settl
 
 @kernel
 def _forget_surplus(state: State, node: int) -> None:
-    """Let nothing be carried over that is beyond the carry when the round is over."""
+    """Reduce a node's lead at the end of the round to what `carry` allows."""
     control = state.control[0]
     after = state.nodes[node].quota * (control.rounds + 1)
     beyond = state.nodes[node].offset - after - control.carry * control.unit
@@ -22,7 +22,7 @@ def _forget_surplus(state: State, node: int) -> None:
 
 @inlined
 def _count_node(state: State, node: int, free: bool) -> None:
-    # A credit only falls at a pull, so its largest values are those just before one.
+    # Only a pull lowers a credit, so a credit is largest just before a pull.
     control = state.control[0]
     control.worst = max(control.worst, true_credit(state, node))
     state.nodes[node].pulls += 1
@@ -51,7 +51,7 @@ def _age_queues(state: State) -> None:
 
 @kernel
 def _let_sleep(state: State) -> None:
-    """Give no credit for a round that an arm slept through."""
+    """Give sleeping arms no credit for the round."""
     control = state.control[0]
     for arm in range(control.arms):
         if not state.allowed[arm]:
@@ -66,7 +66,7 @@ def _let_sleep(state: State) -> None:
 
 @kernel
 def _count_rest(state: State, arm: int, group: int, sleeping: bool) -> None:
-    """Do what only some problems and policies need: groups, queues, sleep."""
+    """Update groups, queues and sleeping arms, which only some problems and policies have."""
     control = state.control[0]
     if group != NOWHERE:
         settle_later(state, group)
@@ -80,7 +80,7 @@ def _count_rest(state: State, arm: int, group: int, sleeping: bool) -> None:
 
 @kernel
 def _note_overdue(state: State) -> None:
-    """Count the round if a node is overdue, also without what `carry` forgave."""
+    """Count the round if a node is overdue; credit that `carry` forgave counts as owed."""
     control = state.control[0]
     limit = control.tolerance + 1
     overdue = control.carry < 0
@@ -91,7 +91,7 @@ def _note_overdue(state: State) -> None:
 
 @inlined
 def count_pull(state: State, arm: int, free: bool, sleeping: bool) -> None:
-    """Count the pull of an arm, and close the round if it was the last one in it."""
+    """Count the pull of an arm; close the round if it was the round's last pull."""
     control = state.control[0]
     group = state.nodes[arm].group
     _count_node(state, arm, free)
@@ -107,7 +107,7 @@ def count_pull(state: State, arm: int, free: bool, sleeping: bool) -> None:
         control.plays_done = 0
         control.rounds += 1
     if free and control.carry >= 0:
-        # What a round that failed took from a credit is forgotten as well: so a base may shrink.
+        # Forgetting surplus also removes credit lost to failed rounds, so a base can shrink.
         settle_earlier(state, arm)
     else:
         settle_later(state, arm)
@@ -121,7 +121,7 @@ def count_pull(state: State, arm: int, free: bool, sleeping: bool) -> None:
 
 @kernel
 def _take_back_round(state: State, arm: int) -> None:
-    """Take the round of a failed pull out of time; for its arm alone if others share it."""
+    """Remove the round of a failed pull; only for its own arm if other arms share the round."""
     control = state.control[0]
     if control.plays == 1 and not control.has_slept:
         control.rounds -= 1
@@ -137,7 +137,7 @@ def _take_back_round(state: State, arm: int) -> None:
 
 @kernel
 def _forgive_once(state: State, arm: int) -> None:
-    """Owe nothing again for a failed pull of which the carry had forgotten that it was ahead."""
+    """Owe nothing for a failed pull if `carry` has already forgotten the lead it gave."""
     control = state.control[0]
     most = max(control.tolerance * control.unit, true_credit(state, arm))
     beyond = credit(state, arm) - most
@@ -147,10 +147,10 @@ def _forgive_once(state: State, arm: int) -> None:
 
 @kernel
 def _settle_raised(state: State, arm: int) -> None:
-    """Put an arm and its group where they belong after their credits have risen."""
+    """Restore the heap positions of an arm and its group after their credits have risen."""
     control = state.control[0]
     group = state.nodes[arm].group
-    # A queue that is never below the credit is what keeps a share in the long run.
+    # Keeping the queue at or above the credit preserves the share in the long run.
     state.nodes[arm].queue = max(state.nodes[arm].queue, true_credit(state, arm))
     if control.carry >= 0:
         _forgive_once(state, arm)
@@ -164,8 +164,8 @@ def _settle_raised(state: State, arm: int) -> None:
 
 @kernel
 def void_pull(state: State, arm: int) -> None:
-    """Take back the pull of an arm, and its round."""
-    # Other credits fall with the round; how large they were is not taken back.
+    """Take back the pull of an arm and its round."""
+    # Removing the round lowers other credits; their recorded maximum is kept.
     control = state.control[0]
     control.worst = worst_credit(state)
     group = state.nodes[arm].group
@@ -194,9 +194,9 @@ def _raise_initial(state: State, node: int) -> None:
 
 @kernel
 def begin_with_one_more(state: State, arm: int) -> None:
-    """Let an arm and its group have begun with one pull more to their credit, which failed.
+    """Add a failed pull to the initial credit of an arm and its group.
 
-    No credit begins above the tolerance: so the promise of an epoch stays as it is.
+    Initial credits never exceed the tolerance, so the guarantee of an epoch does not change.
     """
     _raise_initial(state, arm)
     if state.nodes[arm].group != NOWHERE:

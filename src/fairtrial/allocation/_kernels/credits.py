@@ -1,7 +1,8 @@
-"""What every node is owed, in exact integers, and when that is owed.
+"""The number of pulls owed to every node, in exact integers, and when they are due.
 
-A node is *released* when its credit exceeds the tolerance; its next owed pull is *due* in the
-round whose end would see the quota broken. Documentation: docs/explanation/fair-shares.md.
+A node is *released* when its credit exceeds the tolerance. Its next owed pull is *due* in a round
+if the quota would be broken at the end of that round. Documentation:
+docs/explanation/fair-shares.md.
 """
 
 from fairtrial.allocation._kernels.model import (
@@ -13,13 +14,13 @@ from fairtrial.allocation._kernels.model import (
 
 @inlined
 def credit(state: State, node: int) -> int:
-    """Return what a node is owed after the rounds done, in units of 1/q pulls."""
+    """Return what is owed to a node after the finished rounds, in units of 1/q pulls."""
     return state.nodes[node].quota * state.control[0].rounds - state.nodes[node].offset
 
 
 @inlined
 def true_credit(state: State, node: int) -> int:
-    """Return the same without what `carry` forgave: for reports."""
+    """Return the credit including what `carry` forgave, for reports."""
     control = state.control[0]
     rounds = control.rounds - state.nodes[node].asleep
     return (
@@ -31,11 +32,11 @@ def true_credit(state: State, node: int) -> int:
 
 @inlined
 def is_released(state: State, node: int) -> bool:
-    """Return whether a node may be forced in the round to come."""
+    """Return whether a node may be forced in the next round."""
     control = state.control[0]
     owed = credit(state, node)
     if control.plays > 1:
-        # With several plays a round the credit of the round itself counts already.
+        # With several plays per round, the quota of the current round already counts.
         owed += state.nodes[node].quota
     return owed > control.tolerance * control.unit
 

@@ -1,4 +1,4 @@
-"""What differs between rounds, compiled: the means in force, who is awake, the context."""
+"""Compiled draws of what varies between rounds: means, awake arms and context."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from fairtrial.allocation._kernels.model import Floats, Integers, kernel
 
 @kernel
 def segment_of(changes: Integers, number: int) -> int:
-    """Return how many of the rounds at which means change have come by pull `number`."""
+    """Return how many changes of the means have happened by pull `number`."""
     low, high = 0, len(changes)
     while low < high:
         middle = (low + high) // 2
@@ -20,9 +20,9 @@ def segment_of(changes: Integers, number: int) -> int:
 
 @kernel
 def draw_awake(chances: Floats, awake: Integers, generator: np.random.Generator) -> int:
-    """Mark who is awake, each arm by its own chance, and return how many are.
+    """Draw which arms are awake, each with its own probability; return their number.
 
-    A round without anyone is skipped.
+    Rounds in which no arm is awake are skipped.
     """
     number = 0
     while number == 0:
@@ -34,7 +34,7 @@ def draw_awake(chances: Floats, awake: Integers, generator: np.random.Generator)
 
 @kernel
 def draw_context(cumulated: Floats, generator: np.random.Generator) -> int:
-    """Return a context from cumulated probabilities."""
+    """Draw a context from cumulative probabilities."""
     point = generator.random()
     for context in range(len(cumulated) - 1):
         if point < cumulated[context]:

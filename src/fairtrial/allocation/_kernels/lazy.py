@@ -1,4 +1,4 @@
-"""The lazy scheduler: no arm is forced while a round can still be wasted."""
+"""The lazy scheduler: it forces no arm while a round can still be spared."""
 
 from fairtrial.allocation._kernels.credits import credit, due_round
 from fairtrial.allocation._kernels.model import (
@@ -9,7 +9,7 @@ from fairtrial.allocation._kernels.model import (
     kernel,
 )
 
-_MARGIN = 0.01  # of a pull, for rounding where sums are floats
+_MARGIN = 0.01  # in pulls; covers rounding errors where sums are floats
 
 
 @kernel
@@ -52,10 +52,11 @@ def _order_due_dates(state: State) -> int:
 
 @kernel
 def _last_date(state: State) -> int:
-    """Return the round after which due dates need no look.
+    """Return the last round whose due dates have to be checked.
 
-    In every period of q rounds an arm owes p pulls: all together no more than there are rounds.
-    What was due long ago, since pulls have failed or arms slept, is due in the round to come.
+    In each period of q rounds an arm owes p pulls; together the arms owe at most one pull per
+    round. Pulls that were due long ago, because pulls failed or arms slept, are due in the next
+    round.
     """
     control = state.control[0]
     latest = control.rounds + 1
@@ -67,12 +68,12 @@ def _last_date(state: State) -> int:
 
 @kernel
 def spare_rounds(state: State) -> tuple[int, int]:
-    """Return how many rounds may be wasted now, and the due round that allows no more.
+    """Return how many rounds can be spared now, and the due round that sets this limit.
 
-    It is the least of ``(d - t) - (pulls owed by d)`` over all rounds d to come. Due rounds are
-    visited in order. Without its floors that difference is concave in d and ends with a slope
-    of at least zero, so it never falls: once it reaches the least found, the search is over. An
-    arm before its first due round owes less than one pull.
+    The number is the minimum of ``(d - t) - (pulls owed by d)`` over all future rounds d. Due
+    rounds are visited in order. Without rounding down, this difference is concave in d and its
+    final slope is at least zero, so it never decreases. The search can therefore stop once it
+    reaches the minimum found so far. An arm owes less than one pull before its first due round.
     """
     control = state.control[0]
     waiting = _order_due_dates(state)
@@ -104,7 +105,7 @@ def spare_rounds(state: State) -> tuple[int, int]:
 
 @kernel
 def lazy(state: State) -> int:
-    """Return the arm due first if no round can be wasted any more, else FREE; or CONFINED."""
+    """Return the arm due first, or CONFINED, if no round can be spared; else FREE."""
     control = state.control[0]
     done = control.rounds
     if done < control.free_until:

@@ -1,7 +1,8 @@
-"""What the rewards say: statistics by cell, and the learners that choose by them.
+"""Statistics of rewards by cell, and the learners that choose arms by them.
 
-An index learner's value is ``mean + width * growth(t)``: mean and width change with a cell's own
-rewards only, and are kept. A cell never pulled has an infinite mean, so it comes first.
+The value of an index learner is ``mean + width * growth(t)``. Mean and width change only with a
+cell's own rewards, so they are stored. A cell without pulls has an infinite mean, so it comes
+first.
 """
 
 import math
@@ -35,7 +36,7 @@ _WORD = 2.0**53
 
 @kernel
 def uniform_of(state: State, number: int, lane: int) -> float:
-    """Return the random number that belongs to a pull, by its number."""
+    """Return the random number that belongs to a pull number."""
     control = state.control[0]
     key0: Any = np.uint64(control.key0)
     key1: Any = np.uint64(control.key1)
@@ -44,14 +45,14 @@ def uniform_of(state: State, number: int, lane: int) -> float:
 
 @kernel
 def _open_stream(state: State) -> None:
-    """Begin the decision's own stream, set by the seed and the number of pulls issued."""
+    """Start the random stream of one decision, set by the seed and the pulls issued so far."""
     control = state.control[0]
     control.stream = int(uniform_of(state, control.issued, _DECISION_LANE) * _WORD)
 
 
 @kernel
 def _uniform(state: State) -> float:
-    """Return the next number of the decision's stream (SplitMix64), in (0, 1)."""
+    """Return the next number of the decision's random stream (SplitMix64), in (0, 1)."""
     control = state.control[0]
     word = np.uint64(control.stream) + np.uint64(0x9E3779B97F4A7C15)
     control.stream = np.int64(word)
@@ -85,7 +86,7 @@ def _beta(state: State, wins: float, losses: float) -> float:
 
 @kernel
 def refresh(state: State, cell: int) -> None:
-    """Recompute what the index of a cell is made of."""
+    """Recompute the stored parts of a cell's index."""
     control = state.control[0]
     sliding = control.learner == SLIDING
     issued = state.cells[cell].recent_issued if sliding else state.cells[cell].issued
@@ -146,7 +147,7 @@ def note_issue(state: State, cell: int, number: int) -> None:
 
 @kernel
 def note_void(state: State, cell: int, number: int) -> None:
-    """Take a voided pull of a cell back."""
+    """Take back the pull of a cell when it is voided."""
     control = state.control[0]
     state.cells[cell].issued -= 1.0
     control.first_untried = min(control.first_untried, cell % control.arms)
@@ -157,7 +158,7 @@ def note_void(state: State, cell: int, number: int) -> None:
 
 @kernel
 def trial(state: State, reward: float, number: int) -> float:
-    """Return a Bernoulli trial of a reward in [0, 1], always the same for one pull."""
+    """Return a Bernoulli trial with a reward in [0, 1] as probability, repeatable for each pull."""
     if reward == 0.0 or reward == 1.0:
         return reward
     return 1.0 if uniform_of(state, number, _TRIAL_LANE) < reward else 0.0
@@ -198,7 +199,7 @@ def note_reward(
     number: int,
     address: int,
 ) -> None:
-    """Take a reward in [0, 1]; `number` is negative for unsolicited data."""
+    """Record a reward in [0, 1]; `number` is negative for unsolicited data."""
     state.cells[cell].told += 1.0
     state.cells[cell].total += reward
     if state.control[0].is_plain:
@@ -213,7 +214,7 @@ def note_reward(
 
 @inlined
 def _growth(state: State, t: int) -> float:
-    """Return what all widths have grown by at round t: the root of ln t."""
+    """Return the common growth factor of all widths at round t: the square root of ln t."""
     control = state.control[0]
     rounds = min(t, control.window) if control.learner == SLIDING else t
     return math.sqrt(math.log(float(rounds)))
@@ -241,7 +242,7 @@ def _best_index(
 
 @kernel
 def _divergence(p: float, q: float) -> float:
-    """Return the Kullback-Leibler divergence of two Bernoulli means, q strictly inside."""
+    """Return the Kullback-Leibler divergence of two Bernoulli means; q must be inside (0, 1)."""
     found = 0.0
     if p > 0.0:
         found += p * math.log(p / q)
@@ -323,7 +324,7 @@ def _best_queue(
     masked: bool,
     t: int,
 ) -> int:
-    """Return the arm of the largest queue plus eta times optimistic mean, or drawn mean."""
+    """Return the arm with the largest queue plus eta times its optimistic or drawn mean."""
     control = state.control[0]
     growth = math.sqrt(0.75 * math.log(float(t)))
     eta, unit = control.eta, float(control.unit)
@@ -347,7 +348,7 @@ def _best_queue(
 
 @kernel
 def _never_pulled(state: State, start: int, masked: bool) -> int:
-    """Return the first arm without a pull; without contexts the search continues where it was."""
+    """Return the first arm without a pull; without contexts, resume the previous search."""
     control = state.control[0]
     plain = control.contexts == 1 and not masked
     arm = control.first_untried if control.contexts == 1 else 0

@@ -1,8 +1,8 @@
-"""The state that the kernels work on: tables of arms and groups, of rewards, and single numbers.
+"""The state that the kernels work on: tables of nodes and rewards, and a set of single numbers.
 
-Credits are integers over one denominator q for all shares and initial credits: a node with
-numerator p has ``p t - offset`` after t rounds, and its offset grows by q with every pull, from the
-negative of the credit that it started with. This is exact, so there is no drift to test for.
+All shares and initial credits are integers over one common denominator q. The credit of a node with
+numerator p is ``p t - offset`` after t rounds. The offset starts at the negative of the initial
+credit and grows by q with each pull. This arithmetic is exact, so errors cannot accumulate.
 """
 
 from typing import Annotated, Any, NamedTuple
@@ -19,28 +19,32 @@ Integers = NDArray[np.int64]
 _OPTIONS: Any = {"error_model": "numpy", "_nrt": False}
 
 kernel = compiled(**_OPTIONS)
-"""Compiler of the family's kernels, which allocate nothing.
+"""Compiler of the family's kernels, which allocate no memory.
 
-So they need no reference counts (`_nrt`): those are atomic, and would cost several times what a
-decision costs.
+They need no reference counts (`_nrt`), whose atomic updates would cost several times as much as a
+decision.
 """
 
 inlined = compiled(**_OPTIONS, forceinline=True)
-"""The same for what every round calls: handing on a state costs more than the work."""
+"""As `kernel`, inlined in every caller: passing the state costs more than the work of a round."""
 
 live = compiled(**_OPTIONS, nogil=False)
-"""The same for single calls from Python, which keep the lock: they are shorter than its handover,
-and threads that share a policy without a lock of their own do not meet half-changed arrays."""
+"""As `kernel`, for single calls from Python; these keep the interpreter lock.
+
+The calls are shorter than handing over the lock. Keeping it also means that threads which share a
+policy without a lock of their own never see partly changed arrays.
+"""
 
 live_inlined = compiled(**_OPTIONS, nogil=False, forceinline=True)
-"""Both: what a simulated round calls as well."""
+"""As `live`, and also inlined because simulated rounds call it."""
 
 
 class Control(NamedTuple):
-    """Single numbers: what changes, then what the problem and the policy say.
+    """Single numbers: first those that change, then those set by the problem and the policy.
 
-    `worst`: the largest credit so far; `plays_done`: of the round at hand; `opening_arm`: where
-    fixed opening pulls have come to; `waiting`, `due`: sizes of the heaps `release` and `ready`.
+    `worst`: the largest credit so far; `plays_done`: plays made in the current round;
+    `opening_arm`: the arm whose opening pulls are being made; `waiting`, `due`: sizes of the heaps
+    `release` and `ready`.
     """
 
     rounds: int
@@ -85,11 +89,12 @@ class Control(NamedTuple):
 
 
 class Node(NamedTuple):
-    """An arm or a group: what is counted, what the problem says, and what follows from both.
+    """An arm or a group: its counts, its part of the problem, and values derived from both.
 
-    `asleep` counts the rounds that do not count for an arm alone: it slept, or its pull failed
-    beside others. `place`: in the heap `release`, or beyond all nodes in the heap `ready`. `member`
-    and `order` belong to their place in the table.
+    `asleep`: rounds that do not count for this arm alone, because it slept or because its pull
+    failed in a round with other pulls; `place`: position in the heap `release`; in the heap
+    `ready`, that position plus the number of nodes. `member` and `order` belong to the row of the
+    table, not to the node.
     """
 
     pulls: int
@@ -114,7 +119,7 @@ class Node(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """The rewards of an arm in a context."""
+    """The reward statistics of an arm in a context."""
 
     issued: float
     told: float
@@ -128,16 +133,16 @@ class Cell(NamedTuple):
 
 
 class Round(NamedTuple):
-    """A round of a sliding window: its cell, -1 for none, and its reward, NaN until it comes."""
+    """A round of a sliding window: its cell (-1 for none) and its reward (NaN until it arrives)."""
 
     cell: int
     reward: float
 
 
 class State(NamedTuple):
-    """All that the kernels work on: arms come before groups among the nodes.
+    """All that the kernels work on; arms come before groups among the nodes.
 
-    `release`, `ready`: heaps of nodes. `allowed`: which arms may be pulled in this round.
+    `release`, `ready`: heaps of nodes; `allowed`: the arms that may be pulled in this round.
     """
 
     control: Annotated[Any, Control]
@@ -155,11 +160,11 @@ open_state = STATE.open
 # Schedulers.
 NONE, DUE, LARGEST, LAZY, QUEUED, OPENING_FIRST = range(6)
 
-# Learners, as their classes number them.
+# Learners, numbered as in their classes.
 CUSTOM, UCB1, KLUCB, THOMPSON, EPSILON_GREEDY, GREEDY, ROUND_ROBIN, RANDOM, SLIDING = range(9)
 
-# What a scheduler answers when no arm is forced: the learner is free; free among the allowed
-# arms; or confined to the allowed arms because a quota is due.
+# A scheduler's answers when it forces no arm: the learner may choose any arm, any allowed arm, or
+# only an arm that makes a due pull. BEYOND_LIMIT: no more pulls are possible.
 FREE, MASKED, CONFINED, BEYOND_LIMIT = -1, -2, -3, -4
 
 NOWHERE = -1

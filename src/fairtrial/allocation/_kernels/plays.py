@@ -1,4 +1,4 @@
-"""Several plays a round: released arms in the order of the rule PD2."""
+"""Several plays per round: released arms in the order of the rule PD2."""
 
 from fairtrial.allocation._kernels.credits import due_round, is_released
 from fairtrial.allocation._kernels.model import (
@@ -12,12 +12,12 @@ from fairtrial.allocation._kernels.model import (
 
 @kernel
 def _group_deadline(state: State, arm: int, due: int) -> int:
-    """Return the end of the run of tight windows that a heavy arm is in; 0 for a light one."""
+    """Return the end of a heavy arm's run of tight windows; 0 for a light arm."""
     quota, unit = state.nodes[arm].quota, state.control[0].unit
     rest = unit - quota
     if 2 * quota < unit or rest == 0:
         return 0
-    # An arm that starts with a credit, or has missed rounds, has the windows of one that began at
+    # An arm with an initial credit or missed rounds has the windows of an arm that started in
     # another round.
     start = -state.nodes[arm].initial // quota + state.nodes[arm].asleep
     idle = -(-((due - start) * rest) // unit)
@@ -26,8 +26,8 @@ def _group_deadline(state: State, arm: int, due: int) -> int:
 
 @kernel
 def _more_pressing(state: State, left: int, right: int) -> bool:
-    """Compare two released arms as PD2 does: due round, successor bit, group deadline."""
-    # A share of 1 is due in every round, and would never catch up with arms that are overdue.
+    """Return whether `left` precedes `right` in PD2: due round, successor bit, group deadline."""
+    # An arm with a share of 1 is due in every round and could never catch up with overdue arms.
     control = state.control[0]
     whole = state.nodes[left].quota == control.unit
     if whole != (state.nodes[right].quota == control.unit):
@@ -51,7 +51,7 @@ def _more_pressing(state: State, left: int, right: int) -> bool:
 
 @kernel
 def several(state: State) -> int:
-    """Return the released arm that PD2 serves next, or MASKED: free among the arms left."""
+    """Return the released arm that PD2 serves next, or MASKED to choose freely among the rest."""
     control = state.control[0]
     coming = control.rounds + 1
     best = NOWHERE

@@ -1,4 +1,4 @@
-"""What policies call: one decision, one reward, one void, or a whole simulated run."""
+"""The functions that policies call: decisions, rewards, voids, and whole simulated runs."""
 
 import math
 from typing import Any, NamedTuple
@@ -87,7 +87,7 @@ def _decide(state: State, context: int, sleeping: bool) -> int:
 
 @live
 def decide(words: Words, context: int, sleeping: bool) -> int:
-    """Return the next arm, counted; or BEYOND_LIMIT, and nothing has changed."""
+    """Choose and count the next arm; return BEYOND_LIMIT, changing nothing, if none is possible."""
     return _decide(open_state(words), context, sleeping)
 
 
@@ -111,7 +111,7 @@ def take_reward(words: Words, cell: int, reward: float, number: int, address: in
 
 @live
 def correct_reward(words: Words, cell: int, old: float, new: float, number: int) -> None:
-    """Replace a reward that was taken."""
+    """Replace a recorded reward."""
     state = open_state(words)
     own = state.cells[cell]
     own.total += new - old
@@ -119,7 +119,8 @@ def correct_reward(words: Words, cell: int, old: float, new: float, number: int)
         change = new - old
         if number >= 0:
             change = trial(state, new, number) - trial(state, old, number)
-        # The old reward is what the caller says it was: never more wins than rewards.
+        # The old reward comes from the caller, so keep the wins between 0 and the number of
+        # rewards.
         own.wins = min(max(0.0, own.wins + change), own.told)
     refresh(state, cell)
 
@@ -134,7 +135,7 @@ def void(words: Words, cell: int, number: int) -> None:
 
 @live
 def make_up(words: Words, arm: int) -> None:
-    """Let an arm and its group have begun with one pull more to their credit, which failed."""
+    """Add a failed pull to the initial credit of an arm and its group."""
     begin_with_one_more(open_state(words), arm)
 
 
@@ -146,7 +147,7 @@ def worst(words: Words) -> int:
 
 @live
 def prepare(words: Words) -> None:
-    """Set what follows from counts and rewards: heaps, and what indices are made of."""
+    """Compute what depends on counts and rewards: the heaps and the parts of the indices."""
     state = open_state(words)
     for cell in range(state.cells.shape[0]):
         refresh(state, cell)
@@ -175,11 +176,11 @@ def run_rounds(
 
 
 class Varied(NamedTuple):
-    """What varies in an environment: by context, by who is awake, or by the round.
+    """What varies in an environment: with the context, with the awake arms, or over the rounds.
 
-    `means`: of the rewards, by row and arm; `changes`: rounds at which the next row begins;
-    `chances`: that an arm is awake; `cumulated`: probabilities of contexts; `contexts`: how many
-    the policy tells apart.
+    `means`: of the rewards, by row and arm; `changes`: rounds at which the next row starts;
+    `chances`: the probability that each arm is awake; `cumulated`: cumulative probabilities of
+    contexts; `contexts`: how many contexts the policy distinguishes.
     """
 
     means: Floats
@@ -208,10 +209,9 @@ def run_varied(
     generator: np.random.Generator,
     pulls: int,
 ) -> tuple[float, float]:
-    """Run a policy in an environment of contexts, sleep or drift.
+    """Run a policy in an environment with contexts, sleeping arms or drift.
 
-    Returns the sums over all rounds of the best mean that was on offer and of the mean of the
-    arm pulled.
+    Return two sums over all rounds: the best available mean, and the mean of the arm pulled.
     """
     state = open_state(words)
     kind, first, second, starts = source

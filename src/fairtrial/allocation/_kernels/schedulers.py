@@ -1,4 +1,4 @@
-"""Who is forced: the schedulers that keep every quota."""
+"""The schedulers, which force pulls so that every quota is kept."""
 
 from fairtrial.allocation._kernels.credits import credit, due_round, is_released, release_round
 from fairtrial.allocation._kernels.lazy import lazy
@@ -22,7 +22,7 @@ from fairtrial.allocation._kernels.waiting import unready
 
 @kernel
 def _free(state: State) -> int:
-    """Leave the round to the learner; shares of 1 together leave nothing for other arms."""
+    """Leave the round to the learner, except to arms that shares of 1 leave no room for."""
     control = state.control[0]
     ruling = FREE
     if control.is_exhausted:
@@ -34,7 +34,7 @@ def _free(state: State) -> int:
 
 @kernel
 def _serve_group(state: State, node: int) -> int:
-    """Return the member of a group that is due first; without any, confine the learner to it."""
+    """Return the group member due first; if none is due, confine the learner to the group."""
     best = NOWHERE
     earliest = NEVER
     for position in range(state.nodes[node].first_member, state.nodes[node].end_of_members):
@@ -59,7 +59,7 @@ def _earliest_due(state: State) -> int:
         if is_released(state, node):
             found = node
         else:
-            # A voided round took back the credit that had released it.
+            # A voided round has taken back the credit that released the node.
             unready(state, node, release_round(state, node))
     if found == NOWHERE:
         found = _free(state)
@@ -85,7 +85,7 @@ def _largest_credit(state: State) -> int:
 
 @kernel
 def largest_awake(state: State) -> int:
-    """Return the awake arm of the largest credit above the tolerance, else leave it free."""
+    """Return the awake arm with the largest credit above the tolerance, else MASKED."""
     control = state.control[0]
     most = control.tolerance * control.unit
     best = MASKED

@@ -1,7 +1,7 @@
-"""Nodes waiting in a heap by release round, and then in a heap by due round.
+"""Heaps of nodes: one waits by release round, the other is ready and ordered by due round.
 
-A stored release round may be too early, never too late: it is repaired when it surfaces, so that
-a free pull costs nothing. Stored due rounds are exact.
+A stored release round can be too early, but never too late. It is corrected when it reaches the top
+of the heap, so free pulls need no update. Stored due rounds are exact.
 """
 
 from fairtrial.allocation._kernels.credits import due_round, is_released, release_round
@@ -77,7 +77,7 @@ def _push_ready(state: State, node: int) -> None:
 
 @kernel
 def _remove(state: State, heap: Integers, shift: int, size: int, place: int) -> None:
-    """Take out what stands at a place of a heap of `size`, which then has one less."""
+    """Remove the entry at a place of a heap that has `size` entries."""
     last = heap[size - 1]
     state.nodes[heap[place]].place = NOWHERE
     if place < size - 1:
@@ -89,7 +89,7 @@ def _remove(state: State, heap: Integers, shift: int, size: int, place: int) -> 
 
 @kernel
 def unready(state: State, node: int, release: int) -> None:
-    """Let a node that was ready wait for its release round again."""
+    """Move a node from the ready nodes back to those that wait for their release round."""
     control = state.control[0]
     shift = control.nodes
     _remove(state, state.ready, shift, control.due, state.nodes[node].place - shift)
@@ -105,7 +105,7 @@ def _release_all(state: State) -> None:
         node = state.release[0]
         if state.nodes[node].key > coming:
             break
-        # A product tells it sooner than the quotient that the release round is.
+        # This comparison uses a product, which is faster than the division for the release round.
         if control.scheduler == LAZY or is_released(state, node):
             _remove(state, state.release, 0, control.waiting, 0)
             control.waiting -= 1
@@ -117,7 +117,7 @@ def _release_all(state: State) -> None:
 
 @inlined
 def advance(state: State) -> None:
-    """Move to the ready nodes what is released in the next round."""
+    """Move the nodes that are released in the next round to the ready nodes."""
     control = state.control[0]
     if control.waiting > 0 and state.nodes[state.release[0]].key <= control.rounds + 1:
         _release_all(state)
@@ -138,14 +138,14 @@ def _settle_ready(state: State, node: int) -> None:
 
 @inlined
 def settle_later(state: State, node: int) -> None:
-    """Put a node where it belongs after its base has grown."""
+    """Restore a node's heap position after its base has grown."""
     if state.nodes[node].place >= state.control[0].nodes:
         _settle_ready(state, node)
 
 
 @kernel
 def settle_earlier(state: State, node: int) -> None:
-    """Put a node where it belongs after its base has shrunk."""
+    """Restore a node's heap position after its base has shrunk."""
     control = state.control[0]
     place = state.nodes[node].place
     if place >= control.nodes:

@@ -1,1 +1,1 @@
-"""The mathematics of block betting on interventions, compiled."""
+"""Compiled kernels of block betting on interventions."""

@@ -1,7 +1,7 @@
 """Block betting on interventions: one wealth per answer; every row informs about every arm.
 
-Counts and bets of a block are frozen when it is planned, from what is known then; the block alone
-pays or loses. Proof: docs/explanation/fair-interventions.md.
+The counts and bets of a block are frozen when it is planned, from what is known at that time. Only
+the results of that block pay the bets. Proof: docs/explanation/fair-interventions.md.
 """
 
 import math
@@ -79,12 +79,12 @@ __all__ = [
 ]
 
 Row = tuple[int, float]
-"""The cell of a row, and its outcome."""
+"""The cell of a row and its outcome."""
 
 
 @kernel
 def start(arrays: Arrays) -> None:
-    """Open the first block: the initial rows, on which nothing is bet."""
+    """Open the first block: the initial rows, with no bets on them."""
     model, rules, state = opened(arrays)
     arms = model.means.shape[0]
     state.shares[:] = 1.0 / state.shares.size
@@ -92,7 +92,7 @@ def start(arrays: Arrays) -> None:
     state.forecast[0] = math.inf
     for k in range(arms):
         if limits_evidence(model, state, k) == math.inf:
-            # An arm that cannot be unfair is a better answer than none.
+            # If an arm cannot be unfair, it is a better answer than none.
             state.rejected[arms] = 1
             state.leader[0] = 0
     reject_answers(model, rules, state)
@@ -107,8 +107,8 @@ def start(arrays: Arrays) -> None:
 def _plan_block(model: Model, rules: Rules, state: State, batch: float, assigned: Floats) -> None:
     """Plan the next block and freeze its counts and bets.
 
-    `batch`: rows wanted in the block; 0 leaves it to the method. `assigned`: the rows of every
-    action, where others assigned them; empty if the method plans them.
+    `batch`: requested rows of the block; 0 leaves the size to the method. `assigned`: rows of each
+    action if an outside experiment assigned them; empty if the method plans them.
     """
     beliefs = believe(model, rules, state)
     means, gaps = estimates(model, rules, beliefs)
@@ -132,7 +132,7 @@ def _plan_block(model: Model, rules: Rules, state: State, batch: float, assigned
 
 @kernel
 def ask(arrays: Arrays, batch: float) -> tuple[int, int]:
-    """Return the next action and its tag; -1 if there is no room for another block."""
+    """Return the next action and its tag; the action is -1 if another block needs more room."""
     model, rules, state = opened(arrays)
     action, serial = _next_action(model, rules, state, batch)
     return action, _tag(state, serial)
@@ -150,7 +150,7 @@ def _next_action(model: Model, rules: Rules, state: State, batch: float) -> tupl
 
 @kernel
 def ask_rows(arrays: Arrays, batch: float, actions: Integers, tags: Integers) -> int:
-    """Fill actions and tags of the next pulls, of one block only; return their number."""
+    """Fill the actions and tags of the next pulls, all from one block; return their number."""
     _, rules, state = opened(arrays)
     action, tag = ask(arrays, batch)
     number = 0
@@ -172,21 +172,21 @@ def _tag(state: State, serial: int) -> int:
 
 @kernel
 def open_assigned(arrays: Arrays, assigned: Floats) -> None:
-    """Open a block of rows that others assigned, by action, and freeze its bets."""
+    """Open a block of externally assigned rows, counted by action, and freeze its bets."""
     model, rules, state = opened(arrays)
     _plan_block(model, rules, state, 0.0, assigned)
 
 
 @kernel
 def ask_assigned(arrays: Arrays, action: int) -> int:
-    """Issue a row of the only open block, if there is any; return its tag."""
+    """Issue a row of the only open block, if one is open; return its tag."""
     _, _, state = opened(arrays)
     return _tag(state, issue_assigned(state.blocks, action))
 
 
 @kernel
 def tell(arrays: Arrays, action: int, tag: int, row: Row, number: int) -> None:
-    """Take one row, and settle what is complete."""
+    """Record a row and settle the complete blocks."""
     model, rules, state = opened(arrays)
     slot = slot_of(state.blocks, serial_of(tag))
     _take(model, rules, state, action, slot, row[0], row[1], number)
@@ -203,7 +203,7 @@ def _take(
     outcome: float,
     number: int,
 ) -> None:
-    """Take one row of an open block, or outside of them, and settle what is complete."""
+    """Record a row, in an open block or outside of all blocks, and settle the complete blocks."""
     _add_data(state, action, cell, outcome, 1.0)
     if slot != OUTSIDE:
         receive(state.blocks, slot, action, outcome)
@@ -225,7 +225,7 @@ def _add_data(state: State, action: int, cell: int, outcome: float, number: floa
 def take_rows(
     arrays: Arrays, actions: Integers, tags: Integers, cells: Integers, outcomes: Floats
 ) -> None:
-    """Take many rows, one after another."""
+    """Record many rows in order."""
     model, rules, state = opened(arrays)
     for row in range(actions.size):
         slot = slot_of(state.blocks, serial_of(tags[row]))
@@ -234,10 +234,10 @@ def take_rows(
 
 @kernel
 def tell_late(arrays: Arrays, action: int, tag: int, row: Row, number: int) -> bool:
-    """Take the row of a pull given up as lost; return whether it still counts for its block.
+    """Record the row of a pull that was reported lost; return whether its block still counts it.
 
-    It does while the block is open, unless another row was drawn in its place: the worst score
-    that a bet took was at most as good.
+    The block counts it while it is open, unless another row was drawn as a replacement. This is
+    valid because every bet had used the worst possible score for the lost row.
     """
     model, rules, state = opened(arrays)
     _add_data(state, action, row[0], row[1], 1.0)
@@ -255,9 +255,9 @@ def tell_late(arrays: Arrays, action: int, tag: int, row: Row, number: int) -> b
 
 @kernel
 def lose(arrays: Arrays, action: int, tag: int) -> None:
-    """Take note that a pull will have no outcome: every bet takes the worst that it can be.
+    """Record that a pull will have no outcome: every bet counts its worst possible score.
 
-    Where losing has nothing to do with the row another is drawn in its place.
+    If losses are independent of rows, a replacement is drawn instead.
     """
     model, rules, state = opened(arrays)
     slot = slot_of(state.blocks, serial_of(tag))
@@ -271,7 +271,7 @@ def lose(arrays: Arrays, action: int, tag: int) -> None:
 
 @kernel
 def correct(arrays: Arrays, action: int, tag: int, old: Row, new: Row, number: int) -> None:
-    """Replace a row in the data, and in the bets of its block if they are not paid yet."""
+    """Replace a row in the data, and in its block's bets if they are not paid yet."""
     model, _, state = opened(arrays)
     _add_data(state, action, old[0], old[1], -1.0)
     _add_data(state, action, new[0], new[1], 1.0)
@@ -294,10 +294,10 @@ def run(
     generator: np.random.Generator,
     max_pulls: int,
 ) -> tuple[int, int]:
-    """Run to the stop or to that many pulls; return their number, and an impossible row's action.
+    """Run until the stop or `max_pulls`; return the number of pulls and an action.
 
-    That action is -1 in a run that ends well. `possible`: by arm, value and cell. `place_of`: the
-    place of every cell, by group; -1 of one that cannot come.
+    The action is that of an impossible row, or -1 if there was none. `possible`: by arm, value and
+    cell. `place_of`: the place of every cell, by group; -1 for a cell that cannot occur.
     """
     model, rules, state = opened(arrays)
     row = np.empty(source.start.size, dtype=np.int64)
@@ -322,18 +322,18 @@ def run(
 
 @kernel
 def settle(arrays: Arrays) -> None:
-    """Pay the bets of every block that is complete."""
+    """Pay the bets of every complete block."""
     model, rules, state = opened(arrays)
     _settle(model, rules, state)
 
 
 @kernel
 def _settle(model: Model, rules: Rules, state: State) -> None:
-    """Pay the bets of every block that is complete, in the order in which they were issued."""
+    """Pay the bets of every complete block, in the order in which the blocks were issued."""
     slot = complete_slot(state.blocks)
     while slot != OUTSIDE and not state.finished[0]:
         pay_bets(state, slot)
-        # Should the last two answers fall together, the block's target stays.
+        # If the last two answers are rejected together, the block's target stays.
         state.leader[0] = state.target[slot]
         close_oldest(state.blocks)
         reject_answers(model, rules, state)
@@ -356,7 +356,7 @@ def estimates_now(arrays: Arrays) -> tuple[Floats, Floats]:
 
 @kernel
 def leader_now(arrays: Arrays) -> int:
-    """Return the answer that leads by all data so far, K for "none"; -1 before there is any."""
+    """Return the leading answer by all data so far: an arm, K for "none", or -1 before any data."""
     model, rules, state = opened(arrays)
     if state.rows.sum() == 0.0:
         return -1

@@ -1,8 +1,8 @@
-"""The bets on a block of rows: frozen when it is planned, multiplied by every row.
+"""The bets on a block of rows: frozen when the block is planned, and multiplied by every row.
 
-A row's score in a bet is ``slope * outcome - offset``, by its cell. Over the whole block the mean
-of the scores' sum is the functional less its null, whatever the mean outcomes are: see
-docs/explanation/fair-interventions.md.
+A row's score in a bet is ``slope * outcome - offset``, where slope and offset depend on its cell.
+Whatever the mean outcomes are, the expected sum of scores over a block is the functional minus its
+null. See docs/explanation/fair-interventions.md.
 """
 
 import math
@@ -42,38 +42,38 @@ _RIDGE = 1e-4
 
 
 class Span(NamedTuple):
-    """The functions with known totals that predictions are made of, in one block."""
+    """Functions with known totals, from which one block's predictions are made."""
 
-    usable: Floats  # 1 of those that are zero wherever no row of the block can fall
+    usable: Floats  # 1 for functions that are zero in every cell without rows of the block
     basis: Floats  # the usable functions, 0 for others; shape (cells, functions)
-    inverse: Floats  # of their matrix, transposed; shape (functions, functions)
+    inverse: Floats  # inverse of their matrix, transposed; shape (functions, functions)
 
 
 class Block(NamedTuple):
     """What all bets on a block share."""
 
     size: float
-    lost: float  # share of its rows that will get lost and count as the worst, by those before
+    lost: float  # share of rows expected to be lost and count as the worst, from earlier rows
     density: Floats  # sum over its rows of their actions' weights, by cell
     metric: Floats
     span: Span
 
 
 class Effect(NamedTuple):
-    """The functional that a bet is on: weights of the cells' mean outcomes, and its null."""
+    """The functional of a bet: weights of the cells' mean outcomes, and its null."""
 
     weights: Floats
     null: float
 
 
 class Room(NamedTuple):
-    """Arrays that every bet of a block fills in turn, so that none allocates its own."""
+    """Arrays that the bets of a block fill in turn, so that none allocates its own."""
 
-    functional: Floats  # by cell, as those that follow
+    functional: Floats  # by cell, as the next ones
     predicted: Floats
     of_class: Floats
     variances: Floats
-    shifts: Floats  # where a bet does not keep them
+    shifts: Floats  # for bets that do not store them
     of_stratum: Floats
     law: Floats  # by stratum
     of_group: Floats
@@ -85,8 +85,8 @@ class Room(NamedTuple):
 class Scores(NamedTuple):
     """A row's score, by cell: ``slope * outcome - offset``.
 
-    `shifts`: by how much an offset is below its centre, which is in inverse proportion to the
-    density, as the slope is.
+    `shifts`: the centre minus the offset; like the slope, this is inversely proportional to the
+    density.
     """
 
     slopes: Floats
@@ -102,7 +102,7 @@ def place_bets(
     arms, limits = model.breakable.shape
     size = state.blocks.planned[slot].sum()
     if _is_recorded(model):
-        # Which actions follow may depend on rows of the block: only those before it may be used.
+        # Later actions can depend on rows of this block, so only earlier rows may be used.
         density = beliefs.earlier * (size / max(1.0, state.counts.sum()))
         state.densities[slot, :] = density
     else:
@@ -130,7 +130,7 @@ def place_bets(
 
 @inlined
 def _is_recorded(model: Model) -> bool:
-    """Return whether a log is read whose rows have recorded probabilities of their actions."""
+    """Return whether a log is read that records the probabilities of each row's actions."""
     return model.allocation.shape[0] > 0
 
 
@@ -171,7 +171,7 @@ def _place_bet(
     block: Block,
     room: Room,
 ) -> bool:
-    """Freeze the bet on one item; return whether the block tells anything of it."""
+    """Freeze the bet on one item; return whether the block is informative about it."""
     arms, cells = model.means.shape
     first, second = items.first[item], items.second[item]
     s, nu, value = weigh(first, second, items.gains[item], items.excess[item], block.metric)
@@ -201,7 +201,7 @@ def _place_bet(
     else:
         rows = state.rows.sum()
         squared = _error_by_class(model, rules, beliefs, room) + within / max(1.0, rows)
-    # A lost row has the least score.
+    # A lost row gets the smallest score.
     excess -= block.lost * (excess + block.size * ruin)
     inside += block.lost * (block.size * ruin * ruin - inside)
     if squared <= 0.0 or inside <= 0.0 or excess <= 0.0:
@@ -209,7 +209,7 @@ def _place_bet(
     state.bets.variance[slot, item] = squared
     state.bets.estimate[slot, item] = excess / math.sqrt(squared)
     state.ruins[slot, item] = ruin
-    # The engine lets a result take the part `CAP` of a stake; here it may take `rules.cap`.
+    # The engine limits a result's part of a stake to `CAP`; this method limits it to `rules.cap`.
     freeze_stakes(state.bets, slot, item, 0.0, inside, ruin * CAP / rules.cap)
     return True
 
@@ -229,7 +229,7 @@ def _fill_scores(
 ) -> float:
     """Fill a row's score by its cell; return the variance of its prediction.
 
-    That is how much what covariates predict differs between them.
+    This is the variance of the values that covariates predict.
     """
     weights, slopes = effect.weights, scores.slopes
     for x in range(weights.size):
@@ -252,9 +252,9 @@ def _fill_scores(
 def _centre_by_covariates(
     model: Model, effect: Effect, beliefs: Beliefs, block: Block, scores: Scores, room: Room
 ) -> float:
-    """Centre scores at what a row's covariates predict: no action changes their law.
+    """Centre scores at what a row's covariates predict; no action changes the covariates' law.
 
-    Predictions are compared within the groups observed, of which the shares are known.
+    Predictions are compared within observed groups, whose shares are known.
     """
     strata, groups = model.group_of.size, model.group_shares.size
     predicted, law = room.of_stratum, room.law
@@ -289,7 +289,8 @@ def _centre_by_covariates(
 def _span_of(model: Model, rules: Rules, beliefs: Beliefs, density: Floats) -> Span:
     """Return the functions that can predict the rows of a block, and the inverse of their matrix.
 
-    The total of a function is that over the block only if it is zero wherever no row can fall.
+    A function's total over the block is known only if the function is zero in every cell without
+    rows of the block.
     """
     functions, cells = model.basis.shape
     usable = np.ones(functions)
@@ -320,7 +321,7 @@ def _span_of(model: Model, rules: Rules, beliefs: Beliefs, density: Floats) -> S
 
 @inlined
 def _add_squares(rows: Floats, matrix: Floats) -> None:
-    """Add every row's products with itself, row after row, to the lower half of a matrix."""
+    """Add every row's products with itself to the lower half of a matrix, one row at a time."""
     whole = rows.shape[0] - rows.shape[0] % 4
     for x in range(0, whole, 4):
         for i in range(matrix.shape[0]):
@@ -340,7 +341,7 @@ def _add_squares(rows: Floats, matrix: Floats) -> None:
 def _centre_by_totals(
     model: Model, effect: Effect, beliefs: Beliefs, block: Block, scores: Scores, room: Room
 ) -> None:
-    """Centre scores at the combination of functions with known totals that predicts best."""
+    """Centre scores at the best prediction from functions with known totals."""
     functions, cells = model.basis.shape
     right, weights, predicted = room.right, room.weights, room.predicted
     for i in range(functions):
@@ -371,7 +372,7 @@ def _centre_by_totals(
 
 @inlined
 def _error_with_ratios(functional: Floats, beliefs: Beliefs) -> float:
-    """Return the variance of an estimated functional, the law of the cells estimated too."""
+    """Return the variance of an estimated functional if the cells' law is estimated too."""
     total = 0.0
     for x in range(functional.size):
         if functional[x] != 0.0 and beliefs.earlier[x] > 0.0:
@@ -382,7 +383,7 @@ def _error_with_ratios(functional: Floats, beliefs: Beliefs) -> float:
 
 @inlined
 def _error_by_class(model: Model, rules: Rules, beliefs: Beliefs, room: Room) -> float:
-    """Return the variance of an estimated functional, by the variances of the classes' means."""
+    """Return the variance of an estimated functional, from the variances of the class means."""
     sums, variances = room.of_class, room.variances
     cells = sums.size
     for c in range(cells):
@@ -402,7 +403,7 @@ def _error_by_class(model: Model, rules: Rules, beliefs: Beliefs, room: Room) ->
 
 @inlined
 def score_of(state: State, slot: int, bet: int, cell: int, outcome: float) -> float:
-    """Return a row's score in a bet: of one that got lost, with outcome NaN, the least."""
+    """Return a row's score in a bet; a lost row, with outcome NaN, gets the smallest score."""
     if math.isnan(outcome):
         return -state.ruins[slot, bet]
     return state.slopes[slot, bet, cell] * outcome - state.offsets[slot, bet, cell]
@@ -410,9 +411,9 @@ def score_of(state: State, slot: int, bet: int, cell: int, outcome: float) -> fl
 
 @kernel
 def density_of_row(model: Model, state: State, slot: int, row: int) -> Floats:
-    """Return the density of a block whose rows are all allocated as this one of a log was.
+    """Return the density of a block whose rows are all allocated like this row of a log.
 
-    It is empty where no probabilities are recorded.
+    The array is empty if no probabilities are recorded.
     """
     if not _is_recorded(model) or row < 0:
         return np.empty(0)
@@ -423,10 +424,10 @@ def density_of_row(model: Model, state: State, slot: int, row: int) -> Floats:
 def _recorded_score(
     state: State, slot: int, bet: int, density: Floats, cell: int, outcome: float
 ) -> float:
-    """Return a row's score by the density of its own allocation, made smaller if it is too large.
+    """Return a row's score by the density of its own allocation, reduced if it is too large.
 
-    So no row scores less than the block allows. It is 0 if the row tells nothing of some cell
-    that counts.
+    The reduction keeps every row's score at or above the block's minimum. The score is 0 if the row
+    is not informative about some cell that the bet uses.
     """
     slopes, offsets = state.slopes[slot, bet], state.offsets[slot, bet]
     shifts, planned = state.shifts[slot, bet], state.densities[slot]
@@ -455,9 +456,9 @@ def _score(state: State, slot: int, bet: int, density: Floats, cell: int, outcom
 def multiply_bets(
     model: Model, state: State, slot: int, cell: int, outcome: float, row: int
 ) -> None:
-    """Multiply one row's factor into every bet of its block; its outcome may be `LOST`.
+    """Multiply a row's factor into every bet of its block; the outcome may be `LOST`.
 
-    `row`: its place in a log that is read.
+    `row`: its index in a log that is read.
     """
     if row >= 0 and _is_recorded(model):
         density = density_of_row(model, state, slot, row)
@@ -492,7 +493,7 @@ def correct_bets(
     new: float,
     row: int,
 ) -> None:
-    """Replace one row's factor in every bet of its block; it may have been `LOST`."""
+    """Replace a row's factor in every bet of its block; the row may have been `LOST`."""
     density = density_of_row(model, state, slot, row)
     for bet in range(state.bets.number[slot]):
         if state.bets.ledger[slot, bet] != NO_BET:
@@ -503,7 +504,7 @@ def correct_bets(
 
 @kernel
 def pay_bets(state: State, slot: int) -> None:
-    """Pay what a complete block's bets have come to."""
+    """Pay the bets of a complete block into their ledgers."""
     for bet in range(state.bets.number[slot]):
         ledger = state.bets.ledger[slot, bet]
         if ledger != NO_BET:
@@ -512,7 +513,7 @@ def pay_bets(state: State, slot: int) -> None:
 
 @inlined
 def is_bet_on(state: State, slot: int) -> bool:
-    """Return whether a block has any bet: every row has a part in all of them."""
+    """Return whether a block has any bets; every row contributes to all of them."""
     found = False
     for bet in range(state.bets.number[slot]):
         found = found or state.bets.ledger[slot, bet] != NO_BET

@@ -1,4 +1,4 @@
-"""What earlier rows say, which answer leads, and how many rows of which action come next."""
+"""Estimates from earlier rows, the leading answer, and the number of rows to plan per action."""
 
 import math
 from typing import NamedTuple
@@ -24,34 +24,34 @@ _ROUNDING = 1e-9
 
 
 class Beliefs(NamedTuple):
-    """What all rows so far say, by cell; any values are valid for plans and bets."""
+    """Estimates by cell from all rows so far; any values leave plans and bets valid."""
 
     mean: Floats
     variance: Floats
     number: Floats  # rows of the cell's class
-    law: Floats  # the part that no action changes
+    law: Floats  # the part that is the same for all actions
     earlier: Floats  # sum over the rows of their actions' weights in the cell
     overall: float  # mean outcome
 
 
 class Items(NamedTuple):
-    """What is still to be shown: first every arm, then every limit of the target.
+    """What still has to be shown: first for each arm, then for each limit of the target.
 
-    An item's effect is a best mixture, with weights that are not negative, of `first` and `second`,
-    of effects `gains` and `excess`.
+    An item's effect is the best mixture of `first` and `second`, with nonnegative weights; `gains`
+    and `excess` are their effects.
     """
 
-    first: Floats  # shape (items, cells): the target's mean less the arm's; zero of a limit
-    second: Floats  # the arm's gap; of a limit less the target's
+    first: Floats  # shape (items, cells): the target's mean minus the arm's; zero for a limit
+    second: Floats  # the arm's gap; for a limit, minus the target's gap
     gains: Floats
     excess: Floats
-    needs: Floats  # log wealth still wanted; 0 if none
-    limit: Integers  # the arm's limit that is taken, or the target's
+    needs: Floats  # log wealth still needed; 0 if none
+    limit: Integers  # limit used for the arm, or the target's limit
 
 
 @kernel
 def believe(model: Model, rules: Rules, state: State) -> Beliefs:
-    """Return what all rows so far say."""
+    """Return the estimates from all rows so far."""
     cells = state.rows.size
     number, sums, squares = np.zeros(cells), np.zeros(cells), np.zeros(cells)
     for x in range(cells):
@@ -77,7 +77,7 @@ def believe(model: Model, rules: Rules, state: State) -> Beliefs:
 
 @kernel
 def weighted(actions: Floats, counts: Floats) -> Floats:
-    """Return the sum of the actions' weights in every cell, each times a number of rows."""
+    """Return for every cell the sum of the actions' weights, each times its number of rows."""
     result = np.zeros(actions.shape[1])
     add_weighted(actions, counts, result)
     return result
@@ -85,7 +85,7 @@ def weighted(actions: Floats, counts: Floats) -> Floats:
 
 @unchecked
 def add_weighted(actions: Floats, counts: Floats, result: Floats) -> None:
-    """Add the actions' weights in every cell, each times a number of rows."""
+    """Add to every cell the sum of the actions' weights, each times its number of rows."""
     for a in range(counts.size):
         count = counts[a]
         if count > 0.0:
@@ -118,8 +118,8 @@ def _law_of_cells(model: Model, rules: Rules, state: State, earlier: Floats, row
 def estimate(functional: Floats, beliefs: Beliefs, rules: Rules) -> float:
     """Return the estimate of a mean or a gap.
 
-    Where the law of the cells is estimated only what exceeds the overall mean is: a gap, or a
-    difference of means, is the same without it.
+    Where the cells' law is estimated, only outcomes minus the overall mean are used. This does not
+    change a gap or a difference of means.
     """
     centre = beliefs.overall if rules.knowledge == RATIOS else 0.0
     total = 0.0
@@ -145,7 +145,7 @@ def estimates(model: Model, rules: Rules, beliefs: Beliefs) -> tuple[Floats, Flo
 def find_leader(rules: Rules, state: State, means: Floats, gaps: Floats) -> int:
     """Return the best answer that is not rejected: an arm, or K for "none".
 
-    If none is rejected though no arm seems fair, that is the arm that seems least unfair.
+    If "none" is rejected but no arm seems fair, return the arm that seems least unfair.
     """
     arms = means.size
     best = -1
@@ -176,10 +176,10 @@ def find_leader(rules: Rules, state: State, means: Floats, gaps: Floats) -> int:
 def multipliers(
     gain: float, excess: float, first: float, both: float, second: float
 ) -> tuple[float, float, float]:
-    """Return the weights s, nu >= 0 of two effects that tell most, and how much they tell.
+    """Return the most informative weights s, nu >= 0 of two effects, and their information.
 
-    They maximise ``s gain + nu excess`` less half the variance of that, whose matrix is
-    ``[[first, both], [both, second]]``; the value is the squared effect over its variance.
+    They maximise ``s gain + nu excess`` minus half its variance, given the covariance matrix
+    ``[[first, both], [both, second]]``. The information is the squared effect over its variance.
     """
     s, nu = 0.0, 0.0
     best = 0.0
@@ -199,9 +199,9 @@ def multipliers(
 
 @kernel
 def metric_of(beliefs: Beliefs, density: Floats) -> Floats:
-    """Return how much a squared score costs in variance in every cell, rows falling by `density`.
+    """Return the variance cost of a squared score in every cell, for rows with this `density`.
 
-    It is infinite where no row can fall.
+    The cost is infinite in cells that no row can reach.
     """
     result = np.empty(density.size)
     for x in range(density.size):
@@ -217,7 +217,7 @@ def weigh(
 ) -> tuple[float, float, float]:
     """Return the best weights of two functionals, and the value of their mixture.
 
-    All are zero if one of them needs a cell in which no row can fall.
+    All are zero if a functional needs a cell that no row can reach.
     """
     variance, both, other = 0.0, 0.0, 0.0
     for x in range(metric.size):
@@ -241,7 +241,7 @@ def list_items(
     means: Floats,
     gaps: Floats,
 ) -> tuple[Items, Floats]:
-    """Return the items of a leader, and the value that all rows so far have for each."""
+    """Return a leader's items, and the value for each item of all rows so far."""
     arms, limits = model.breakable.shape
     cells = state.rows.size
     number = arms + (limits if leader < arms else 0)
@@ -278,9 +278,9 @@ def list_items(
 
 @kernel
 def _rows_so_far(model: Model, beliefs: Beliefs) -> Floats:
-    """Return the weight of all rows so far by cell; where there is none, that of one row to come.
+    """Return the weight of all rows so far by cell; cells without rows get that of one future row.
 
-    Else nothing would be planned where no row has been yet.
+    Otherwise a plan would never reach cells without rows.
     """
     density = beliefs.earlier.copy()
     mixtures = model.mixtures.shape[0]
@@ -296,7 +296,7 @@ def _rows_so_far(model: Model, beliefs: Beliefs) -> Floats:
 def _take_best_limit(
     model: Model, rules: Rules, items: Items, k: int, gaps: Floats, metric: Floats
 ) -> float:
-    """Let an arm's item have the limit with which it says most; return its value."""
+    """Choose the most informative limit for an arm's item; return its value."""
     best = -math.inf
     chosen = -1
     for limit in range(gaps.size):
@@ -317,7 +317,7 @@ def _take_best_limit(
 
 @kernel
 def _fill_needs(model: Model, rules: Rules, state: State, leader: int, items: Items) -> None:
-    """Fill by how much every item's log wealth has to grow, as if the target's others sufficed."""
+    """Fill how much every item's log wealth has to grow, if the target's other items suffice."""
     arms, limits = model.breakable.shape
     wealth = all_wealth(model, state)
     if leader == arms:
@@ -345,7 +345,7 @@ def _fill_needs(model: Model, rules: Rules, state: State, leader: int, items: It
 
 @unchecked
 def weakest_value(items: Items, values: Floats) -> float:
-    """Return the least value of an item that is still needed; 0 if there is none."""
+    """Return the smallest value of an item that is still needed; 0 if there is none."""
     least = math.inf
     for item in range(values.size):
         if items.needs[item] > 0.0:
@@ -357,30 +357,29 @@ def weakest_value(items: Items, values: Floats) -> float:
 
 
 class Race(NamedTuple):
-    """The items that a plan is for, side by side: what of them no step of the plan changes."""
+    """The items that a plan is made for, and their constants while the plan is computed."""
 
     live: Integers  # the items, by number
     products: Floats
-    """Of the items' functionals, by cell: the first squared of all items, then both, then the
-    second squared; shape (cells, 3 live)."""
-    gains: Floats  # shape (live,), as all that follow of items
+    """Products of the items' functionals: first squared, both, second squared; (cells, 3 live)."""
+    gains: Floats  # shape (live,), as all the following arrays of items
     excess: Floats
     needs: Floats
-    inflation: Floats  # by how much more an item counts the less is known of it
+    inflation: Floats  # extra weight of an item about which little is known
     spread: Floats  # of a single row, by cell
-    options: Floats  # how rows of every mixture fall, shape (mixtures, cells)
+    options: Floats  # density of rows of every mixture, shape (mixtures, cells)
     by_cell: Floats  # the same, shape (cells, mixtures)
 
 
 class Work(NamedTuple):
-    """Room for the steps of a plan."""
+    """Arrays that the steps of a plan use."""
 
-    density: Floats  # how rows fall by the shares on trial, by cell
-    metric: Floats  # what a squared score costs in variance there; 0 where no row falls
-    variances: Floats  # as `products`, over all cells
+    density: Floats  # density of rows for the trial shares, by cell
+    metric: Floats  # variance cost of a squared score there; 0 where no row can be
+    variances: Floats  # as `products`, summed over all cells
     speeds: Floats  # of the items
     price: Floats  # by cell
-    told: Floats  # by every mixture
+    told: Floats  # information from every mixture
 
 
 @kernel
@@ -392,9 +391,9 @@ def find_shares(
     values: Floats,
     shares: Floats,
 ) -> float:
-    """Let the shares of mixtures be those that settle the slowest item soonest.
+    """Find the shares of mixtures that settle the slowest item soonest.
 
-    Return the rows that this takes by the estimates; infinite if no row tells of any item.
+    Return the estimated rows that this takes; infinite if no row is informative about any item.
     """
     race = _line_up(model, rules, beliefs, items, values)
     cells, live = race.spread.size, race.live.size
@@ -422,7 +421,7 @@ def find_shares(
 
 @kernel
 def _line_up(model: Model, rules: Rules, beliefs: Beliefs, items: Items, values: Floats) -> Race:
-    """Return the items that a plan is for: those that are needed, and of which rows tell."""
+    """Return the items that a plan is made for: needed ones that rows are informative about."""
     cells, mixtures = beliefs.mean.size, model.mixtures.shape[0]
     number = 0
     live = np.empty(values.size, dtype=np.int64)
@@ -454,7 +453,7 @@ def _line_up(model: Model, rules: Rules, beliefs: Beliefs, items: Items, values:
 
 @unchecked
 def _fill_variances(race: Race, items: Items, trial: Floats, work: Work) -> None:
-    """Fill the variances of all live items by the shares on trial, and what is on the way."""
+    """Fill the variances of all live items for the trial shares, and the intermediate arrays."""
     _sum_rows(race.options, trial, work.density)
     some_are_dark = False
     for x in range(work.density.size):
@@ -469,7 +468,7 @@ def _fill_variances(race: Race, items: Items, trial: Floats, work: Work) -> None
 
 @unchecked
 def _hide_what_needs_dark_cells(race: Race, items: Items, work: Work) -> None:
-    """Let the variance of an item be infinite if it needs a cell in which no row can fall."""
+    """Set an item's variance to infinity if it needs a cell that no row can reach."""
     for x in range(work.density.size):
         if work.density[x] > 0.0:
             continue
@@ -481,7 +480,7 @@ def _hide_what_needs_dark_cells(race: Race, items: Items, work: Work) -> None:
 
 @unchecked
 def _sum_rows(rows: Floats, weights: Floats, found: Floats) -> None:
-    """Fill the weighted sum of rows: every column term after term, four of them at a time."""
+    """Fill the weighted sum of rows: add to each column term by term, four terms at a time."""
     if weights.size < 4 or found.size <= 8:
         _sum_few_rows(rows, weights, found)
         return
@@ -503,7 +502,7 @@ def _sum_rows(rows: Floats, weights: Floats, found: Floats) -> None:
 
 @unchecked
 def _sum_few_rows(rows: Floats, weights: Floats, found: Floats) -> None:
-    """Fill the weighted sum of rows: four columns at a time, term after term."""
+    """Fill the weighted sum of rows: four columns at a time, term by term."""
     columns = found.size
     whole = columns - columns % 4
     for column in range(0, whole, 4):
@@ -524,7 +523,7 @@ def _sum_few_rows(rows: Floats, weights: Floats, found: Floats) -> None:
 
 @unchecked
 def _weights(race: Race, work: Work, place: int) -> tuple[float, float, float]:
-    """Return the best weights of a live item's functionals, and what their mixture tells."""
+    """Return the best weights of a live item's functionals and their information."""
     live = race.live.size
     first, both = work.variances[place], work.variances[live + place]
     second = work.variances[2 * live + place]
@@ -535,9 +534,9 @@ def _weights(race: Race, work: Work, place: int) -> tuple[float, float, float]:
 
 @unchecked
 def _fill_speeds(race: Race, work: Work) -> None:
-    """Fill the speeds of all live items, by the values that `multipliers` would give.
+    """Fill the speeds of all live items: the values that `multipliers` would return.
 
-    Without branches, so that several items are worked out at once.
+    There are no branches, so several items are computed at once.
     """
     live = race.live.size
     for place in range(live):
@@ -558,7 +557,7 @@ def _fill_speeds(race: Race, work: Work) -> None:
 
 @unchecked
 def _slowest(race: Race, work: Work) -> tuple[float, int]:
-    """Return the speed of the slowest item, and its place; -1 if there is none."""
+    """Return the speed of the slowest item and its place; the place is -1 if there is no item."""
     _fill_speeds(race, work)
     slowest, found = math.inf, -1
     for place in range(race.live.size):
@@ -569,7 +568,7 @@ def _slowest(race: Race, work: Work) -> tuple[float, int]:
 
 @unchecked
 def _step(race: Race, items: Items, work: Work, place: int, size: float, trial: Floats) -> None:
-    """Move the shares towards what tells most of an item."""
+    """Move the shares towards the mixture that is most informative about an item."""
     item = race.live[place]
     s, nu, _ = _weights(race, work, place)
     for x in range(work.metric.size):
@@ -587,7 +586,7 @@ def _step(race: Race, items: Items, work: Work, place: int, size: float, trial: 
 
 @kernel
 def initial_counts(model: Model, rules: Rules, state: State) -> Floats:
-    """Return the rows of the first block: mixtures as equally as so few rows allow."""
+    """Return the rows of the first block, with mixtures as equal as its size allows."""
     shares = weighted(model.mixtures, state.shares)
     counts = np.zeros(shares.size)
     action, passed = 0, shares[0]
@@ -608,9 +607,9 @@ def _carry(rules: Rules, state: State, wanted: Floats, counts: Floats) -> None:
 
 @kernel
 def block_counts(model: Model, rules: Rules, state: State, batch: float) -> Floats:
-    """Return the rows of the next block by action: whole numbers nearest to the planned shares.
+    """Return the rows of the next block by action: the planned shares, rounded to whole rows.
 
-    `batch`: rows wanted in the block; 0 leaves it to the method.
+    `batch`: requested rows of the block; 0 leaves the size to the method.
     """
     size = batch
     if size == 0.0:

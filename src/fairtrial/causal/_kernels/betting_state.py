@@ -1,4 +1,4 @@
-"""What block betting on interventions keeps: its constants, its data and ledgers, open blocks."""
+"""The state of block betting on interventions: constants, data, ledgers and open blocks."""
 
 from typing import Annotated, NamedTuple
 
@@ -15,41 +15,42 @@ Integers = NDArray[np.int64]
 Booleans = NDArray[np.bool_]
 
 CELLS, COVARIATES, RATIOS = 0, 1, 2
-"""What is known of the law of the cells: `fairtrial.causal._functionals` says what that means."""
+"""What is known of the cells' law; `fairtrial.causal._functionals` defines the three cases."""
 
 
 class Model(NamedTuple):
-    """Functions of a cell, and what is known of the cells; numbers of cells' parts are floats.
+    """Functions of a cell, and what is known of the cells; indices of parts of cells are floats.
 
-    A row of action a falls into cell x with probability ``actions[a, x]`` times the part of the
-    law that is common to all actions: 1 where it is known, as it is in `actions` then.
+    A row of action a falls into cell x with probability ``actions[a, x]`` times the part of the law
+    that all actions share. That part is 1 where the law is known, because `actions` then includes
+    it.
     """
 
     actions: Annotated[Floats, "actions cells"]
     means: Annotated[Floats, "arms cells"]
     gaps: Annotated[Floats, "arms limits cells"]  # each must stay below the bound
     breakable: Annotated[Floats, "arms limits"]  # 1 where some outcomes break the limit
-    mixtures: Annotated[Floats, "mixtures actions"]  # what a plan may mix, each affordable
-    class_of: Annotated[Floats, "cells"]  # which mean outcome the cell has
-    stratum_of: Annotated[Floats, "cells"]  # which covariates
-    group_of: Annotated[Floats, "strata"]  # which observed value
+    mixtures: Annotated[Floats, "mixtures actions"]  # what a plan can mix, each affordable
+    class_of: Annotated[Floats, "cells"]  # index of the cell's mean outcome
+    stratum_of: Annotated[Floats, "cells"]  # index of its covariates
+    group_of: Annotated[Floats, "strata"]  # index of its observed value
     group_shares: Annotated[Floats, "groups"]
     basis: Annotated[Floats, "functions cells"]  # functions with known totals
     totals: Annotated[Floats, "functions"]
-    allocation: Annotated[Floats, "rows actions"]  # of a log that is read, if it is recorded
+    allocation: Annotated[Floats, "rows actions"]  # of a log that is read, if recorded
 
 
 class Rules(NamedTuple):
-    """The constants of the method, as docs/explanation/fair-interventions.md has them.
+    """The constants of the method, as in docs/explanation/fair-interventions.md.
 
-    `threshold` is what the logarithm of an e-value has to reach. A block has `growth` times the
-    rows so far, and at least `least`; `kappa` and `cost` shape the plan, which takes `steps` steps.
-    Means shrink to the overall one by `mean_prior` rows, variances to a fair coin's by
-    `variance_prior`. Nothing is bet while the weakest item has less than `pause` squared. No row
-    takes more than the part `cap` of a stake. What a block's whole numbers differ from the plan by
-    is made up for in the next if it `carries`: so a budget is kept. A lost pull is made again if
-    `pulls_again`; else it counts as the worst row. Every arm has so many actions as there are
-    `modes`, side by side.
+    `threshold`: what the logarithm of an e-value has to reach. A block has `growth` times the rows
+    so far, and at least `least`. `kappa` and `cost` control the plan, which is computed in `steps`
+    steps. Means are shrunk to the overall mean with a weight of `mean_prior` rows, and variances to
+    that of a fair coin with a weight of `variance_prior` rows. No bets are made while the weakest
+    item has less than `pause` squared. No row can lose more than the part `cap` of a stake. If
+    `carries` is set, the next block makes up for the rounding of this block's counts, which keeps a
+    budget. If `pulls_again` is set, lost pulls are made again; otherwise they count as the worst
+    row. `modes`: number of actions per arm, stored side by side.
     """
 
     knowledge: int
@@ -71,29 +72,29 @@ class Rules(NamedTuple):
 
 
 class Constants(NamedTuple):
-    """All that never changes."""
+    """All values that never change."""
 
     model: Model
     rules: Rules
 
 
 class State(NamedTuple):
-    """Everything that changes: data, ledgers, and the open blocks.
+    """All values that change: data, ledgers and open blocks.
 
-    A block has a bet on each arm but its target, at the arm's number, and then one on each limit of
-    the target; with "none" for its target, one on each arm.
+    A block has a bet on each arm except its target, at the arm's number, followed by one on each
+    limit of the target. If its target is "none", it has one bet on each arm.
     """
 
-    counts: Annotated[Floats, "actions"]  # rows that came
+    counts: Annotated[Floats, "actions"]  # rows received
     totals: Annotated[Floats, "actions"]  # of their outcomes
     rows: Annotated[Floats, "cells"]
     sums: Annotated[Floats, "cells"]
     squares: Annotated[Floats, "cells"]
-    shares: Annotated[Floats, "mixtures"]  # the plan that the next one starts from
-    owed: Annotated[Floats, "actions"]  # rows planned so far and not made, if the plan carries
+    shares: Annotated[Floats, "mixtures"]  # the plan from which the next one starts
+    owed: Annotated[Floats, "actions"]  # rows planned so far but not made, if `carries`
     ledgers: Annotated[Floats, "arms*(arms+1)+arms*limits"]  # see `own_ledger` and so on
     forecast: Annotated[Floats, "1"]  # rows still needed when the last block was planned
-    rejected: Annotated[Integers, "arms+1"]  # whether each answer is, "none" last
+    rejected: Annotated[Integers, "arms+1"]  # whether each answer is rejected, "none" last
     leader: Annotated[Integers, "1"]
     answer: Annotated[Integers, "1"]
     finished: Annotated[Integers, "1"]
@@ -103,8 +104,8 @@ class State(NamedTuple):
     slopes: Annotated[Floats, "slots bets cells"]  # a row's score is slope * outcome - offset
     offsets: Annotated[Floats, "slots bets cells"]
     ruins: Annotated[Floats, "slots bets"]  # the least score of a row, with its sign changed
-    shifts: Annotated[Floats, "slots bets recorded"]  # the part of `offsets` that no density scales
-    densities: Annotated[Floats, "slots recorded"]  # by which slopes and offsets were computed
+    shifts: Annotated[Floats, "slots bets recorded"]  # part of `offsets` that no density scales
+    densities: Annotated[Floats, "slots recorded"]  # used to compute slopes and offsets
 
 
 CONSTANTS = Layout(Constants)
@@ -115,14 +116,14 @@ open_state = STATE.open
 
 @kernel(inline="always")
 def opened(arrays: Arrays) -> tuple[Model, Rules, State]:
-    """Return the model, the rules and the state that the arrays hold."""
+    """Return the model, the rules and the state in the arrays."""
     model, rules = open_constants(arrays[0])
     return model, rules, open_state(arrays[1], arrays[2])
 
 
 @inlined
 def own_ledger(k: int) -> int:
-    """Return the ledger of "arm k is fair", from blocks whose target is "none"."""
+    """Return the ledger of "arm k is fair", for blocks whose target is "none"."""
     return k
 
 

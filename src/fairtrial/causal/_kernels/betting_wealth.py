@@ -19,7 +19,7 @@ from fairtrial.core.compilation import inlined, kernel
 
 @inlined
 def limits_evidence(model: Model, state: State, target: int) -> float:
-    """Return the least of an arm's limit ledgers: evidence that it keeps all of its limits."""
+    """Return the smallest limit ledger of an arm: the evidence that it keeps all of its limits."""
     arms, limits = model.breakable.shape
     least = math.inf
     for limit in range(limits):
@@ -30,7 +30,7 @@ def limits_evidence(model: Model, state: State, target: int) -> float:
 
 @inlined
 def term(arms: int, state: State, answer: int, target: int, least: float) -> float:
-    """Return what a target's blocks add to the wealth against an answer (K stands for "none").
+    """Return what a target's blocks add to the wealth against an answer; K means "none".
 
     `least`: the target's `limits_evidence`.
     """
@@ -60,5 +60,5 @@ def reject_answers(model: Model, rules: Rules, state: State) -> None:
     left, last = reject(state.rejected, all_wealth(model, state), rules.threshold)
     if left <= 1:
         state.finished[0] = 1
-        # Should the last two fall together, the leader stays.
+        # If the last two answers are rejected together, the leader stays.
         state.answer[0] = last if left else state.leader[0]

@@ -1,4 +1,4 @@
-"""Rows of a network, compiled; the numbers are those of `fairtrial.causal._sampling`."""
+"""Compiled draws of network rows, with the random numbers of `fairtrial.causal._sampling`."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +13,9 @@ Integers = NDArray[np.int64]
 def draw_row(
     source: RowSource, arm: int, forced: int, generator: np.random.Generator, row: Integers
 ) -> None:
-    """Fill the states of all nodes of one row of an arm.
+    """Fill the states of all nodes in one row of an arm.
 
-    `forced`: the value that the sensitive attribute is set to; -1 for none.
+    `forced`: the value to which the sensitive attribute is set; -1 for none.
     """
     for node in range(row.size):
         row[node] = _state(source, node, arm, row, generator.random())
@@ -26,7 +26,7 @@ def draw_row(
 
 @inlined
 def _state(source: RowSource, node: int, arm: int, row: Integers, uniform: float) -> int:
-    """Return the state of a node, by those of its parents."""
+    """Return the state of a node, given those of its parents."""
     begin = source.start[node] + arm * source.arm_step[node]
     for place in range(source.parents.shape[1]):
         parent = source.parents[node, place]
@@ -40,7 +40,7 @@ def _state(source: RowSource, node: int, arm: int, row: Integers, uniform: float
 
 @inlined
 def index_of(row: Integers, steps: Integers) -> int:
-    """Return the index of a row where a state of each node counts as many steps."""
+    """Return the index of a row; `steps` says how much one state of each node adds."""
     index = 0
     for node in range(row.size):
         index += row[node] * steps[node]

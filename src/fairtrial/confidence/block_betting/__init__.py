@@ -1,7 +1,7 @@
-"""The one engine of block betting: bets, blocks, what is paid, and what is promised.
+"""The engine that all families share: bets, blocks, their payment, and the guarantee.
 
-`bets` and `blocks` are compiled, and called by the kernels of families; this page loads no
-compiler.
+`bets` and `blocks` are compiled and called by the families' kernels; importing this package does
+not load the compiler.
 """
 
 from fairtrial.confidence.block_betting.guarantee import promise

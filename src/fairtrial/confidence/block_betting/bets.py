@@ -1,8 +1,8 @@
-"""Bets, compiled: what a block's results pay against a null "effect <= 0", and their state.
+"""Compiled bets: what a block's results pay against a null "effect <= 0", and their state.
 
-An effect is a constant and the sum of weights times means; weights, centres and stakes are frozen
-before the block. A result moves a bet by its *step*: its weight in the bet, times by how much it
-exceeds its centre. Documentation: docs/explanation/block-betting.md and bounded-rewards.md.
+An effect is a constant plus a weighted sum of means. Weights, centres and stakes are frozen before
+the block. A result moves a bet by its *step*: its weight in the bet times its value minus its
+centre. Documentation: docs/explanation/block-betting.md and bounded-rewards.md.
 """
 
 import math
@@ -32,9 +32,9 @@ def _log_density(u: float, m: float, width: float) -> float:
 
 @kernel
 def bet_weights(m: float, points: Floats, weights: Floats) -> float:
-    """Fill the effects that are bet on and their stakes; return the stake kept as cash.
+    """Fill the effects to bet on and their stakes; return the stake kept as cash.
 
-    `m` is the estimated effect in its own standard errors. Stakes and cash sum to one.
+    `m`: the estimated effect in units of its standard error. Stakes and cash sum to one.
     """
     low = max(0.0, m - _REACH)
     width = (max(0.0, m) + _REACH - low) / GRID
@@ -66,7 +66,7 @@ def bet_weights(m: float, points: Floats, weights: Floats) -> float:
 
 @kernel
 def log_mixture(cash: float, weights: Floats, logs: Floats) -> float:
-    """Return log(cash + sum of weights times exp(logs)), whatever the size of the logs."""
+    """Return log(cash + sum of weights times exp(logs)), without overflow for large logs."""
     largest = 0.0 if cash > 0.0 else -math.inf
     for i in range(GRID):
         if weights[i] > 0.0:
@@ -99,9 +99,9 @@ def bounded_stakes(
 ) -> float:
     """Fill the stakes per unit of coefficient for rewards in a known range; return the cash.
 
-    `m`: estimated effect in its own standard errors; `deviation`: that standard error;
-    `block_variance`: variance of the block's effect; `ruin`: the most that one result
-    can lose per unit of theta. No result takes more than the share `CAP` of a stake.
+    `m`: estimated effect in units of its standard error; `deviation`: that standard error;
+    `block_variance`: variance of the block's effect; `ruin`: the most that one result can lose per
+    unit of theta. No result can lose more than the fraction `CAP` of a stake.
     """
     cash = bet_weights(m, thetas, weights)
     most = CAP / ruin if ruin > 0.0 else math.inf
@@ -119,7 +119,7 @@ def multiply_factor(thetas: Floats, products: Floats, step: float) -> None:
 
 @kernel
 def flush_products(products: Floats, logs: Floats) -> None:
-    """Move products into their logarithms, before they can overflow."""
+    """Move the products into their logarithms before they can overflow."""
     for i in range(GRID):
         logs[i] += math.log(products[i])
         products[i] = 1.0
@@ -128,33 +128,33 @@ def flush_products(products: Floats, logs: Floats) -> None:
 # ------------------------------------------------------------------ bets of open blocks
 
 NO_BET = -1
-"""The ledger of a bet that is not made."""
+"""The ledger of a bet that is not placed."""
 
 LOST = math.nan
-"""The value of a result that got lost."""
+"""The value of a lost result."""
 
 
 class Bets(NamedTuple):
-    """The bets of open blocks; what their effects are, their families know.
+    """The bets of open blocks; the families know the effects.
 
-    With a known noise only estimates and ledgers matter, and there are no points.
+    With known noise only estimates and ledgers are used, and there are no points.
     """
 
     number: Annotated[Integers, "slots"]  # bets of the block
-    ledger: Annotated[Integers, "slots bets"]  # what they are paid into, or NO_BET
-    received: Annotated[Integers, "slots bets"]  # results since products were turned into logs
-    estimate: Annotated[Floats, "slots bets"]  # of the effect, in its own standard errors
+    ledger: Annotated[Integers, "slots bets"]  # into which they are paid, or NO_BET
+    received: Annotated[Integers, "slots bets"]  # results since the last move of products into logs
+    estimate: Annotated[Floats, "slots bets"]  # of the effect, in units of its standard error
     variance: Annotated[Floats, "slots bets"]  # of that estimate
-    cash: Annotated[Floats, "slots bets"]  # the stake that no result moves
-    thetas: Annotated[Floats, "slots bets points"]  # what is staked per unit of a step
+    cash: Annotated[Floats, "slots bets"]  # the stake that no result changes
+    thetas: Annotated[Floats, "slots bets points"]  # stake per unit of a step
     stakes: Annotated[Floats, "slots bets points"]
     products: Annotated[Floats, "slots bets points"]  # factors of the latest results
-    logs: Annotated[Floats, "slots bets points"]  # logarithms of those before
+    logs: Annotated[Floats, "slots bets points"]  # logarithms of the earlier factors
 
 
 @inlined
 def value_in_bet(value: float, low: float, high: float, weight: float) -> float:
-    """Return a result's value in a bet: of one that got lost the worst that it can have."""
+    """Return a result's value in a bet; a lost result counts as its worst possible value."""
     if not math.isnan(value):
         return value
     return low if weight > 0.0 else high
@@ -164,7 +164,7 @@ def value_in_bet(value: float, low: float, high: float, weight: float) -> float:
 def freeze_stakes(
     bets: Bets, slot: int, bet: int, at_centre: float, inside: float, ruin: float
 ) -> None:
-    """Freeze what is staked on an effect of rewards in a known range; its estimate is written.
+    """Freeze the stakes on an effect of rewards in a known range; its estimate is already stored.
 
     `at_centre`: the effect if every mean were at its centre; `inside`: variance of the block's
     effect; `ruin`: the most that one result can lose per unit of theta.
@@ -192,7 +192,7 @@ def multiply_bet(bets: Bets, slot: int, bet: int, step: float) -> None:
 
 @inlined
 def correct_bet(bets: Bets, slot: int, bet: int, before: float, after: float) -> None:
-    """Replace a result's factor in a bet: its step was `before`, and is `after`."""
+    """Replace a result's factor in a bet: its step was `before` and becomes `after`."""
     for point in range(GRID):
         theta = bets.thetas[slot, bet, point]
         bets.logs[slot, bet, point] += math.log((1.0 + theta * after) / (1.0 + theta * before))
@@ -200,14 +200,14 @@ def correct_bet(bets: Bets, slot: int, bet: int, before: float, after: float) ->
 
 @inlined
 def bounded_gain(bets: Bets, slot: int, bet: int) -> float:
-    """Return the log of what a bet on rewards in a known range pays."""
+    """Return the log of the payment of a bet on rewards in a known range."""
     flush_products(bets.products[slot, bet], bets.logs[slot, bet])
     return log_mixture(bets.cash[slot, bet], bets.stakes[slot, bet], bets.logs[slot, bet])
 
 
 @kernel
 def known_noise_gain(bets: Bets, slot: int, bet: int, effect: float, variance: float) -> float:
-    """Return the log of what a bet pays on noise of known scale.
+    """Return the log of the payment of a bet under noise of known scale.
 
     `effect`: its estimate from the block alone; `variance`: of that estimate.
     """

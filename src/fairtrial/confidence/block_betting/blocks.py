@@ -1,11 +1,12 @@
-"""The open blocks of block betting, compiled: their pulls, results, losses and their order.
+"""Compiled state of the open blocks: their pulls, results, losses and order.
 
-Everything about a block is frozen when it is opened. Blocks may be open at once; they are settled
-in the order in which they were issued, each when all of its pulls have a result or are lost. A
-block lives in the slot of its serial number modulo the number of slots.
+Everything about a block is frozen when it is opened. Several blocks can be open at once; they are
+settled in the order in which they were issued, each after all of its pulls have a result or are
+lost. A block is stored in the slot "serial number modulo number of slots".
 
-No bet depends on the order of a block's pulls, so it may be random: coin number n is a function of
-a key and n alone (`core.philox`), and a study that is resumed draws as one that never paused.
+No bet depends on the order of a block's pulls, so that order can be random. Coin number n depends
+only on a key and n (`core.philox`), so a resumed study makes the same draws as one that never
+paused.
 """
 
 from typing import Annotated, NamedTuple
@@ -20,14 +21,17 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 Arrays = tuple[Floats, Floats, Integers]
-"""What policies hand to a family's kernels: packed constants, and the two buffers of the state."""
+"""What policies pass to a family's kernels: packed constants and the two buffers of the state."""
 
 OUTSIDE = -1
-"""The serial number of a pull that is in no block, and the slot of a block that is not open."""
+"""The serial number of a pull outside of blocks, and the slot of a block that is not open."""
 
 FIXED, DRAWN, TOSSED = 0, 1, 2
-"""How pulls are ordered: the most numerous first; each drawn from those left; or each arm tossed
-for when the block is planned, with the planned shares."""
+"""The order of a block's pulls.
+
+`FIXED`: the most numerous action first; `DRAWN`: each pull drawn from those left; `TOSSED`: each
+arm drawn with the planned shares when the block is planned.
+"""
 
 
 class Blocks(NamedTuple):
@@ -36,7 +40,7 @@ class Blocks(NamedTuple):
     first: Annotated[Integers, "1"]  # serial number of the oldest open block
     number: Annotated[Integers, "1"]  # of open blocks
     waiting: Annotated[Integers, "slots"]  # pulls without a result
-    unissued: Annotated[Integers, "slots"]  # pulls that are still to be issued
+    unissued: Annotated[Integers, "slots"]  # pulls still to be issued
     width: Annotated[Integers, "slots"]  # actions with pulls
     support: Annotated[Integers, "slots actions"]  # those actions
     planned: Annotated[Floats, "slots actions"]  # pulls of the block
@@ -44,19 +48,19 @@ class Blocks(NamedTuple):
     results: Annotated[Floats, "slots actions"]
     sums: Annotated[Floats, "slots actions"]  # of results
     losses: Annotated[Floats, "slots actions"]
-    squares: Annotated[Floats, "slots actions"]  # of the results, each as in `sums`
-    came: Annotated[Floats, "actions"]  # results of the blocks that are settled
-    lost: Annotated[Floats, "actions"]  # pulls of those blocks that got lost
+    squares: Annotated[Floats, "slots actions"]  # sums of squares of the values in `sums`
+    came: Annotated[Floats, "actions"]  # results of settled blocks
+    lost: Annotated[Floats, "actions"]  # lost pulls of settled blocks
     order: Annotated[Integers, "1"]  # `FIXED`, `DRAWN` or `TOSSED`
     key: Annotated[Integers, "2"]  # of the coins
-    coins: Annotated[Integers, "1"]  # that were tossed so far
-    shares: Annotated[Floats, "slots actions"]  # planned, of a block that was tossed for; else 0
-    propensity: Annotated[Floats, "1"]  # of the pull that was issued last; NaN without coins
+    coins: Annotated[Integers, "1"]  # number tossed so far
+    shares: Annotated[Floats, "slots actions"]  # planned, if the block was tossed for; else 0
+    propensity: Annotated[Floats, "1"]  # of the pull issued last; NaN without coins
 
 
 @inlined
 def next_slot(blocks: Blocks) -> int:
-    """Return the slot of the next block, `OUTSIDE` if there is no room for one."""
+    """Return the slot of the next block, or `OUTSIDE` if no slot is free."""
     slots = blocks.waiting.size
     if blocks.number[0] == slots:
         return OUTSIDE
@@ -65,7 +69,7 @@ def next_slot(blocks: Blocks) -> int:
 
 @kernel
 def open_block(blocks: Blocks, planned: Floats) -> None:
-    """Open a block of so many pulls of every action, in the next slot."""
+    """Open a block with the planned pulls of every action, in the next slot."""
     slot = next_slot(blocks)
     width = 0
     pulls = 0
@@ -89,9 +93,9 @@ def open_block(blocks: Blocks, planned: Floats) -> None:
 
 @kernel
 def open_planned_block(blocks: Blocks, planned: Floats) -> None:
-    """Open the next block; where arms are tossed for, of the pulls that the coins give.
+    """Open the next block; if its arms are tossed for, coins decide its pulls.
 
-    The coins are tossed before anything is bet on the block and before any of its results.
+    The coins are tossed before any bet on the block is placed and before any of its results.
     """
     if blocks.order[0] != TOSSED:
         open_block(blocks, planned)
@@ -108,7 +112,7 @@ def open_planned_block(blocks: Blocks, planned: Floats) -> None:
 
 @inlined
 def _place_in(weights: Floats, height: float) -> int:
-    """Return the first entry whose cumulative weight exceeds a height below their sum."""
+    """Return the first entry whose cumulative weight exceeds a height below the total."""
     found = -1
     for action in range(weights.size):
         if weights[action] > 0.0:
@@ -121,7 +125,7 @@ def _place_in(weights: Floats, height: float) -> int:
 
 @kernel
 def next_coin(blocks: Blocks) -> float:
-    """Toss the next coin: a number that is uniform on [0, 1)."""
+    """Toss the next coin: a number uniform on [0, 1)."""
     coin = philox_uniform(blocks.key[0], blocks.key[1], blocks.coins[0], 0)
     blocks.coins[0] += 1
     return coin
@@ -129,9 +133,9 @@ def next_coin(blocks: Blocks) -> float:
 
 @inlined
 def next_pull(blocks: Blocks, column: int, columns: int) -> tuple[int, int]:
-    """Issue a pull of the oldest block that has any; return its action and the block's serial.
+    """Issue a pull of the oldest block that has one left; return its action and the block's serial.
 
-    Where an action is a row and a column, only a `column` that is wanted; -1 for every one. The
+    If an action is a row and a column, `column` restricts the choice; -1 allows every column. The
     action is -1 if no open block has such a pull.
     """
     slots = blocks.waiting.size
@@ -155,7 +159,7 @@ def next_pull(blocks: Blocks, column: int, columns: int) -> tuple[int, int]:
 
 @inlined
 def _most_numerous(blocks: Blocks, slot: int, column: int, columns: int) -> int:
-    """Return the action with most pulls left, -1 if there is none in the column."""
+    """Return the action with the most pulls left; -1 if the column has none."""
     found = -1
     most = 0.0
     for index in range(blocks.width[slot]):
@@ -170,8 +174,8 @@ def _most_numerous(blocks: Blocks, slot: int, column: int, columns: int) -> int:
 def _drawn(blocks: Blocks, slot: int, column: int, columns: int) -> int:
     """Draw one of the pulls left, each with the same probability; -1 if the column has none.
 
-    Its propensity is the probability, given all that was known, that its row was drawn among the
-    pulls of its column: of an arm that was tossed for, its planned share.
+    The propensity is the conditional probability that this row was drawn among the pulls of its
+    column. For an arm that was tossed for, it is the planned share.
     """
     left = float(blocks.unissued[slot])
     if column >= 0:
@@ -206,7 +210,7 @@ def _sum_of_column(weights: Floats, slot: int, column: int, columns: int) -> flo
 
 @kernel
 def draw_action(blocks: Blocks, weights: Floats, columns: int) -> int:
-    """Draw an action for a pull that is in no block, with these weights."""
+    """Draw an action with these weights, for a pull outside of blocks."""
     found = _place_in(weights, next_coin(blocks) * weights.sum())
     total = 0.0
     for action in range(found % columns, weights.size, columns):
@@ -217,9 +221,9 @@ def draw_action(blocks: Blocks, weights: Floats, columns: int) -> int:
 
 @inlined
 def issue_assigned(blocks: Blocks, action: int) -> int:
-    """Issue a pull that others assigned, of the only open block; return the block's serial.
+    """Issue an externally assigned pull of the only open block; return the block's serial.
 
-    It is `OUTSIDE` if no block is open.
+    Return `OUTSIDE` if no block is open.
     """
     if blocks.number[0] == 0:
         return OUTSIDE
@@ -232,13 +236,13 @@ def issue_assigned(blocks: Blocks, action: int) -> int:
 
 @inlined
 def slot_of(blocks: Blocks, serial: int) -> int:
-    """Return the slot of a pull's block, `OUTSIDE` if that is settled, or there is none."""
+    """Return the slot of a pull's block; `OUTSIDE` if it is settled or there is none."""
     return serial % blocks.waiting.size if serial >= blocks.first[0] else OUTSIDE
 
 
 @inlined
 def receive(blocks: Blocks, slot: int, action: int, value: float) -> None:
-    """Take a result of an open block."""
+    """Add a result to an open block."""
     blocks.results[slot, action] += 1.0
     blocks.sums[slot, action] += value
     blocks.squares[slot, action] += value * value
@@ -247,14 +251,14 @@ def receive(blocks: Blocks, slot: int, action: int, value: float) -> None:
 
 @inlined
 def replace_in_block(blocks: Blocks, slot: int, action: int, before: float, after: float) -> None:
-    """Replace a result of an open block by another."""
+    """Replace a result of an open block."""
     blocks.sums[slot, action] += after - before
     blocks.squares[slot, action] += after * after - before * before
 
 
 @inlined
 def note_loss(blocks: Blocks, slot: int, action: int, issue_again: bool) -> None:
-    """Take note that a pull of an open block got lost; issue another in its place, or none."""
+    """Record the loss of a pull of an open block; issue a replacement if `issue_again` is set."""
     blocks.losses[slot, action] += 1.0
     if issue_again:
         blocks.to_issue[slot, action] += 1.0
@@ -265,9 +269,9 @@ def note_loss(blocks: Blocks, slot: int, action: int, issue_again: bool) -> None
 
 @inlined
 def undo_loss(blocks: Blocks, slot: int, action: int, issued_again: bool) -> bool:
-    """Undo the loss of a pull of an open block; return whether that can still be done.
+    """Undo the loss of a pull of an open block; return whether this was possible.
 
-    It cannot where another pull has been issued in its place.
+    It is impossible after a replacement has been issued.
     """
     if issued_again:
         if blocks.to_issue[slot, action] <= 0.0:
@@ -289,7 +293,7 @@ def complete_slot(blocks: Blocks) -> int:
 
 @kernel
 def close_oldest(blocks: Blocks) -> None:
-    """Close the oldest open block, whose bets are paid."""
+    """Close the oldest open block after its bets are paid."""
     slot = blocks.first[0] % blocks.waiting.size
     for index in range(blocks.width[slot]):
         action = blocks.support[slot, index]
@@ -303,7 +307,7 @@ def close_oldest(blocks: Blocks) -> None:
 def reject(rejected: Integers, wealth: Floats, threshold: float) -> tuple[int, int]:
     """Reject permanently every answer whose log wealth has reached the threshold.
 
-    Return how many are left, and the last of them, -1 if there is none.
+    Return the number of answers left, and the last of them (-1 if there is none).
     """
     left = 0
     last = -1
@@ -318,11 +322,11 @@ def reject(rejected: Integers, wealth: Floats, threshold: float) -> tuple[int, i
 
 @inlined
 def tag_of(serial: int, is_bet_on: bool) -> int:
-    """Return what a pull's tag says of its block: -2 less the serial if there is no bet on it."""
+    """Return a pull's tag: the serial of its block, or -2 minus it if no bet is placed on it."""
     return serial if serial == OUTSIDE or is_bet_on else -2 - serial
 
 
 @inlined
 def serial_of(tag: int) -> int:
-    """Return the serial number of a tagged pull's block, `OUTSIDE` for none."""
+    """Return the serial number of a tagged pull's block; `OUTSIDE` for none."""
     return tag if tag >= OUTSIDE else -2 - tag

@@ -1,4 +1,4 @@
-"""A finished experiment as block betting reads it: cut into blocks by its assignments alone."""
+"""A finished experiment, cut into blocks by its assignments alone."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ ASSIGNED = (
     "units are in the order in which they were assigned, and neither that order nor which arm a "
     "unit got depends on outcomes of the same block"
 )
-"""What the analysis of a finished experiment assumes of its assignments."""
+"""What the analysis of a finished experiment assumes about its assignments."""
 
 _PATIENCE = 4
-"""Rows for each initial pull of each action, after which fewer initial pulls are enough."""
+"""Rows per requested initial pull of an action after which fewer initial pulls are enough."""
 
 Actions = NDArray[np.int64]
 
@@ -27,34 +27,34 @@ Actions = NDArray[np.int64]
 class Cuts:
     """The blocks of a finished experiment.
 
-    They follow from the assignments alone, before any outcome is looked at, and whether a block
-    ends somewhere follows from the units up to there: so it does not matter why the experiment
-    ended where it did. First come units on which nothing is bet; then blocks that grow with what
-    is before them. What is left does not fill a block, and is not bet on.
+    The blocks depend only on the assignments, never on outcomes. Whether a block ends after a unit
+    depends only on the units up to there, so the reason why the experiment ended does not matter.
+    No bets are placed on the first units. The following blocks grow with the number of units before
+    them. The last units may not fill a block; no bets are placed on them either.
 
     Parameters
     ----------
     actions : ndarray of int
         The action of every unit, in the order of assignment.
     number : int
-        How many actions there are.
+        Number of actions.
     begin : int
-        Where the first block begins; it follows from the assignments before it.
+        Index of the first block's first unit; it depends only on earlier assignments.
     growth : float
-        Units of a block, as a part of those before it.
+        Units of a block, as a fraction of the units before it.
     least : int
-        Units of a block, at least.
+        Minimum number of units in a block.
 
     Attributes
     ----------
     actions : ndarray of int
         The action of every unit.
     begin : int
-        Where the first block begins.
+        Index of the first block's first unit.
     starts : dict of int to int
-        Where each block begins, and where it ends.
+        The end of each block, by its start.
     rest : int
-        Where what fills no block begins.
+        Index of the first unit after the last block.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Cuts:
         touch: float,
         name: str = "arm",
     ) -> Cuts:
-        """Return blocks of `touch` units or more an action, after units of every action.
+        """Return blocks with `touch` or more units per action, after initial units of every action.
 
         `name`: what users call an action.
         """
@@ -98,16 +98,16 @@ class Cuts:
         return max((end - start for start, end in self.starts.items()), default=0)
 
     def counts_from(self, start: int) -> NDArray[np.float64]:
-        """Return how many units of the block that begins there each action has."""
+        """Return the units of each action in the block that starts at `start`."""
         return self._count(self.actions[start : self.starts[start]])
 
     @property
     def initial_counts(self) -> NDArray[np.float64]:
-        """How many units before the first block each action has."""
+        """Return the units of each action before the first block."""
         return self._count(self.actions[: self.begin])
 
     def missing(self, counts: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return how many units of each action have no result, given how many have."""
+        """Return the units of each action without a result, given the counts that have one."""
         return np.maximum(self._count(self.actions) - counts, 0.0)
 
     def _count(self, actions: Actions) -> NDArray[np.float64]:
@@ -115,12 +115,12 @@ class Cuts:
 
 
 def actions_of(assigned: ArrayLike, problem: Problem) -> Actions:
-    """Return the action of every unit, if each is one of the problem's.
+    """Return the action of every unit.
 
     Raises
     ------
     InvalidArgument
-        If one is not, or there is no unit.
+        If there is no unit, or an action is not one of the problem's.
     """
     accepted = f"must be a list of actions, integers from 0 to {problem.n_actions - 1}"
     try:
@@ -136,12 +136,12 @@ def actions_of(assigned: ArrayLike, problem: Problem) -> Actions:
 
 
 def require_every_action(actions: Actions, problem: Problem, name: str) -> None:
-    """Require a unit of every action; `name` says what one is.
+    """Require at least one unit of every action; `name` is what users call an action.
 
     Raises
     ------
     InvalidArgument
-        If an action has none.
+        If an action has no units.
     """
     for action, labels in enumerate(problem.action_labels):
         if not (actions == action).any():
@@ -150,10 +150,10 @@ def require_every_action(actions: Actions, problem: Problem, name: str) -> None:
 
 
 def units_until_each(actions: Actions, number: int, initial_pulls: float) -> int:
-    """Return after how many units each of so many actions has its initial pulls, or nearly.
+    """Return the number of units after which each action has enough initial pulls.
 
-    A rare action must not use up the experiment: after a while the fewer are enough the longer it
-    takes.
+    A rare action must not use up the experiment: as the wait gets longer, fewer initial pulls are
+    enough.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What block betting promises in every family."""
+"""The guarantee of block betting, for every family."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ __all__ = ["promise"]
 def promise(
     delta: float, reward_range: tuple[float, float] | None, scope: str, assumption: str
 ) -> Guarantee:
-    """Return what block betting promises, before losses and corrections.
+    """Return the guarantee of block betting, before losses and corrections.
 
     Parameters
     ----------
     delta : float
-        Probability of a wrong answer that is accepted.
+        Accepted probability of a wrong answer.
     reward_range : (float, float) or None
-        The rewards' range; without it their noise has a known scale.
+        Range of the rewards; None if the scale of their noise is known instead.
     scope : str
-        What the promise holds for: "whatever the true means are".
+        When the guarantee holds, for example "whatever the true means are".
     assumption : str
-        What the family assumes of the means.
+        What the family assumes about the means.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The blocks of a live policy: its arrays, and what became of pulls that are in bets."""
+"""The blocks of a live policy: its arrays, and what happened to pulls that bets were placed on."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["BlockKernels", "LiveBlocks", "Randomize", "check_randomize", "pulls_
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 _OUTSIDE = -1
-"""The tag of a pull that is in no block."""
+"""The tag of a pull outside of blocks."""
 
 Randomize = bool | Literal["bernoulli"]
 
@@ -37,14 +37,14 @@ _ORDERS: dict[Randomize, int] = {False: 0, True: 1, "bernoulli": 2}
 
 
 class BlockKernels(Protocol):
-    """What a family compiles; every function takes `LiveBlocks.arrays` first.
+    """The functions that a family compiles; each takes `LiveBlocks.arrays` first.
 
-    The tag of a pull says its block: -1 for none, the block's serial number where there are bets
-    on the pull, and -2 less that number where there are none.
+    A pull's tag identifies its block: -1 for none; the block's serial number if bets were placed on
+    the pull; -2 minus that number otherwise.
     """
 
     STATE: Layout[Any]
-    """Of a named tuple with an array `finished`, the engine's `blocks`, and a `forecast`."""
+    """Layout of a named tuple with arrays `finished` and `forecast` and the engine's `blocks`."""
 
     def start(self, *arguments: Any) -> None:
         """Open the first block."""
@@ -53,56 +53,56 @@ class BlockKernels(Protocol):
         """Return an action and a tag; the action is -1 if another block needs more room."""
 
     def open_assigned(self, *arguments: Any) -> None:
-        """Open a block of the counts, by action, that others assigned; freeze its bets."""
+        """Open a block of externally assigned counts by action, and freeze its bets."""
 
     def ask_assigned(self, *arguments: Any) -> int:
-        """Issue a pull of an action that others assigned; return its tag."""
+        """Issue an externally assigned pull of an action; return its tag."""
 
     def tell(self, *arguments: Any) -> None:
-        """Take a result: action, tag, value, number of the pull (negative if unsolicited)."""
+        """Record a result: action, tag, value, number of the pull (negative if unsolicited)."""
 
     def tell_late(self, *arguments: Any) -> bool:
-        """Take a result of a lost pull; return whether its block still counts it."""
+        """Record a result of a lost pull; return whether its block still counts it."""
 
     def lose(self, *arguments: Any) -> None:
-        """Take note that a pull got lost: action, tag, and what else the family wants to know."""
+        """Record that a pull is lost: action, tag, and the details that the family needs."""
 
     def correct(self, *arguments: Any) -> None:
-        """Replace a result: action, tag, what it was, what it is, number of the pull."""
+        """Replace a result: action, tag, old value, new value, number of the pull."""
 
     def settle(self, *arguments: Any) -> None:
-        """Pay the bets of every block that is complete."""
+        """Pay the bets of every complete block."""
 
 
 class LiveBlocks:
-    """The state of a live policy that bets on blocks, and the counts its guarantee rests on.
+    """The state of a live policy that bets on blocks, and the counts that its guarantee depends on.
 
-    A family's own class names its `kernels`: an attribute of the class, as modules cannot be
-    pickled.
+    A family's subclass sets `kernels` as a class attribute, because modules cannot be pickled.
 
     Parameters
     ----------
     constants : array
-        What never changes, packed.
+        The packed constants.
     randomize : bool or "bernoulli"
-        How the pulls of a block are ordered: at random, as planned (False), or each arm tossed for.
+        Order of a block's pulls: random (True), as planned (False), or with each arm drawn on its
+        own.
     key : array of two numpy.uint64
-        Of the coins.
+        Key of the coins.
     **dimensions
-        Those of the state but for ``slots``, how many blocks can be open at once.
+        Dimensions of the state, except ``slots``, the number of blocks that can be open at once.
 
     Attributes
     ----------
     lost : int
-        Pulls in bets that got lost.
+        Lost pulls that bets were placed on.
     amended, corrected : int
-        Corrections of results that the bets do not follow, and that they do.
+        Corrections of results that the bets cannot take into account, and that they did.
     late : list of int
-        Pulls whose results came too late for their blocks.
+        Pulls whose results arrived too late for their blocks.
     called_back : list of [int, int, int]
-        Number, action and tag of the pulls that were called back after the stop.
+        Number, action and tag of each pull that was cancelled after the stop.
     reopened : int
-        How often the evidence for an answer that had been given was taken back.
+        How often corrections withdrew the evidence for an answer that had been given.
     paid : PaidBlocks
         The blocks whose bets are paid.
     """
@@ -111,22 +111,22 @@ class LiveBlocks:
         *("floats", "integers", "late", "lost", "amended", "corrected"),
         *("called_back", "reopened", "paid_floats", "paid_integers"),
     )
-    """What has to be saved."""
+    """The attributes that are saved."""
 
     evidence: ClassVar[tuple[str, ...]]
-    """Arrays of the state that bets move, by name: ledgers, rejections, whether it is finished."""
+    """Arrays of the state that bets change: ledgers, rejections, and whether it is finished."""
 
     verdict: ClassVar[tuple[str, ...]] = ()
-    """Arrays that say the answer once it is finished."""
+    """Arrays that hold the answer once the policy is finished."""
 
     accounts: ClassVar[Mapping[str, str]] = {
         "blocks.came": "blocks.results",
         "blocks.lost": "blocks.losses",
     }
-    """Arrays that hold sums over paid blocks, and of what."""
+    """Arrays with sums over paid blocks, and the arrays of a block that they sum."""
 
     details_of_a_loss: ClassVar[tuple[Any, ...]] = ()
-    """What the family's kernel wants to know of a pull that was called back after the stop."""
+    """What the family's kernel needs to know about a pull that was cancelled after the stop."""
 
     kernels: ClassVar[BlockKernels]
     """The family's compiled functions."""
@@ -149,12 +149,12 @@ class LiveBlocks:
         self.use_key(key)
 
     def use_key(self, key: NDArray[np.uint64]) -> None:
-        """Toss coins by this key from now on."""
+        """Use this key for all later coins."""
         self.state.blocks.key[:] = key.view(np.int64)
 
     @property
     def arrays(self) -> Arrays:
-        """What all kernels are given: the constants, and the buffers of the state."""
+        """The arguments of all kernels: the constants and the buffers of the state."""
         return self._constants, self._floats, self._integers
 
     @property
@@ -190,13 +190,13 @@ class LiveBlocks:
 
     @cached_property
     def _propensity(self) -> Floats:
-        """One number: the propensity of the last pull that was asked for."""
+        """One number: the propensity of the last issued pull."""
         propensity: Floats = self.state.blocks.propensity
         return propensity
 
     @cached_property
     def _slots(self) -> Slots:
-        """Where blocks are while they are open."""
+        """The slots that hold the open blocks."""
         return Slots(self.kernels.STATE, self._floats, self._integers)
 
     def _slot_of(self, serial: int) -> int:
@@ -205,7 +205,7 @@ class LiveBlocks:
 
     @property
     def paid_floats(self) -> NDArray[Any]:
-        """The floats of all blocks that are paid, a row for each."""
+        """The floats of all paid blocks, one row per block."""
         return np.array(self.paid.floats)
 
     @paid_floats.setter
@@ -214,7 +214,7 @@ class LiveBlocks:
 
     @property
     def paid_integers(self) -> NDArray[Any]:
-        """The integers of all blocks that are paid."""
+        """The integers of all paid blocks, one row per block."""
         return np.array(self.paid.integers)
 
     @paid_integers.setter
@@ -232,13 +232,13 @@ class LiveBlocks:
 
     @property
     def planned(self) -> int:
-        """How many blocks have been planned so far."""
+        """Number of blocks planned so far."""
         blocks = self.state.blocks
         return int(blocks.first[0] + blocks.number[0])
 
     @property
     def pulls_left(self) -> float | None:
-        """The forecast of the pulls left, no fewer than open blocks still wait for."""
+        """Forecast of the pulls left, at least the pulls that open blocks still wait for."""
         return pulls_left(float(self.state.forecast[0]), float(self.state.blocks.waiting.sum()))
 
     def loses_unequally(self, groups: int = 1) -> bool:
@@ -247,9 +247,9 @@ class LiveBlocks:
         return losses_differ(blocks.came.reshape(-1, groups), blocks.lost.reshape(-1, groups))
 
     def overtaken(self) -> tuple[int, dict[int, int]]:
-        """Return how many results have come of blocks after the oldest open one, and what it lacks.
+        """Return the number of results of later blocks, and what the oldest open block lacks.
 
-        The second is by action: how many pulls of the oldest block have no result.
+        The second value maps actions to the pulls of the oldest block without a result.
         """
         blocks = self.state.blocks
         oldest, number = self._first.item(), int(blocks.number[0])
@@ -265,13 +265,13 @@ class LiveBlocks:
         return int(blocks.results[later].sum()), lacking
 
     def is_of_oldest(self, tag: int) -> bool:
-        """Return whether a pull, by its tag, is of the oldest open block."""
+        """Return whether a pull with this tag belongs to the oldest open block."""
         return _serial_of(tag) == self._first.item()
 
     # ------------------------------------------------------------- what happens to pulls
 
     def choose(self, *wanted: Any) -> tuple[int, int, float]:
-        """Return action, tag and propensity of the next pull; plan a block if there is none."""
+        """Return action, tag and propensity of the next pull; plan a block if none has any left."""
         while True:
             action, tag = self.kernels.ask(self.arrays, *wanted)
             if action >= 0:
@@ -279,7 +279,7 @@ class LiveBlocks:
             self.make_room()
 
     def skip_initial_block(self) -> None:
-        """Close the block of initial pulls, if there is one, where others assign them."""
+        """Close the block of initial pulls, if any, because pulls are assigned externally."""
         blocks = self.state.blocks
         before, opened = self._first.item(), int(blocks.number[0])
         blocks.first[0] += opened
@@ -287,17 +287,17 @@ class LiveBlocks:
         self._keep_paid(before)
 
     def open_assigned(self, counts: Floats) -> None:
-        """Open a block of the pulls, by action, that others assigned."""
+        """Open a block of externally assigned pulls, counted by action."""
         self.kernels.open_assigned(self.arrays, counts)
 
     def ask_assigned(self, action: int) -> int:
-        """Issue a pull that others assigned; return its tag."""
+        """Issue an externally assigned pull; return its tag."""
         return int(self.kernels.ask_assigned(self.arrays, action))
 
     def learn(self, pull: Pull, value: Any, *, was_lost: bool) -> None:
-        """Take a result; after its loss it counts for bets wherever its block is known.
+        """Record a result; bets count that of a pull reported lost if its block is known.
 
-        `value` is what the family's kernels take: a number, or a tuple of them.
+        `value`: what the family's kernels take, a number or a tuple of numbers.
         """
         if was_lost:
             self._learn_late(pull, value)
@@ -325,10 +325,10 @@ class LiveBlocks:
             self.late.append(pull.number)
 
     def lose(self, pull: Pull, *details: Any, stopped: bool) -> None:
-        """Take note that a pull got lost.
+        """Record that a pull is lost.
 
-        Once the policy has stopped, pulls in flight are called back: that changes no evidence. The
-        block keeps waiting for such a pull, and its result would come too late for it.
+        Pulls in flight are cancelled after the policy has stopped. This changes no evidence: the
+        block keeps waiting for the cancelled pull, and a result of it would arrive too late.
         """
         if stopped:
             self.late.append(pull.number)
@@ -343,7 +343,7 @@ class LiveBlocks:
         self._keep_paid(before)
 
     def amend(self, pull: Pull, old: Any, new: Any) -> None:
-        """Correct a result, and all bets on it; those that were paid are paid once more."""
+        """Correct a result and all bets on it; bets that were already paid are paid again."""
         in_block = pull.number != UNSOLICITED and pull.number not in self.late
         tag = pull.tag if in_block else _OUTSIDE
         correction = pull.action, tag, old, new, pull.number
@@ -356,14 +356,14 @@ class LiveBlocks:
             self.amended += not follows
 
     def as_it_stands(self, promise: Guarantee, *, leaves_out: bool) -> Guarantee:
-        """Return a guarantee with what it assumes of the losses and corrections so far.
+        """Add to a guarantee what it assumes about the losses and corrections so far.
 
         Parameters
         ----------
         promise : Guarantee
-            What was promised before them.
+            The guarantee without losses and corrections.
         leaves_out : bool
-            Whether bets leave out what got lost.
+            Whether bets leave out lost pulls.
         """
         if self.corrected:
             corrections = plural(self.corrected, "correction")
@@ -377,16 +377,16 @@ class LiveBlocks:
     def paid_results(
         self, unit: float, centre: float, *, losses_count: bool
     ) -> BlockResults | None:
-        """Return the results of all blocks that are paid; None if there are none, or not all kept.
+        """Return the results of all paid blocks; None if there are none, or not all are kept.
 
         Parameters
         ----------
         unit : float
-            By how much outcomes differ whose values in the state differ by 1.
+            Difference of outcomes whose values in the state differ by 1.
         centre : float
             The outcome whose value in the state is 0.
         losses_count : bool
-            Whether a lost pull counts as a result of the worst value.
+            Whether a lost pull counts as a result with the worst value.
         """
         if not self._first.item() == len(self.paid) > 0:
             return None
@@ -401,25 +401,25 @@ class LiveBlocks:
         )
 
     def in_paid_blocks(self, path: str) -> Floats:
-        """Return what an array of the state was in all blocks that are paid, shape (T, ...)."""
+        """Return the values of an array of the state in all paid blocks, shape (T, ...)."""
         places = self._slots.in_row(path)
         return np.array([row[places] for row in self.paid.floats])
 
-    # ------------------------------------------------------------------ paying once more
+    # ------------------------------------------------------------------ paying again
 
     def _keep_paid(self, before: int) -> None:
-        """Keep the blocks that were paid since `before` was the first, if all others are kept."""
+        """Keep the blocks paid since `before` was the first one, if all earlier ones are kept."""
         now = self._first.item()
         for serial in range(before, now):
             if len(self.paid) == serial:
                 self.paid.keep(self._slots, self._slot_of(serial))
 
     def _change_paid(self, tag: int, change: Callable[[Arrays], bool | None]) -> bool:
-        """Change a block that is paid, by the tag of a pull; return whether that can be.
+        """Change a paid block, identified by the tag of a pull; return whether this is possible.
 
-        Every bet stays as it was frozen; only what was told late, or wrong, is another now. Where
-        the pull was bet on, all blocks are paid once more. `change` is given the arrays of a state
-        in which the block is open; it returns False if it cannot do so.
+        Every bet stays frozen; only late or corrected results differ. If bets were placed on the
+        pull, all blocks are paid again. `change` gets the arrays of a state in which the block is
+        open; it returns False if it cannot make the change.
         """
         serial = _serial_of(tag)
         if not 0 <= serial < self._first.item() == len(self.paid):
@@ -437,7 +437,7 @@ class LiveBlocks:
         return True
 
     def _pay_again(self) -> None:
-        """Pay all blocks once more, and then those that are complete now."""
+        """Pay all blocks again, and then those that are complete now."""
         was_finished = self.finished
         self._replay()
         if was_finished and not self.finished:
@@ -447,7 +447,7 @@ class LiveBlocks:
         self._keep_paid(before)
 
     def _replay(self) -> None:
-        """Pay the blocks one after the other, from the first to the one that decides."""
+        """Pay the blocks in order, from the first to the one that decides."""
         again = _Payment(self)
         for serial in range(len(self.paid)):
             again.open(serial)
@@ -458,9 +458,9 @@ class LiveBlocks:
             _leaf(self.state, path)[...] = _leaf(again.state, path)
 
     def _reopen(self) -> None:
-        """Go on after an answer whose evidence a correction has taken back.
+        """Continue after a correction has withdrawn the evidence for the answer.
 
-        Blocks still wait for the pulls that were called back after the stop: they are lost.
+        Blocks still wait for the pulls that were cancelled after the stop; these are now lost.
         """
         self.reopened += 1
         for _, action, tag in self.called_back:
@@ -487,14 +487,14 @@ class LiveBlocks:
 
 
 class _Payment:
-    """A state with the same data as that of some blocks, without evidence, and with one slot.
+    """A state with the data of a policy's blocks, but with no evidence and only one slot.
 
     Attributes
     ----------
     arrays, state
-        What kernels are given, and the views of it.
+        The arguments of the kernels, and the named views of them.
     slots : Slots
-        Of the state: the only one has the block that is open.
+        The only slot of the state; it holds the open block.
     """
 
     def __init__(self, blocks: LiveBlocks) -> None:
@@ -513,7 +513,7 @@ class _Payment:
         self._paid = blocks.paid
 
     def open(self, serial: int) -> None:
-        """Let a block that was paid be the only open one, its bets still to be paid."""
+        """Make a paid block the only open one, with its bets not yet paid."""
         self._paid.restore(serial, self.slots, 0)
         self.state.blocks.first[0] = serial
         self.state.blocks.number[0] = 1
@@ -524,23 +524,23 @@ def _leaf(state: Any, path: str) -> Any:
 
 
 def _serial_of(tag: int) -> int:
-    """Return the serial number of a pull's block, -1 for none."""
+    """Return the serial number of a pull's block; -1 for none."""
     return tag if tag >= _OUTSIDE else -2 - tag
 
 
 def pulls_left(forecast: float, waiting: float) -> float | None:
-    """Return the forecast of the pulls left: no fewer than open blocks still wait for."""
+    """Return the forecast of the pulls left, at least those that open blocks still wait for."""
     return max(forecast, waiting) if math.isfinite(forecast) else None
 
 
 def check_randomize(value: object, losses: str = "informative") -> Randomize:
-    """Return how pulls are ordered, if it is one of the ways.
+    """Return `value` if it is a valid order of pulls.
 
     Raises
     ------
     InvalidArgument
-        If it is not, or if arms are tossed for and lost pulls are made again: then what remains
-        of a block would say how the coins fell.
+        If it is not, or if arms are drawn on their own while lost pulls are made again: the pulls
+        left in a block would then reveal the draws.
     """
     if not isinstance(value, bool) and value != "bernoulli":
         raise InvalidArgument("randomize", "must be True, False or 'bernoulli'", value)

@@ -1,4 +1,4 @@
-"""The blocks whose bets are paid, kept so that a correction can have them paid once more."""
+"""Paid blocks, kept so that they can be paid again after a correction."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ __all__ = ["PaidBlocks", "Slots"]
 Rows = NDArray[Any]
 
 _MOST_NUMBERS = 4_000_000
-"""That are kept of all blocks together: 32 MB."""
+"""Most numbers that are kept, over all blocks: 32 MB."""
 
 
 class Slots:
-    """The slots of a state, each with all that belongs to the block in it.
+    """The slots of a state; each holds all arrays of one block.
 
     Parameters
     ----------
     layout : Layout
-        Of the state; its arrays by slot are those of a block.
+        Layout of the state; its arrays by slot belong to blocks.
     floats, integers : array
         The buffers of the state.
     """
 
     def __init__(self, layout: Layout[Any], floats: Rows, integers: Rows) -> None:
         self._buffers = floats, integers
-        # The places of all numbers, in views as the state has them; its head says their shapes.
+        # The position of every number, in the views of the state; the head stores their shapes.
         places = np.arange(floats.size, dtype=np.float64), np.arange(integers.size)
         head = len(layout.dimensions)
         places[1][:head] = integers[:head]
@@ -49,19 +49,19 @@ class Slots:
         ]
 
     def rows(self, slot: int) -> tuple[Rows, Rows]:
-        """Return a copy of all floats, and of all integers, of a slot."""
+        """Return a copy of all floats and of all integers of a slot."""
         floats, integers = self._buffers
         in_floats, in_integers = self._positions(slot)
         return floats[in_floats], integers[in_integers]
 
     def fill(self, slot: int, floats: Rows, integers: Rows) -> None:
-        """Let a slot hold what `rows` once returned."""
+        """Fill a slot with what `rows` returned."""
         in_floats, in_integers = self._positions(slot)
         self._buffers[0][in_floats] = floats
         self._buffers[1][in_integers] = integers
 
     def in_row(self, path: str) -> slice:
-        """Return where in the row of floats an array of the state is."""
+        """Return the position of an array of the state in a row of floats."""
         return self._in_row[path]
 
     def _positions(self, slot: int) -> list[Rows]:
@@ -71,12 +71,12 @@ class Slots:
 
 
 class PaidBlocks:
-    """All blocks from the first, each as it was when its bets were paid.
+    """The paid blocks from the first on, each as it was when its bets were paid.
 
     Attributes
     ----------
     floats, integers : list of array
-        One row for every block.
+        One row per block.
     """
 
     def __init__(self) -> None:
@@ -87,7 +87,7 @@ class PaidBlocks:
         return len(self.floats)
 
     def keep(self, slots: Slots, slot: int) -> None:
-        """Keep one more block; give all up if they take too much room."""
+        """Keep one more block; drop all blocks if they take too much memory."""
         floats, integers = slots.rows(slot)
         if (len(self) + 1) * (floats.size + integers.size) > _MOST_NUMBERS:
             self.floats, self.integers = [], []
@@ -96,9 +96,9 @@ class PaidBlocks:
         self.integers.append(integers)
 
     def replace(self, serial: int, slots: Slots, slot: int) -> None:
-        """Keep a block as it is now in place of what it was."""
+        """Replace a kept block by its current state."""
         self.floats[serial], self.integers[serial] = slots.rows(slot)
 
     def restore(self, serial: int, slots: Slots, slot: int) -> None:
-        """Put a block as it was into a slot."""
+        """Copy a kept block into a slot."""
         slots.fill(slot, self.floats[serial], self.integers[serial])

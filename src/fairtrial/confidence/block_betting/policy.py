@@ -1,4 +1,4 @@
-"""What policies that bet on blocks have in common, whatever their family."""
+"""What policies that bet on blocks have in common in all families."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from fairtrial.errors import InvalidArgument
 __all__ = ["BlockPolicy"]
 
 _MANY_WAIT = 100
-"""Results of later blocks that wait before it is worth a warning."""
+"""Waiting results of later blocks that are worth a warning."""
 
 
 class BlockPolicy(FixedConfidencePolicy):
-    """A policy whose pulls are those of `LiveBlocks`; its family says the rest.
+    """A policy whose pulls come from `LiveBlocks`; its family defines the rest.
 
     Parameters
     ----------
     delta : float
-        Probability of a wrong answer that is accepted.
+        Accepted probability of a wrong answer.
     max_pulls : int, optional
         Stop undecided after this many results.
     assigned : array-like of int, optional
-        What a finished experiment did, for `fairtrial.analyse`: the action of every unit in the
-        order of assignment. Blocks are cut from it instead of being planned.
+        The action of every unit of a finished experiment, in the order of assignment, for
+        `fairtrial.analyse`. Blocks are cut from these assignments instead of being planned.
     randomize : bool or "bernoulli"
-        Whether the pulls of a block come in random order (default), each drawn from those that
-        are left. With ``"bernoulli"`` the arm of each pull is drawn on its own, with the planned
-        shares, when its block is planned: then nobody who knows what is left of a block can guess
-        the next arm. With False the most numerous come first, and the next pull can be predicted
-        from the results.
+        True (default): the pulls of a block come in random order, each drawn from those left.
+        ``"bernoulli"``: the arm of each pull is drawn on its own, with the planned shares, when its
+        block is planned; knowing the earlier pulls of a block then does not help to guess the next
+        arm. False: the most numerous arm comes first, and the next pull can be predicted from the
+        results.
     seed : None, int or numpy.random.Generator
         Source of the random order.
     """
@@ -59,11 +59,11 @@ class BlockPolicy(FixedConfidencePolicy):
 
     @property
     def randomizes(self) -> bool:
-        """Whether pulls come in random order; not where all are assigned."""
+        """Whether pulls come in random order; False if all are assigned externally."""
         return self.randomize is not False and self._cuts is None
 
     def conceal(self, secret: str) -> None:
-        """Toss all coins by a secret instead of the seed, before the first pull."""
+        """Toss all coins with a secret key instead of the seed; call it before the first pull."""
         super().conceal(secret)
         self._blocks.use_key(self._key)
 
@@ -99,7 +99,7 @@ class BlockPolicy(FixedConfidencePolicy):
 
     @property
     def _standstill(self) -> tuple[str, ...]:
-        """What keeps the evidence from growing, if many results wait for those of a block."""
+        """Return a warning if many later results wait for those of one block."""
         waiting, lacking = self._blocks.overtaken()
         if waiting < _MANY_WAIT:
             return ()
@@ -112,7 +112,7 @@ class BlockPolicy(FixedConfidencePolicy):
         return (said,)
 
     def _with_order(self, stated: Guarantee) -> Guarantee:
-        """Return a guarantee with what it assumes of the order of the pulls."""
+        """Add to a guarantee what it assumes about the order of the pulls."""
         if self._cuts is not None:
             return stated.assuming(ASSIGNED)
         return stated if self.randomize else stated.assuming(PREDICTABLE)
@@ -135,9 +135,9 @@ class BlockPolicy(FixedConfidencePolicy):
         self._blocks.skip_initial_block()
 
     def _next_assigned(self, cuts: Cuts) -> tuple[int, int] | None:
-        """Return action and tag of what was assigned next.
+        """Return action and tag of the next assigned unit.
 
-        A block begins when those before have all results.
+        A block starts after the earlier blocks have all results.
         """
         if self.asked == len(cuts.actions):
             return None
@@ -173,7 +173,7 @@ class BlockPolicy(FixedConfidencePolicy):
 
 
 def _named(numbers: Sequence[str], unasked: int) -> str:
-    """Return the pulls that a block lacks: the open ones by their numbers, and how many others.
+    """Name the pulls that a block lacks: issued ones by number, and a count of the others.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The mathematics of the family, compiled; live policies and simulations call the same functions.
+"""Compiled kernels of the family, shared by live policies and simulations.
 
-Inside, outcomes are always maximised: policies flip the sign on the way in.
+Kernels always maximise outcomes; policies flip the sign before they call.
 """

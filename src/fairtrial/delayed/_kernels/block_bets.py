@@ -1,4 +1,4 @@
-"""The bets of a block on the best k: frozen when it is planned, moved by its results, then paid."""
+"""The bets of a block on the best k arms: how they are frozen, moved by results, and paid."""
 
 import math
 
@@ -19,27 +19,27 @@ from fairtrial.delayed._kernels.block_state import Floats, Plans, Rules, Wealth
 from fairtrial.delayed._kernels.top_sets import carry, is_live, keeps_target
 
 LOW, HIGH = 0.0, 1.0
-"""The range of outcomes, as they count inside."""
+"""The range of outcomes in internal units."""
 
 
 @inlined
 def _bet_of(rules: Rules, plans: Plans, slot: int, j: int, b: int) -> int:
-    """Return the number of the bet against "j, which is outside, is as good as b inside"."""
+    """Return the number of the bet against "arm j, outside, is as good as arm b, inside"."""
     return int(plans.position[slot, j]) * rules.top + int(plans.position[slot, b])
 
 
-# ----------------------------------------------------------------------- freezing them
+# ----------------------------------------------------------------------- freezing bets
 
 
 @kernel
 def place_bets(
     rules: Rules, wealth: Wealth, plans: Plans, blocks: Blocks, bets: Bets, slot: int
 ) -> None:
-    """Freeze the bets of a block: on every pair that may be live when the block is paid."""
+    """Freeze the bets of a block: on every pair that can be live when the block is paid."""
     inside = plans.inside[slot]
     planned = blocks.planned[slot]
     arms = inside.size
-    # Where the ledgers will be carried to another target, settled pairs may be open again.
+    # If ledgers will be carried to another target, settled pairs can become open again.
     stays = rules.tolerance > 0.0 or keeps_target(
         wealth, plans, blocks.first[0], blocks.first[0] + blocks.number[0]
     )
@@ -58,7 +58,7 @@ def place_bets(
 
 @kernel
 def _is_clear(rules: Rules, plans: Plans, planned: Floats, slot: int, j: int, b: int) -> bool:
-    """Return whether a block has pulls of both arms, and their order is not quite unclear."""
+    """Return whether a block has pulls of both arms, and their order is not entirely unclear."""
     if planned[j] == 0.0 or planned[b] == 0.0:
         return False
     gap = max(gap_of(rules, plans, slot, j, b), 0.0)
@@ -106,12 +106,12 @@ def _clipped(value: float) -> float:
     return min(max(value, LOW), HIGH)
 
 
-# ------------------------------------------------------------------------- moving them
+# ------------------------------------------------------------------------- moving bets
 
 
 @inlined
 def _bets_on(rules: Rules, plans: Plans, bets: Bets, slot: int, arm: int) -> tuple[int, int, int]:
-    """Return the first bet that an arm has a part in, the one after the last, and their steps."""
+    """Return the first bet that uses an arm, the end of these bets, and the step between them."""
     number = bets.number[slot]
     position = int(plans.position[slot, arm])
     if plans.inside[slot, arm] > 0.0:
@@ -124,7 +124,7 @@ def _bets_on(rules: Rules, plans: Plans, bets: Bets, slot: int, arm: int) -> tup
 def _part_in_bet(
     rules: Rules, plans: Plans, planned: Floats, slot: int, bet: int, arm: int
 ) -> tuple[float, float]:
-    """Return weight and centre of an arm's results in a bet that it has a part in."""
+    """Return the weight and the centre of an arm's results in a bet that uses the arm."""
     weight = 1.0 / planned[arm]
     centre = plans.centres[slot, bet]
     if plans.inside[slot, arm] > 0.0:
@@ -136,7 +136,7 @@ def _part_in_bet(
 def multiply_bets(
     rules: Rules, plans: Plans, planned: Floats, bets: Bets, slot: int, arm: int, value: float
 ) -> None:
-    """Multiply one result's factor into every bet that it has a part in; it may be `LOST`."""
+    """Multiply a result's factor into every bet that uses its arm; the result may be `LOST`."""
     first, last, step = _bets_on(rules, plans, bets, slot, arm)
     for bet in range(first, last, step):
         if bets.ledger[slot, bet] != NO_BET:
@@ -156,7 +156,7 @@ def correct_bets(
     old: float,
     new: float,
 ) -> None:
-    """Replace one result's factor in every bet that it has a part in; it may have been `LOST`."""
+    """Replace a result's factor in every bet that uses its arm; it may have been `LOST`."""
     first, last, step = _bets_on(rules, plans, bets, slot, arm)
     for bet in range(first, last, step):
         if bets.ledger[slot, bet] != NO_BET:
@@ -165,7 +165,7 @@ def correct_bets(
             correct_bet(bets, slot, bet, weight * (before - centre), weight * (new - centre))
 
 
-# ------------------------------------------------------------------------- paying them
+# ------------------------------------------------------------------------- paying bets
 
 
 @kernel
@@ -200,7 +200,7 @@ def _gain(
     j: int,
     b: int,
 ) -> float:
-    """Return what a bet pays; with a known noise from the results that did arrive."""
+    """Return the payment of a bet; with known noise it uses only the results that arrived."""
     if rules.bounded:
         return bounded_gain(bets, slot, bet)
     results = blocks.results[slot]

@@ -1,4 +1,4 @@
-"""What the next block should pull: its target, the shares of the arms, and their pulls."""
+"""The plan of the next block: its target, the shares of the arms, and their pulls."""
 
 import math
 
@@ -14,17 +14,17 @@ from fairtrial.delayed._kernels.block_state import Floats, Plans, Rules, State, 
 from fairtrial.delayed._kernels.top_sets import find_places, find_target, is_live, wealth_against
 
 PRIOR_PULLS = 2.0
-"""Pulls of a fair coin over the range that the variance of an arm is shrunk by."""
+"""Weight, in pulls of a fair coin over the range, of the prior that shrinks an arm's variance."""
 
 
 @kernel
 def plan_block(
     variances: Floats, rules: Rules, state: State, batch: float, assigned: Floats
 ) -> int:
-    """Open the next block, against the arms that lead; return its slot.
+    """Open the next block, whose target is the leading arms; return its slot.
 
-    `batch`: pulls wanted in the block; 0 leaves it to the method. `assigned`: the pulls of every
-    arm, where others assigned them; empty if the method plans them.
+    `batch`: requested pulls of the block; 0 leaves the size to the method. `assigned`: pulls of
+    every arm if an outside experiment assigned them; empty if the method plans them.
     """
     slot = next_slot(state.blocks)
     wealth = state.wealth
@@ -35,12 +35,12 @@ def plan_block(
         plans.estimate[slot, arm] = state.means[arm]
         plans.spread[slot, arm] = variances[arm]
         if rules.bounded:
-            # The observed variance, shrunk to that of a fair coin.
+            # The observed variance, shrunk towards that of a fair coin.
             squares = state.squares[arm] + 0.25 * PRIOR_PULLS
             plans.spread[slot, arm] = squares / (state.counts[arm] + PRIOR_PULLS)
     find_target(state.means, rules.top, inside)
     if rules.tolerance == 0.0 and wealth_against(wealth, inside) == math.inf:
-        # A set that was rejected leads again: the bets stay with the last target.
+        # If a rejected set leads again, the bets keep the last target.
         for arm in range(variances.size):
             inside[arm] = wealth.target[arm]
     find_places(state.means, inside, plans.place[slot])
@@ -57,7 +57,7 @@ def plan_block(
 
 @kernel
 def find_positions(inside: Floats, position: Floats) -> None:
-    """Fill each arm's number among those of its side."""
+    """Fill each arm's index among the arms on its side of the target."""
     number = np.zeros(2, dtype=np.int64)
     for arm in range(inside.size):
         side = int(inside[arm])
@@ -67,7 +67,7 @@ def find_positions(inside: Floats, position: Floats) -> None:
 
 @inlined
 def gap_of(rules: Rules, plans: Plans, slot: int, j: int, b: int) -> float:
-    """Return by how much b is better than j, by the outcomes before a block."""
+    """Return how much better b is than j, by the outcomes before a block."""
     return plans.estimate[slot, b] - plans.estimate[slot, j] + rules.tolerance
 
 
@@ -80,10 +80,10 @@ def error_of(plans: Plans, slot: int, j: int, b: int) -> float:
 
 @kernel
 def _find_shares(rules: Rules, wealth: Wealth, plans: Plans, slot: int, shares: Floats) -> float:
-    """Set the shares of pulls that settle the neediest pair soonest; return the pulls it takes.
+    """Set the shares of pulls that settle the neediest pair soonest; return the pulls needed.
 
-    A pair's information is gap^2 / (v_b / w_b + v_j / w_j); each step moves the shares towards
-    what the pair that would be settled last can use.
+    The information about a pair is gap^2 / (v_b / w_b + v_j / w_j). Each step moves the shares
+    towards the pair that would be settled last.
     """
     spread = plans.spread[slot]
     least = 0.3 / shares.size
@@ -104,12 +104,12 @@ def _find_shares(rules: Rules, wealth: Wealth, plans: Plans, slot: int, shares: 
     return 2.0 / worst if worst > 0.0 else math.inf
 
 
-# It allocates nothing, so it needs no reference counts.
+# It allocates no memory, so it needs no reference counts.
 @kernel(error_model="numpy", _nrt=False)
 def _weakest_pair(
     rules: Rules, wealth: Wealth, plans: Plans, slot: int, shares: Floats
 ) -> tuple[float, int, int]:
-    """Return information per need of the pair for which that is least, and the pair."""
+    """Return the smallest information per need of a pair, and the pair."""
     spread = plans.spread[slot]
     inside = plans.inside[slot]
     worst = math.inf
@@ -122,7 +122,7 @@ def _weakest_pair(
             if not is_live(wealth, inside, j, b):
                 continue
             gap = max(gap_of(rules, plans, slot, j, b), 0.0)
-            # A gap near nothing is taken for its standard error.
+            # A gap near zero is replaced by its standard error.
             square = gap * gap + rules.kappa * error_of(plans, slot, j, b)
             value = square / (spread[b] / shares[b] + spread[j] / shares[j])
             need = max(0.0, rules.threshold - wealth.ledgers[j, b]) + rules.cost
@@ -143,7 +143,7 @@ def _fill_counts(
     batch: float,
     planned: Floats,
 ) -> None:
-    """Fill the pulls of the block: at least one of every arm of a live pair."""
+    """Fill the pulls of the block: at least one for every arm of a live pair."""
     inside = plans.inside[slot]
     support = 0
     whole = 0.0

@@ -1,4 +1,4 @@
-"""A whole simulated run of block betting, by the functions that a live policy calls."""
+"""A whole simulated run of block betting, with the functions that live policies call."""
 
 import math
 from typing import Any, NamedTuple
@@ -28,7 +28,7 @@ from fairtrial.delayed._kernels.top_sets import mark_live_arms
 
 
 class Limits(NamedTuple):
-    """What limits a run, and what a lost pull counts as: NaN if there is no such value."""
+    """The limits of a run, and the value of a lost pull: NaN if there is none."""
 
     max_pulls: float
     max_results: float
@@ -36,7 +36,7 @@ class Limits(NamedTuple):
 
 
 class Clock(NamedTuple):
-    """How far a run has come; blocks settled and planned when live arms were last marked."""
+    """The progress of a run; blocks settled and planned when live arms were last marked."""
 
     now: float
     in_flight: int
@@ -51,18 +51,18 @@ CLOCK = record_type(Clock)
 
 
 class Flight(NamedTuple):
-    """The pulls in flight, and what a run remembers when it comes back for more room."""
+    """The pulls in flight, and what a run keeps when it returns for more room."""
 
     slots: Floats
     heap: Integers
     clock: Any
     tags: Integers  # of the pull in each slot
     pulls: Integers  # issued, by arm
-    live: Floats  # whether bets may still need an arm's results
+    live: Floats  # whether bets can still need the arm's results
 
 
 def new_flight(slots: Floats, heap: Integers, arms: int) -> Flight:
-    """Return the start of a run: free slots, and nothing in flight."""
+    """Return the start of a run: all slots free and no pulls in flight."""
     clock = np.zeros(1, CLOCK).view(np.recarray)
     return Flight(slots, heap, clock, np.zeros_like(heap), np.zeros(arms, np.int64), np.ones(arms))
 
@@ -108,7 +108,7 @@ def run(
             for at in _unwanted(slots, heap, clock, live):
                 if _has_stopped(finished, clock, limits):
                     break
-                # A block that was settled a moment ago may need the arm again.
+                # A block that was just settled may need the arm again.
                 first, last = blocks.first[0], blocks.first[0] + blocks.number[0]
                 mark_live_arms(state.wealth, state.plans, first, last, now_live)
                 arm = int(slots[at, ARM])
@@ -137,9 +137,9 @@ def _may_start(finished: Integers, heap: Integers, clock: Any, limits: Limits) -
 
 @kernel
 def _unwanted(slots: Floats, heap: Integers, clock: Any, live: Floats) -> Integers:
-    """Free the slots of pulls of arms that no bet needs; return these slots, the oldest first.
+    """Free the slots of pulls whose arms no bet needs; return these slots, oldest pull first.
 
-    They hold -1 less the number of their pulls.
+    Each slot then holds -1 minus the number of its pull.
     """
     found = heap[: clock[0].in_flight].copy()
     size = 0

@@ -1,4 +1,4 @@
-"""What block betting on the best k keeps: its constants, its data and ledgers, the open blocks."""
+"""The state of block betting on the best k: constants, data, ledgers and open blocks."""
 
 from typing import Annotated, NamedTuple
 
@@ -18,8 +18,8 @@ Integers = NDArray[np.int64]
 class Rules(NamedTuple):
     """The constants of the method; see docs/explanation/block-betting.md.
 
-    An outcome counts as its distance from `origin` in units of `unit`: there more is better, and
-    `bounded` outcomes lie in [0, 1]. With a `tolerance` every pair is tested on its own, at the
+    Outcomes are converted to distances from `origin` in units of `unit`, so that larger is better
+    and `bounded` outcomes lie in [0, 1]. With a `tolerance`, every pair is tested separately at the
     `threshold` for all pairs.
     """
 
@@ -39,42 +39,42 @@ class Rules(NamedTuple):
 
 
 class Constants(NamedTuple):
-    """All that never changes."""
+    """All values that never change."""
 
-    variances: Annotated[Floats, "arms"]  # stated ones
+    variances: Annotated[Floats, "arms"]  # stated variances
     rules: Rules
 
 
 class Wealth(NamedTuple):
-    """The evidence against all sets of k arms; it belongs to the target that was last paid."""
+    """The evidence against all sets of k arms; it belongs to the target of the last paid block."""
 
-    target: Annotated[Floats, "arms"]  # one for an arm inside; -1 everywhere before there is any
-    order: Annotated[Floats, "arms"]  # each arm's place, when that target was first bet on
-    ledgers: Annotated[Floats, "arms arms"]  # against any set with an arm j and without an arm b
+    target: Annotated[Floats, "arms"]  # 1 for an arm inside; -1 everywhere before the first
+    order: Annotated[Floats, "arms"]  # each arm's place when that target was first bet on
+    ledgers: Annotated[Floats, "arms arms"]  # against any set with arm j, without arm b
     own: Annotated[Floats, "1"]  # against the target itself
 
 
 class Plans(NamedTuple):
-    """What is frozen of open blocks; each has a bet for every arm outside and every arm inside."""
+    """The frozen plans of open blocks; each has a bet for every pair of arms outside and inside."""
 
-    inside: Annotated[Floats, "slots arms"]  # one for an arm of the block's target
+    inside: Annotated[Floats, "slots arms"]  # 1 for an arm of the block's target
     place: Annotated[Floats, "slots arms"]  # see `find_places`
-    position: Annotated[Floats, "slots arms"]  # of an arm among those of its side
+    position: Annotated[Floats, "slots arms"]  # of an arm among the arms on its side
     earlier: Annotated[Floats, "slots arms"]  # outcomes before the block was planned
     estimate: Annotated[Floats, "slots arms"]  # their mean
-    spread: Annotated[Floats, "slots arms"]  # and variance
+    spread: Annotated[Floats, "slots arms"]  # their variance
     centres: Annotated[Floats, "slots bets"]  # of the arm inside
 
 
 class State(NamedTuple):
-    """Everything that changes: data, ledgers, and the open blocks."""
+    """All values that change: data, ledgers and open blocks."""
 
     counts: Annotated[Floats, "arms"]
     means: Annotated[Floats, "arms"]
     squares: Annotated[Floats, "arms"]  # sums of squares about the means
     pending: Annotated[Floats, "arms"]  # pulls in flight
-    shares: Annotated[Floats, "arms"]  # the plan that the next one starts from
-    losses: Annotated[Floats, "arms"]  # lost pulls that were in bets
+    shares: Annotated[Floats, "arms"]  # the plan from which the next one starts
+    losses: Annotated[Floats, "arms"]  # lost pulls that bets were placed on
     settled_sums: Annotated[Floats, "arms"]  # of the results of settled blocks
     wealth: Wealth
     forecast: Annotated[Floats, "1"]  # pulls still needed when the last block was planned
@@ -94,6 +94,6 @@ open_state = STATE.open
 
 @kernel(inline="always")
 def opened(arrays: Arrays) -> tuple[Floats, Rules, State]:
-    """Return the stated variances, the rules and the state that the arrays hold."""
+    """Return the stated variances, the rules and the state in the arrays."""
     variances, rules = open_constants(arrays[0])
     return variances, rules, open_state(arrays[1], arrays[2])

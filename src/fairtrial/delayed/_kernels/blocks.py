@@ -1,7 +1,7 @@
-"""Block betting on the best k arms: one pull at a time, by live and simulated runs alike.
+"""Block betting on the best k arms, one pull at a time, for live policies and simulations.
 
-Blocks of pulls are planned from all results before them; a block alone pays or loses, and counts
-once it and all blocks before it are complete. Proof: docs/explanation/delayed.md.
+Each block of pulls is planned from all results before it. Only a block's own results pay its bets,
+once it and all earlier blocks are complete. Proof: docs/explanation/delayed.md.
 """
 
 import math
@@ -64,7 +64,7 @@ __all__ = [
 
 @kernel
 def start(arrays: Arrays) -> None:
-    """Open the block of initial pulls, on which nothing is bet, unless nothing is to be found."""
+    """Open the block of initial pulls, with no bets on it; finish if there is nothing to find."""
     _, rules, state = opened(arrays)
     arms = state.counts.size
     planned = np.empty(arms)
@@ -85,7 +85,7 @@ def start(arrays: Arrays) -> None:
 
 @kernel
 def ask(arrays: Arrays, batch: float) -> tuple[int, int]:
-    """Return the next arm and its tag; the arm is -1 if there is no room for another block."""
+    """Return the next arm and its tag; the arm is -1 if another block needs more room."""
     variances, rules, state = opened(arrays)
     arm, serial = next_arm(variances, rules, state, batch)
     return arm, tag_of(serial, serial > 0)
@@ -96,7 +96,8 @@ def next_arm(variances: Floats, rules: Rules, state: State, batch: float) -> tup
     """Return an arm to pull and the serial of its block; plan a block when none has pulls left."""
     arm, serial = next_pull(state.blocks, -1, 1)
     if arm < 0 and state.counts.min() == 0.0:
-        # Without a result of every arm there is no plan: the pull informs plans, in no bet.
+        # A plan needs a result of every arm. Until then, extra pulls inform plans but are in no
+        # bet.
         arm = _extra_arm(state)
     elif arm < 0 and next_slot(state.blocks) != OUTSIDE:
         slot = plan_block(variances, rules, state, batch, np.empty(0))
@@ -109,7 +110,7 @@ def next_arm(variances: Floats, rules: Rules, state: State, batch: float) -> tup
 
 @kernel
 def _extra_arm(state: State) -> int:
-    """Return the arm of a pull outside of blocks: the least pulled one, or drawn."""
+    """Return the arm of a pull outside of blocks: the least pulled arm, or a drawn one."""
     if state.blocks.order[0] != FIXED:
         return draw_action(state.blocks, np.ones(state.counts.size), 1)
     best = 0
@@ -121,9 +122,9 @@ def _extra_arm(state: State) -> int:
 
 @kernel
 def open_assigned(arrays: Arrays, assigned: Floats) -> None:
-    """Open a block of pulls that others assigned, by arm, and freeze its bets.
+    """Open a block of externally assigned pulls, counted by arm, and freeze its bets.
 
-    Without a result of every arm there is no plan: the pulls inform plans, in no block.
+    A plan needs a result of every arm. Until then, the pulls inform plans but belong to no block.
     """
     variances, rules, state = opened(arrays)
     if state.counts.min() > 0.0:
@@ -133,7 +134,7 @@ def open_assigned(arrays: Arrays, assigned: Floats) -> None:
 
 @kernel
 def ask_assigned(arrays: Arrays, arm: int) -> int:
-    """Issue a pull of the only open block, if there is any; return its tag."""
+    """Issue a pull of the only open block, if one is open; return its tag."""
     _, _, state = opened(arrays)
     state.pending[arm] += 1.0
     serial = issue_assigned(state.blocks, arm)
@@ -141,18 +142,18 @@ def ask_assigned(arrays: Arrays, arm: int) -> int:
 
 
 def tell(arrays: Arrays, arm: int, tag: int, outcome: float, number: int) -> None:
-    """Take one outcome; its number is negative if it is unsolicited."""
+    """Record an outcome; its number is negative if it is unsolicited."""
     end(arrays, arm, tag, outcome, number, False)
 
 
 def lose(arrays: Arrays, arm: int, tag: int, is_wanted: bool) -> None:
-    """Take note that a pull will have no outcome; one that no bet needs is no loss."""
+    """Record that a pull will have no outcome; it is not a loss if no bet needs the pull."""
     end(arrays, arm, tag, LOST, 0, is_wanted)
 
 
 @kernel
 def end(arrays: Arrays, arm: int, tag: int, outcome: float, number: int, is_loss: bool) -> None:
-    """Take one outcome, or `LOST`, and settle what is complete."""
+    """Record an outcome or `LOST`, and settle the complete blocks."""
     variances, rules, state = opened(arrays)
     if number >= 0:
         state.pending[arm] -= 1.0
@@ -177,7 +178,7 @@ def end(arrays: Arrays, arm: int, tag: int, outcome: float, number: int, is_loss
 
 @inlined
 def counted(rules: Rules, outcome: float) -> float:
-    """Return an outcome as it counts inside: more is better."""
+    """Return an outcome in internal units, where larger is better."""
     value = (outcome - rules.origin) / rules.unit
     if rules.bounded and not math.isnan(value):
         return min(max(value, 0.0), 1.0)
@@ -205,9 +206,10 @@ def _take_in_block(
 
 @kernel
 def tell_late(arrays: Arrays, arm: int, tag: int, outcome: float, number: int) -> bool:
-    """Take the outcome of a pull given up as lost; return whether it still counts for its block.
+    """Record the outcome of a pull reported lost; return whether its block still counts it.
 
-    It does while the block is open: the worst value that a bet took was at most as good.
+    The block counts it while it is open. This is valid because every bet had used the worst
+    possible value for the lost pull.
     """
     variances, rules, state = opened(arrays)
     value = counted(rules, outcome)
@@ -227,7 +229,7 @@ def tell_late(arrays: Arrays, arm: int, tag: int, outcome: float, number: int) -
 
 @kernel
 def correct(arrays: Arrays, arm: int, tag: int, old: float, new: float, number: int) -> None:
-    """Replace an outcome in the data, and in the bets of its block if they are not paid yet.
+    """Replace an outcome in the data, and in its block's bets if they are not paid yet.
 
     The tag is -1 for an outcome that is in no bet.
     """
@@ -253,14 +255,14 @@ def correct(arrays: Arrays, arm: int, tag: int, old: float, new: float, number: 
 
 @kernel
 def settle(arrays: Arrays) -> None:
-    """Pay the bets of every block that is complete."""
+    """Pay the bets of every complete block."""
     _, rules, state = opened(arrays)
     _settle(rules, state)
 
 
 @kernel(inline="always")
 def _settle(rules: Rules, state: State) -> None:
-    """Pay the bets of every block that is complete, in the order in which they were issued."""
+    """Pay the bets of every complete block, in the order in which the blocks were issued."""
     blocks = state.blocks
     slot = complete_slot(blocks)
     while slot != OUTSIDE and not state.finished[0]:
@@ -278,7 +280,7 @@ def _settle(rules: Rules, state: State) -> None:
 
 @kernel
 def find_live_arms(arrays: Arrays, live: Floats) -> bool:
-    """Mark the arms whose results some bet may still need; return whether these are all."""
+    """Mark the arms whose results a bet can still need; return whether these are all arms."""
     _, _, state = opened(arrays)
     first = state.blocks.first[0]
     last = first + state.blocks.number[0]

@@ -1,7 +1,7 @@
-"""Boxes of a race: a mean and a radius that holds at all times, with or without readings.
+"""Boxes of a race: an estimated mean with a radius that holds at all times.
 
-Sources: Grover et al. (2018), Propositions 1 and 2 and equation 5, with the error
-probability charged as docs/explanation/delayed.md proves.
+They can use readings of unfinished pulls. Sources: Grover et al. (2018), Propositions 1 and 2 and
+equation 5, with the error probability divided as proved in docs/explanation/delayed.md.
 """
 
 import math
@@ -30,9 +30,9 @@ _CLOSE, _CLOSEST = 1e-6, 1e-9
 
 @inlined
 def radius(race: Race, sigma: float, number: float, log_inverse_level: float) -> float:
-    """Return the radius about a mean of `number` outcomes.
+    """Return the radius around a mean of `number` outcomes.
 
-    The square of every bound is linear in ln(1/level): `Race.radii` holds both coefficients.
+    The square of every bound is linear in ln(1/level); `race.radii` holds both coefficients.
     """
     if number < 1.0:
         return np.inf
@@ -44,7 +44,7 @@ def radius(race: Race, sigma: float, number: float, log_inverse_level: float) ->
 
 @inlined
 def _reading_term(race: Race, row: int) -> float:
-    """Return the radius of a pull's mean reading: the m-th pull pays 1/(m+1)(m+2) of the share."""
+    """Return the radius of a pull's mean reading; the m-th pull uses 1/(m+1)(m+2) of the share."""
     pulls = race.pulls
     level = race.rules[0].log_reading + pulls[row].log_charge
     return radius(race, reading_std_of(race, pulls[row].arm), pulls[row].readings, level)
@@ -52,7 +52,7 @@ def _reading_term(race: Race, row: int) -> float:
 
 @inlined
 def add_to_boxes(race: Race, row: int, sums: Any) -> None:
-    """Add a pull to sums of its arm."""
+    """Add a pull to the sums of its arm."""
     pulls = race.pulls
     rule, done = race.rules[0].rule, pulls[row].state == DONE
     if race.rules[0].feedback == INCREMENTAL:
@@ -63,7 +63,7 @@ def add_to_boxes(race: Race, row: int, sums: Any) -> None:
         sums.completed += 1.0
         sums.outcomes += pulls[row].outcome
         if pulls[row].has_bias > 0:
-            # How many readings a pull has may depend on them: only the mean of all is fair then.
+            # The number of readings can depend on them; then only the mean of all readings is fair.
             weight = pulls[row].readings if rule == RACE_PROVEN else 1.0
             sums.biased += 1.0
             sums.bias += weight * pulls[row].bias
@@ -81,7 +81,7 @@ def _uses_one_pull(race: Race) -> bool:
 
 @inlined
 def follow_oldest(race: Race, arm: int) -> None:
-    """Let the oldest pull in flight that has a reading enter the sequence, if there is none."""
+    """If no pull is followed, add the oldest pull in flight with a reading to the sequence."""
     arms = race.arms
     if race.rules[0].rule != RACE_PROVEN or not _uses_one_pull(race):
         return
@@ -100,7 +100,7 @@ def follow_oldest(race: Race, arm: int) -> None:
 
 @inlined
 def _most_read(race: Race, arm: int) -> int:
-    """Return the row of the pull in flight with most readings, -1 if none has any."""
+    """Return the row of the pull in flight with the most readings; -1 if none has any."""
     found, most = -1, 0.0
     row = race.arms[arm].front
     while row >= 0:
@@ -114,7 +114,7 @@ def _most_read(race: Race, arm: int) -> int:
 def split_two(
     full: float, full_base: float, report: float, report_base: float, slope: float, level: float
 ) -> tuple[float, float]:
-    """Return the share of the readings that makes the sum of two radii least, and that sum.
+    """Return the share of the readings that minimises the sum of two radii, and that sum.
 
     The radii are ``full * sqrt(full_base + slope * ln(n / (delta * share)))`` and the same for
     `report`; `level` is ln(n / delta).
@@ -129,7 +129,7 @@ def split_two(
         by_full, by_report = full / math.sqrt(in_full), report / math.sqrt(in_report)
         total = by_full * in_full + by_report * in_report
         step = by_report / (by_full + by_report) - share
-        # Newton's step to the fixed point; the sum is flat there, so that its last value will do.
+        # Newton's step to the fixed point; the sum is flat there, so its last value is good enough.
         growth = (share + step) * (1.0 - share - step) * 0.5 * slope
         step /= 1.0 - growth * (1.0 / (share * in_report) + 1.0 / ((1.0 - share) * in_full))
         share = min(max(share + step, 0.5 * share), 0.5 + 0.5 * share)
@@ -149,7 +149,7 @@ def split_three(
     slope: float,
     level: float,
 ) -> tuple[float, float, float]:
-    """Return the shares of the readings and of the bias, and the least sum of three radii."""
+    """Return the shares of readings and bias that minimise the sum of three radii, and that sum."""
     if report == 0.0:
         return 0.0, 0.0, full * math.sqrt(full_base + slope * level)
     whole = full + report + bias
@@ -177,14 +177,14 @@ def split_three(
 
 @inlined
 def _scale_and_base(race: Race, sigma: float, number: float) -> tuple[float, float]:
-    """Return a radius as ``scale * sqrt(base + ln(1/level))``."""
+    """Return scale and base of a radius ``scale * sqrt(base + ln(1/level))``."""
     slope = race.radii[1, int(number)]
     return sigma * math.sqrt(slope), race.radii[0, int(number)] / slope
 
 
 @inlined
 def _with_one_reading(race: Race, arm: int, best: float) -> tuple[float, float]:
-    """Return mean and radius of the published estimator, NaN if its radius is not below `best`."""
+    """Return mean and radius of the published estimator; NaN if the radius is not below `best`."""
     row = _most_read(race, arm)
     biased = race.rules[0].feedback == BIASED
     biases = race.arms[arm].total.biased
@@ -213,7 +213,7 @@ def _with_one_reading(race: Race, arm: int, best: float) -> tuple[float, float]:
 
 @inlined
 def _with_sequence(race: Race, arm: int) -> tuple[float, float]:
-    """Return mean and radius over the outcomes in the order of their first use."""
+    """Return mean and radius of the outcomes, in the order in which pulls were first used."""
     arms = race.arms
     row = arms[arm].followed
     standing = race.arms[arm].total.kept + (1.0 if row >= 0 else 0.0)
@@ -237,7 +237,7 @@ def _with_sequence(race: Race, arm: int) -> tuple[float, float]:
 
 @inlined
 def _by_outcomes(race: Race, arm: int) -> tuple[float, float]:
-    """Return mean and radius of the outcomes alone, where they are a prefix of the sequence."""
+    """Return mean and radius of the outcomes alone, if they are a prefix of the sequence."""
     arms = race.arms
     number = race.arms[arm].total.completed
     behind = arms[arm].followed >= 0 and arms[arm].has_passed > 0
@@ -262,7 +262,7 @@ def _by_pieces(race: Race, arm: int) -> tuple[float, float]:
 
 @inlined
 def estimate_boxes(race: Race, arm: int) -> None:
-    """Set mean and box of an arm from its sums; without a finite radius they stay."""
+    """Set an arm's mean and box from its sums; leave them unchanged without a finite radius."""
     arms = race.arms
     rule = race.rules[0].rule
     if race.rules[0].feedback == INCREMENTAL:

@@ -1,4 +1,4 @@
-"""What rules with a budget call: one event, or a whole simulated run, by the same functions."""
+"""Entry points of rules with a budget: one event, or a whole simulated run."""
 
 from typing import Any, NamedTuple
 
@@ -47,25 +47,25 @@ from fairtrial.delayed._kernels.state import Floats, inlined, kernel
 
 @kernel
 def prepare(words: Words) -> None:
-    """Bring an empty state to its first rung or round."""
+    """Move an empty state to its first rung or round."""
     set_out(open_budget(words))
 
 
 @kernel
 def ask(words: Words) -> int:
-    """Start the next pull; return its row, -1 if there is none now."""
+    """Start the next pull; return its row, or -1 if none can start now."""
     return start(open_budget(words))
 
 
 @kernel
 def act(words: Words, kind: int, at: int, place: int, value: float) -> None:
-    """Let one event happen; see `budgets.happen`."""
+    """Process one event; see `budgets.happen`."""
     happen(open_budget(words), kind, at, place, value)
 
 
 @kernel
 def keep_unwanted(words: Words, rows: Integers) -> int:
-    """Move those of the rows in flight that are unwanted to the front; return how many."""
+    """Move the rows of unwanted pulls in flight to the front; return their number."""
     state, size = open_budget(words), 0
     for row in rows:
         if state.control[0].over > 0 or is_unwanted(state, row):
@@ -76,7 +76,7 @@ def keep_unwanted(words: Words, rows: Integers) -> int:
 
 @kernel
 def sum_up(words: Words) -> None:
-    """Set the arms' means and, if all readings are kept, as keys the best forecasts of pulls."""
+    """Set the arms' means and, if all readings are kept, their keys to the best forecasts."""
     state = open_budget(words)
     average(state)
     if state.rules[0].kept < np.inf:
@@ -94,14 +94,14 @@ def sum_up(words: Words) -> None:
 
 
 class Limits(NamedTuple):
-    """What limits a run, and the sign of outcomes."""
+    """The limits of a run, and the sign of outcomes."""
 
     max_pulls: float
     sign: float
 
 
 class Clock(NamedTuple):
-    """What a run remembers when it comes back for more room."""
+    """What a run keeps when it returns for more room."""
 
     now: float
     in_moment: int
@@ -121,7 +121,7 @@ def _fill(
     clock: Any,
     limits: Limits,
 ) -> bool:
-    """Start pulls up to the limits; return whether there was room to write them down."""
+    """Start pulls up to the limits; return whether the arrays had room for them."""
     control = state.control
     while (
         control[0].over == 0
@@ -148,7 +148,7 @@ def _advance(
     clock: Any,
     limits: Limits,
 ) -> None:
-    """Let the first event of the heap happen."""
+    """Process the first event of the heap."""
     slot, size = slots[heap[0]], clock[0].in_flight
     row, place = int(slot[ROW]), int(slot[READINGS_READ])
     if state.rules[0].kept > 0.0 and next_reading(environment, slot) < np.inf:
@@ -168,7 +168,7 @@ def _advance(
 
 @inlined
 def _readings_until_end(environment: CompiledEnvironment, slot: Floats) -> float:
-    """Return how many readings a pull has, none of which was drawn as none matters."""
+    """Return the number of a pull's readings when none was drawn because none is used."""
     while next_reading(environment, slot) < np.inf:
         slot[READINGS_READ] += 1.0
     number = slot[READINGS_READ]
@@ -178,7 +178,7 @@ def _readings_until_end(environment: CompiledEnvironment, slot: Floats) -> float
 
 @kernel
 def _call_back(state: Budget, slots: Floats, heap: Integers, clock: Any, touched: int) -> None:
-    """Stop what is not wanted any more after an event of a pull."""
+    """Stop the pulls that are no longer wanted after an event of a pull."""
     pulls, control = state.pulls, state.control
     over = control[0].over > 0
     own = pulls[touched].state == OPEN and is_unwanted(state, touched)

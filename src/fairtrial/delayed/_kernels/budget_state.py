@@ -1,7 +1,7 @@
-"""The state of a rule with a budget: what is known of every pull and every arm.
+"""The state of a rule with a budget: the data of every pull and every arm.
 
-All decisions are made from it (`budgets`). Sums are taken in the order of starts, so
-that they do not depend on the order in which results come.
+`budgets` makes all decisions from it. Sums follow the order in which pulls started, so the order of
+results does not change them.
 """
 
 from typing import Annotated, Any, NamedTuple
@@ -13,7 +13,7 @@ from fairtrial.delayed._kernels.state import INCREMENTAL, UNBIASED, Floats, inli
 
 RUNGS, PROMOTION, MEDIAN, ROUNDS, REJECTS = range(5)
 
-# What has become of a pull, and of an arm.
+# The status of a pull, and of an arm.
 OPEN, DONE, STOPPED = range(3)
 OUT, ALIVE, ACCEPTED = range(3)
 NOWHERE = -1
@@ -23,7 +23,7 @@ _BLOCK = 128
 
 
 class Rules(NamedTuple):
-    """Constants of a policy. `kept`: how many readings of a pull matter for anything."""
+    """Constants of a policy. `kept`: number of a pull's readings that can be used."""
 
     rule: int
     feedback: int
@@ -39,9 +39,9 @@ class Rules(NamedTuple):
 class Control(NamedTuple):
     """Totals.
 
-    `current`: the rung or round at hand. `missing`: pulls that the rung lacks; `unreached`: those
-    on their way to it; `waited_for`: arms that are untried, or on their way to a rung; `stale`:
-    whether pulls may have become unwanted beside the one that something has happened to.
+    `current`: the current rung or round; `missing`: pulls that the rung lacks; `unreached`: pulls
+    on their way to it; `waited_for`: arms that are untried or on their way to a rung; `stale`:
+    whether pulls other than the one with the latest event may have become unwanted.
     """
 
     rows: int
@@ -62,7 +62,7 @@ class Control(NamedTuple):
 
 
 class Pull(NamedTuple):
-    """What is known of a pull; the stage is the rung, or the round, that it is for."""
+    """The data of a pull; the stage is the rung or round that it was started for."""
 
     arm: int
     stage: int
@@ -74,10 +74,10 @@ class Pull(NamedTuple):
 
 
 class Arm(NamedTuple):
-    """What is known of an arm.
+    """The data of an arm.
 
-    `issued` counts all pulls that were asked for, `started` those for this rung. `order`: the arm
-    that stands at this place.
+    `issued`: all pulls started so far; `started`: those for this rung; `order`: the arm at this
+    place, whatever the row's own arm.
     """
 
     duration: float
@@ -96,11 +96,12 @@ class Arm(NamedTuple):
 class Budget(NamedTuple):
     """All that the kernels work on.
 
-    `plan`: a row for every bracket of rungs (how many, the readings at each, then which arms are in
-    it), or for every round (pulls of each arm left at its end, how many arms it leaves). `values`:
-    the first readings of every pull in the order of their stages, as many as matter. `aged`: for
-    every age how many completed pulls had it, then the means of their readings up to it in order.
-    `seen`: the values of arms at each rung. `partial`: room for `total`.
+    `plan`: one row per bracket of rungs (number of rungs, readings at each, then the bracket's
+    arms), or one row per round (pulls of each remaining arm at its end, number of arms it keeps).
+    `values`: the first readings of every pull in the order of their stages, as many as can be used.
+    `aged`: for every age, the number of completed pulls that reached it, then the sorted means of
+    their readings up to that age. `seen`: the values of arms at each rung. `partial`: work space
+    for `total`.
     """
 
     rules: Annotated[Any, Rules]
@@ -120,7 +121,7 @@ open_budget = BUDGET.open
 
 @kernel
 def open_pull(state: Budget, arm: int, stage: float) -> int:
-    """Write a new pull down; return its row."""
+    """Add a new pull; return its row."""
     pulls, control = state.pulls, state.control
     row = control[0].rows
     pulls[row].arm, pulls[row].stage, pulls[row].state = arm, stage, OPEN
@@ -134,7 +135,7 @@ def open_pull(state: Budget, arm: int, stage: float) -> int:
 
 @kernel
 def close_pull(state: Budget, row: int, status: int) -> None:
-    """Write down that a pull is done, or has stopped."""
+    """Record that a pull is done or stopped."""
     pulls = state.pulls
     if pulls[row].state == OPEN:
         state.control[0].in_flight -= 1
@@ -144,7 +145,7 @@ def close_pull(state: Budget, row: int, status: int) -> None:
 
 @inlined
 def add_reading(state: Budget, row: int, at: int, value: float) -> None:
-    """Put a reading at its place among those of its pull, from 0 on."""
+    """Insert a reading at a position, counted from 0, among those of its pull."""
     pulls, values, control = state.pulls, state.values, state.control
     count = pulls[row].readings
     if at < state.rules[0].kept:
@@ -160,7 +161,7 @@ def add_reading(state: Budget, row: int, at: int, value: float) -> None:
 
 @inlined
 def has_room(state: Budget) -> bool:
-    """Return whether one more pull, and one more reading of any, fit into the arrays."""
+    """Return whether the arrays have room for one more pull and one more reading of any pull."""
     width = state.values.shape[1]
     fits = state.control[0].max_readings < width or width >= state.rules[0].kept
     return fits and state.control[0].rows < state.pulls.shape[0]
@@ -171,11 +172,12 @@ def has_room(state: Budget) -> bool:
 
 @kernel
 def total(values: Floats, row: int, number: int, partial: Floats) -> float:
-    """Return the sum of a row's first values in the order in which NumPy takes it.
+    """Return the sum of a row's first values, in NumPy's order of summation.
 
-    The rules had it from there first: what was a tie at a rung is one still. Blocks of at most 128
-    are summed by halves of halves; `partial` is room for sums that wait for their other half.
-    No function calls itself: numba loads such a one from its cache wrongly.
+    This keeps ties at a rung identical to those of NumPy sums, which the rules used before. Blocks
+    of at most 128 values are summed by repeated halving; `partial` holds sums that wait for their
+    other half. The function is not recursive because numba loads recursive functions incorrectly
+    from its cache.
     """
     start = 0
     while True:
@@ -232,9 +234,9 @@ def _eightfold(values: Floats, row: int, first: int, number: int) -> float:
 
 @kernel
 def forecast(state: Budget, row: int, readings: float) -> float:
-    """Return the forecast of a pull's outcome from that many readings, NaN without any.
+    """Return the forecast of a pull's outcome from its first readings; NaN if it has none.
 
-    An outcome that came before the reading takes its place.
+    An outcome that came before the reading replaces it.
     """
     rules, pulls = state.rules, state.pulls
     count = pulls[row].readings
@@ -253,7 +255,7 @@ def forecast(state: Budget, row: int, readings: float) -> float:
 
 @kernel
 def average(state: Budget) -> None:
-    """Set the mean outcome of every arm, minus infinity where there is none, and their number."""
+    """Set the mean outcome of every arm (minus infinity without outcomes) and their number."""
     pulls, arms = state.pulls, state.arms
     for arm in range(arms.shape[0]):
         arms[arm].estimate, arms[arm].completed = 0, 0.0
@@ -272,7 +274,7 @@ def average(state: Budget) -> None:
 
 @kernel
 def order_alive(state: Budget) -> int:
-    """Put the arms that are left in the order of their keys, largest first; return how many."""
+    """Sort the remaining arms by their keys, largest first; return their number."""
     arms = state.arms
     size = 0
     for arm in range(arms.shape[0]):
@@ -296,7 +298,7 @@ def _behind(arms: Floats, one: int, other: int) -> bool:
 
 @kernel
 def _sift(arms: Floats, size: int, at: int) -> None:
-    """Let an arm go down a heap whose root is the last in the order."""
+    """Move an arm down a heap whose root comes last in the order."""
     while True:
         child = 2 * at + 1
         if child >= size:

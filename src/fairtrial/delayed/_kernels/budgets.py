@@ -1,4 +1,4 @@
-"""What the rules with a budget decide: who is pulled next, who goes on, what is called back."""
+"""Decisions of the rules with a budget: which pulls start, which arms go on, what is cancelled."""
 
 import numpy as np
 
@@ -22,13 +22,13 @@ from fairtrial.delayed._kernels.rounds import end_rounds, least_pulled, settle
 from fairtrial.delayed._kernels.rungs import climb, enter_bracket, has_reached, lacking, n_rungs
 from fairtrial.delayed._kernels.state import inlined, kernel
 
-# What can happen to a pull. DATA: an unsolicited outcome, of an arm.
+# The events of a pull. DATA: an unsolicited outcome of an arm.
 READ, TELL, STOP, DATA = range(4)
 
 
 @kernel
 def set_out(state: Budget) -> None:
-    """Bring a state in which nothing has happened to its first rung or round."""
+    """Move a state without any events to its first rung or round."""
     rule, arms, control = state.rules[0].rule, state.arms, state.control
     control[0].places = state.rules[0].top
     control[0].left = arms.shape[0]
@@ -46,7 +46,7 @@ def set_out(state: Budget) -> None:
 
 @kernel
 def start(state: Budget) -> int:
-    """Start the pull that the rule chooses; return its row, -1 if there is none now."""
+    """Start the pull that the rule chooses; return its row, or -1 if none can start now."""
     rule, arms, control = state.rules[0].rule, state.arms, state.control
     stage = control[0].current
     if rule == RUNGS:
@@ -67,7 +67,7 @@ def start(state: Budget) -> int:
 
 @kernel
 def happen(state: Budget, kind: int, at: int, place: int, value: float) -> None:
-    """Let something happen to the pull of a row, and let go on who may."""
+    """Process an event of a pull, and advance the arms that may go on."""
     row, pulls = at, state.pulls
     if kind == READ:
         add_reading(state, row, place, value)
@@ -110,7 +110,7 @@ def _is_over(state: Budget) -> bool:
 
 @inlined
 def is_unwanted(state: Budget, row: int) -> bool:
-    """Return whether a pull in flight is to be called back, while the rule goes on."""
+    """Return whether a pull in flight should be cancelled while the rule goes on."""
     rule, pulls, control = state.rules[0].rule, state.pulls, state.control
     if rule == RUNGS:
         on_rung = pulls[row].stage == control[0].current

@@ -1,4 +1,4 @@
-"""Which arms are in and which are out: the test by boxes and the test by pairs."""
+"""Which arms are accepted and rejected: the test by boxes and the test by pairs."""
 
 from fairtrial.delayed._kernels.state import (
     ACCEPTED,
@@ -16,7 +16,7 @@ from fairtrial.delayed._kernels.student import student_evidence
 
 @inlined
 def decide(race: Race, arm: int, before_lower: float, before_upper: float) -> None:
-    """Let arms be accepted and rejected after the estimate of one of them has changed."""
+    """Accept and reject arms after the estimate of one arm has changed."""
     if race.rules[0].rule == PAIRWISE:
         _compare(race, arm)
     else:
@@ -28,7 +28,7 @@ def decide(race: Race, arm: int, before_lower: float, before_upper: float) -> No
 
 @kernel
 def finish_if_settled(race: Race) -> None:
-    """Reject all survivors if no place is left, accept them if there is a place for each."""
+    """Reject all survivors if no place is left; accept all if there is a place for each."""
     if race.control[0].places == 0:
         _remove_all(race, REJECTED)
     elif race.control[0].places == race.control[0].survivors:
@@ -66,7 +66,7 @@ def _remove(race: Race, arm: int, status: int) -> None:
 
 @kernel
 def _differ(race: Race, better: int, worse: int, tolerance: float) -> bool:
-    """Return whether an arm's mean is larger than another's minus `tolerance`, for certain."""
+    """Return whether it is certain that one mean exceeds another minus `tolerance`."""
     arms = race.arms
     gap = arms[better].estimate - arms[worse].estimate + tolerance
     if gap <= 0.0:
@@ -80,7 +80,7 @@ def _differ(race: Race, better: int, worse: int, tolerance: float) -> bool:
 
 @inlined
 def _compare(race: Race, arm: int) -> None:
-    """Declare which survivors are better and worse than an arm; let arms leave."""
+    """Find the survivors that are better and worse than an arm, and remove decided arms."""
     found = (
         _compare_by_student(race, arm)
         if race.rules[0].estimates_noise > 0
@@ -92,7 +92,7 @@ def _compare(race: Race, arm: int) -> None:
 
 @inlined
 def _declare(race: Race, better: int, worse: int) -> bool:
-    """Write down that an arm is better than another; return whether that is new."""
+    """Record that an arm is better than another; return whether this is new."""
     if race.declared[better, worse]:
         return False
     race.declared[better, worse] = 1
@@ -193,10 +193,10 @@ def _same_side(before: float, after: float, cut: float) -> bool:
 
 @inlined
 def _apply_boxes(race: Race, arm: int, before_lower: float, before_upper: float) -> None:
-    """Accept what lies above the (k+1)-th upper end, reject what lies below the k-th lower end.
+    """Accept arms above the (k+1)-th upper end; reject arms below the k-th lower end.
 
-    A cut moves only if an end of the arm meets or crosses it, and only a cut that moves
-    towards the other arms can make one of them certain.
+    A cut moves only if an end of the arm meets or crosses it. Only a cut that moves towards the
+    other arms can decide one of them.
     """
     arms, control = race.arms, race.control
     places, anew = control[0].places, control[0].dirty > 0
@@ -227,7 +227,7 @@ def _judge(race: Race, arm: int) -> None:
 
 @kernel
 def mark_leaders(race: Race) -> None:
-    """Mark the survivors of largest mean that fill the places left."""
+    """Mark the survivors with the largest means, as many as there are places left."""
     arms, order = race.arms, race.order
     places = race.control[0].places
     cut = _kth_estimate(race, places)

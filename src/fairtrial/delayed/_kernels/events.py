@@ -1,6 +1,6 @@
-"""What one event does to a race: a start, a reading, an outcome, a stop.
+"""The effect of one event on a race: a start, a reading, an outcome, a stop.
 
-Everything goes through one function: so its parts are compiled into one place.
+All events go through one function, so its parts are compiled only once.
 """
 
 from typing import Any
@@ -38,7 +38,7 @@ def _add_to(race: Race, row: int, sums: Any) -> None:
 
 @kernel
 def _fold(race: Race, arm: int) -> None:
-    """Fold pulls into the running sums until one that may still change."""
+    """Fold pulls into the running sums, up to the first pull that can still change."""
     arms = race.arms
     row = arms[arm].front
     while row >= 0:
@@ -52,7 +52,7 @@ def _fold(race: Race, arm: int) -> None:
 
 @kernel
 def _fold_again(race: Race, arm: int) -> None:
-    """Take the running sums again, after a pull has changed that was folded before."""
+    """Recompute the running sums after a change to a pull that they include."""
     arms = race.arms
     arms[arm].folded = race.nothing[0]
     arms[arm].front = arms[arm].first
@@ -61,7 +61,7 @@ def _fold_again(race: Race, arm: int) -> None:
 
 @inlined
 def _add_up(race: Race, arm: int) -> None:
-    """Set an arm's sums: the running ones, and what is still in flight."""
+    """Set an arm's sums: the running sums plus its pulls in flight."""
     arms, total = race.arms, race.arms[arm].total
     arms[arm].total = arms[arm].folded
     row = arms[arm].front
@@ -77,7 +77,7 @@ def _add_up(race: Race, arm: int) -> None:
 
 @kernel
 def _refresh(race: Race, arm: int) -> None:
-    """Estimate an arm again, and decide what follows from it."""
+    """Estimate an arm again and make the decisions that follow."""
     arms = race.arms
     before_lower, before_upper = arms[arm].lower, arms[arm].upper
     _add_up(race, arm)
@@ -97,21 +97,21 @@ START, READ, READ_ONLY, FORGET, CHANGED, TELL, CORRECT, STOP, SETTLE, REVIEW = r
 
 @kernel
 def happen(race: Race, kind: int, at: int, first: float, second: float, third: float) -> int:
-    """Let an event happen; return the row of its pull.
+    """Process an event; return the row of its pull.
 
     ======== ======= ==================== =============================================
     kind     `at`    numbers              what happens
     ======== ======= ==================== =============================================
     START    arm     number, duration     a pull starts
-    READ     row     stage, value, std    a reading comes that is the newest of its pull
-    FORGET   row                          the readings of a pull are to be taken again
-    READ_ONLY row    stage, value, std    a reading is taken, and nothing follows yet
-    CHANGED  row                          the readings have been taken again
-    TELL     row     value                the outcome comes, in time or after a stop
-    CORRECT  row     value                the outcome was another
-    STOP     row                          no outcome is waited for; the readings stay
+    READ     row     stage, value, std    the newest reading of a pull arrives
+    FORGET   row                          the readings of a pull are cleared
+    READ_ONLY row    stage, value, std    a reading is added, without any decision
+    CHANGED  row                          the cleared readings have been added again
+    TELL     row     value                the outcome arrives, in time or after a stop
+    CORRECT  row     value                the outcome is replaced
+    STOP     row                          no outcome is expected; the readings stay
     SETTLE                                all are accepted if there is a place for each
-    REVIEW   arm                          what was left undecided is decided
+    REVIEW   arm                          postponed decisions are made
     ======== ======= ==================== =============================================
     """
     if kind == SETTLE:

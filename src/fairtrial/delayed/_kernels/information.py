@@ -1,10 +1,10 @@
-"""The likelihood of all that was seen: an arm's mean, its variance, and the price of looking.
+"""The likelihood of all observations: an arm's mean, its variance, and the price of monitoring.
 
-For weights w and values x of an arm's pulls, V = sum w and S = sum w x, the exponential
-exp(s sum w (x - mu) - s^2 V / 2) is a likelihood ratio, hence a martingale in the order of
-observation. A normal mixture over s gives mean, variance and penalty. With a bias of the
-readings the same holds in two dimensions, for the mean and the bias; there a weighted mean of
-that martingale and the one of outcomes alone is the evidence, which lets either be used.
+For weights w and values x of an arm's pulls, let V = sum w and S = sum w x. The exponential
+exp(s sum w (x - mu) - s^2 V / 2) is a likelihood ratio, so it is a martingale in the order of
+observation. A normal mixture over s gives mean, variance and penalty. If readings are biased, the
+same holds in two dimensions, for the mean and the bias. The evidence is then a weighted mean of
+that martingale and the one for outcomes alone, so either can be used.
 """
 
 import math
@@ -26,14 +26,14 @@ from fairtrial.delayed._kernels.state import (
 
 _BIAS_PRIOR = 1000.0
 
-# The share of a biased arm's evidence that goes by its outcomes alone.
+# The weight of outcomes alone in a biased arm's evidence.
 _SHARE_ALONE = 0.1
 _SMALLEST_STD = 1e-6
 
 
 @inlined
 def seen_so_far(race: Race, row: int) -> tuple[float, float]:
-    """Return weight and value of a pull that has readings and no outcome."""
+    """Return weight and value of a pull that has readings but no outcome."""
     pull = race.pulls[row]
     variance = sigma_of(race, pull.arm) ** 2
     if race.rules[0].feedback == INCREMENTAL:
@@ -44,7 +44,7 @@ def seen_so_far(race: Race, row: int) -> tuple[float, float]:
 
 @inlined
 def add_information(race: Race, row: int, sums: Any) -> None:
-    """Add a pull to sums of its arm."""
+    """Add a pull to the sums of its arm."""
     pulls = race.pulls
     weight = 1.0 / sigma_of(race, pulls[row].arm) ** 2
     biased = race.rules[0].feedback == BIASED
@@ -74,7 +74,7 @@ def add_information(race: Race, row: int, sums: Any) -> None:
 
 @kernel
 def price(information: float, rho: float) -> tuple[float, float]:
-    """Return the variance with its mixture's share, and the penalty, of an information."""
+    """Return the variance for an information, widened by the mixture, and the penalty."""
     if information <= 0.0:
         return np.inf, 0.0
     more = 1.0 + rho / information

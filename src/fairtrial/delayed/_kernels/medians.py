@@ -1,4 +1,4 @@
-"""The median rule: a pull is given up whose readings are below the median of the others."""
+"""The median rule: stop a pull if its readings are below the median of the others."""
 
 from fairtrial.delayed._kernels.budget_state import (
     DONE,
@@ -9,7 +9,7 @@ from fairtrial.delayed._kernels.state import Floats, inlined, kernel
 
 @kernel
 def file_means(state: Budget, row: int) -> None:
-    """File the running means of a completed pull by age, each age in order."""
+    """Insert the running means of a completed pull into the sorted means of each age."""
     count = state.pulls[row].readings
     if state.pulls[row].state != DONE or count == 0:
         return
@@ -32,7 +32,7 @@ def _insert(means: Floats, mean: float) -> None:
 
 @kernel
 def is_below_median(state: Budget, row: int) -> bool:
-    """Return whether the best reading of a pull is below the median of others at its age."""
+    """Return whether a pull's best reading is below the median of the others at its age."""
     age = state.pulls[row].readings
     if age < state.rules[0].min_readings or age > state.aged.shape[0]:
         return False

@@ -1,4 +1,4 @@
-"""Rungs that arms climb one by one, as soon as they are among the best: ASHA."""
+"""ASHA: arms climb rungs one by one, as soon as they are among the best."""
 
 import math
 
@@ -16,7 +16,7 @@ from fairtrial.delayed._kernels.state import inlined, kernel
 
 @inlined
 def _is_waited_for(state: Budget, arm: int) -> bool:
-    """Return whether an arm was not tried yet, or is on its way to a rung."""
+    """Return whether an arm is untried or on its way to a rung."""
     rung = state.arms[arm].rung
     return rung < 0 or np.isnan(state.seen[rung, arm])
 
@@ -32,7 +32,7 @@ def _send(state: Budget, arm: int, rung: float) -> None:
 
 @kernel
 def going_on(state: Budget) -> int:
-    """Return an arm that may go to its next rung, else an untried one, sent there; or -1."""
+    """Send an arm that may go on, or else an untried one, to its next rung; return it, or -1."""
     arms = state.arms
     arm = next_up(state)
     if arm >= 0:
@@ -47,7 +47,7 @@ def going_on(state: Budget) -> int:
 
 @kernel
 def next_up(state: Budget) -> int:
-    """Return the best arm that waits on a rung and may go on, from the highest rung; or -1."""
+    """Return the best arm on the highest rung that has one that may go on; -1 if there is none."""
     arms = state.arms
     for rung in range(n_rungs(state) - 2, -1, -1):
         best = -1
@@ -63,7 +63,7 @@ def next_up(state: Budget) -> int:
 
 @kernel
 def _is_among_best(state: Budget, rung: int, arm: int) -> bool:
-    """Return whether an arm is in the best 1 / eta of those that have reached a rung."""
+    """Return whether an arm is in the best 1 / eta of the arms that have reached a rung."""
     arms = state.arms
     own = state.seen[rung, arm]
     there, better = 0, 0
@@ -78,7 +78,7 @@ def _is_among_best(state: Budget, rung: int, arm: int) -> bool:
 
 @kernel
 def promote(state: Budget, row: int) -> None:
-    """Write down which rungs a pull has reached, as far as its arm may go on."""
+    """Record the rungs that a pull has reached, as far as its arm may go on."""
     pulls, arms = state.pulls, state.arms
     arm = pulls[row].arm
     while pulls[row].stage != NOWHERE:

@@ -1,4 +1,4 @@
-"""Pulls in flight in the order of their next events: a heap of slots."""
+"""Pulls in flight, in a heap of slots ordered by their next events."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ Integers = NDArray[np.int64]
 
 @inlined
 def schedule(environment: CompiledEnvironment, slot: Floats, skip: bool) -> None:
-    """Set when the next event of a pull comes; with `skip` its readings are none."""
+    """Set the time of a pull's next event; with `skip`, ignore its readings."""
     elapsed = np.inf if skip else next_reading(environment, slot)
     slot[NEXT_TIME] = slot[STARTED] + min(elapsed, slot[DELAY])
 
@@ -35,7 +35,7 @@ def _earlier(slots: Floats, one: int, other: int) -> bool:
 
 @kernel
 def sink(slots: Floats, heap: Integers, size: int, at: int) -> None:
-    """Let an entry go down to its place among those below it."""
+    """Move an entry down the heap to its place."""
     while True:
         child = 2 * at + 1
         if child >= size:
@@ -50,7 +50,7 @@ def sink(slots: Floats, heap: Integers, size: int, at: int) -> None:
 
 @kernel
 def rise(slots: Floats, heap: Integers, at: int) -> None:
-    """Let an entry go up to its place among those above it."""
+    """Move an entry up the heap to its place."""
     while at > 0:
         parent = (at - 1) // 2
         if not _earlier(slots, heap[at], heap[parent]):
@@ -70,9 +70,9 @@ def enter(
     number: int,
     skip: bool,
 ) -> int:
-    """Let a pull wait that begins now, the arm's `number`-th; return its slot.
+    """Add a starting pull, the arm's `number`-th, to the heap; return its slot.
 
-    With `skip` it waits only for its end.
+    With `skip`, its only event is its end.
     """
     free = 0
     while slots[free, ROW] >= 0.0:
@@ -89,13 +89,13 @@ def enter(
 
 @inlined
 def is_due(slots: Floats, heap: Integers, clock: Any) -> bool:
-    """Return whether the first event happens now."""
+    """Return whether the first event is due now."""
     return clock[0].in_flight > 0 and slots[heap[0], NEXT_TIME] == clock[0].now
 
 
 @inlined
 def leave_first(slots: Floats, heap: Integers, clock: Any) -> None:
-    """Free the slot of the first entry, and take it out."""
+    """Remove the first entry and free its slot."""
     slots[heap[0], ROW] = -1.0
     clock[0].in_flight -= 1
     heap[0] = heap[clock[0].in_flight]
@@ -104,7 +104,7 @@ def leave_first(slots: Floats, heap: Integers, clock: Any) -> None:
 
 @kernel
 def drop_freed(slots: Floats, heap: Integers, clock: Any) -> None:
-    """Take out the entries whose slots were freed: they are cancelled."""
+    """Remove the entries of cancelled pulls, whose slots are free."""
     size = 0
     for place in range(clock[0].in_flight):
         if slots[heap[place], ROW] >= 0.0:

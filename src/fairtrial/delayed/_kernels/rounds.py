@@ -1,4 +1,4 @@
-"""Rounds that leave fewer and fewer arms: sequential halving, and successive rejects."""
+"""Rounds that keep fewer and fewer arms: sequential halving and successive rejects."""
 
 from fairtrial.delayed._kernels.budget_state import (
     ACCEPTED,
@@ -15,7 +15,7 @@ from fairtrial.delayed._kernels.state import inlined, kernel
 
 @kernel
 def least_pulled(state: Budget) -> int:
-    """Return the arm left that was pulled least, -1 until the round has ended."""
+    """Return the remaining arm with the fewest pulls; -1 if the round has all of its pulls."""
     arms = state.arms
     found, fewest = -1, state.plan[state.control[0].current, 0]
     for arm in range(arms.shape[0]):
@@ -26,7 +26,7 @@ def least_pulled(state: Budget) -> int:
 
 @inlined
 def end_rounds(state: Budget) -> None:
-    """Let arms leave for as long as the round has ended."""
+    """Remove arms until the current round still needs pulls."""
     control = state.control
     while control[0].left > 0 and _round_is_over(state):
         _cut(state)
@@ -47,7 +47,7 @@ def _round_is_over(state: Budget) -> bool:
 
 @kernel
 def _cut(state: Budget) -> None:
-    """Let arms leave at the end of a round, by the means of all their outcomes."""
+    """Remove arms at the end of a round, by the means of all their outcomes."""
     arms, control = state.arms, state.control
     average(state)
     for arm in range(arms.shape[0]):
@@ -64,18 +64,18 @@ def _cut(state: Budget) -> None:
 
 @inlined
 def _clearest(state: Budget, size: int) -> int:
-    """Return which place in the order is clear first: the best is in, or the worst is out."""
+    """Return the clearest place in the order: the best arm, to accept, or the worst, to reject."""
     arms, places = state.arms, state.control[0].places
     best, worst = arms[arms[0].order].key, arms[arms[size - 1].order].key
     last_in = arms[arms[places - 1].order].key
     first_out = arms[arms[places].order].key
-    # With one arm wanted this is the published rule: the worst leaves.
+    # With one arm wanted this is the published rule: the worst arm is rejected.
     return 0 if state.rules[0].top > 1 and best - first_out > last_in - worst else size - 1
 
 
 @kernel
 def settle(state: Budget) -> None:
-    """Accept all that are left once there is a place for each."""
+    """Accept all remaining arms if there is a place for each."""
     arms, control = state.arms, state.control
     if control[0].left > control[0].places > 0:
         return

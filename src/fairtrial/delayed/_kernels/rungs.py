@@ -1,4 +1,4 @@
-"""Rungs that arms climb all at once: successive halving and its brackets."""
+"""Successive halving and its brackets: arms climb each rung together."""
 
 import math
 
@@ -17,19 +17,19 @@ from fairtrial.delayed._kernels.state import inlined, kernel
 
 @inlined
 def n_rungs(state: Budget) -> int:
-    """Return how many rungs the bracket has."""
+    """Return the number of rungs in the bracket."""
     return int(state.plan[state.control[0].bracket, 0])
 
 
 @inlined
 def age(state: Budget, rung: int) -> float:
-    """Return the readings at a rung; infinity for the outcome."""
+    """Return the number of readings at a rung; infinity for the outcome."""
     return state.plan[state.control[0].bracket, 1 + rung]
 
 
 @inlined
 def has_reached(state: Budget, row: int, rung: int) -> bool:
-    """Return whether a pull has all that a rung is to know of it."""
+    """Return whether a pull has all data that a rung needs."""
     pulls = state.pulls
     return pulls[row].state == DONE or pulls[row].readings >= age(state, rung)
 
@@ -52,7 +52,7 @@ def enter_bracket(state: Budget) -> None:
 
 @kernel
 def lacking(state: Budget) -> int:
-    """Return an arm of this rung that lacks a pull, started now; -1 if none does."""
+    """Start a pull of an arm that lacks one on this rung; return the arm, or -1."""
     arms, control = state.arms, state.control
     if control[0].missing == 0:
         return -1
@@ -67,7 +67,7 @@ def lacking(state: Budget) -> int:
 
 @kernel
 def climb(state: Budget, row: int) -> None:
-    """Close the rung if this pull was the last that had not reached it."""
+    """Close the rung if this was the last pull on its way to it."""
     pulls, arms, control = state.pulls, state.arms, state.control
     rung = control[0].current
     if rung == n_rungs(state) or pulls[row].stage != rung:
@@ -93,7 +93,7 @@ def climb(state: Budget, row: int) -> None:
 
 @kernel
 def _close_rung(state: Budget) -> None:
-    """Let the best arms of a rung into the next one, or all into the next bracket."""
+    """Promote the best arms of a rung to the next one, or start the next bracket."""
     control = state.control
     _rank_on_rung(state)
     size = order_alive(state)
@@ -122,7 +122,7 @@ def _rank_on_rung(state: Budget) -> None:
 
 @inlined
 def _give_places(state: Budget, size: int) -> None:
-    """Let an arm's place count rungs first, then those that it leaves behind on its rung."""
+    """Set the arms' places: first by rung, then by the number of arms left behind on that rung."""
     arms, rung = state.arms, state.control[0].current
     for place in range(size):
         arms[arms[place].order].place = rung + 1.0 - (place + 1.0) / (size + 1.0)
@@ -130,7 +130,7 @@ def _give_places(state: Budget, size: int) -> None:
 
 @kernel
 def keep_best(state: Budget, size: int, keep: int) -> None:
-    """Let all but the first arms of the order leave."""
+    """Remove all arms after the first `keep` in the order."""
     arms = state.arms
     for place in range(keep, size):
         arms[arms[place].order].status = OUT
@@ -139,7 +139,7 @@ def keep_best(state: Budget, size: int, keep: int) -> None:
 
 @kernel
 def _take_along(state: Budget) -> None:
-    """Count the pulls that run on for the rung that has just begun."""
+    """Count the pulls that continue on the rung that has just started."""
     pulls, arms, control = state.pulls, state.arms, state.control
     rung = control[0].current
     for arm in range(arms.shape[0]):

@@ -1,4 +1,4 @@
-"""What policies call: one event, or a whole simulated run, through the same functions."""
+"""Entry points for policies: one event, or a whole simulated run, through the same functions."""
 
 from typing import Any, NamedTuple
 
@@ -42,7 +42,7 @@ from fairtrial.delayed._kernels.state import (
 
 @kernel
 def ask(words: Words, radii: Floats) -> int:
-    """Return the arm of the next pull, -1 if none can be started now."""
+    """Return the arm of the next pull; -1 if none can start now."""
     return choose(open_race(words, radii))
 
 
@@ -50,7 +50,7 @@ def ask(words: Words, radii: Floats) -> int:
 def act(
     words: Words, radii: Floats, kind: int, at: int, first: float, second: float, third: float
 ) -> int:
-    """Let one event happen; see `events.happen`."""
+    """Process one event; see `events.happen`."""
     return happen(open_race(words, radii), kind, at, first, second, third)
 
 
@@ -61,7 +61,7 @@ STOP_IT, COUNT_IT, STUCK = range(3)
 
 
 class Limits(NamedTuple):
-    """What may end a run, and what a policy does with a pull that is lost."""
+    """What can end a run, and what a policy does with a lost pull."""
 
     slots: float
     max_pulls: float
@@ -76,7 +76,7 @@ class Limits(NamedTuple):
 
 
 class Clock(NamedTuple):
-    """What a run remembers when it comes back for more room."""
+    """What a run keeps when it returns for more room."""
 
     now: float
     in_moment: int
@@ -101,7 +101,7 @@ def _stopped(race: Race, limits: Limits, clock: Any) -> bool:
 
 @inlined
 def _has_room(race: Race) -> bool:
-    """Return whether one more event fits into the arrays."""
+    """Return whether the arrays have room for one more event."""
     if race.control[0].rows >= race.pulls.shape[0]:
         return False
     if race.rules[0].rule <= BOX:
@@ -120,7 +120,7 @@ def _fill(
     clock: Any,
     limits: Limits,
 ) -> bool:
-    """Start pulls up to the limits; return whether there was room to write them down."""
+    """Start pulls up to the limits; return whether the arrays had room for them."""
     while (
         not _stopped(race, limits, clock)
         and race.control[0].in_flight < limits.slots
@@ -148,7 +148,7 @@ def _advance(
     clock: Any,
     limits: Limits,
 ) -> None:
-    """Let the first event of the heap happen."""
+    """Process the first event of the heap."""
     slot = slots[heap[0]]
     row, sign = int(slot[ROW]), limits.sign
     if not limits.ignores_readings and next_reading(environment, slot) < np.inf:
@@ -170,7 +170,7 @@ def _advance(
 
 @inlined
 def _unwanted(race: Race, row: int, limits: Limits) -> bool:
-    """Return whether a pull is on a decided arm, or has had all readings that it may have."""
+    """Return whether a pull's arm is decided, or the pull has all readings that it may have."""
     decided = race.arms[race.pulls[row].arm].status != SURVIVES
     return decided or race.pulls[row].readings >= limits.truncate
 
@@ -179,7 +179,7 @@ def _unwanted(race: Race, row: int, limits: Limits) -> bool:
 def _cancel(
     race: Race, slots: Floats, heap: Integers, clock: Any, limits: Limits, everything: bool
 ) -> None:
-    """Call back what is not wanted any more, or everything."""
+    """Cancel the pulls that are no longer wanted, or all pulls."""
     for at in heap[: clock[0].in_flight]:
         row = int(slots[at, ROW])
         if everything or _unwanted(race, row, limits):
@@ -198,7 +198,7 @@ def run(
     clock: Any,
     limits: Limits,
 ) -> int:
-    """Run a policy in an environment until it ends, or needs larger arrays to go on."""
+    """Run a policy in an environment until it ends or needs larger arrays."""
     race = open_race(words, radii)
     while True:
         if clock[0].in_moment == 0:

@@ -1,4 +1,4 @@
-"""Which arm is pulled next."""
+"""The choice of the next arm."""
 
 import math
 
@@ -18,7 +18,7 @@ _EVERY = 4
 
 @kernel
 def choose(race: Race) -> int:
-    """Return the next arm, -1 if every survivor has as many pulls in flight as it may."""
+    """Return the next arm; -1 if every survivor has the most pulls in flight that it may have."""
     least = _least_started(race)
     if least < 0 or race.rules[0].sampling != LUCB or race.arms[least].started == 0:
         return least
@@ -28,7 +28,7 @@ def choose(race: Race) -> int:
     return contender if contender >= 0 else least
 
 
-# The tables are taken out once, not in a call for every arm: that costs more than the rest.
+# Look up the tables once: doing it in a call for every arm would cost more than the rest.
 
 
 @kernel
@@ -44,7 +44,7 @@ def _least_started(race: Race) -> int:
 
 @kernel
 def _contender(race: Race) -> int:
-    """Return one of the two arms at the border that are least certain, the one less started."""
+    """Return the less started of the two most uncertain arms at the border."""
     _guess_unknown(race)
     rules, arms, order = race.rules, race.arms, race.order
     mark_leaders(race)
@@ -54,7 +54,7 @@ def _contender(race: Race) -> int:
         arm = order[place].survivor
         if arms[arm].in_flight >= rules[0].per_arm:
             continue
-        # The radius that the arm will have when its pulls in flight have completed.
+        # The arm's radius after its pulls in flight have completed.
         if rules[0].estimates_noise > 0:
             reach = reach_by_student(race, arm, arms[arm].potential)
         else:
@@ -73,7 +73,7 @@ def _contender(race: Race) -> int:
 
 @kernel
 def _guess_unknown(race: Race) -> None:
-    """Give arms of which nothing is known the mean of the others."""
+    """Set the mean of arms without data to the mean of the others."""
     arms, order = race.arms, race.order
     total, known, size = 0.0, 0, race.control[0].survivors
     for place in range(size):

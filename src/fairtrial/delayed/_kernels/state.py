@@ -1,8 +1,8 @@
-"""The state of a race: what is known of every pull and every arm, and how one event changes it.
+"""The state of a race: the data of every pull and every arm, and how one event changes them.
 
-Sums over an arm's pulls are taken in the order of their start, whatever the order of events:
-so the same events leave the same state, bit for bit. What no longer changes is folded into
-running sums, so that an event costs as much as the arm has pulls in flight.
+Sums over an arm's pulls follow the order in which the pulls started, whatever the order of events,
+so the same events give the same state, bit for bit. Pulls that can no longer change are folded into
+running sums, so the cost of an event grows only with the arm's pulls in flight.
 """
 
 import math
@@ -19,20 +19,20 @@ Floats = NDArray[np.float64]
 _OPTIONS: Any = {"error_model": "numpy", "_nrt": False}
 
 kernel = compiled(**_OPTIONS)
-"""Compiler of the family's kernels, which allocate nothing.
+"""Compiler of the family's kernels, which allocate no memory.
 
-So they need no reference counts (`_nrt`): those are atomic, and cost more than most events.
+They need no reference counts (`_nrt`), whose atomic updates cost more than most events.
 """
 
 inlined = compiled(**_OPTIONS, forceinline=True)
-"""The same for what most events call: handing on a state costs more than the work."""
+"""As `kernel`, inlined in every caller: passing the state costs more than the work."""
 
-# Rules: the first two go by information, the others by boxes.
+# Rules: the first two use information, the others boxes.
 PAIRWISE, BOX, RACE_FULL, RACE_PARTIAL, RACE_PROVEN = range(5)
 FULL, INCREMENTAL, UNBIASED, BIASED, REFINING = range(5)
 UNIFORM, LUCB = range(2)
 
-# What has become of a pull, and of an arm.
+# The status of a pull, and of an arm.
 OPEN, DONE, STOPPED = range(3)
 SURVIVES, ACCEPTED, REJECTED = range(3)
 
@@ -40,7 +40,7 @@ _SMALLEST_STD = 1e-6
 
 
 class Rules(NamedTuple):
-    """Constants of a policy; the logarithms are of an inverse error probability."""
+    """Constants of a policy; the logarithms are of inverse error probabilities."""
 
     rule: int
     feedback: int
@@ -63,7 +63,7 @@ class Rules(NamedTuple):
 
 
 class Control(NamedTuple):
-    """Totals. While anything is in `halted`, nothing is decided."""
+    """Totals. No decisions are made while anything is in `halted`."""
 
     places: int
     survivors: int
@@ -82,11 +82,10 @@ class Control(NamedTuple):
 
 
 class Pull(NamedTuple):
-    """What is known of a pull.
+    """The data of a pull.
 
-    `next`: the row of its arm's next one, -1 for none. `position`: how many pulls of its arm had
-    started before. `in_sequence`: whether it has a place in the sequence of pulls that the proof
-    goes over.
+    `next`: row of the arm's next pull, -1 for none; `position`: number of the arm's pulls that
+    started earlier; `in_sequence`: whether the pull is in the sequence that the proof uses.
     """
 
     arm: int
@@ -108,10 +107,10 @@ class Pull(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """Sums over an arm's pulls; a rule uses those of its own kind."""
+    """Sums over an arm's pulls; each rule uses only its own."""
 
-    # Of the information: weight and score of the mean alone; the weight as if all pulls had
-    # completed; what pulls without outcome say of mean + bias; what complete ones say of the bias.
+    # Information: weight and score of the mean alone; the weight if all pulls had completed; data
+    # of pulls without outcome on mean + bias; data of completed pulls on the bias.
     information: float
     score: float
     hoped: float
@@ -121,15 +120,15 @@ class Sums(NamedTuple):
     bias_score: float
     with_bias: float
 
-    # Where deviations are estimated: outcomes, their average, the squares about it, and how many
-    # outcomes there will be when the pulls in flight have completed.
+    # If deviations are estimated: number of outcomes, their average, the sum of squares about it,
+    # and the number of outcomes after the pulls in flight have completed.
     number: float
     average: float
     squares: float
     expected: float
 
-    # For boxes: outcomes; pulls that tell of the bias, what they tell and its weight; stopped
-    # pulls that keep their place in the sequence.
+    # For boxes: outcomes; pulls with data on the bias, these data and their weight; stopped pulls
+    # that stay in the sequence.
     completed: float
     outcomes: float
     biased: float
@@ -141,11 +140,11 @@ class Sums(NamedTuple):
 
 
 class Arm(NamedTuple):
-    """What is known of an arm.
+    """The data of an arm.
 
-    `first`, `last`: rows of its pulls. `front`: the first that is not `folded` yet. `followed`: the
-    pull in flight whose readings count, -1 for none; `has_passed`: whether others have completed
-    since. `folded`: sums over the pulls that no longer change; `total`: over all.
+    `first`, `last`: rows of its pulls; `front`: the first one that is not `folded` yet; `followed`:
+    the pull in flight whose readings count, -1 for none; `has_passed`: whether other pulls have
+    completed since then; `folded`: sums over the pulls that no longer change; `total`: over all.
     """
 
     noise: float
@@ -173,7 +172,7 @@ class Arm(NamedTuple):
 
 
 class Rank(NamedTuple):
-    """What follows from the rest: survivors in their order, values to sort, and marks of arms."""
+    """Derived data: the survivors in order, values to sort, and marks of arms."""
 
     survivor: int
     value: float
@@ -183,8 +182,8 @@ class Rank(NamedTuple):
 class Race(NamedTuple):
     """All that the kernels work on.
 
-    `declared[i, j]`: whether arm i was found better than j. `nothing`: sums over no pulls.
-    `radii`, shape (2, counts): two numbers by number of outcomes; see `boxes.radius`.
+    `declared[i, j]`: whether arm i was found better than j; `nothing`: sums over no pulls; `radii`,
+    shape (2, counts): two coefficients by number of outcomes, see `boxes.radius`.
     """
 
     rules: Annotated[Any, Rules]
@@ -209,13 +208,13 @@ def sigma_of(race: Race, arm: int) -> float:
 
 @inlined
 def reading_std_of(race: Race, arm: int) -> float:
-    """Return the scale of an arm's readings about their outcome."""
+    """Return the scale of an arm's readings around their outcome."""
     return race.arms[arm].reading_std
 
 
 @kernel
 def list_survivors(race: Race) -> None:
-    """Write down which arms survive."""
+    """List the surviving arms."""
     arms, order = race.arms, race.order
     size = 0
     for arm in range(arms.shape[0]):
@@ -226,7 +225,7 @@ def list_survivors(race: Race) -> None:
 
 @kernel
 def open_pull(race: Race, arm: int, number: float, duration: float) -> int:
-    """Write down that a pull of an arm has started; return its row."""
+    """Record the start of a pull of an arm; return its row."""
     control, own = race.control[0], race.arms[arm]
     row = control.rows
     pull = race.pulls[row]
@@ -254,7 +253,7 @@ def open_pull(race: Race, arm: int, number: float, duration: float) -> int:
 
 @kernel
 def release(race: Race, row: int) -> None:
-    """Write down that a pull is no longer in flight."""
+    """Record that a pull is no longer in flight."""
     arm = race.arms[race.pulls[row].arm]
     arm.in_flight -= 1
     race.control[0].in_flight -= 1
@@ -264,7 +263,7 @@ def release(race: Race, row: int) -> None:
 
 @kernel
 def forget_readings(race: Race, row: int) -> None:
-    """Empty the sums of a pull's readings, to take them again in their right order."""
+    """Clear the sums of a pull's readings, so that they can be added in the right order."""
     pull = race.pulls[row]
     pull.readings, pull.newest = 0, -np.inf
     pull.total = pull.precision = pull.weighted = 0.0
@@ -272,7 +271,7 @@ def forget_readings(race: Race, row: int) -> None:
 
 @inlined
 def add_reading(race: Race, row: int, stage: float, value: float, std: float) -> bool:
-    """Add a reading to its pull; return whether it counts. A negative `std` is the arm's own."""
+    """Add a reading to its pull; return whether it counts. A negative `std` means the arm's own."""
     pull, rules, control = race.pulls[row], race.rules[0], race.control[0]
     arm, kind = pull.arm, rules.feedback
     if kind == INCREMENTAL:
@@ -298,7 +297,7 @@ def add_reading(race: Race, row: int, stage: float, value: float, std: float) ->
 
 @kernel
 def kth_largest(order: Any, size: int, k: int) -> float:
-    """Return the k-th largest of the first `size` values (k from 1); their order is lost."""
+    """Return the k-th largest of the first `size` values (k from 1), reordering them."""
     low, high, wanted = 0, size - 1, k - 1
     while low < high:
         pivot = order[(low + high) // 2].value

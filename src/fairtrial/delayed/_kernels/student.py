@@ -1,12 +1,13 @@
-"""Deviations that are not known: Student's t, mixed over a normal prior of the effect.
+"""Unknown deviations: Student's t, mixed over a normal prior of the effect.
 
-For F outcomes of mean m and squares S about it, the Bayes factor of effects N(0, 1/q) in units
-of the deviation against the mean mu is, with B = F (m - mu)^2 and g = 1 + F / q,
+For F outcomes with mean m and sum of squares S about it, let the effects under the alternative be
+N(0, 1/q) in units of the deviation. With B = F (m - mu)^2 and g = 1 + F / q, the Bayes factor
+against the mean mu is
 
     sqrt(1/g) ((S + B) / (S + B / g))^(F / 2).
 
-Sources: Lai (1976), "On confidence sequences"; Wang and Ramdas (2024), "Anytime-valid t-tests
-and confidence sequences for Gaussian means with unknown variance"; for two arms Welch (1947).
+Sources: Lai (1976), "On confidence sequences"; Wang and Ramdas (2024), "Anytime-valid t-tests and
+confidence sequences for Gaussian means with unknown variance"; for two arms Welch (1947).
 """
 
 import math
@@ -24,13 +25,13 @@ from fairtrial.delayed._kernels.state import (
 
 @kernel
 def add_outcome(race: Race, row: int, sums: Any) -> None:
-    """Add a pull to sums of its arm."""
+    """Add a pull to the sums of its arm."""
     pulls = race.pulls
     if pulls[row].state == OPEN:
         sums.expected += 1.0
     if pulls[row].state != DONE:
         return
-    # Welford's update: sums of squares would lose the deviation of a large mean.
+    # Welford's update, because plain sums of squares are inaccurate if the mean is large.
     sums.expected += 1.0
     sums.number += 1.0
     before = pulls[row].outcome - sums.average
@@ -41,7 +42,7 @@ def add_outcome(race: Race, row: int, sums: Any) -> None:
 
 @kernel
 def student_radius(variance: float, number: float, level: float, prior: float) -> float:
-    """Return how far from its mean an arm's may be; `variance` is that of the mean."""
+    """Return the radius around an arm's mean; `variance` is the variance of that mean."""
     if number < 2.0:
         return np.inf
     grown = 1.0 + number / prior
@@ -60,7 +61,7 @@ def student_evidence(
     other_number: float,
     prior: float,
 ) -> float:
-    """Return the evidence that two means differ, in nats, with the degrees of freedom of Welch."""
+    """Return the evidence in nats that two means differ, with Welch's degrees of freedom."""
     if number < 2.0 or other_number < 2.0:
         return -np.inf
     spread = variance + other_variance
@@ -78,7 +79,7 @@ def student_evidence(
 
 @kernel
 def estimate_by_student(race: Race, arm: int) -> None:
-    """Set mean, its variance, the number of outcomes (as the penalty) and box of an arm."""
+    """Set an arm's mean, its variance, the number of outcomes (as the penalty) and its box."""
     arms, total = race.arms, race.arms[arm].total
     number = total.number
     arms[arm].potential, arms[arm].penalty = total.expected, number
@@ -93,7 +94,7 @@ def estimate_by_student(race: Race, arm: int) -> None:
 
 @kernel
 def reach_by_student(race: Race, arm: int, number: float) -> float:
-    """Return the radius of an arm's mean, had it that many outcomes of the deviation seen."""
+    """Return the radius of an arm's mean after `number` outcomes with the observed deviation."""
     arms = race.arms
     if arms[arm].variance == np.inf:
         return np.inf

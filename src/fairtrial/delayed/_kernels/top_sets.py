@@ -1,9 +1,10 @@
-"""Block betting on which k arms are the best: targets, and the wealth against every other set.
+"""Block betting on the best k arms: targets, and the wealth against every other set.
 
-A block has a target, the k arms that lead. A set of k arms other than the target holds an arm j
-outside of it and lacks an arm b inside of it; if the set is right, j is at least as good as b. So
-one ledger for each such pair (j, b) bounds the wealth against all sets. Proof, and how ledgers are
-carried from one target to the next: docs/explanation/delayed.md.
+The target of a block is the set of the k leading arms. Any other set of k arms contains an arm j
+that is outside the target, and lacks an arm b that is inside it. If that set is the right answer, j
+is at least as good as b. One ledger for each such pair (j, b) therefore bounds the wealth against
+all sets. docs/explanation/delayed.md has the proof, and how ledgers are carried from one target to
+the next.
 """
 
 import math
@@ -14,12 +15,12 @@ from fairtrial.core.compilation import inlined, kernel
 from fairtrial.delayed._kernels.block_state import Floats, Plans, Rules, Wealth
 
 NO_TARGET = -1.0
-"""What marks every arm before anything has been bet."""
+"""Marks every arm before the first bet."""
 
 
 @kernel
 def find_target(means: Floats, top: int, inside: Floats) -> None:
-    """Mark the arms of largest mean; of equal ones the first."""
+    """Mark the arms with the largest means; of equal arms, the first."""
     for arm in range(means.size):
         better = 0
         for other in range(means.size):
@@ -30,7 +31,7 @@ def find_target(means: Floats, top: int, inside: Floats) -> None:
 
 @kernel
 def find_places(means: Floats, inside: Floats, place: Floats) -> None:
-    """Fill each arm's place among those of its side: the clearest case first."""
+    """Fill each arm's place among those on its side, the clearest case first."""
     for arm in range(means.size):
         place[arm] = 0.0
         for other in range(means.size):
@@ -43,13 +44,13 @@ def find_places(means: Floats, inside: Floats, place: Floats) -> None:
 
 @inlined
 def is_live(wealth: Wealth, inside: Floats, j: int, b: int) -> bool:
-    """Return whether j is outside and b inside of a target, and j may still be as good as b."""
+    """Return whether j is outside and b inside the target, and j can still be as good as b."""
     return inside[j] == 0.0 and inside[b] > 0.0 and wealth.ledgers[j, b] < math.inf
 
 
 @inlined
 def is_target(wealth: Wealth, inside: Floats) -> bool:
-    """Return whether the ledgers belong to the target that is marked."""
+    """Return whether the ledgers belong to the marked target."""
     same = True
     for arm in range(inside.size):
         same = same and wealth.target[arm] == inside[arm]
@@ -60,7 +61,7 @@ def is_target(wealth: Wealth, inside: Floats) -> bool:
 def keeps_target(wealth: Wealth, plans: Plans, first: int, last: int) -> bool:
     """Return whether all open blocks with bets have the target that the ledgers belong to.
 
-    Blocks from the serial number `first` to before `last` are open.
+    Open blocks have serial numbers from `first` up to, but not including, `last`.
     """
     if wealth.target[0] == NO_TARGET:
         return False
@@ -72,7 +73,7 @@ def keeps_target(wealth: Wealth, plans: Plans, first: int, last: int) -> bool:
 
 @kernel
 def mark_live_arms(wealth: Wealth, plans: Plans, first: int, last: int, live: Floats) -> bool:
-    """Mark the arms whose results some bet may still need; return whether these are all."""
+    """Mark the arms whose results a bet can still need; return whether these are all arms."""
     for arm in range(live.size):
         live[arm] = 1.0
     if not keeps_target(wealth, plans, first, last):
@@ -94,10 +95,11 @@ def mark_live_arms(wealth: Wealth, plans: Plans, first: int, last: int, live: Fl
 
 @kernel
 def carry(rules: Rules, wealth: Wealth, inside: Floats, place: Floats) -> None:
-    """Turn the ledgers of the last target into those of another target, if it is another one.
+    """Convert the ledgers of the last target to those of another target, if it differs.
 
-    The set with the arm j and without b was followed by the pair of its clearest arms. Which they
-    are is not known, only that they come no later than j and b: the least of their ledgers counts.
+    The old evidence against a set with arm j and without b is in the ledger of that set's clearest
+    pair. That pair is unknown, except that its arms come no later in the order than j and b, so the
+    smallest ledger of all such pairs counts.
     """
     number = inside.size
     if is_target(wealth, inside):
@@ -119,7 +121,7 @@ def carry(rules: Rules, wealth: Wealth, inside: Floats, place: Floats) -> None:
 
 @kernel
 def _least_before(top: int, wealth: Wealth, j: int, b: int) -> float:
-    """Return the least wealth, so far, against any set with the arm j and without b."""
+    """Return the smallest wealth so far against any set with arm j and without arm b."""
     if j == b:
         return 0.0
     number = wealth.target.size
@@ -160,7 +162,7 @@ def _own_wealth(wealth: Wealth, inside: Floats) -> float:
 
 @kernel
 def wealth_against(wealth: Wealth, inside: Floats) -> float:
-    """Return the wealth against the set that is marked."""
+    """Return the wealth against the marked set."""
     if wealth.target[0] == NO_TARGET:
         return 0.0
     return wealth.own[0] if is_target(wealth, inside) else _own_wealth(wealth, inside)

@@ -1,5 +1,5 @@
-"""The mathematics of the family, compiled; live policies and simulations call the same functions.
+"""Compiled kernels of the family, shared by live policies and simulations.
 
-Inside, rewards are always maximised and have unit noise, and the arms span all coordinates:
-`Problem.reduced` takes the problem there.
+Kernels always maximise rewards with unit noise, and the arms span all coordinates;
+`Problem.reduced` transforms a problem into this form.
 """

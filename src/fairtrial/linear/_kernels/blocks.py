@@ -1,11 +1,12 @@
 """Block betting on linear arms: one wealth per candidate, or per pair of candidates.
 
-Counts and bets of a block are frozen when it is planned, from what is known then; the block
-alone pays or loses. Proofs: docs/explanation/block-betting.md (noise of known scale) and
-docs/explanation/bounded-rewards.md (rewards in a known range).
+The counts and bets of a block are frozen when it is planned, from what is known at that time. Only
+the results of that block pay the bets. Proofs: docs/explanation/block-betting.md (noise of known
+scale) and docs/explanation/bounded-rewards.md (rewards in a known range).
 
-Policies call the functions that take `arrays`: the packed constants and the two buffers of the
-state. They are so few because passing an array to compiled code costs more than most decisions.
+Policies call the functions with a parameter `arrays`: the packed constants and the two buffers of
+the state. There are only these three arrays because passing an array to compiled code costs more
+than most decisions.
 """
 
 import math
@@ -108,7 +109,7 @@ LEAST_SPREAD = 0.2
 
 @kernel
 def start(arrays: Arrays) -> None:
-    """Begin; there is nothing to decide where all candidates are wanted."""
+    """Start; if every candidate is wanted, finish at once."""
     model, rules, limits, state = opened(arrays)
     arms = model.arms.shape[0]
     for k in range(arms):
@@ -127,10 +128,10 @@ def start(arrays: Arrays) -> None:
 
 @kernel
 def ask(arrays: Arrays, batch: float) -> tuple[int, int]:
-    """Return the next arm and its tag; the arm is -1 if there is no room for another block.
+    """Return the next arm and its tag; the arm is -1 if another block needs more room.
 
-    The initial pulls, and those before theta can be estimated, inform plans and pay into nothing:
-    their tag is -1.
+    The tag is -1 for initial pulls and for all pulls before theta can be estimated. They inform
+    plans but are in no bet.
     """
     model, rules, limits, state = opened(arrays)
     return _next_arm(model, rules, limits, state, batch)
@@ -140,7 +141,7 @@ def ask(arrays: Arrays, batch: float) -> tuple[int, int]:
 def _next_arm(
     model: Model, rules: Rules, limits: Limits, state: State, batch: float
 ) -> tuple[int, int]:
-    """Return an arm to pull and the serial of its block; plan a block when none has pulls left."""
+    """Return an arm and the serial of its block; plan a block when none has pulls left."""
     arm, serial = next_pull(state.blocks, -1, 1)
     if arm < 0 and not (state.estimable[0] and _has_begun(model, rules, state)):
         arm = _extra_arm(model, rules, state)
@@ -164,9 +165,10 @@ def _plan(
 
 @kernel
 def open_assigned(arrays: Arrays, assigned: Floats) -> None:
-    """Open a block of pulls that others assigned, by arm, and freeze its bets.
+    """Open a block of externally assigned pulls, counted by arm, and freeze its bets.
 
-    Before theta can be estimated there is no plan: the pulls inform plans, in no block.
+    There is no plan before theta can be estimated. Until then, the pulls inform plans but belong to
+    no block.
     """
     model, rules, limits, state = opened(arrays)
     if state.estimable[0]:
@@ -175,7 +177,7 @@ def open_assigned(arrays: Arrays, assigned: Floats) -> None:
 
 @kernel
 def ask_assigned(arrays: Arrays, arm: int) -> int:
-    """Issue a pull of the only open block, if there is any; return its tag."""
+    """Issue a pull of the only open block, if one is open; return its tag."""
     _, _, _, state = opened(arrays)
     state.pending[arm] += 1.0
     return issue_assigned(state.blocks, arm)
@@ -183,7 +185,7 @@ def ask_assigned(arrays: Arrays, arm: int) -> int:
 
 @kernel
 def _has_begun(model: Model, rules: Rules, state: State) -> bool:
-    """Return whether as many pulls as are initial ones have been issued."""
+    """Return whether the number of initial pulls has been issued."""
     return _all_issued(state) >= rules.initial_pulls * model.start.size
 
 
@@ -197,15 +199,15 @@ def _all_issued(state: State) -> float:
 
 @inlined
 def _issued(state: State, arm: int) -> float:
-    """Return the pulls of an arm: those lost count, as the arm may be one that always fails."""
+    """Return the issued pulls of an arm, including lost ones: some arms may always fail."""
     return state.counts[arm] + state.pending[arm] + state.lost[arm]
 
 
 @kernel
 def _extra_arm(model: Model, rules: Rules, state: State) -> int:
-    """Return one of the opening arms that were pulled least: the first of them, or one drawn.
+    """Return the least pulled opening arm; of several, the first or a drawn one.
 
-    The initial pulls are of the first opening arms, which measure all directions.
+    The first opening arms measure all directions; the initial pulls are pulls of these arms.
     """
     initial = int(rules.initial_pulls) * model.start.size
     number = model.opening.size
@@ -226,7 +228,7 @@ def _extra_arm(model: Model, rules: Rules, state: State) -> int:
 
 @kernel
 def tell(arrays: Arrays, arm: int, tag: int, reward: float, number: int) -> None:
-    """Take one reward, and settle what is complete; a negative number says that nobody asked."""
+    """Record a reward and settle the complete blocks; a negative number means unsolicited."""
     model, rules, limits, state = opened(arrays)
     if number >= 0:
         state.pending[arm] -= 1.0
@@ -235,13 +237,14 @@ def tell(arrays: Arrays, arm: int, tag: int, reward: float, number: int) -> None
 
 @kernel
 def tell_late(arrays: Arrays, arm: int, tag: int, reward: float, _number: int) -> bool:
-    """Take the reward of a pull given up as lost; return whether it still counts for its block.
+    """Record the reward of a pull reported lost; return whether its block still counts it.
 
-    It does while the block is open: the worst value that a bet took was at most as good.
+    The block counts it while it is open. This is valid because every bet had used the worst
+    possible value for the lost pull.
     """
     model, rules, limits, state = opened(arrays)
     value = reward - rules.shift
-    # A pull that was called back after the stop was not counted as lost.
+    # A pull that was cancelled after the stop was not counted as lost.
     state.lost[arm] = max(0.0, state.lost[arm] - 1.0)
     _take(model, rules, limits, state, arm, OUTSIDE, value)
     slot = slot_of(state.blocks, serial_of(tag))
@@ -258,7 +261,7 @@ def tell_late(arrays: Arrays, arm: int, tag: int, reward: float, _number: int) -
 def _take(
     model: Model, rules: Rules, limits: Limits, state: State, arm: int, serial: int, reward: float
 ) -> None:
-    """Take one reward of a block, or outside of them; settle what is complete."""
+    """Record a reward, in a block or outside of all blocks; settle the complete blocks."""
     state.counts[arm] += 1.0
     state.sums[arm] += reward
     state.squares[arm] += reward * reward
@@ -278,7 +281,7 @@ def _take(
 
 @kernel
 def lose(arrays: Arrays, arm: int, tag: int) -> None:
-    """Take note that a pull will have no reward."""
+    """Record that a pull will have no reward."""
     model, rules, limits, state = opened(arrays)
     state.pending[arm] -= 1.0
     state.lost[arm] += 1.0
@@ -293,7 +296,7 @@ def lose(arrays: Arrays, arm: int, tag: int) -> None:
 
 @kernel
 def correct(arrays: Arrays, arm: int, tag: int, old: float, new: float, _number: int) -> None:
-    """Replace a reward in the data, and in the bets of its block if they are not paid yet.
+    """Replace a reward in the data, and in its block's bets if they are not paid yet.
 
     The tag is -1 for a reward that is in no bet.
     """
@@ -301,7 +304,7 @@ def correct(arrays: Arrays, arm: int, tag: int, old: float, new: float, _number:
     before, after = old - rules.shift, new - rules.shift
     state.sums[arm] += after - before
     state.squares[arm] += after * after - before * before
-    # The test of the noise begins again: its first results may have been others.
+    # Restart the test of the noise, because its first results may have changed.
     replace_result(state.record, arm, before, after)
     copy_into(state.early, state.record)
     slot = slot_of(state.blocks, serial_of(tag))
@@ -317,7 +320,7 @@ def correct(arrays: Arrays, arm: int, tag: int, old: float, new: float, _number:
 def _part_in_bet(
     model: Model, rules: Rules, state: State, slot: int, bet: int, arm: int
 ) -> tuple[float, float]:
-    """Return weight and centre of an arm's results in a bet; the weight is 0 if it has no part."""
+    """Return weight and centre of an arm's results in a bet; the weight is 0 if it is not in it."""
     weight = 0.0
     centre = 0.0
     if state.bets.ledger[slot, bet] != NO_BET:
@@ -332,7 +335,7 @@ def _part_in_bet(
 def _multiply_bets(
     model: Model, rules: Rules, state: State, slot: int, arm: int, reward: float
 ) -> None:
-    """Multiply one result's factor into every bet of its block; it may be `LOST`."""
+    """Multiply a result's factor into every bet of its block; the result may be `LOST`."""
     for bet in range(state.bets.number[slot]):
         weight, centre = _part_in_bet(model, rules, state, slot, bet, arm)
         if weight != 0.0:
@@ -344,7 +347,7 @@ def _multiply_bets(
 def _correct_bets(
     model: Model, rules: Rules, state: State, slot: int, arm: int, old: float, new: float
 ) -> None:
-    """Replace one result's factor in every bet of its block; it may have been `LOST`."""
+    """Replace a result's factor in every bet of its block; it may have been `LOST`."""
     for bet in range(state.bets.number[slot]):
         weight, centre = _part_in_bet(model, rules, state, slot, bet, arm)
         if weight != 0.0:
@@ -352,19 +355,19 @@ def _correct_bets(
             correct_bet(state.bets, slot, bet, weight * (before - centre), weight * (new - centre))
 
 
-# ------------------------------------------------------------------- paying and concluding
+# ------------------------------------------------------------------- paying and deciding
 
 
 @kernel
 def settle(arrays: Arrays) -> None:
-    """Pay the bets of every block that is complete."""
+    """Pay the bets of every complete block."""
     model, rules, limits, state = opened(arrays)
     _settle(model, rules, limits, state)
 
 
 @kernel
 def _settle(model: Model, rules: Rules, limits: Limits, state: State) -> None:
-    """Pay the bets of every block that is complete, in the order in which they were issued."""
+    """Pay the bets of every complete block, in the order in which the blocks were issued."""
     slot = complete_slot(state.blocks)
     while slot != OUTSIDE and not _is_over(state):
         if rules.bounded:
@@ -380,7 +383,7 @@ def _settle(model: Model, rules: Rules, limits: Limits, state: State) -> None:
 
 @kernel
 def _is_over(state: State) -> bool:
-    """Return whether there is an answer, or there will be none."""
+    """Return whether there is an answer, or there never will be one."""
     return state.finished[0] == 1 or state.hopeless[0] == 1
 
 
@@ -394,7 +397,7 @@ def _pay_bounded(state: State, slot: int) -> None:
 
 @kernel
 def _pay_known_noise(model: Model, rules: Rules, state: State, slot: int) -> None:
-    """Pay on noise of known scale, from the results of the block that did arrive."""
+    """Pay the bets under noise of known scale, from the block's results that arrived."""
     blocks, bets = state.blocks, state.bets
     if bets.number[slot] == 0:
         return
@@ -412,8 +415,8 @@ def _pay_known_noise(model: Model, rules: Rules, state: State, slot: int) -> Non
     theta = np.empty(rank)
     target = np.empty(rank)
     direction = np.empty(rank)
-    # The block's rewards are told apart from the prediction: where they are far larger than the
-    # noise, what rounding leaves of a direction that was not measured would count otherwise.
+    # The fit uses differences from the prediction. If rewards are far larger than the noise,
+    # rounding errors in directions without measurements would otherwise affect the result.
     multiply(inverse, right, theta)
     for i in range(rank):
         theta[i] += state.prediction[slot, i]
@@ -433,7 +436,7 @@ def _pay_known_noise(model: Model, rules: Rules, state: State, slot: int) -> Non
 
 @kernel
 def _weakest_evidence(rules: Rules, state: State, chosen: Integers) -> float:
-    """Return the least log wealth that still separates the leaders from the others."""
+    """Return the smallest log wealth that separates the leaders from the others."""
     least = math.inf
     for i in range(chosen.size):
         if chosen[i]:
@@ -445,7 +448,7 @@ def _weakest_evidence(rules: Rules, state: State, chosen: Integers) -> float:
 
 @kernel
 def _conclude(model: Model, rules: Rules, limits: Limits, state: State) -> None:
-    """Reject permanently what has lost, and finish when one answer is left."""
+    """Reject permanently what the wealth rules out; finish when one answer is left."""
     if limits.excluded.size:
         conclude_with_limits(limits, rules, state)
         return
@@ -459,7 +462,7 @@ def _conclude(model: Model, rules: Rules, limits: Limits, state: State) -> None:
         return
     left, last = reject(state.rejected, state.ledgers, rules.threshold)
     if left <= 1:
-        # Should the last two fall together, the leader stays.
+        # If the last two answers are rejected together, the leader stays.
         state.finished[0] = 1
         if last >= 0:
             for k in range(state.chosen.size):
@@ -468,9 +471,9 @@ def _conclude(model: Model, rules: Rules, limits: Limits, state: State) -> None:
 
 @kernel
 def _is_hopeless(model: Model, rules: Rules, state: State) -> int:
-    """Return whether some gap of a leader is smaller than what misspecified means can hide.
+    """Return whether a leader's gap is smaller than what misspecified means can hide.
 
-    Judged by an interval that holds at all times; no answer rests on it.
+    The gap is judged by an interval that holds at all times; no answer depends on it.
     """
     rank = model.arms.shape[1]
     root = np.empty((rank, rank))
@@ -498,7 +501,7 @@ def _is_hopeless(model: Model, rules: Rules, state: State) -> int:
 
 @kernel
 def _interval_height(model: Model, rules: Rules, state: State) -> float:
-    """Return the level of the method of mixtures, its prior a part of the initial pulls."""
+    """Return the level of the method of mixtures, with a prior from the initial pulls."""
     rank = model.arms.shape[1]
     spread = max(LEAST_SPREAD, 1.0 / rules.initial_pulls)
     prior = np.zeros((rank, rank))
@@ -514,12 +517,12 @@ def _interval_height(model: Model, rules: Rules, state: State) -> float:
     return 2.0 * (1.0 + spread) * (rules.threshold + 0.5 * log_det)
 
 
-# ------------------------------------------------------------------------------- the whole
+# ------------------------------------------------------------------------- results and runs
 
 
 @kernel
 def leaders(arrays: Arrays, chosen: Integers) -> bool:
-    """Mark the leaders by all data so far, or the answer; False before there are enough."""
+    """Mark the leaders by all data so far, or the answer; return False before there are any."""
     model, rules, limits, state = opened(arrays)
     if limits.excluded.size:
         leader = leader_with_limits_now(model, limits, rules, state)
@@ -531,7 +534,7 @@ def leaders(arrays: Arrays, chosen: Integers) -> bool:
 
 @kernel
 def evidence_now(arrays: Arrays) -> float:
-    """Return the least log wealth that still separates the leaders from others; NaN before."""
+    """Return the smallest log wealth that separates the leaders from the others; NaN before."""
     model, rules, limits, state = opened(arrays)
     if limits.excluded.size:
         leader = leader_with_limits_now(model, limits, rules, state)
@@ -544,7 +547,7 @@ def evidence_now(arrays: Arrays) -> float:
 
 @kernel
 def wealth_now(arrays: Arrays) -> Floats:
-    """Return the log wealth against every answer, "none" last, where candidates have limits."""
+    """Return the log wealth against every answer, "none" last, if candidates have limits."""
     _, _, limits, state = opened(arrays)
     return wealth_with_limits(limits, state)
 
@@ -558,9 +561,9 @@ def run(
     generator: np.random.Generator,
     max_pulls: int,
 ) -> int:
-    """Run to the stop or to that many pulls; return their number.
+    """Run until the stop or `max_pulls`; return the number of pulls.
 
-    `factors` turn rewards into units of noise.
+    `factors` convert rewards to units of noise.
     """
     model, rules, limits, state = opened(arrays)
     pulls = 0

@@ -1,4 +1,4 @@
-"""One pull at a time: the rules that choose."""
+"""The rules that choose one pull at a time."""
 
 import math
 
@@ -41,7 +41,7 @@ TIE = 1e-10
 
 @kernel
 def choose(model: Model, test: Test, rule: int, track: Track) -> int:
-    """Return the arm that the rule wants next."""
+    """Return the rule's next arm."""
     basis = _least_of_basis(model, track)
     drawn = track.counts[basis] + track.pending[basis]
     if drawn < test.initial:
@@ -76,7 +76,7 @@ def _least_of_basis(model: Model, track: Track) -> int:
 
 @kernel
 def _behind(track: Track) -> int:
-    """Return the arm that is farthest behind its share."""
+    """Return the arm that is furthest behind its share."""
     best = track.support[0]
     least = math.inf
     for index in range(track.control[SUPPORT]):
@@ -90,11 +90,11 @@ def _behind(track: Track) -> int:
 
 @kernel
 def skip_ahead(model: Model, test: Test, track: Track, look: int, draws: Floats) -> None:
-    """Count at once most of the pulls that a rule of fixed shares makes until `look` results.
+    """Count at once most of the pulls of a rule with fixed shares until there are `look` results.
 
-    The arm farthest behind is pulled first, so at any time all arms are about equally far: up to
-    a common ratio of pulls to share, which is chosen too small. What is left out is left to
-    `choose`; the pulls are the same as one by one.
+    The rule pulls the arm that is furthest behind its share, so at any time all arms have nearly
+    the same ratio of pulls to share. This function uses a slightly smaller ratio and leaves the
+    rest to `choose`; the pulls are the same as one by one.
     """
     basis = _least_of_basis(model, track)
     if track.counts[basis] < test.initial:
@@ -120,7 +120,7 @@ def skip_ahead(model: Model, test: Test, track: Track, look: int, draws: Floats)
 
 @kernel
 def _gap_arm(model: Model, track: Track) -> int:
-    """Return the arm that most reduces the variance of the gap that matters most."""
+    """Return the arm that most reduces the variance of the most important gap."""
     rank = track.theta.size
     target = np.empty(rank)
     direction = np.empty(rank)
@@ -140,7 +140,7 @@ def _gap_arm(model: Model, track: Track) -> int:
 
 @kernel
 def _greedy_arm(model: Model, test: Test, track: Track) -> int:
-    """Return the arm after which the largest variance of a difference of survivors is least."""
+    """Return the arm whose pull minimises the largest variance of a difference of survivors."""
     live = np.empty(track.ruled_out.size, dtype=np.int64)
     number = 0
     for k in range(live.size):
@@ -154,7 +154,7 @@ def _greedy_arm(model: Model, test: Test, track: Track) -> int:
 
 @kernel
 def live_differences(model: Model, live: Integers) -> Floats:
-    """Return the differences of all pairs of the candidates given, one row each."""
+    """Return the differences of all pairs of the given candidates, one per row."""
     number = live.size
     targets = np.empty((max(1, number * (number - 1) // 2), model.arms.shape[1]))
     targets[0] = 0.0
@@ -168,11 +168,11 @@ def live_differences(model: Model, live: Integers) -> Floats:
 
 @kernel
 def greedy_step(model: Model, targets: Floats, inverse: Floats, tie_key: int, number: int) -> int:
-    """Return the arm that leaves the least largest variance; of equal ones, the least sum.
+    """Return the arm whose pull minimises the largest variance, or, among ties, the sum.
 
-    While several differences are the worst at once, no single pull helps all of them: without
-    the sum, the first arm would be pulled for ever. Of arms that are equal in that too, the
-    first; with a key, a random one that is drawn for the pull of this number.
+    If several differences have the largest variance, no single pull reduces all of them; without
+    the sum, the first arm would be pulled forever. Remaining ties go to the first arm, or, with a
+    key, to a random one drawn for the pull of this number.
     """
     arms, rank = model.arms.shape
     variances = np.empty(targets.shape[0])
@@ -204,7 +204,7 @@ def greedy_step(model: Model, targets: Floats, inverse: Floats, tie_key: int, nu
 
 @kernel
 def _one_of_equals(worst: Floats, sums: Floats, best: int, tie_key: int, number: int) -> int:
-    """Return a random one of the arms that are as good as the best."""
+    """Return a random arm among those that tie with the best."""
     equal = np.empty(worst.size, dtype=np.int64)
     count = 0
     for k in range(worst.size):
@@ -224,7 +224,7 @@ def greedy_phase(
     phase: int,
     counts: Floats,
 ) -> float:
-    """Add pulls to `counts` until no difference's variance exceeds `enough`; return the largest."""
+    """Add pulls to `counts` until all variances are at most `enough`; return the largest."""
     rank = model.arms.shape[1]
     matrix = np.empty((rank, rank))
     inverse = np.empty((rank, rank))
@@ -253,7 +253,7 @@ def greedy_phase(
 
 @kernel
 def _game_arm(model: Model, test: Test, track: Track) -> int:
-    """Let AdaHedge play the arms against the closest alternative; return the arm behind most."""
+    """Let AdaHedge play the arms against the closest alternative; return the arm most behind."""
     arms, rank = model.arms.shape
     weights = np.empty(arms)
     rate = _hedge(model, track, weights)
@@ -294,9 +294,9 @@ def _game_arm(model: Model, test: Test, track: Track) -> int:
 
 @kernel
 def _hedge(model: Model, track: Track, weights: Floats) -> float:
-    """Fill AdaHedge's weights, of arms that measure something; return its rate.
+    """Fill AdaHedge's weights, 0 for arms that measure nothing; return its learning rate.
 
-    It is infinite before any regret.
+    The rate is infinite before any regret.
     """
     arms = weights.size
     most = -math.inf
@@ -323,7 +323,7 @@ def _hedge(model: Model, track: Track, weights: Floats) -> float:
 def _learn_hedge(
     track: Track, weights: Floats, gains: Floats, rate: float, expected: float
 ) -> None:
-    """Add the gains, and what mixing gained over the weights' own: the mixability gap."""
+    """Add the gains to the state, and the mixability gap to the regret."""
     arms = gains.size
     mixed = 0.0
     if rate == math.inf:
@@ -348,7 +348,7 @@ def _learn_hedge(
 
 @kernel
 def _frank_wolfe_arm(model: Model, test: Test, track: Track, issued: float) -> int:
-    """Return the arm of the steepest ascent, averaged over the alternatives that are near."""
+    """Return the arm of steepest ascent, averaged over the nearest alternatives."""
     arms, rank = model.arms.shape
     near = scan(model, test, FRANK_WOLFE, track, track.ahead, 0.0) / (2.0 * issued)
     near += issued**-0.9 / arms
@@ -367,7 +367,7 @@ def _frank_wolfe_arm(model: Model, test: Test, track: Track, issued: float) -> i
             gap = max(0.0, dot(target, track.theta) + test.tolerance)
             if gap * gap / (2.0 * issued * variance) > near:
                 continue
-            # A tie has no slope; the direction of its variance is as good as any.
+            # A tie has no slope, so use the direction of its variance.
             scale = (gap / variance) ** 2 if gap > 0.0 else 1.0 / variance
             for k in range(arms):
                 slope[k] += scale * dot(model.arms[k], direction) ** 2

@@ -1,9 +1,9 @@
-"""Optimal designs: which shares of the pulls measure all arms, or all differences, best.
+"""Optimal designs: shares of the pulls that measure all arms, or all differences, best.
 
-G-optimal shares minimise the largest form ``x' L^-1 x`` over arms; the others the largest
-``y' L^-1 y`` over directions y: given ones, or all differences of given points. The solvers
-work on few arms and directions at a time and price all others against them. Their bounds
-are certified by a pass over all arms and directions.
+G-optimal shares minimise the largest form ``x' L^-1 x`` over arms. The other designs minimise the
+largest ``y' L^-1 y`` over directions y: given ones, or all differences of given points. The solvers
+work on a few arms and directions at a time and price all others against them. A pass over all arms
+and directions certifies their bounds.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _RANK = 1e-10
 _ROUNDING = 1e-12
 _START_ROUNDS = 50
 _STALLED = 12
-"""Rounds without progress of either bound, after which rounding leaves nothing to gain."""
+"""Rounds without progress of either bound after which rounding prevents any more progress."""
 
 _START_GAP = 0.1
 _ENTERING = 2
-"""Arms and directions that may enter in a round, as multiples of the rank."""
+"""Most arms and directions that can enter in a round, as a multiple of the rank."""
 
 _ROOM = 1.1
 
@@ -43,35 +43,36 @@ _FEW = 8
 """Nothing is dropped from sets smaller than this multiple of the rank."""
 
 _PRICE, _MASS, _NEAR = 1e-3, 1e-5, 0.95
-"""Dropped are prices and masses below such a part of the largest, unless nearly tight."""
+"""Prices and masses below these fractions of the largest are dropped, unless nearly tight."""
 
 
 # ------------------------------------------------------------------------------ linear algebra
 
 
 def span(rows: Floats) -> Floats:
-    """Return an orthonormal basis of the rows' span, as columns."""
+    """Return an orthonormal basis of the span of the rows, as columns."""
     _, values, right = np.linalg.svd(np.linalg.qr(rows, mode="r"), full_matrices=False)
     return np.asarray(right[values > _RANK * values[0]].T)
 
 
 class Metric:
-    """How large a row is under the inverse information of a design, to full accuracy."""
+    """Forms of rows under the inverse information of a design, to full accuracy."""
 
     def __init__(self, arms: Floats, shares: Floats) -> None:
         support = np.flatnonzero(shares)
         self._basis = span(arms[support])
-        # Heavy rows first keep the triangle accurate where shares differ by many orders.
+        # Heavy rows come first to keep the triangle accurate if shares differ by many orders of
+        # magnitude.
         order = support[np.argsort(-shares[support], kind="stable")]
         rows = np.sqrt(shares[order])[:, np.newaxis] * (arms[order] @ self._basis)
         self._triangle: Floats = np.asarray(np.linalg.qr(rows, mode="r"))
 
     def images(self, rows: Floats) -> Floats:
-        """Return rows whose squared lengths are the forms of these."""
+        """Return rows whose squared lengths are the forms of the given rows."""
         return forward_solved(self._triangle, np.ascontiguousarray(rows @ self._basis))
 
     def forms(self, rows: Floats) -> Floats:
-        """Return ``y' L^-1 y`` of rows in the span of the design's arms."""
+        """Return ``y' L^-1 y`` for rows in the span of the design's arms."""
         return np.asarray((self.images(rows) ** 2).sum(axis=1))
 
 
@@ -81,10 +82,10 @@ class Metric:
 def g_design(
     arms: Floats, start: Integers, tol: float, rounds: int, deadline: float = math.inf
 ) -> tuple[Floats, float]:
-    """Return G-optimal shares of the arms, and the largest form, at best their rank.
+    """Return G-optimal shares of the arms, and the largest form, which is at least the rank.
 
-    `start`: arms that span all. Ends where the largest form is within `tol` of the optimum,
-    or after that many rounds, or at the deadline of `time.monotonic`.
+    `start`: arms that span the space. Stop when the largest form is within `tol` of the optimum,
+    after `rounds` rounds, or at the deadline on the clock `time.monotonic`.
     """
     number, rank = arms.shape
     weights = np.zeros(number)
@@ -113,18 +114,18 @@ def g_design(
 
 
 def _largest(values: Floats, above: float, number: int) -> Integers:
-    """Return where the values are largest, best first: at most `number`, all of them above."""
+    """Return the indices of the largest values above a limit, best first, at most `number`."""
     candidates = np.flatnonzero(values > above)
     if candidates.size > number:
         candidates = candidates[np.argpartition(-values[candidates], number - 1)[:number]]
     return candidates[np.argsort(-values[candidates], kind="stable")]
 
 
-# ------------------------------------------------------------------- of the largest of many forms
+# ------------------------------------------------------------- minimise the largest of many forms
 
 
 class Search:
-    """Finds the directions that a design measures worst, among given ones."""
+    """Search for the directions that a design measures worst, among given ones."""
 
     def __init__(self, points: Floats) -> None:
         self._points = np.ascontiguousarray(points)
@@ -138,9 +139,9 @@ class Search:
         return float(metric.forms(self._points).max())
 
     def worst(self, precision: Floats, above: float, number: int) -> tuple[float, Integers]:
-        """Return the largest form if it is above, and which directions are worst, as rows.
+        """Return the largest form if it is above the limit, and the worst directions as rows.
 
-        A direction is a row of two points; with the points themselves, the second is -1.
+        A direction is a row of two points; if directions are single points, the second is -1.
         """
         forms = quadratic_forms(self._points, precision)
         first = _largest(forms, above, number)
@@ -152,7 +153,7 @@ class Search:
 
 
 class PairSearch(Search):
-    """Finds the differences that a design measures worst, among all of given points."""
+    """Search for the differences that a design measures worst, among all pairs of given points."""
 
     def span(self) -> Floats:
         """Return rows that span all directions."""
@@ -164,7 +165,7 @@ class PairSearch(Search):
         return float(forms.max())
 
     def worst(self, precision: Floats, above: float, number: int) -> tuple[float, Integers]:
-        """Return the largest form if it is above, and which directions are worst, as rows."""
+        """Return the largest form if it is above the limit, and the worst directions as rows."""
         images = self._points @ np.linalg.cholesky(precision)
         forms, partners = self._partners(images, above)
         first = _largest(forms, above, 2 * number)
@@ -189,7 +190,7 @@ class PairSearch(Search):
 
 
 class MinMaxSolver:
-    """Minimises the largest form: few arms and directions at a time, the others priced.
+    """Minimise the largest form, using a few arms and directions at a time and pricing the rest.
 
     Attributes
     ----------
@@ -209,7 +210,7 @@ class MinMaxSolver:
         self._begin()
 
     def _begin(self) -> None:
-        """Take a rough G-optimal design and the directions that it measures worst."""
+        """Start with a rough G-optimal design and the directions that it measures worst."""
         number = len(self._arms)
         shares, _ = g_design(self._arms, self._start, _START_GAP, _START_ROUNDS, self._deadline)
         spread = np.arange(number) if number <= self._few else self._start
@@ -227,7 +228,7 @@ class MinMaxSolver:
         return self.upper / self.lower - 1.0 if self.lower > 0.0 else math.inf
 
     def run(self, tol: float, rounds: int) -> None:
-        """Go on until within `tol`, or time is up, or rounding leaves nothing to gain."""
+        """Continue until within `tol`, until time is up, or until rounding prevents progress."""
         self._tol = tol
         idle = 0
         for _ in range(rounds):
@@ -239,7 +240,7 @@ class MinMaxSolver:
                 break
 
     def _round(self) -> None:
-        """Solve for the present arms and directions, then price all others."""
+        """Solve for the current arms and directions, then price all others."""
         tol, gap = self._tol, min(self._gap, 1.0)
         rows, directions = self._arms[self._active], self._search.rows(self._directions)
         interior_point(rows, directions, self._masses, self._prices, 0.3 * max(tol, gap))
@@ -257,7 +258,7 @@ class MinMaxSolver:
         self._prices *= room
 
     def _note_bounds(self, forms: Floats, gains: Floats, most: float) -> None:
-        # By Cauchy's inequality, for any prices p, any P and any shares lam,
+        # By Cauchy's inequality, for all prices p, all P and all shares lam,
         # (sum p y'P y)^2 <= (sum p y' L(lam)^-1 y) (sum p y'P L(lam) P y).
         prices, total = self._prices, float(self._masses.sum())
         lower = float(prices @ forms) ** 2 / float(prices.sum() * gains.max())
@@ -286,6 +287,6 @@ class MinMaxSolver:
 
 
 def _important(multipliers: Floats, part: float, values: Floats, few: int) -> NDArray[np.bool_]:
-    """Return what has a multiplier, or is nearly tight; all if they are few."""
+    """Return which entries have a multiplier or are nearly tight; all of them if they are few."""
     large = multipliers > part * multipliers.max()
     return np.asarray(large | (values > _NEAR * values.max()) | (values.size <= few))

@@ -1,4 +1,4 @@
-"""One pull at a time: the data, what is estimated from them, and the noise."""
+"""One pull at a time: the data, the estimates, and the noise."""
 
 import math
 
@@ -22,18 +22,18 @@ from fairtrial.linear._kernels.model import Model
 from fairtrial.linear._kernels.track import AGE, AWAY, READY, REFRESH, RIDGE, TOLD, Test, Track
 
 LEAST_FREEDOM = 5
-"""Degrees of freedom that an estimated noise must have before anything is tested."""
+"""Degrees of freedom that an estimated noise must have before any test."""
 
 QUANTILE = 1.2816
 """An estimated variance is its upper 90 % confidence bound for normal noise."""
 
 LEAST_NOISE = 1e-12
-"""The least that a variance can be estimated as, relative to the mean square of the rewards."""
+"""Smallest estimate of a variance, relative to the mean square of the rewards."""
 
 
 @kernel
 def refresh(model: Model, test: Test, track: Track) -> None:
-    """Recompute the inverses from the counts; nothing happens where they do not exist yet."""
+    """Recompute the inverses from the counts; do nothing while they do not exist."""
     rank = track.theta.size
     root = np.empty((rank, rank))
     joint = np.empty((rank, rank))
@@ -62,13 +62,13 @@ def refresh(model: Model, test: Test, track: Track) -> None:
 
 @kernel
 def _whitener_of_data(model: Model, test: Test, track: Track, root: Floats) -> bool:
-    """Fill the whitener where the Gram matrix is too ill-conditioned: from the rows themselves."""
+    """Fill the whitener from the rows if the Gram matrix is too ill-conditioned."""
     return test.kind != RIDGE and whitener_of_rows(model.arms, track.counts, root)
 
 
 @kernel
 def issue(model: Model, track: Track, arm: int) -> None:
-    """Count a pull as in flight: later choices take it for granted."""
+    """Count a pull as in flight; later choices assume that its result will come."""
     track.pending[arm] += 1.0
     track.control[AWAY] += 1
     if track.control[READY]:
@@ -78,7 +78,7 @@ def issue(model: Model, track: Track, arm: int) -> None:
 
 @kernel
 def give_up(model: Model, test: Test, track: Track, arm: int) -> None:
-    """Take a pull out of those in flight."""
+    """Remove a pull from those in flight."""
     track.pending[arm] -= 1.0
     track.control[AWAY] -= 1
     if track.control[READY]:
@@ -89,7 +89,7 @@ def give_up(model: Model, test: Test, track: Track, arm: int) -> None:
 def add_reward(
     model: Model, test: Test, track: Track, arm: int, reward: float, in_flight: bool
 ) -> None:
-    """Take one reward into the estimates; theta itself is left to who needs it."""
+    """Add a reward to the sums of the estimates; callers that need theta compute it."""
     row = model.arms[arm]
     rank = row.size
     track.counts[arm] += 1.0
@@ -120,9 +120,9 @@ def add_reward(
 
 @kernel
 def estimate(model: Model, test: Test, track: Track) -> None:
-    """Find theta; where the inverse is new, with a step that gives back the digits it lost.
+    """Compute theta; with a new inverse, add a step that recovers the lost digits.
 
-    Where means are a thousand million times the noise, those digits decide.
+    If means are about 1e9 times the noise, those digits decide.
     """
     rank = track.theta.size
     multiply(track.inverse, track.right, track.theta)

@@ -1,4 +1,4 @@
-"""What shares of the pulls tell of everything that an answer with limits rests on."""
+"""The information that shares of the pulls give on an answer with limits."""
 
 import numpy as np
 
@@ -19,11 +19,12 @@ def cuts_with_limits(
     shares: Floats,
     near: float,
 ) -> tuple[float, Floats, Floats]:
-    """Return the information of shares on the hardest item, and cuts of those nearly as hard.
+    """Return the information on the hardest item, cuts of the nearly hardest, and directions.
 
-    A cut is the derivatives of an item's information: at any other shares it has no more than
-    their sum, weighted by these. The number of candidates stands for the answer "none". Also
-    returns the directions of these items' effects, over the effects.
+    The entries of a cut are the derivatives of an item's information at the shares. At any other
+    shares, the item's information is at most the sum of these entries weighted by those shares. The
+    number of candidates stands for the answer "none". The directions are those of the items'
+    effects, divided by the effects.
     """
     candidates, rank = model.candidates.shape
     items = candidates + limits.stated.shape[1]
@@ -46,7 +47,7 @@ def cuts_with_limits(
         item = chosen[place]
         if values[item] <= 0.0:
             continue
-        # The solution of the Gram matrix for the direction, with the effect of the distance.
+        # The Gram matrix's solution for the direction, times the distance over the effect.
         solved = metric.root.T @ (metric.root @ directions[item])
         scale = values[item] / effects[item]
         for i in range(rank):
@@ -58,7 +59,7 @@ def cuts_with_limits(
 
 @kernel
 def _is_asked(limits: Limits, answer: int, item: int) -> bool:
-    """Return whether an answer rests on an item: on every rival, and on its own limits."""
+    """Return whether an answer depends on an item: on any rival, and on its own limits."""
     candidates = limits.excluded.size
     if item < candidates:
         return item != answer and limits.excluded[item] == 0.0

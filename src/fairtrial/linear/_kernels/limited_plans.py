@@ -1,4 +1,4 @@
-"""Plans and bets where candidates have limits: the leader, what is needed, directions, counts."""
+"""Plans and bets if candidates have limits: leader, needs, directions and counts."""
 
 import math
 from typing import NamedTuple
@@ -49,29 +49,29 @@ from fairtrial.linear._kernels.planning import (
 from fairtrial.linear._kernels.state import Rules, State
 
 ROUNDS = 4
-"""How often a plan finds directions for its shares, and then shares for the directions."""
+"""How often a plan alternates between directions for its shares and shares for its directions."""
 
 EASY = 1.5
-"""How much worse than by equal pulls of all arms a row may be known before a plan doubts it."""
+"""A plan doubts rows whose variance is this many times that of equal pulls of all arms."""
 
 NONE_PAUSE = 1.0
-"""What stands in for `rules.pause` when "none" leads and rewards are bounded."""
+"""Replaces `rules.pause` if "none" leads and rewards are bounded."""
 
 
 class Known(NamedTuple):
     """What is known when a block is planned."""
 
     leader: int
-    metric: Metric  # the estimates by all data, and how precise they are
-    noise: float  # its variance
-    pulls: float  # that gave a result
+    metric: Metric  # the estimates from all data, and their precision
+    noise: float  # variance of the noise
+    pulls: float  # number of results
 
 
 @kernel
 def leader_with_limits(model: Model, limits: Limits, state: State, metric: Metric) -> int:
-    """Return the best live answer that keeps its limits by the estimates; else none.
+    """Return the best live answer whose estimate keeps its limits; otherwise "none".
 
-    If "none" is ruled out, it is the live candidate that is least short of its limits.
+    If "none" is ruled out, return the live candidate closest to its limits.
     """
     candidates = model.candidates.shape[0]
     best = -1
@@ -121,7 +121,7 @@ def _metric_of_data(model: Model, rules: Rules, state: State) -> tuple[Metric, f
 
 @kernel
 def metric_of_shares(model: Model, shares: Floats, theta: Floats) -> Metric:
-    """Return what shares of the pulls measure, if they leave out no arm that is needed."""
+    """Return what shares of the pulls measure, if they include every arm that is needed."""
     rank = model.arms.shape[1]
     matrix = np.empty((rank, rank))
     root = np.empty((rank, rank))
@@ -133,7 +133,7 @@ def metric_of_shares(model: Model, shares: Floats, theta: Floats) -> Metric:
 
 @kernel
 def _metric_of_pulls(model: Model, pulls: Floats, theta: Floats) -> Metric:
-    """Return what so many pulls of every arm measure."""
+    """Return what the given pulls of every arm measure."""
     rank = model.arms.shape[1]
     matrix = np.empty((rank, rank))
     root = np.empty((rank, rank))
@@ -143,16 +143,16 @@ def _metric_of_pulls(model: Model, pulls: Floats, theta: Floats) -> Metric:
     return Metric(theta, root, null_space, seen)
 
 
-# ------------------------------------------------------------------------- what is needed
+# ------------------------------------------------------------------------- needs
 
 
 @kernel
 def needs_with_limits(
     limits: Limits, rules: Rules, state: State, leader: int, needs: Floats
 ) -> None:
-    """Fill what each item still needs in nats; negative where it is settled or absent.
+    """Fill what each item still needs in nats; negative if it is settled or absent.
 
-    Items are the rivals by number, and then the limits of the leader.
+    Items are the rivals by number, followed by the limits of the leader.
     """
     candidates, number = limits.stated.shape
     for item in range(needs.size):
@@ -170,7 +170,7 @@ def needs_with_limits(
         if leader == candidates:
             needs[answer] = max(0.0, rules.threshold - wealth[answer])
             continue
-        # What the answer's wealth has from blocks with other targets.
+        # The answer's wealth from blocks with other targets.
         others = wealth[answer] - term(limits, state, answer, leader, kept[leader])
         least = min(least, others)
         if answer < candidates:
@@ -192,7 +192,7 @@ def _or_settled(missing: float) -> float:
 
 @kernel
 def _separate_needs(limits: Limits, rules: Rules, state: State, leader: int, needs: Floats) -> None:
-    """Fill what each item still needs where every ledger is tested separately."""
+    """Fill what each item still needs if every ledger is tested separately."""
     candidates, number = limits.stated.shape
     for k in range(candidates):
         if k != leader:
@@ -218,9 +218,9 @@ def item_value(
     metric: Metric,
     direction: Floats,
 ) -> tuple[float, float]:
-    """Return what pulls tell of an item, and the constant of its effect; fill its direction.
+    """Return the information on an item and the constant of its effect; fill its direction.
 
-    The direction is zero where the estimate is on the border of what the item is about.
+    The direction is zero if the estimate is on the item's border.
     """
     candidates = model.candidates.shape[0]
     if item < candidates:
@@ -244,11 +244,11 @@ def _doubted_direction(
     metric: Metric,
     direction: Floats,
 ) -> float:
-    """Fill the direction in which a plan measures an item; return its effect, as the plan takes it.
+    """Fill the direction in which a plan measures an item; return the effect assumed by the plan.
 
-    Rows that are known much worse than by equal pulls of all arms are taken for easier to decide:
-    else a rival that looked good in a few first pulls would only be compared with its limits, by
-    however little it breaks them, and nobody would ever look again.
+    Rows with a much larger variance than from equal pulls of all arms are assumed easier to decide.
+    Otherwise, a rival that looked good in a few early pulls would be measured only against its
+    limits, even if it breaks them by very little, and its value would never be measured again.
     """
     candidates = model.candidates.shape[0]
     leader, theta = known.leader, known.metric.theta
@@ -266,7 +266,8 @@ def _doubted_direction(
     for row in range(number):
         length = length_of(known.metric, rows[row])
         short[row] = dot(rows[row], theta) + constants[row]
-        # Equal pulls of all arms know a direction by its squared length over their number.
+        # After equal pulls of all arms, a direction's variance is its squared length over their
+        # number.
         usual = EASY * dot(rows[row], rows[row]) / known.pulls
         if length > usual > 0.0:
             short[row] += math.sqrt(2.0 * math.log(length / usual) * known.noise * length)
@@ -274,7 +275,7 @@ def _doubted_direction(
             first = row
     value, _ = combine_rows(metric, rows[:number], constants[:number], short, direction)
     if value > 0.0:
-        # The effect is what the distance is of, times the length of the direction.
+        # The distance is the squared effect over the variance of the direction.
         return math.sqrt(value * length_of(metric, direction))
     for i in range(direction.size):
         direction[i] = rows[first, i]
@@ -291,7 +292,7 @@ def _fill_targets(
     metric: Metric,
     targets: Floats,
 ) -> int:
-    """Fill the directions that are planned for, each in units of what it needs; return how many."""
+    """Fill the directions to plan for, in units of what each needs; return their number."""
     number = 0
     for item in range(needs.size):
         if needs[item] < 0.0:
@@ -317,8 +318,8 @@ def plan_block_with_limits(
 ) -> None:
     """Plan the next block and freeze its counts and bets.
 
-    `batch`: pulls wanted in the block; 0 leaves it to the method. `assigned`: the pulls of every
-    arm, where others assigned them; empty if the method plans them.
+    `batch`: requested pulls of the block; 0 leaves the size to the method. `assigned`: pulls of
+    every arm if an outside experiment assigned them; empty if the method plans them.
     """
     candidates, rank = model.candidates.shape
     metric, noise = _metric_of_data(model, rules, state)
@@ -351,7 +352,7 @@ def plan_block_with_limits(
 
 @kernel
 def _weakest_item(model: Model, limits: Limits, rules: Rules, known: Known, needs: Floats) -> float:
-    """Return the least that is known of an item that is needed; of a broken limit nothing is."""
+    """Return the smallest information on a needed item; it is 0 for a broken limit."""
     candidates = model.candidates.shape[0]
     metric = known.metric
     direction = np.empty(metric.theta.size)
@@ -392,12 +393,12 @@ def _plan_counts(
         metric = metric_of_shares(model, trial, known.metric.theta)
         number = _fill_targets(model, limits, rules, known, needs, metric, targets)
         if number == 0:
-            # Nothing needs anything: data in flight have brought back a leader that had it all.
+            # No item needs evidence: data in flight have restored a leader with all its evidence.
             number = _all_directions(model, targets)
         if size <= 0.0:
             size = natural_size(rules, state, rank, number + 1)
         if arms + number > MANY:
-            # It plans twice by itself, from the shares of the last block.
+            # `plan_large` already plans twice, starting from the shares of the last block.
             value = plan_large(model, rules, targets[:number], size, state.shares, planned)
             break
         for k in range(arms):
@@ -413,7 +414,7 @@ def _plan_counts(
 
 @kernel
 def _all_directions(model: Model, targets: Floats) -> int:
-    """Fill the arms of a basis as targets, as many as there is room for; return how many."""
+    """Fill the arms of a basis as targets, as many as there is room for; return their number."""
     number = min(targets.shape[0], model.start.size)
     for i in range(number):
         for j in range(targets.shape[1]):
@@ -421,7 +422,7 @@ def _all_directions(model: Model, targets: Floats) -> int:
     return number
 
 
-# ------------------------------------------------------------------------- freezing the bets
+# ------------------------------------------------------------------------- freezing bets
 
 
 @kernel
@@ -435,7 +436,7 @@ def _place_bets(
 ) -> None:
     """Freeze the bets of a block: one on each live rival, one on each limit of the leader.
 
-    Those on rivals go into the ledger of the pair: the bets of a block share its pulls.
+    The bets of a block share its pulls, so those on rivals use the ledger of the pair.
     """
     candidates, number = limits.stated.shape
     leader, theta, bets = known.leader, known.metric.theta, state.bets

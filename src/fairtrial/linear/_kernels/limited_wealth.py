@@ -1,9 +1,10 @@
-"""The wealth against every answer where candidates have limits, and what it rules out.
+"""The wealth against every answer if candidates have limits, and what it rules out.
 
 There are three kinds of ledgers: against a candidate keeping its limits, against a candidate being
 as good as a target, and against a target breaking one of its limits. The bets of a block share its
-pulls. So in a block whose target is a candidate, all that speaks against another goes into the
-ledger of the pair, and no two ledgers of a block are ever multiplied against the same answer.
+pulls. If the target of a block is a candidate, all evidence of the block against a rival therefore
+goes into the ledger of the pair. No two ledgers of a block are ever multiplied against the same
+answer.
 """
 
 import math
@@ -26,7 +27,7 @@ def own_ledger(k: int) -> int:
 
 @kernel
 def pair_ledger(limits: Limits, rival: int, target: int) -> int:
-    """Return the ledger against the rival being right, where the target keeps its limits."""
+    """Return the ledger against the rival being right, for a target that keeps its limits."""
     candidates = limits.excluded.size
     return candidates + rival * candidates + target
 
@@ -40,7 +41,7 @@ def limit_ledger(limits: Limits, target: int, r: int) -> int:
 
 @kernel
 def start_with_limits(model: Model, limits: Limits, rules: Rules, state: State) -> None:
-    """Rule out what no result can make right: candidates that break a limit, or "none"."""
+    """Rule out what cannot be right at any theta: candidates that break a limit, or "none"."""
     candidates = limits.excluded.size
     if rules.tolerance > 0.0:
         _settle_twins(model, limits, state)
@@ -58,7 +59,7 @@ def start_with_limits(model: Model, limits: Limits, rules: Rules, state: State) 
 
 @kernel
 def _settle_twins(model: Model, limits: Limits, state: State) -> None:
-    """Settle the pairs of equal candidates: none is better than the other by a tolerance."""
+    """Settle the pairs of equal candidates: with a tolerance, neither is better than the other."""
     candidates, rank = model.candidates.shape
     for j in range(candidates):
         for k in range(candidates):
@@ -73,7 +74,7 @@ def _settle_twins(model: Model, limits: Limits, state: State) -> None:
 
 @kernel
 def limits_ledger(limits: Limits, state: State, j: int) -> float:
-    """Return the evidence that j keeps all its limits: the least of their ledgers."""
+    """Return the evidence that j keeps all its limits: the smallest of their ledgers."""
     if limits.excluded[j]:
         return 0.0
     least = math.inf
@@ -85,7 +86,7 @@ def limits_ledger(limits: Limits, state: State, j: int) -> float:
 
 @kernel
 def term(limits: Limits, state: State, answer: int, target: int, kept: float) -> float:
-    """Return what target's blocks add to the log wealth against an answer.
+    """Return what the target's blocks add to the log wealth against an answer.
 
     `kept`: the target's `limits_ledger`. The number of candidates stands for "none".
     """
@@ -103,7 +104,7 @@ def fill_wealth(limits: Limits, state: State, kept: Floats, wealth: Floats) -> N
     for answer in range(candidates + 1):
         wealth[answer] = 0.0 if answer == candidates else state.ledgers[own_ledger(answer)]
     for j in range(candidates):
-        # Ledgers of what never was a target are all zero.
+        # All ledgers of an answer that was never a target are zero.
         if state.led[j]:
             for answer in range(candidates + 1):
                 if answer != j:
@@ -120,19 +121,19 @@ def wealth_with_limits(limits: Limits, state: State) -> Floats:
 
 @kernel
 def conclude_with_limits(limits: Limits, rules: Rules, state: State) -> None:
-    """Reject permanently every answer that has lost; finish when one is left."""
+    """Reject permanently every answer that the wealth rules out; finish when one is left."""
     if rules.separately:
         _settle_ledgers(limits, rules, state)
         return
     left, last = reject(state.rejected, wealth_with_limits(limits, state), rules.threshold)
     if left <= 1:
-        # Should the last two fall together, the leader stays.
+        # If the last two answers are rejected together, the leader stays.
         finish_with(state, last if left else -1)
 
 
 @kernel
 def finish_with(state: State, answer: int) -> None:
-    """Give an answer; with -1 that which leads."""
+    """Finish with an answer; -1 means the leader."""
     state.finished[0] = 1
     if answer >= 0:
         for k in range(state.chosen.size):
@@ -141,7 +142,7 @@ def finish_with(state: State, answer: int) -> None:
 
 @kernel
 def chosen_answer(state: State) -> int:
-    """Return the present leader, or the answer; -1 before there is any."""
+    """Return the current leader or the answer; -1 before there is one."""
     for k in range(state.chosen.size):
         if state.chosen[k]:
             return k
@@ -162,7 +163,7 @@ def _settle_ledgers(limits: Limits, rules: Rules, state: State) -> None:
             state.ledgers[ledger] = math.inf
     answers = state.rejected.size
     for turn in range(-1, answers):
-        # The leader first: several answers may be settled by the same block.
+        # The leader comes first, because one block can settle several answers.
         answer = chosen_answer(state) if turn < 0 else turn
         if answer < 0 or state.rejected[answer]:
             continue
@@ -173,9 +174,9 @@ def _settle_ledgers(limits: Limits, rules: Rules, state: State) -> None:
 
 @kernel
 def against_rival(limits: Limits, state: State, rival: int, target: int) -> float:
-    """Return the evidence against a rival: it breaks a limit, or is no better than the target.
+    """Return the evidence that a rival breaks a limit, or is no better than the target.
 
-    For the target "none" only the first counts.
+    For the target "none", only the first counts.
     """
     found = state.ledgers[own_ledger(rival)]
     if target < limits.excluded.size:
@@ -185,7 +186,7 @@ def against_rival(limits: Limits, state: State, rival: int, target: int) -> floa
 
 @kernel
 def evidence_for(limits: Limits, state: State, answer: int) -> float:
-    """Return the least of all that an answer needs, where ledgers are tested separately."""
+    """Return the smallest evidence that an answer needs if ledgers are tested separately."""
     candidates = limits.excluded.size
     least = math.inf if answer == candidates else limits_ledger(limits, state, answer)
     for rival in range(candidates):
@@ -196,7 +197,7 @@ def evidence_for(limits: Limits, state: State, answer: int) -> float:
 
 @kernel
 def evidence_with_limits(limits: Limits, rules: Rules, state: State, leader: int) -> float:
-    """Return the least evidence that still separates the leader from other answers."""
+    """Return the smallest evidence that separates the leader from other answers."""
     if rules.separately:
         return evidence_for(limits, state, leader)
     least = math.inf

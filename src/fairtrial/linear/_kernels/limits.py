@@ -1,9 +1,10 @@
-"""Candidates that must keep limits: what stands between the estimates and a rival, row by row.
+"""Candidates with limits: rows of conditions under which a rival would be right.
 
-A rival is right if it is at least as good as the target and keeps its own limits. Each of these is
-a row: at most zero, and affine in theta. The nearest theta that satisfies all rows is found by a
-quadratic programme in one multiplier for each row. The sum of multipliers times rows is an effect
-that is at most zero if the rival is right, however inexact the solver.
+A rival is right if it is at least as good as the target and keeps its own limits. Each of these
+conditions is a row: an affine function of theta that must be at most zero. The nearest theta that
+satisfies all rows is the solution of a quadratic programme with one multiplier per row. The sum of
+the rows, weighted by the multipliers, is an effect that is at most zero if the rival is right, even
+if the solver is inexact.
 """
 
 import math
@@ -20,9 +21,9 @@ from fairtrial.linear._kernels.model import Model, difference
 class Limits(NamedTuple):
     """The limits of the distinct candidates: ``rows[k, r] @ theta >= stated[k, r]``.
 
-    All arrays are empty if there are none. A bound of minus infinity is no limit. `own` bounds are
-    those that an answer must keep, and `rival` bounds those of its rivals: with a tolerance these
-    differ.
+    All arrays are empty if there are no limits. A bound of minus infinity means no limit. An answer
+    must keep its `own` bounds; its rivals must keep the `rival` bounds. The two differ only if
+    there is a tolerance.
     """
 
     rows: Annotated[Floats, "limited limits rank"]
@@ -33,10 +34,11 @@ class Limits(NamedTuple):
 
 
 class Metric(NamedTuple):
-    """Distances from an estimate, as pulls measure them.
+    """Distances from an estimate, in the metric of the pulls.
 
-    `root` takes a direction to one whose squared length is its variance: a matrix R with R'R the
-    (pseudo-)inverse of the Gram matrix. `seen` of its dimensions are measured.
+    `root` maps a direction to a vector whose squared length is the direction's variance: it is a
+    matrix R such that R'R is the (pseudo-)inverse of the Gram matrix. `seen`: number of measured
+    dimensions.
     """
 
     theta: Floats
@@ -57,7 +59,7 @@ def length_of(metric: Metric, direction: Floats) -> float:
 
 @kernel
 def keeps_limits(limits: Limits, k: int, theta: Floats) -> bool:
-    """Return whether a candidate keeps all its limits at some theta."""
+    """Return whether a candidate keeps all its limits at theta."""
     if limits.excluded[k]:
         return False
     for r in range(limits.rows.shape[1]):
@@ -77,7 +79,7 @@ def fill_rival_rows(
     rows: Floats,
     constants: Floats,
 ) -> int:
-    """Fill the rows that rival k has to satisfy, and their constants; return how many there are.
+    """Fill the rows that rival k has to satisfy and their constants; return their number.
 
     If the target is the number of candidates, "none", only the rival's limits count.
     """
@@ -101,9 +103,9 @@ def combine_rows(
 ) -> tuple[float, float]:
     """Return the squared distance to where all rows are at most zero, and the effect's constant.
 
-    `short`: the rows at the estimate, or what a plan takes them for. Fills the `direction` of the
-    effect, whose largest entry is one in size; zeros if all rows are satisfied. Rows that the
-    metric does not measure are left out: they are satisfied at no price.
+    `short`: the rows at the estimate, or the values that a plan assumes. Fill the `direction` of
+    the effect, scaled to a largest entry of 1 in size; it is zero if all rows are satisfied. Rows
+    that the metric does not measure are left out, because they can be satisfied at no cost.
     """
     number, rank = rows.shape
     whitened = np.empty((number, rank))
@@ -148,8 +150,8 @@ def rival_value(
 ) -> tuple[float, float]:
     """Return the squared distance to "k keeps its limits, and is at least as good as the target".
 
-    Fills the `direction` of the effect that separates the estimate from there; also returns its
-    constant.
+    Fill the `direction` of the effect that separates the estimate from that set; also return the
+    effect's constant.
     """
     most = 1 + bounds.shape[1]
     rows = np.empty((most, metric.theta.size))
@@ -163,7 +165,7 @@ def rival_value(
 
 @kernel
 def shortfall(model: Model, limits: Limits, k: int, metric: Metric) -> float:
-    """Return the squared distance of the estimate to where candidate k keeps its limits."""
+    """Return the squared distance from the estimate to where candidate k keeps its limits."""
     if limits.excluded[k]:
         return math.inf
     none = model.candidates.shape[0]

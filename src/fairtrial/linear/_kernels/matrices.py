@@ -1,4 +1,4 @@
-"""Small dense linear algebra in loops: calling out, or allocating, costs more than the sums."""
+"""Small dense linear algebra in loops, which are faster here than library calls or allocation."""
 
 import math
 
@@ -27,7 +27,7 @@ def dot(left: Floats, right: Floats) -> float:
 
 @kernel(inline="always")
 def copy_into(target: Floats, source: Floats) -> None:
-    """Fill a matrix with another."""
+    """Copy a matrix into another."""
     for i in range(source.shape[0]):
         for j in range(source.shape[1]):
             target[i, j] = source[i, j]
@@ -45,7 +45,7 @@ def multiply(matrix: Floats, vector: Floats, out: Floats) -> None:
 
 @kernel
 def quadratic(matrix: Floats, vector: Floats) -> float:
-    """Return v'Mv of a symmetric matrix."""
+    """Return v'Mv for a symmetric matrix M."""
     total = 0.0
     for i in range(vector.size):
         row = 0.0
@@ -57,7 +57,7 @@ def quadratic(matrix: Floats, vector: Floats) -> float:
 
 @kernel
 def gram(rows: Floats, weights: Floats, out: Floats) -> None:
-    """Fill `out` with the sum of weight times row row'."""
+    """Fill `out` with the weighted sum of row row'."""
     size = rows.shape[1]
     for i in range(size):
         for j in range(size):
@@ -76,7 +76,7 @@ def gram(rows: Floats, weights: Floats, out: Floats) -> None:
 
 @kernel
 def combine(rows: Floats, weights: Floats, out: Floats) -> None:
-    """Fill `out` with the sum of weight times row."""
+    """Fill `out` with the weighted sum of the rows."""
     for i in range(out.size):
         out[i] = 0.0
     for k in range(rows.shape[0]):
@@ -87,7 +87,7 @@ def combine(rows: Floats, weights: Floats, out: Floats) -> None:
 
 @kernel
 def add_outer(matrix: Floats, vector: Floats, weight: float) -> None:
-    """Add weight times vv' to a matrix."""
+    """Add weight * vv' to a matrix."""
     for i in range(vector.size):
         scaled = weight * vector[i]
         for j in range(vector.size):
@@ -96,9 +96,9 @@ def add_outer(matrix: Floats, vector: Floats, weight: float) -> None:
 
 @kernel
 def whitener(matrix: Floats, out: Floats) -> bool:
-    """Fill `out` with the lower triangle R for which R M R' = I; False if M has no inverse.
+    """Fill `out` with the lower triangle R with R M R' = I; return False if M has no inverse.
 
-    v'M^-1 v is then the square of the length of R v, at half the cost of the inverse.
+    v'M^-1 v is then the squared length of R v, at half the cost of the inverse.
     """
     size = matrix.shape[0]
     for i in range(size):
@@ -126,9 +126,9 @@ def whitener(matrix: Floats, out: Floats) -> bool:
 
 @kernel
 def whitener_of_rows(rows: Floats, weights: Floats, out: Floats) -> bool:
-    """Fill `out` as `whitener` does for the sum of weight times row row', from the rows.
+    """Fill `out` as `whitener` does for the weighted sum of row row', but from the rows.
 
-    By Givens rotations: where the Gram matrix has lost half the digits, the rows have not.
+    It uses Givens rotations, which keep the digits that the Gram matrix loses.
     """
     size = rows.shape[1]
     upper = np.zeros((size, size))
@@ -158,7 +158,7 @@ def whitener_of_rows(rows: Floats, weights: Floats, out: Floats) -> bool:
 
 @kernel
 def _rotate_in(upper: Floats, row: Floats) -> None:
-    """Add a row to the triangle of a QR decomposition; the row is used up."""
+    """Add a row to the triangle of a QR decomposition, overwriting the row."""
     size = row.size
     for i in range(size):
         if row[i] == 0.0:
@@ -186,7 +186,7 @@ def whitened_square(root: Floats, vector: Floats) -> float:
 
 @kernel
 def whiten_twice(root: Floats, vector: Floats, work: Floats, out: Floats) -> float:
-    """Fill `out` with R'Rv, that is M^-1 v; return v'M^-1 v."""
+    """Fill `out` with R'Rv, which is M^-1 v; return v'M^-1 v."""
     size = vector.size
     total = 0.0
     for i in range(size):
@@ -205,7 +205,7 @@ def whiten_twice(root: Floats, vector: Floats, work: Floats, out: Floats) -> flo
 
 @kernel
 def square_of(root: Floats, out: Floats) -> None:
-    """Fill `out` with R'R, the inverse that a whitener stands for."""
+    """Fill `out` with R'R, the inverse that the whitener represents."""
     size = root.shape[0]
     for i in range(size):
         for j in range(i + 1):
@@ -238,9 +238,9 @@ def log_determinant(matrix: Floats, work: Floats) -> float:
 
 @kernel
 def add_row(inverse: Floats, row: Floats, work: Floats) -> float:
-    """Update an inverse for one more row, in place; return row' inverse row before it.
+    """Update an inverse in place for one more row; return row' inverse row before the update.
 
-    Sherman and Morrison's formula.
+    It uses the formula of Sherman and Morrison.
     """
     multiply(inverse, row, work)
     before = dot(row, work)
@@ -255,9 +255,9 @@ def add_row(inverse: Floats, row: Floats, work: Floats) -> float:
 
 @kernel
 def pseudo_inverse(matrix: Floats, out: Floats, null_space: Floats) -> int:
-    """Fill `out` with the pseudo-inverse and `null_space` with the projector on what is not seen.
+    """Fill `out` with the pseudo-inverse, and `null_space` with the projector on the null space.
 
-    Returns the rank: eigenvalues below 1e-9 of the largest count as zero.
+    Return the rank: eigenvalues below 1e-9 of the largest count as zero.
     """
     size = matrix.shape[0]
     values, vectors = np.linalg.eigh(matrix)
@@ -282,7 +282,7 @@ def pseudo_inverse(matrix: Floats, out: Floats, null_space: Floats) -> int:
 
 @kernel
 def is_seen(null_space: Floats, rank: int, vector: Floats) -> bool:
-    """Return whether a vector lies in the space that a singular matrix sees."""
+    """Return whether a vector lies in the row space of a singular matrix."""
     if rank == vector.size:
         return True
     outside = 0.0
@@ -296,7 +296,7 @@ def is_seen(null_space: Floats, rank: int, vector: Floats) -> bool:
 
 @kernel
 def _sees_all(matrix: Floats, root: Floats) -> bool:
-    """Return whether a matrix, given with its whitener, has an inverse beyond doubt."""
+    """Return whether a matrix, given with its whitener, is safely invertible."""
     largest = 0.0
     least = math.inf
     for i in range(matrix.shape[0]):
@@ -307,7 +307,7 @@ def _sees_all(matrix: Floats, root: Floats) -> bool:
 
 @kernel
 def invert(matrix: Floats, out: Floats, null_space: Floats) -> int:
-    """Do what `pseudo_inverse` does, faster if all is seen; return the rank."""
+    """As `pseudo_inverse`, but faster for an invertible matrix; return the rank."""
     size = matrix.shape[0]
     root = np.empty((size, size))
     if whitener(matrix, root) and _sees_all(matrix, root):
@@ -318,9 +318,9 @@ def invert(matrix: Floats, out: Floats, null_space: Floats) -> int:
 
 @kernel
 def root_of_inverse(matrix: Floats, out: Floats, null_space: Floats) -> int:
-    """Fill `out` with a matrix R for which R'R is the (pseudo-)inverse; return the rank.
+    """Fill `out` with a matrix R such that R'R is the (pseudo-)inverse; return the rank.
 
-    `null_space` is filled with the projector on what is not seen, unless all is.
+    Unless the matrix has full rank, fill `null_space` with the projector on the null space.
     """
     size = matrix.shape[0]
     if whitener(matrix, out) and _sees_all(matrix, out):

@@ -1,4 +1,4 @@
-"""The problem as the kernels see it: reduced features, packed into one array."""
+"""The problem in the form that kernels use: reduced features, packed into one array."""
 
 from typing import Annotated, NamedTuple
 
@@ -12,10 +12,10 @@ class Model(NamedTuple):
 
     arms: Annotated[Floats, "arms rank"]
     candidates: Annotated[Floats, "candidates rank"]
-    rest: Annotated[Floats, "candidates rank"]  # what rounding took from the candidates
+    rest: Annotated[Floats, "candidates rank"]  # rounding errors of the candidates
     start: Annotated[Floats, "starting"]  # a basis, and a few arms to test the fit
-    opening: Annotated[Floats, "opened"]  # arms in the order in which block betting begins
-    deviations: Annotated[Floats, "arms"]  # by which its mean may differ from linear
+    opening: Annotated[Floats, "opened"]  # arms in the order of block betting's first pulls
+    deviations: Annotated[Floats, "arms"]  # by which an arm's mean may differ from linear
 
 
 MODEL = Layout(Model)
@@ -41,7 +41,7 @@ def is_zero(model: Model, arm: int) -> bool:
 
 @kernel
 def resolution(model: Model, misspecification: float, counts: Floats, direction: Floats) -> float:
-    """Return by how much misspecified means can move an estimated gap, and its truth.
+    """Return how far misspecified means can move an estimated gap, and the true gap.
 
     `direction` is the inverse of the counts' Gram matrix times the gap's direction.
     """

@@ -1,4 +1,4 @@
-"""Phases of pulls that are fixed in advance, and judged by their own data."""
+"""Phases of pulls that are fixed in advance; each is judged by its own data."""
 
 import math
 
@@ -24,12 +24,12 @@ from fairtrial.linear._kernels.matrices import (
 from fairtrial.linear._kernels.model import Model, difference, resolution
 
 OPEN, ENOUGH, HOPELESS = range(3)
-"""How it stands after a phase."""
+"""Status after a phase."""
 
 
 @kernel
 def next_of(to_issue: Floats, support: Integers) -> int:
-    """Return the arm with most pulls left, and take one of them; ties go to the first."""
+    """Take a pull of the arm with the most pulls left; ties go to the first."""
     best = support[0]
     for k in support:
         if to_issue[k] > to_issue[best]:
@@ -48,9 +48,9 @@ def run_phase(
     generator: np.random.Generator,
     most: int,
 ) -> int:
-    """Make the pulls that are left of a phase, at most that many; return their number.
+    """Make the remaining pulls of a phase, at most `most`; return their number.
 
-    The rows of `results` are counts and sums of all data, what is to be issued, and the counts
+    The rows of `results` are the counts and sums of all data, the pulls to issue, and the counts
     and sums of the phase.
     """
     counts, sums, to_issue, got, own = results[0], results[1], results[2], results[3], results[4]
@@ -80,10 +80,10 @@ def judge(
     misspecification: float,
     alive: Integers,
 ) -> int:
-    """Take out of `alive` what another candidate beats in this phase; return how it stands.
+    """Remove from `alive` the candidates beaten in this phase; return the status.
 
-    ENOUGH if one is left, or not worse by `tolerance` than any that is left; HOPELESS if some gap
-    of the leader is smaller than what misspecified means can hide; else OPEN.
+    ENOUGH if one candidate is left, or one that is at most `tolerance` worse than any other left;
+    HOPELESS if a gap of the leader is smaller than what misspecified means can hide; else OPEN.
     """
     arms, candidates = model.arms, model.candidates
     rank = arms.shape[1]
@@ -128,10 +128,10 @@ def judge(
 
 @kernel
 def _estimate(arms: Floats, results: Floats, inverse: Floats, theta: Floats) -> None:
-    """Fill theta by the phase's data, as what they add to a prediction from all data before.
+    """Fill theta from the phase's data, as a correction to a prediction from all earlier data.
 
-    Rewards are far larger than the noise at times. What the inverse loses, or what of a difference
-    of candidates lies outside what the phase measures, then counts by the error of the prediction.
+    Rewards can be far larger than the noise. With the prediction, errors of the inverse and
+    components of differences that the phase does not measure only matter by the prediction's error.
     """
     rank = theta.size
     work = np.empty(rank)
@@ -159,7 +159,7 @@ def _estimate(arms: Floats, results: Floats, inverse: Floats, theta: Floats) -> 
 
 @kernel
 def _fit(arms: Floats, results: Floats) -> tuple[int, Floats, Floats, Floats]:
-    """Return the rank of what was seen, the inverse, what was not seen, and the estimate."""
+    """Return the rank of the phase's data, the inverse, the null space, and the estimate."""
     rank = arms.shape[1]
     matrix = np.empty((rank, rank))
     inverse = np.empty((rank, rank))

@@ -30,24 +30,24 @@ from fairtrial.linear._kernels.model import Model, difference, is_zero, resoluti
 from fairtrial.linear._kernels.state import Rules, State, ledger_of, wealth_of
 
 MOST_ESTIMATE = 1e6
-"""An effect is planned for as at most that many standard errors: any plan is valid."""
+"""An effect is planned for as at most this many standard errors; any plan is valid."""
 
 PRIOR_PULLS = 2.0
 RIDGE = 1e-10
 
 MANY, FEW = 500, 16
-"""From that many arms and targets on, plans are made for those that matter: FEW times the rank."""
+"""With MANY arms and targets or more, a plan uses only the FEW times rank that matter most."""
 
 LIVE_PER_PULL = 400
-"""Live candidates for which a block has one pull at least: each costs a bet in every block."""
+"""Live candidates per pull of a block: each of them costs a bet in every block."""
 
 
-# ------------------------------------------------------------------------- what is known
+# ------------------------------------------------------------------------- estimates
 
 
 @kernel
 def measures_start(model: Model, counts: Floats) -> bool:
-    """Return whether every arm of the start has a result, or others predict it as well as one."""
+    """Return whether each start arm has a result or is predicted as well by the others."""
     missing = 0
     for i in range(model.start.size):
         missing += counts[int(model.start[i])] < 1.0
@@ -72,7 +72,7 @@ def measures_start(model: Model, counts: Floats) -> bool:
 def fit(model: Model, rules: Rules, state: State, root: Floats, theta: Floats) -> float:
     """Fill the whitener of all data and the least-squares estimate; return the noise's variance.
 
-    Bounded rewards take it from the residuals, with two tosses of a fair coin for a prior.
+    For bounded rewards it comes from the residuals, with two tosses of a fair coin as prior.
     """
     rank = theta.size
     matrix = np.empty((rank, rank))
@@ -101,7 +101,7 @@ def fit(model: Model, rules: Rules, state: State, root: Floats, theta: Floats) -
 def choose_leaders(
     model: Model, rules: Rules, state: State, theta: Floats, chosen: Integers
 ) -> None:
-    """Mark the best `top` of the candidates that are not rejected; ties go to the first."""
+    """Mark the best `top` candidates that are not rejected; ties go to the first."""
     scores = np.empty(chosen.size)
     for k in range(chosen.size):
         chosen[k] = 0
@@ -117,7 +117,7 @@ def choose_leaders(
 
 @kernel
 def leaders_now(model: Model, rules: Rules, state: State, chosen: Integers) -> bool:
-    """Mark the leaders by all data so far; False before theta can be estimated."""
+    """Mark the leaders by all data so far; return False before theta can be estimated."""
     if state.finished[0]:
         for k in range(chosen.size):
             chosen[k] = state.chosen[k]
@@ -136,10 +136,10 @@ def leaders_now(model: Model, rules: Rules, state: State, chosen: Integers) -> b
 
 @kernel
 def _list_bets(rules: Rules, state: State, slot: int) -> int:
-    """Write down what the next block bets on; return how many candidates are still live."""
+    """List the bets of the next block; return the number of live candidates."""
     number = _list_pairs(rules, state, slot, rules.threshold)
     if number == 0:
-        # Leaders that data in flight have brought back, and that had won all their pairs.
+        # Data in flight have restored leaders that had already won all their pairs.
         number = _list_pairs(rules, state, slot, math.inf)
     state.bets.number[slot] = number
     return number + 1
@@ -147,7 +147,7 @@ def _list_bets(rules: Rules, state: State, slot: int) -> int:
 
 @kernel
 def _list_pairs(rules: Rules, state: State, slot: int, threshold: float) -> int:
-    """Write down the pairs of a leader and another whose wealth is below the threshold."""
+    """List the pairs of a leader and a rival whose wealth is below the threshold."""
     candidates = state.chosen.size
     number = 0
     for i in range(candidates):
@@ -167,9 +167,9 @@ def _list_pairs(rules: Rules, state: State, slot: int, threshold: float) -> int:
 
 @kernel
 def find_design(model: Model, steps: int, targets: Floats, shares: Floats, found: Floats) -> float:
-    """Improve the shares of the pulls; return the largest target's variance at one pull.
+    """Improve the shares of the pulls; return the largest target's variance after one pull.
 
-    Multiplicative steps on the weakest of the targets. Only the size of a plan rests on it.
+    Each multiplicative step favours the weakest targets. Only the size of a plan depends on it.
     """
     arms, rank = model.arms.shape
     trial = np.empty(arms)
@@ -215,9 +215,9 @@ def _weakest(root: Floats, targets: Floats) -> tuple[float, int]:
 def block_counts(
     model: Model, shares: Floats, targets: Floats, size: float, enough: float, planned: Floats
 ) -> None:
-    """Fill the pulls of a block: whole parts first, then one by one where they help the weakest.
+    """Fill the pulls of a block: whole parts first, then single pulls that help the weakest most.
 
-    It has `size` pulls, or more until no target's variance exceeds `enough`.
+    The block has `size` pulls, or more until no target's variance exceeds `enough`.
     """
     arms, rank = model.arms.shape
     matrix = np.empty((rank, rank))
@@ -261,7 +261,7 @@ def block_counts(
 
 @kernel
 def natural_size(rules: Rules, state: State, rank: int, live: int) -> float:
-    """Return the pulls of a block: a part of those so far, and enough to pay for its planning."""
+    """Return the pulls of a block: a fraction of those so far, and enough to be worth planning."""
     total = 0.0
     for k in range(state.counts.size):
         total += state.counts[k]
@@ -273,11 +273,11 @@ def natural_size(rules: Rules, state: State, rank: int, live: int) -> float:
 def plan_large(
     model: Model, rules: Rules, targets: Floats, size: float, shares: Floats, planned: Floats
 ) -> float:
-    """Plan a block as `find_design` and `block_counts` do, by the arms and targets that matter.
+    """Plan a block like `find_design` and `block_counts`, with the arms and targets that matter.
 
-    Those are found twice: for the shares that there are, and for those found from them. Only the
-    size of the plan rests on what is left out. Updates the shares; returns the largest target's
-    variance at one pull.
+    These are found twice: for the given shares, and for the shares that result from them. What is
+    left out only affects the size of the plan. Update the shares; return the largest target's
+    variance after one pull.
     """
     arms, rank = model.arms.shape
     few = FEW * (rank + 4)
@@ -316,7 +316,7 @@ def plan_large(
 
 @kernel
 def mix(model: Model, shares: Floats, trial: Floats) -> None:
-    """Fill shares to start from: old ones, and the same for every arm that measures anything."""
+    """Fill start shares: old shares mixed with equal ones of all arms that measure anything."""
     useful = 0
     for k in range(trial.size):
         useful += not is_zero(model, k)
@@ -328,7 +328,7 @@ def mix(model: Model, shares: Floats, trial: Floats) -> None:
 def _what_matters(
     model: Model, targets: Floats, shares: Floats, few: int
 ) -> tuple[Integers, Integers]:
-    """Return the targets that the shares measure worst, and the arms that help those most."""
+    """Return the targets that the shares measure worst, and the arms most useful for them."""
     arms, rank = model.arms.shape
     matrix = np.empty((rank, rank))
     root = np.empty((rank, rank))
@@ -355,8 +355,8 @@ def _what_matters(
 def plan_block(model: Model, rules: Rules, state: State, batch: float, assigned: Floats) -> None:
     """Plan the next block and freeze its counts and bets.
 
-    `batch`: pulls wanted in the block; 0 leaves it to the method. `assigned`: the pulls of every
-    arm, where others assigned them; empty if the method plans them.
+    `batch`: requested pulls of the block; 0 leaves the size to the method. `assigned`: pulls of
+    every arm if an outside experiment assigned them; empty if the method plans them.
     """
     arms, rank = model.arms.shape
     root = np.empty((rank, rank))
@@ -407,7 +407,7 @@ def plan_block(model: Model, rules: Rules, state: State, batch: float, assigned:
         freeze_bounded(model, rules, state, slot, root, theta, noise)
 
 
-# Passing a state costs more than the work: it is compiled into its callers.
+# Passing a state costs more than the work, so the function is compiled into its callers.
 @kernel(inline="always")
 def fill_direction(
     model: Model, rules: Rules, state: State, slot: int, bet: int, out: Floats
@@ -476,10 +476,11 @@ def freeze_bounded(
 def _left_out(
     model: Model, rules: Rules, planned: Floats, weights: Floats, target: Floats
 ) -> float:
-    """Return the most that the pulls' effect can exceed the gap by, because of rounding.
+    """Return the most by which the pulls' effect can exceed the gap, due to rounding.
 
-    The pulls measure the direction `target` but for a rest. The arms' rows have an average outer
-    product of one, so theta is no longer than the largest mean, which the range bounds.
+    The pulls measure the direction `target` except for a remainder. The average outer product of
+    the arms' rows is the identity, so theta is no longer than the largest mean, which the range
+    bounds.
     """
     rest = np.empty(target.size)
     for i in range(target.size):

@@ -1,4 +1,4 @@
-"""One pull at a time: what happens when results come."""
+"""One pull at a time: what happens when results arrive."""
 
 from fairtrial.confidence.noise_kernels import replace_result
 from fairtrial.core.compilation import kernel
@@ -21,7 +21,7 @@ from fairtrial.linear._kernels.track import (
 
 @kernel
 def start_track(model: Model, test: Test, track: Track) -> None:
-    """Answer at once what needs no data."""
+    """Give an answer that needs no data at once."""
     if test.top >= model.candidates.shape[0]:
         track.control[FINISHED] = 1
         for k in range(track.chosen.size):
@@ -35,7 +35,7 @@ def start_track(model: Model, test: Test, track: Track) -> None:
 def record(
     model: Model, test: Test, rule: int, track: Track, arm: int, reward: float, in_flight: bool
 ) -> None:
-    """Take one reward and test whether it is enough."""
+    """Record a reward and test whether there is enough evidence."""
     add_reward(model, test, track, arm, reward, in_flight)
     if not track.control[READY]:
         return
@@ -50,7 +50,7 @@ def record(
 
 @kernel
 def is_over(track: Track) -> bool:
-    """Return whether there is an answer, or there will be none."""
+    """Return whether there is an answer, or there never will be one."""
     return track.control[FINISHED] == 1 or track.control[HOPELESS] == 1
 
 
@@ -58,7 +58,7 @@ def is_over(track: Track) -> bool:
 def record_blocks(
     model: Model, test: Test, track: Track, draws: Floats, sums: Floats, squares: Floats
 ) -> None:
-    """Take that many rewards of every arm at once, and test as after the last of them."""
+    """Record `draws` rewards of every arm at once; test as after the last of them."""
     for k in range(draws.size):
         track.sums[k] += sums[k]
         track.squares[k] += squares[k]
@@ -77,10 +77,10 @@ def record_blocks(
 def correct(
     model: Model, test: Test, rule: int, track: Track, arm: int, old: float, new: float
 ) -> None:
-    """Replace a reward; an answer that was given stays."""
+    """Replace a reward; an answer already given stays."""
     track.sums[arm] += new - old
     track.squares[arm] += new * new - old * old
-    # The test of the noise begins again: its first results may have been others.
+    # Restart the test of the noise, because its first results may have changed.
     replace_result(track.record, arm, old, new)
     copy_into(track.early, track.record)
     for i in range(track.right.size):

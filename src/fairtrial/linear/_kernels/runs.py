@@ -1,7 +1,7 @@
-"""What policies call: one choice, one reward, one loss, or a whole simulated run.
+"""Entry points for policies: one choice, one reward, one loss, or a whole simulated run.
 
-Live and simulated decisions go through the same functions. Everything comes packed in
-few arrays, because passing an array to compiled code costs more than most decisions.
+Live and simulated decisions use the same functions. All data is packed into a few arrays, because
+passing an array to compiled code costs more than most decisions.
 """
 
 import numpy as np
@@ -25,7 +25,7 @@ from fairtrial.linear._kernels.track import SHARES, TOLD, open_constants, open_t
 
 @kernel
 def start_tracker(packed: Floats, floats: Floats, integers: Integers) -> None:
-    """Answer at once what needs no data."""
+    """Give an answer that needs no data at once."""
     track = open_track(floats, integers)
     model, test = open_constants(packed)
     start_track(model, test, track)
@@ -38,7 +38,7 @@ def ask_tracker(
     integers: Integers,
     rule: int,
 ) -> int:
-    """Return the next arm, and count it as in flight."""
+    """Return the next arm and count it as in flight."""
     model, test = open_constants(packed)
     track = open_track(floats, integers)
     arm = choose(model, test, rule, track)
@@ -56,7 +56,7 @@ def tell_tracker(
     reward: float,
     in_flight: bool,
 ) -> None:
-    """Give a tracker one reward."""
+    """Record a reward in a tracker."""
     model, test = open_constants(packed)
     track = open_track(floats, integers)
     record(model, test, rule, track, arm, reward, in_flight)
@@ -69,7 +69,7 @@ def lose_in_tracker(
     integers: Integers,
     arm: int,
 ) -> None:
-    """Tell a tracker that a pull is lost."""
+    """Record the loss of a pull in a tracker."""
     model, test = open_constants(packed)
     give_up(model, test, open_track(floats, integers), arm)
 
@@ -84,7 +84,7 @@ def correct_in_tracker(
     old: float,
     new: float,
 ) -> None:
-    """Replace a reward that a tracker was told."""
+    """Replace a reward that a tracker has recorded."""
     model, test = open_constants(packed)
     track = open_track(floats, integers)
     correct(model, test, rule, track, arm, old, new)
@@ -119,7 +119,7 @@ def live_in_tracker(
     integers: Integers,
     live: Integers,
 ) -> None:
-    """Mark the candidates that some leader does not beat yet."""
+    """Mark the candidates that at least one leader does not beat yet."""
     model, test = open_constants(packed)
     mark_live(model, test, open_track(floats, integers), live)
 
@@ -135,7 +135,7 @@ def run_static_blocks(
     generator: np.random.Generator,
     most: int,
 ) -> None:
-    """Run fixed shares with Gaussian rewards, one draw for all of an arm's between looks."""
+    """Run fixed shares with Gaussian rewards, with one draw per arm for all pulls between looks."""
     model, test = open_constants(packed)
     track = open_track(floats, integers)
     arms = track.counts.size

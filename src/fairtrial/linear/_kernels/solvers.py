@@ -1,8 +1,8 @@
-"""Optimal designs, the compiled part: exchanges, interior point, and the search of directions.
+"""Compiled parts of optimal designs: exchanges, interior point, and the search of directions.
 
-Arms come as rows of full column rank (`Problem.reduced`). For shares lam of the pulls
-``L = sum lam_k x_k x_k'`` is the information matrix and ``P`` its inverse; the form of a row
-y is ``y' P y``. Shares that need not have sum one are called masses.
+Arms are rows of full column rank (`Problem.reduced`). For shares lam of the pulls, the information
+matrix is ``L = sum lam_k x_k x_k'``, and ``P`` is its inverse. The form of a row y is ``y' P y``.
+Masses are shares whose sum need not be one.
 """
 
 import math
@@ -19,22 +19,22 @@ _REFACTOR = 500
 """Rank-one updates of an inverse before it is recomputed."""
 
 _BLOCK = 512
-"""Rows that a product with a large matrix takes at a time."""
+"""Rows per block in a product with a large matrix."""
 
 _TINY = 1e-300
 _LEAST_PIVOT = 1e-15
 
 _LARGE = 20_000_000
-"""Multiplications from which on a product goes to BLAS.
+"""Multiplications from which a product uses BLAS.
 
-With less to do, a BLAS with threads stalls when other work keeps the cores busy.
+With less work, a multithreaded BLAS stalls when other processes keep the cores busy.
 """
 
 _START = 0.1
-"""The duality gap that a solution starts from, relative: closer to the border, steps are short."""
+"""Relative duality gap at the start; closer to the border, steps are short."""
 
 _CENTRING = 10.0
-"""How much smaller each interior-point step is to make the duality gap."""
+"""Factor by which each interior-point step aims to reduce the duality gap."""
 
 _PASS_OVER = 0.8
 _TO_THE_BORDER = 0.99
@@ -75,9 +75,9 @@ def inverse(matrix: Floats) -> Floats:
 
 @kernel
 def _cholesky(matrix: Floats) -> Floats:
-    """Return the lower factor; a pivot that rounding has eaten is floored, relative to its row.
+    """Return the lower factor; pivots lost to rounding are replaced by a floor relative to the row.
 
-    The floor keeps a step of the solvers going; no certificate stands on it.
+    The floor keeps the solvers going; no certificate depends on it.
     """
     size = matrix.shape[0]
     upper = matrix.copy()
@@ -156,10 +156,10 @@ def _apply(matrix: Floats, vector: Floats, image: Floats) -> None:
 
 @kernel
 def exchange(rows: Floats, shares: Floats, tol: float) -> None:
-    """Move shares towards the worst measured row, or away from the best, until within `tol`.
+    """Move shares to the worst measured row, or away from the best, until within `tol`.
 
-    Then no row has a form above ``r (1 + tol)``. Todd, Yildirim (2007), "On Khachiyan's
-    algorithm for the computation of minimum-volume enclosing ellipsoids".
+    Then no row has a form above ``r (1 + tol)``. Todd, Yildirim (2007), "On Khachiyan's algorithm
+    for the computation of minimum-volume enclosing ellipsoids".
     """
     number, rank = rows.shape
     image = np.empty(rank)
@@ -178,7 +178,7 @@ def exchange(rows: Floats, shares: Floats, tol: float) -> None:
 
 @kernel
 def _worst_and_best(forms: Floats, shares: Floats) -> tuple[int, int]:
-    """Return the row of the largest form, and the one of the smallest that has a share."""
+    """Return the row with the largest form, and the row with a share that has the smallest."""
     worst, best = 0, -1
     for k in range(forms.size):
         if forms[k] > forms[worst]:
@@ -192,7 +192,7 @@ def _worst_and_best(forms: Floats, shares: Floats) -> tuple[int, int]:
 def _shift(
     rows: Floats, shares: Floats, forms: Floats, precision: Floats, image: Floats, chosen: int
 ) -> None:
-    """Change the share of one row by the step that makes det L largest."""
+    """Change the share of one row by the step that maximises det L."""
     number, rank = rows.shape
     form = forms[chosen]
     least = -shares[chosen] / (1.0 - shares[chosen])
@@ -211,16 +211,16 @@ def _shift(
     shares[chosen] = 0.0 if step == least else shares[chosen] + step
 
 
-# --------------------------------------------------------------------------- of directions
+# --------------------------------------------------------------------------- directions
 
 
 @kernel
 def farthest_partners(images: Floats, squares: Floats, above: float) -> tuple[Floats, Integers]:
-    """Return for every point the squared distance to its farthest partner, and that partner.
+    """Return for every point its farthest partner, and the squared distance to it.
 
-    `images`: points about a common centre, farthest first; `squares`: their squared norms.
-    Exact for the farthest pair of all if it is beyond `above`; others may be passed over.
-    A block of points meets a block at a time: there is never a table of all pairs.
+    `images`: points around a common centre, farthest first; `squares`: their squared norms. The
+    result is exact for the farthest pair of all if its squared distance exceeds `above`; other
+    pairs may be missed. Points are compared block by block, so there is never a table of all pairs.
     """
     number = images.shape[0]
     forms = np.zeros(number)
@@ -253,12 +253,12 @@ def farthest_partners(images: Floats, squares: Floats, above: float) -> tuple[Fl
 def interior_point(
     rows: Floats, directions: Floats, masses: Floats, prices: Floats, tol: float
 ) -> None:
-    """Minimise the sum of masses with all forms below 1, from where they are; in place.
+    """Minimise the sum of masses in place, with all forms below 1, starting from feasible masses.
 
-    Ends when the certified gap of this problem is within `tol`. Primal-dual: Boyd,
-    Vandenberghe, "Convex optimization", section 11.7. The constraints are written
-    ``1 / (y' P y) - 1 >= 0``: that is concave in the masses, and linear along rays, so that
-    full steps seldom leave the feasible set.
+    Stop when the certified gap of this problem is within `tol`. The method is primal-dual: Boyd,
+    Vandenberghe, "Convex optimization", section 11.7. The constraints have the form
+    ``1 / (y' P y) - 1 >= 0``, which is concave in the masses and linear along rays, so full steps
+    seldom leave the feasible set.
     """
     number, many = rows.shape[0], directions.shape[0]
     images, cross, slack, gains = _evaluate(rows, directions, masses, prices)
@@ -297,10 +297,10 @@ def interior_point(
 
 @kernel
 def _local_gap(masses: Floats, prices: Floats, slack: Floats, gains: Floats) -> float:
-    """Return the certified relative gap, as if there were no other arms and directions."""
+    """Return the certified relative gap if there were no other arms and directions."""
     total, worth, most = 0.0, 0.0, 0.0
     for i in range(prices.size):
-        # By Cauchy's inequality with the weights p / f^2 on the directions.
+        # By Cauchy's inequality, with weights p / f^2 on the directions.
         form = 1.0 / (1.0 + slack[i])
         total += prices[i] / form**2
         worth += prices[i] / form
@@ -321,7 +321,7 @@ def _complementarity(masses: Floats, rest: Floats, prices: Floats, slack: Floats
 
 @kernel
 def _slopes(cross: Floats, slack: Floats, change: Floats) -> Floats:
-    """Return how the slack of every direction changes with the masses."""
+    """Return the derivatives of every direction's slack by the masses."""
     slopes = np.zeros(cross.shape[1])
     for k in range(cross.shape[0]):
         for i in range(cross.shape[1]):
@@ -333,7 +333,7 @@ def _slopes(cross: Floats, slack: Floats, change: Floats) -> Floats:
 
 @kernel
 def _followed(multipliers: Floats, values: Floats, changes: Floats, goal: float) -> Floats:
-    """Return the change of multipliers that takes each product with its value to the goal."""
+    """Return the change of multipliers that moves each product with its value to the goal."""
     found = np.empty(values.size)
     for i in range(values.size):
         found[i] = (goal - multipliers[i] * changes[i]) / values[i] - multipliers[i]
@@ -352,7 +352,7 @@ def _evaluate(
 ) -> tuple[Floats, Floats, Floats, Floats]:
     """Return ``X P``, ``X P Y'``, the slack ``1 / (y' P y) - 1``, and each row's gain.
 
-    The gain is the sum over directions of price times how the slack grows with the mass.
+    The gain is the sum over directions of the price times the slack's derivative by the mass.
     """
     number, many = rows.shape[0], directions.shape[0]
     images = _products(rows, inverse(information(rows, masses)))
@@ -433,7 +433,7 @@ def _products(left: Floats, right: Floats) -> Floats:
 
 @kernel(fastmath={"reassoc", "contract"})
 def _curvature(cross: Floats, inner: Floats, outer: Floats) -> tuple[Floats, Floats]:
-    """Return ``B inner B'`` and ``B^2 outer B^2'`` for B with squares taken by entry."""
+    """Return ``B inner B'`` and ``B^2 outer B^2'``, where B^2 squares the entries of B."""
     number, many = cross.shape
     first = np.empty((number, number))
     second = np.empty((number, number))
@@ -464,7 +464,7 @@ def _curvature(cross: Floats, inner: Floats, outer: Floats) -> tuple[Floats, Flo
 
 @kernel
 def _room(values: Floats, changes: Floats) -> float:
-    """Return how far, at most 1, positive values can be changed and stay clear of zero."""
+    """Return the largest step, at most 1, that keeps positive values clear of zero."""
     step = 1.0
     for i in range(values.size):
         if changes[i] < 0.0:
@@ -482,7 +482,7 @@ def _residual(
     slack: Floats,
     goal: float,
 ) -> float:
-    """Return by how much the conditions of optimality are missed."""
+    """Return the violation of the conditions of optimality."""
     total = 0.0
     for k in range(masses.size):
         total += (units[k] * (1.0 - gains[k] - rest[k])) ** 2

@@ -1,7 +1,7 @@
-"""One pull at a time: whether there is enough evidence.
+"""One pull at a time: the test whether there is enough evidence.
 
-Gaps are held against ``level * ||z - z'||^2`` in the metric of the inverse Gram matrix; the
-noise has unit scale, or the one that is estimated.
+Gaps are compared with ``level * ||z - z'||^2`` in the metric of the inverse Gram matrix. The noise
+has unit scale, or an estimated one.
 """
 
 import math
@@ -57,7 +57,7 @@ LOOK_GROWTH = 1.1
 
 @kernel
 def level_of(test: Test, track: Track, noise: float) -> float:
-    """Return what squared gaps are held against, per unit of ||z - z'||^2, at the data so far."""
+    """Return the level for squared gaps, per unit of ||z - z'||^2, for the data so far."""
     told = float(track.control[TOLD])
     if test.kind == SOARE:
         inside = 6.0 / math.pi**2 * told**2 * test.candidates**2
@@ -78,7 +78,7 @@ def level_of(test: Test, track: Track, noise: float) -> float:
         return noise * 2.0 * (1.0 + test.spread) * (0.5 * log_det - math.log(test.delta))
     if test.kind == RIDGE:
         rank = track.theta.size
-        # In one dimension the formula as printed has half of the ln(1/delta) that is needed.
+        # In one dimension, the published formula has only half of the ln(1/delta) that is needed.
         inside = rank * math.log(1.0 + told * test.reach) - max(rank, 2) * math.log(test.delta)
         return (math.sqrt(noise * inside) + test.radius) ** 2
     return noise * test.constant
@@ -86,7 +86,7 @@ def level_of(test: Test, track: Track, noise: float) -> float:
 
 @kernel
 def may_test(test: Test, track: Track) -> bool:
-    """Return whether this is a moment at which the level holds."""
+    """Return whether the level is valid at this time."""
     if test.kind == CHECKS:
         due = False
         while math.ceil(LOOK_GROWTH ** (track.control[LOOK] + 1)) <= track.control[TOLD]:
@@ -98,7 +98,7 @@ def may_test(test: Test, track: Track) -> bool:
 
 @kernel
 def next_look(track: Track) -> int:
-    """Return the number of results at the next look that is fixed in advance."""
+    """Return the number of results at the next look, which is fixed in advance."""
     look = track.control[LOOK] + 1
     while math.ceil(LOOK_GROWTH**look) <= track.control[TOLD]:
         look += 1
@@ -107,7 +107,7 @@ def next_look(track: Track) -> int:
 
 @kernel
 def mark_leaders(model: Model, test: Test, track: Track) -> None:
-    """Mark the best `top` of the candidates that are not ruled out; ties go to the first."""
+    """Mark the best `top` candidates that are not ruled out; ties go to the first."""
     candidates = track.chosen.size
     if test.top == 1:
         best = -1
@@ -132,7 +132,7 @@ def mark_leaders(model: Model, test: Test, track: Track) -> None:
 
 @kernel
 def examine(model: Model, test: Test, rule: int, track: Track, testable: bool) -> None:
-    """Find the leaders, the evidence for them, and the pair that matters most to the rule.
+    """Find the leaders, the evidence for them, and the rule's most important pair.
 
     A stop is confirmed with recomputed inverses.
     """
@@ -177,11 +177,11 @@ def height_of(track: Track) -> float:
 
 @kernel
 def scan(model: Model, test: Test, rule: int, track: Track, inverse: Floats, level: float) -> float:
-    """Return the least squared gap over its variance, from leaders to others.
+    """Return the smallest ratio of squared gap to variance, from leaders to others.
 
-    A gap counts as far as it exceeds the bias that the misspecification may have. Keeps the
-    pair of the largest gap index, ``-gap + sqrt(level) width``, or for other rules the pair of
-    the least evidence, bias aside; and the largest shortfall.
+    The possible bias due to misspecification is subtracted from each gap. Store the pair with the
+    largest gap index, ``-gap + sqrt(level) width``, or, for other rules, the pair with the least
+    evidence, ignoring bias; and store the largest shortfall.
     """
     rank = track.theta.size
     target = np.empty(rank)
@@ -200,7 +200,7 @@ def scan(model: Model, test: Test, rule: int, track: Track, inverse: Floats, lev
             gap = dot(target, track.theta)
             variance = quadratic(inverse, target)
             if variance <= 0.0:
-                # Rounding has spoilt the inverse: it is recomputed with the next result.
+                # Rounding has spoilt the inverse; it is recomputed with the next result.
                 track.control[AGE] = REFRESH
                 least = 0.0
                 continue
@@ -225,7 +225,7 @@ def scan(model: Model, test: Test, rule: int, track: Track, inverse: Floats, lev
 
 @kernel
 def _rule_out(model: Model, test: Test, level: float, track: Track) -> None:
-    """Rule out every candidate that another one beats; of a set, what is left is best."""
+    """Rule out every beaten candidate; if a set is wanted, the remaining ones are the best."""
     candidates = track.chosen.size
     target = np.empty(track.theta.size)
     direction = np.empty(track.theta.size)
@@ -248,7 +248,7 @@ def _rule_out(model: Model, test: Test, level: float, track: Track) -> None:
 
 @kernel
 def mark_live(model: Model, test: Test, track: Track, live: Integers) -> None:
-    """Mark the leaders, and the candidates that some leader does not beat yet."""
+    """Mark the leaders, and the candidates that at least one leader does not beat yet."""
     target = np.empty(track.theta.size)
     direction = np.empty(track.theta.size)
     level = height_of(track)

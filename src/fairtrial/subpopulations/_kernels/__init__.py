@@ -1,5 +1,5 @@
-"""The mathematics of the family, compiled; live policies and simulations call the same functions.
+"""Compiled kernels of the family, shared by live policies and simulations.
 
-Inside, rewards are always maximised, between floors and ceilings: policies flip the sign on
-the way in.
+Kernels always maximise rewards, subject to floors and ceilings; policies flip the sign before they
+call.
 """

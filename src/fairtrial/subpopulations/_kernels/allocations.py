@@ -1,6 +1,6 @@
-"""Shares of the draws: optimal ones in closed form, steps towards them, and projections.
+"""Shares of the pulls: optimal ones in closed form, steps towards them, and projections.
 
-F(w), the weakest pitfall at the shares w, is what optimal shares make largest.
+F(w) is the weakest pitfall at the shares w; optimal shares maximise it.
 """
 
 import math
@@ -18,7 +18,7 @@ NEGLIGIBLE = 1e-12
 def weakest_gradient(
     model: Model, means: Floats, shares: Floats, best: int, gradient: Floats
 ) -> float:
-    """Fill the derivatives of F by the shares, and return F."""
+    """Fill the derivatives of F with respect to the shares; return F."""
     arms, groups = means.shape
     lam = np.empty((1, 2, groups))
     values = np.empty(arms + groups)
@@ -34,7 +34,7 @@ def weakest_gradient(
 def fluid_step(
     model: Model, means: Floats, best: int, shares: Floats, gradient: Floats, gain: float
 ) -> float:
-    """Move the shares one step of the fluid recursion; return the value of F before it."""
+    """Move the shares by one step of the fluid recursion; return F before the step."""
     value = weakest_gradient(model, means, shares, best, gradient)
     if value > NEGLIGIBLE:
         for k in range(means.shape[0]):
@@ -45,7 +45,7 @@ def fluid_step(
 
 @kernel
 def none_allocation(model: Model, means: Floats, shares: Floats) -> None:
-    """Fill the optimal shares when no arm is feasible, in closed form."""
+    """Fill the optimal shares if no arm is feasible, in closed form."""
     arms, groups = means.shape
     fill(shares, 0.0)
     scale = 0.0
@@ -67,7 +67,7 @@ def none_allocation(model: Model, means: Floats, shares: Floats) -> None:
 
 @kernel
 def gaussian_allocation(quality: Floats, shares: Floats) -> None:
-    """Fill the optimal shares of ordinary best-arm identification, equal variances.
+    """Fill the optimal shares of ordinary best-arm identification with equal variances.
 
     Source: Garivier and Kaufmann (2016), Theorem 5.
     """

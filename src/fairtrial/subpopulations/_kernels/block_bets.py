@@ -1,4 +1,4 @@
-"""The bets of a block: frozen when it is planned, moved by its results, then paid."""
+"""The bets of a block: how they are frozen, moved by results, and paid."""
 
 import math
 
@@ -50,7 +50,7 @@ from fairtrial.subpopulations._kernels.pitfalls import (
     pair_value,
 )
 
-# ----------------------------------------------------------------------- freezing them
+# ----------------------------------------------------------------------- freezing bets
 
 
 @kernel
@@ -97,9 +97,9 @@ def _bet_on_rival(
 ) -> None:
     """Freeze the bet against "k is feasible and at least as good as the leader".
 
-    With a tolerance: feasible by that, and better by as much. Coefficients are built from
-    multiplier and limit terms exactly as the proof wants them: then the effect is at most 0 under
-    the null however inexact the solver.
+    With a tolerance, the claim is that k is feasible and better by that tolerance. The coefficients
+    are built from the multiplier and limit terms of the proof, so the effect is at most 0 under the
+    null even if the solver is inexact.
     """
     means, variances = seen.means, seen.variances
     arms, groups = means.shape
@@ -107,7 +107,7 @@ def _bet_on_rival(
     limits = model.rival_limits
     precisions = np.empty((arms, groups))
     divide(precisions, state.blocks.planned[slot].reshape((arms, groups)), variances)
-    # As many slots as arms: a constant slot would have all of this compiled once more.
+    # One slot per arm; a constant slot would compile all of this again.
     lam = np.zeros((arms, ROLES, groups))
     multiplier = 0.0
     if leader < arms:
@@ -151,10 +151,10 @@ def _bet_on_rows(
     k: int,
     seen: Estimates,
 ) -> None:
-    """Freeze the bet on a rival where limits refer to a control: on rows of means of three arms.
+    """Freeze the bet on a rival if limits refer to a control; rows use means of three arms.
 
-    The bets of a block share the pulls of the control and must not be multiplied. So all that
-    speaks against k in a block with an arm for its target goes into the ledger of the pair.
+    The bets of a block share the pulls of the control and must not be multiplied. In a block whose
+    target is an arm, all evidence against k therefore goes into the ledger of the pair.
     """
     means = seen.means
     arms, groups = means.shape
@@ -185,7 +185,7 @@ def _bet_on_limit(
     leader = state.target[slot]
     end, group = (bet - arms) // groups, (bet - arms) % groups
     limit = model.own_limits[end, leader, group]
-    # By how much the mean that this bet sees is above the estimate.
+    # How far the mean seen by this bet is above the estimate.
     lift = lift_by_losses(rules, state, leader, group) if end == CEILING else 0.0
     fill(state.coefficients[slot, bet], 0.0)
     fill(state.centres[slot, bet], 0.0)
@@ -209,7 +209,7 @@ def _bet_on_difference(
     bet: int,
     seen: Estimates,
 ) -> None:
-    """Freeze the bet against "the leader is too far below the control": in a group, or overall."""
+    """Freeze the bet against "the leader is too far below the control" in a group, or overall."""
     means, variances = seen.means, seen.variances
     arms, groups = means.shape
     leader, control = state.target[slot], model.control
@@ -250,10 +250,10 @@ def _freeze(
     seen: Estimates,
     lift: float,
 ) -> None:
-    """Freeze a bet on sum of coefficients times means plus a constant.
+    """Freeze a bet on the sum of coefficients times means, plus a constant.
 
-    `coefficients` come as the weight of a cell's mean and stay so for known noise; for
-    bounded rewards they are kept per pull.
+    On entry, `coefficients` are the weights of the cells' means. They stay so for known noise; for
+    bounded rewards they are converted to weights per pull.
     """
     means, control_means = seen.means, seen.control_means
     groups = means.shape[1]
@@ -298,12 +298,12 @@ def _freeze(
         freeze_stakes(bets, slot, bet, at_centre, inside, ruin)
 
 
-# ------------------------------------------------------------------------- moving them
+# ------------------------------------------------------------------------- moving bets
 
 
 @inlined
 def _arm_in_bet(model: Model, state: State, slot: int, bet: int, row: int) -> int:
-    """Return the arm that a row of a bet is about."""
+    """Return the arm of a bet's row."""
     if row == CONTROL:
         return model.control
     return state.target[slot] if row == TARGET else state.rival[slot, bet]
@@ -311,7 +311,7 @@ def _arm_in_bet(model: Model, state: State, slot: int, bet: int, row: int) -> in
 
 @inlined
 def _part_in_bet(model: Model, state: State, slot: int, bet: int, cell: int) -> tuple[float, float]:
-    """Return weight and centre of a cell's results in a bet; the weight is 0 if it has no part."""
+    """Return weight and centre of a cell's results in a bet; the weight is 0 if it is not in it."""
     groups = state.counts.shape[1]
     arm, group = cell // groups, cell % groups
     weight = 0.0
@@ -331,7 +331,7 @@ def _part_in_bet(model: Model, state: State, slot: int, bet: int, cell: int) -> 
 
 @inlined
 def is_bet_on(model: Model, state: State, slot: int, cell: int) -> bool:
-    """Return whether the results of a cell move a bet of a block."""
+    """Return whether a cell's results move a bet of a block."""
     for bet in range(state.bets.number[slot]):
         weight, _ = _part_in_bet(model, state, slot, bet, cell)
         if weight != 0.0:
@@ -343,7 +343,7 @@ def is_bet_on(model: Model, state: State, slot: int, cell: int) -> bool:
 def multiply_bets(
     model: Model, rules: Rules, state: State, slot: int, cell: int, reward: float
 ) -> None:
-    """Multiply one result's factor into every bet that it takes part in; it may be `LOST`."""
+    """Multiply a result's factor into every bet that uses its cell; it may be `LOST`."""
     for bet in range(state.bets.number[slot]):
         weight, centre = _part_in_bet(model, state, slot, bet, cell)
         if weight != 0.0:
@@ -355,7 +355,7 @@ def multiply_bets(
 def correct_bets(
     model: Model, rules: Rules, state: State, slot: int, cell: int, old: float, new: float
 ) -> None:
-    """Replace one result's factor in every bet that it takes part in; it may have been `LOST`."""
+    """Replace a result's factor in every bet that uses its cell; it may have been `LOST`."""
     for bet in range(state.bets.number[slot]):
         weight, centre = _part_in_bet(model, state, slot, bet, cell)
         if weight != 0.0:
@@ -363,12 +363,12 @@ def correct_bets(
             correct_bet(state.bets, slot, bet, weight * (before - centre), weight * (new - centre))
 
 
-# ------------------------------------------------------------------------- paying them
+# ------------------------------------------------------------------------- paying bets
 
 
 @kernel
 def pay_bets(model: Model, rules: Rules, state: State, slot: int) -> None:
-    """Add what the bets of a complete block have won to their ledgers."""
+    """Add the winnings of a complete block's bets to their ledgers."""
     for bet in range(state.bets.number[slot]):
         ledger = state.bets.ledger[slot, bet]
         if ledger == NO_BET:
@@ -381,7 +381,7 @@ def pay_bets(model: Model, rules: Rules, state: State, slot: int) -> None:
 
 @kernel
 def _known_noise_gain(model: Model, state: State, slot: int, bet: int) -> float:
-    """Return what a bet pays on known noise, from the results that did arrive."""
+    """Return the payment of a bet under known noise, from the results that arrived."""
     effect = state.constant[slot, bet]
     variance = 0.0
     groups = model.weights.size

@@ -1,4 +1,4 @@
-"""What lost pulls do to the means that bets on rewards in a known range will see."""
+"""The effect of lost pulls on the means seen by bets on rewards in a known range."""
 
 import math
 
@@ -17,10 +17,10 @@ def discount_losses(
     variances: Floats,
     control_means: Floats,
 ) -> bool:
-    """Replace means and variances by those of what the bets will see; return whether they differ.
+    """Replace means and variances by those that bets will see; return whether they differ.
 
-    A lost pull counts as the worst value for a bet. So the leader's means move down by the share
-    of pulls that get lost, and its rivals' up, but not beyond their ceilings. A mean that is above
+    A bet counts a lost pull as the worst value. According to the share of lost pulls, the leader's
+    means therefore move down, and its rivals' means up, but not beyond their ceilings. A mean above
     its ceiling moves down to it. The control's means move down in bets against rivals that are
     compared with it.
     """
@@ -52,7 +52,7 @@ def discount_losses(
 
 @kernel
 def lift_by_losses(rules: Rules, state: State, k: int, group: int) -> float:
-    """Return how far apart lost pulls put the means that floor and ceiling of a cell see."""
+    """Return how far lost pulls separate the means that a cell's floor and ceiling see."""
     if not rules.bounded or rules.pulls_again:
         return 0.0
     return _share_lost(state, k * state.counts.shape[1] + group) * (rules.high - rules.low)
@@ -60,6 +60,6 @@ def lift_by_losses(rules: Rules, state: State, k: int, group: int) -> float:
 
 @inlined
 def _share_lost(state: State, cell: int) -> float:
-    """Return the share of a cell's pulls that got lost; below one, as some result may come yet."""
+    """Return a cell's share of lost pulls, kept below one because results may still come."""
     lost = state.blocks.lost[cell]
     return lost / (lost + max(1.0, state.blocks.came[cell]))

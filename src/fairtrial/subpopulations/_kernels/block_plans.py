@@ -1,4 +1,4 @@
-"""What the next block should pull: the leader, what each item still needs, shares, counts."""
+"""The plan of the next block: the leader, the needs of each item, shares, and counts."""
 
 import math
 
@@ -62,18 +62,18 @@ from fairtrial.subpopulations._kernels.plans_without_limits import (
 )
 
 PRIOR_PULLS = 2.0
-"""Tosses of a fair coin over the range that a cell's variance is shrunk by."""
+"""Weight, in tosses of a fair coin over the range, of the prior that shrinks a cell's variance."""
 
 LEADER_NONE_PAUSE = 1.0
-"""What stands in for `rules.pause` when "none" leads and rewards are bounded."""
+"""Replaces `rules.pause` if "none" leads and rewards are bounded."""
 
 NOTHING = 1e-300
-"""What is known of an item whose means sit on its border, but for rounding."""
+"""Information on an item whose means are on its border except for rounding."""
 
 
 @kernel
 def can_plan(model: Model, state: State) -> bool:
-    """Return whether every cell that matters has a mean, which a plan needs."""
+    """Return whether every cell that matters has a mean, as a plan needs."""
     for k in range(state.counts.shape[0]):
         for group in range(model.weights.size):
             if model.active[k, group] > 0.0 and state.counts[k, group] < 1.0:
@@ -83,7 +83,7 @@ def can_plan(model: Model, state: State) -> bool:
 
 @kernel
 def summarise(model: Model, rules: Rules, state: State, means: Floats, variances: Floats) -> None:
-    """Fill means and variances of a pull from all data; bounded rewards shrink to a fair coin."""
+    """Fill means and variances from all data; bounded rewards are shrunk to a fair coin."""
     for k in range(means.shape[0]):
         for group in range(means.shape[1]):
             count = max(state.counts[k, group], 1e-300)
@@ -97,7 +97,11 @@ def summarise(model: Model, rules: Rules, state: State, means: Floats, variances
 
 @kernel
 def find_leader(model: Model, state: State, means: Floats, precisions: Floats) -> int:
-    """Return the best empirically feasible live answer; else none; else the least infeasible."""
+    """Return the best live answer by the estimates.
+
+    It is the best feasible arm; if there is none, "none"; if that is rejected, the least infeasible
+    arm.
+    """
     arms = means.shape[0]
     alternative = alternative_at(model, control_means_of(model, means))
     best = -1
@@ -127,7 +131,7 @@ def find_leader(model: Model, state: State, means: Floats, precisions: Floats) -
 
 @kernel
 def leader_now(model: Model, rules: Rules, state: State) -> int:
-    """Return the leader by all data so far, -1 before every cell that matters has some."""
+    """Return the leader by all data so far; -1 before every cell that matters has data."""
     if not can_plan(model, state):
         return -1
     means = np.empty(model.active.shape)
@@ -148,7 +152,7 @@ def doubt_means(
     precisions: Floats,
     doubted: Estimates,
 ) -> bool:
-    """Fill the means that the next block is planned at; return whether they differ."""
+    """Fill the means that the next block is planned for; return whether they differ."""
     arms, groups = seen.means.shape
     copy_into(doubted.means, seen.means)
     for group in range(groups):
@@ -177,7 +181,7 @@ def doubt_means(
 
 @kernel
 def needs_of(model: Model, rules: Rules, state: State, leader: int, needs: Floats) -> None:
-    """Fill what each item still needs in nats; negative where it is settled or absent.
+    """Fill what each item still needs in nats; negative if it is settled or absent.
 
     Items 0 .. K-1: the rival k. Items from K on: the limits of the leader, floors first.
     """
@@ -198,8 +202,8 @@ def needs_of(model: Model, rules: Rules, state: State, leader: int, needs: Float
 def needs_of_rivals(rules: Rules, state: State, leader: int, cells: Floats, needs: Floats) -> float:
     """Fill what each rival still needs, and -1 for all other items.
 
-    Return the least wealth that an answer has but for the leader's blocks. `cells`: every arm's
-    limit evidence.
+    Return the smallest wealth of an answer, without the leader's blocks. `cells`: every arm's limit
+    evidence.
     """
     arms = cells.size
     for item in range(needs.size):
@@ -218,7 +222,7 @@ def needs_of_rivals(rules: Rules, state: State, leader: int, cells: Floats, need
         if leader == arms:
             needs[answer] = max(0.0, rules.threshold - wealth[answer])
             continue
-        # What the answer has from blocks with other targets.
+        # The answer's wealth from blocks with other targets.
         others = wealth[answer] - term(state, answer, leader, cells[leader])
         least = min(least, others)
         if answer < arms:
@@ -229,7 +233,7 @@ def needs_of_rivals(rules: Rules, state: State, leader: int, cells: Floats, need
 
 @inlined
 def need_of_limit(rules: Rules, least: float, evidence: float) -> float:
-    """Return what a limit of the leader needs, given the evidence that it is kept."""
+    """Return what a limit of the leader still needs, given the evidence that it is kept."""
     if rules.separately:
         return _missing(rules, evidence)
     missing = rules.threshold - least - evidence
@@ -238,7 +242,7 @@ def need_of_limit(rules: Rules, least: float, evidence: float) -> float:
 
 @inlined
 def _missing(rules: Rules, evidence: float) -> float:
-    """Return what evidence lacks; negative once it is settled."""
+    """Return how much evidence is missing; negative once it is settled."""
     return rules.threshold - evidence if evidence < math.inf else -1.0
 
 
@@ -251,9 +255,9 @@ def item_value(
     alternative: Alternative,
     lam: Floats,
 ) -> float:
-    """Return the information that precisions give on one item; a pair fills ``lam[item]``.
+    """Return the information on one item, given precisions; a pair fills ``lam[item]``.
 
-    Where limits refer to a control, every item but the leader's own floors and ceilings does.
+    If limits refer to a control, every item except the leader's own floors and ceilings fills it.
     """
     arms, groups = means.shape
     if item >= arms:
@@ -284,10 +288,10 @@ def fill_present(
     needs: Floats,
     present: Floats,
 ) -> float:
-    """Fill what is known of each item that is needed, else 0; return the least of those needed.
+    """Fill the information on each needed item, else 0; return the smallest of the needed.
 
-    `lossy`: the means are those that lost pulls leave. If they put the leader beyond a limit,
-    no data of the kind can settle that limit.
+    `lossy`: the means include the effect of lost pulls. If they put the leader beyond a limit, more
+    data with the same losses cannot settle that limit.
     """
     means = seen.means
     arms, groups = means.shape
@@ -306,7 +310,7 @@ def fill_present(
 
 @kernel
 def _is_beyond(item: int, leader: int, means: Floats, alternative: Alternative) -> bool:
-    """Return whether the leader is beyond the limit that an item is about."""
+    """Return whether the leader is beyond an item's limit."""
     arms, groups = means.shape
     end, group = (item - arms) // groups, (item - arms) % groups
     limit = alternative.limits[end, leader, group]
@@ -327,7 +331,7 @@ def item_gradient(
     lam: Floats,
     gradient: Floats,
 ) -> None:
-    """Fill an item's derivatives by the precisions, after `item_value` has filled `lam`."""
+    """Fill an item's derivatives by the precisions; `item_value` must have filled `lam`."""
     arms, groups = means.shape
     limits, control = alternative.limits, alternative.control
     fill(gradient, 0.0)
@@ -358,9 +362,10 @@ def item_gradient(
 def find_shares(
     model: Model, rules: Rules, leader: int, seen: Estimates, items: Items, found: Floats
 ) -> float:
-    """Find the shares of cost that finish the neediest item soonest, nearly.
+    """Find the shares of cost that (nearly) finish the neediest item soonest.
 
-    Return what finishing will cost. `found`: the shares of the last plan, to start from.
+    Return the cost to finish. `found`: on entry the shares of the last plan, from which the search
+    starts.
     """
     if has_no_limits(model.limits):
         return optimal_shares(model, leader, seen.means, seen.variances, items, found)
@@ -378,10 +383,10 @@ def _nearly_optimal_shares(
     items: Items,
     found: Floats,
 ) -> float:
-    """Find shares by steps from those of the last plan, and return what finishing will cost.
+    """Find shares by steps from those of the last plan; return the cost to finish.
 
-    An average of the weakest items' derivatives bounds what any shares can reach, because values
-    are concave and homogeneous: near that bound there is nothing to gain from more steps.
+    Values are concave and homogeneous, so an average of the weakest items' derivatives bounds what
+    any shares can reach. Near that bound, more steps gain nothing.
     """
     means = seen.means
     arms, groups = means.shape
@@ -427,9 +432,9 @@ def move_shares(
     shares: Floats,
     prices: Floats,
 ) -> float:
-    """Move shares towards where the weakest item gains most; return what any shares can reach.
+    """Move shares to where the weakest item gains most; return a bound for any shares.
 
-    `prices`: the average of the derivatives so far, which this step joins.
+    `prices`: average of the derivatives so far; this step adds to it.
     """
     gain = 1.0 / (8.0 + step)
     scale = gain / value
@@ -453,7 +458,7 @@ def _start_shares(
     before: Floats,
     shares: Floats,
 ) -> None:
-    """Fill shares from those `before`, and leave no useful cell out."""
+    """Fill start shares from those `before`, with every useful cell included."""
     fill(shares, 0.0)
     for i in range(items.number):
         _mark_useful_cells(items.live[i], leader, means, alternative, shares)
@@ -462,7 +467,7 @@ def _start_shares(
 
 @unchecked
 def blend_shares(before: Floats, shares: Floats) -> None:
-    """Fill shares from those `before`, and equal ones, where a cell is marked with a one."""
+    """Mix the shares `before` with equal ones, in the cells marked with a one."""
     useful = total(shares)
     whole = 0.0
     for k in range(shares.shape[0]):
@@ -478,7 +483,7 @@ def blend_shares(before: Floats, shares: Floats) -> None:
 def _mark_useful_cells(
     item: int, leader: int, means: Floats, alternative: Alternative, useful: Floats
 ) -> None:
-    """Mark with a one the cells that may have a part in an item."""
+    """Mark with a one the cells that an item can use."""
     arms, groups = means.shape
     weights, limits = alternative.weights, alternative.limits
     if item >= arms:
@@ -498,7 +503,7 @@ def _mark_useful_cells(
 def _mark_limit_of(
     item: int, leader: int, arms: int, alternative: Alternative, useful: Floats
 ) -> None:
-    """Mark the cells that a limit of the leader is about."""
+    """Mark the cells of one of the leader's limits."""
     groups = alternative.weights.size
     end, group = (item - arms) // groups, (item - arms) % groups
     if end <= CEILING:
@@ -511,10 +516,10 @@ def _mark_limit_of(
 
 @kernel
 def _mark_differences(k: int, means: Floats, alternative: Alternative, useful: Floats) -> None:
-    """Mark the cells in which arm k is compared with the control, where that may matter.
+    """Mark the cells in which arm k is compared with the control, if the comparison can matter.
 
-    A limit that holds now matters only if a ceiling, or an overall difference, moves arm or control
-    the wrong way.
+    A limit that holds now matters only if a ceiling or an overall difference moves the arm or the
+    control in the wrong direction.
     """
     limits, weights, control = alternative.limits, alternative.weights, alternative.control
     for end in range(GROUP_DIFFERENCE, limits.shape[0]):
@@ -532,9 +537,9 @@ def _mark_differences(k: int, means: Floats, alternative: Alternative, useful: F
 
 @kernel(error_model="numpy")
 def list_items(rules: Rules, needs: Floats, present: Floats) -> Items:
-    """Return the items that data can settle; those are urgent that are little known, much needed.
+    """Return the items that data can settle; urgent ones have little information and large needs.
 
-    `present`: what is known of each item by the data so far.
+    `present`: the information on each item from the data so far.
     """
     urgency = np.empty(needs.size)
     live = np.empty(needs.size, dtype=np.int64)
@@ -547,7 +552,7 @@ def list_items(rules: Rules, needs: Floats, present: Floats) -> Items:
     return Items(needs, urgency, live, number)
 
 
-# Passing this many arrays costs more than the work: it is compiled into its caller.
+# Passing this many arrays costs more than the work, so it is compiled into its caller.
 @kernel(error_model="numpy", inline="always")
 def _weakest_live_item(
     leader: int,
@@ -558,7 +563,7 @@ def _weakest_live_item(
     lam: Floats,
     values: Floats,
 ) -> int:
-    """Fill the live items' values; return the one that is last to be settled."""
+    """Fill the live items' values; return the item that is settled last."""
     weakest = items.live[0]
     least = math.inf
     for i in range(items.number):
@@ -572,7 +577,7 @@ def _weakest_live_item(
 
 @unchecked
 def cost_to_finish(items: Items, values: Floats) -> float:
-    """Return the cost after which every live item has what it needs."""
+    """Return the cost until every live item has what it needs."""
     cost = 0.0
     for i in range(items.number):
         item = items.live[i]
@@ -589,7 +594,7 @@ def find_support(
     shares: Floats,
     support: Booleans,
 ) -> int:
-    """Mark the cells that some live item can use; return how many there are."""
+    """Mark the cells that a live item can use; return their number."""
     means = seen.means
     arms, groups = means.shape
     for k in range(arms):
@@ -618,9 +623,9 @@ def find_support(
 
 @kernel
 def close_support(active: Floats, leader: int, shares: Floats, support: Booleans) -> int:
-    """Leave out of a support what "none" hardly needs; if nothing is left, mark all that matters.
+    """Drop cells that "none" hardly needs from a support; if nothing is left, mark all that matter.
 
-    Return how many cells are marked.
+    Return the number of marked cells.
     """
     arms, groups = shares.shape
     number = 0
@@ -630,7 +635,7 @@ def close_support(active: Floats, leader: int, shares: Floats, support: Booleans
                 support[k, group] = False
             number += support[k, group]
     if number == 0:
-        # An exact tie, or a mean exactly on its floor: nothing is known of where to look.
+        # An exact tie, or a mean exactly on its floor: the items give no hint where to pull.
         for k in range(arms):
             for group in range(groups):
                 support[k, group] = active[k, group] > 0.0
@@ -640,9 +645,9 @@ def close_support(active: Floats, leader: int, shares: Floats, support: Booleans
 
 @kernel
 def _mark_cells_of(item: int, leader: int, alternative: Alternative, support: Booleans) -> None:
-    """Mark every cell that an item rests on: where a mean sits exactly on its border.
+    """Mark every cell of an item whose mean is exactly on its border.
 
-    No direction stands out there, and cells that were left alone would stay there for ever.
+    There the item prefers no cell, and unmarked cells would stay unmarked forever.
     """
     arms = support.shape[0]
     weights, limits = alternative.weights, alternative.limits
@@ -674,7 +679,7 @@ def block_counts(
 ) -> None:
     """Fill the pulls of the next block: at least one in every cell of the support.
 
-    `pulls`: how many there were so far.
+    `pulls`: number of pulls so far.
     """
     share = 0.0
     for k in range(support.shape[0]):
@@ -693,9 +698,9 @@ def block_counts(
 
 @kernel
 def extra_cell(blocks: Blocks, active: Floats, counts: Floats, shares: Floats, group: int) -> int:
-    """Return the cell of a pull outside the plan: the least known, or drawn by planned shares.
+    """Return the cell of a pull outside the plan: the least known, or one drawn by planned shares.
 
-    With a `group` that arrived by itself one of that; -1 for every group.
+    `group`: the group that arrived, which the cell must belong to; -1 for every group.
     """
     arms, groups = active.shape
     if blocks.order[0] != FIXED:
@@ -713,7 +718,7 @@ def extra_cell(blocks: Blocks, active: Floats, counts: Floats, shares: Floats, g
 
 @kernel
 def _shares_within(active: Floats, planned: Floats, group: int) -> Floats:
-    """Return the planned shares of the cells of a group, or of all; equal ones if all are 0."""
+    """Return the planned shares of cells, in a group or in all; equal ones if all are 0."""
     groups = active.shape[1]
     shares = np.zeros(active.size)
     for least in (0.0, 1.0):
@@ -731,7 +736,7 @@ def _shares_within(active: Floats, planned: Floats, group: int) -> Floats:
 
 @kernel
 def initial_block(active: Floats, rules: Rules) -> Floats:
-    """Return the pulls of the first block by cell, flat: the initial ones of every active cell."""
+    """Return the first block's pulls by cell, flat: the initial pulls of every active cell."""
     planned = np.zeros(active.shape)
     for k in range(active.shape[0]):
         for group in range(active.shape[1]):
@@ -742,7 +747,7 @@ def initial_block(active: Floats, rules: Rules) -> Floats:
 
 @inlined
 def is_worth_a_bet(weakest: float, rules: Rules, none_leads: bool) -> bool:
-    """Return whether the leader's weakest item is known well enough to bet on."""
+    """Return whether there is enough information on the leader's weakest item to bet on it."""
     pause = rules.pause
     if none_leads:
         pause = LEADER_NONE_PAUSE if rules.bounded else 0.0

@@ -18,7 +18,7 @@ from fairtrial.subpopulations._kernels.model import Floats, Model
 
 @inlined
 def cells_ledger(model: Model, state: State, j: int) -> float:
-    """Return the least of arm j's limit ledgers: evidence that j fails none of its limits."""
+    """Return arm j's smallest limit ledger: the evidence that it keeps all its limits."""
     least = math.inf
     for end in range(model.limits.shape[0]):
         for group in range(model.weights.size):
@@ -29,7 +29,7 @@ def cells_ledger(model: Model, state: State, j: int) -> float:
 
 @inlined
 def term(state: State, answer: int, target: int, cells: float) -> float:
-    """Return what target's blocks add to the log wealth against an answer (K stands for "none").
+    """Return what the target's blocks add to the log wealth against an answer; K means "none".
 
     `cells`: the target's limit evidence.
     """
@@ -47,7 +47,7 @@ def fill_limit_evidence(model: Model, state: State, cells: Floats) -> None:
 
 @inlined
 def fill_wealth(state: State, cells: Floats, wealth: Floats) -> None:
-    """Fill the log wealth against every answer, "none" last, given every arm's limit evidence."""
+    """Fill the log wealth against every answer, "none" last, from every arm's limit evidence."""
     arms = cells.size
     for answer in range(arms + 1):
         wealth[answer] = 0.0 if answer == arms else state.ledgers[own_ledger(answer)]
@@ -101,11 +101,11 @@ def reject_answers(model: Model, rules: Rules, state: State) -> None:
 
 @inlined
 def decide(rules: Rules, state: State, wealth: Floats) -> None:
-    """Reject permanently what the wealth says; finish when one answer is left."""
+    """Reject permanently the answers that the wealth rules out; finish when one is left."""
     left, last = reject(state.rejected, wealth, rules.threshold)
     if left <= 1:
         state.finished[0] = 1
-        # Should the last two fall together, the leader stays.
+        # If the last two answers are rejected together, the leader stays.
         state.answer[0] = last if left else state.leader[0]
 
 
@@ -114,7 +114,7 @@ def decide(rules: Rules, state: State, wealth: Floats) -> None:
 
 @inlined
 def settle_ledgers(rules: Rules, state: State) -> None:
-    """Settle permanently every ledger that has reached the threshold: it is infinite then."""
+    """Settle permanently every ledger that has reached the threshold, by making it infinite."""
     for ledger in range(state.ledgers.size):
         if state.ledgers[ledger] >= rules.threshold:
             state.ledgers[ledger] = math.inf
@@ -122,10 +122,10 @@ def settle_ledgers(rules: Rules, state: State) -> None:
 
 @inlined
 def decide_separately(state: State, cells: Floats) -> None:
-    """Finish if the ledgers that are settled decide, given every arm's limit evidence."""
+    """Finish if the settled ledgers decide, given every arm's limit evidence."""
     arms = cells.size
     for turn in range(arms + 2):
-        # The leader first: several answers may be settled by the same block.
+        # The leader comes first, because one block can settle several answers.
         answer = state.leader[0] if turn == 0 else turn - 1
         if not state.rejected[answer] and evidence_for(state, cells, answer) == math.inf:
             state.finished[0] = 1
@@ -135,9 +135,9 @@ def decide_separately(state: State, cells: Floats) -> None:
 
 @inlined
 def against_rival(state: State, rival: int, target: int) -> float:
-    """Return the evidence against a rival: that it fails a limit, or is no better than the target.
+    """Return the evidence that a rival fails a limit, or is no better than the target.
 
-    With K for the target, "none", only the first counts.
+    For the target K, "none", only the first counts.
     """
     found = state.ledgers[own_ledger(rival)]
     if target < state.shares.shape[0]:
@@ -147,7 +147,7 @@ def against_rival(state: State, rival: int, target: int) -> float:
 
 @inlined
 def evidence_for(state: State, cells: Floats, answer: int) -> float:
-    """Return the least of all that an answer needs, where ledgers are tested separately.
+    """Return the smallest evidence that an answer needs if ledgers are tested separately.
 
     `cells`: every arm's limit evidence.
     """

@@ -1,8 +1,8 @@
 """Block betting on subpopulations with floors and ceilings: one wealth per answer.
 
-Counts, directions and bets of a block are frozen when it is planned, from what is known
-then; the block alone pays or loses. Proofs: docs/explanation/block-betting.md (rewards
-with known noise) and docs/explanation/bounded-rewards.md (rewards in a known range).
+The counts, directions and bets of a block are frozen when it is planned, from what is known at that
+time. Only the results of that block pay the bets. Proofs: docs/explanation/block-betting.md
+(rewards with known noise) and docs/explanation/bounded-rewards.md (rewards in a known range).
 """
 
 import math
@@ -105,7 +105,7 @@ __all__ = [
 
 @kernel
 def start(arrays: Arrays) -> None:
-    """Open the first block: the initial pulls, on which nothing is bet."""
+    """Open the first block: the initial pulls, with no bets on them."""
     model, rules, state = opened(arrays)
     arms, groups = model.active.shape
     fill(state.shares, 1.0 / (arms * groups))
@@ -124,8 +124,8 @@ def start(arrays: Arrays) -> None:
 def _plan_block(model: Model, rules: Rules, state: State, batch: float, assigned: Floats) -> None:
     """Plan the next block and freeze its counts and bets.
 
-    `batch`: pulls wanted in the block; 0 leaves it to the method. `assigned`: the pulls of every
-    cell, where others assigned them; empty if the method plans them.
+    `batch`: requested pulls of the block; 0 leaves the size to the method. `assigned`: pulls of
+    every cell if an outside experiment assigned them; empty if the method plans them.
     """
     arms, groups = model.active.shape
     means = np.empty((arms, groups))
@@ -175,7 +175,7 @@ def _plan_block(model: Model, rules: Rules, state: State, batch: float, assigned
 
 @inlined
 def _aim_at_leader(state: State, slot: int) -> None:
-    """Let a block have the leader for its target, and no bets yet."""
+    """Set the leader as a block's target, without bets yet."""
     state.target[slot] = state.leader[0]
     state.bets.number[slot] = 0
 
@@ -185,10 +185,10 @@ def _aim_at_leader(state: State, slot: int) -> None:
 
 @kernel
 def ask(arrays: Arrays, group: int, batch: float) -> tuple[int, int]:
-    """Return the next cell and its tag; the cell is -1 if there is no room for another block.
+    """Return the next cell and its tag; the cell is -1 if another block needs more room.
 
-    With a `group` that arrived by itself, a cell of that group; the tag is -1 if no open block
-    wants one (the pull then informs plans and pays into nothing).
+    `group`: the group that arrived by itself, which the cell must belong to. The tag is -1 if no
+    open block wants such a pull; the pull then informs plans but is in no bet.
     """
     model, rules, state = opened(arrays)
     cell, serial = _next_cell(model, rules, state, group, batch)
@@ -200,7 +200,7 @@ def ask(arrays: Arrays, group: int, batch: float) -> tuple[int, int]:
 def _next_cell(
     model: Model, rules: Rules, state: State, group: int, batch: float
 ) -> tuple[int, int]:
-    """Return a cell to pull and the serial of its block; plan a block when none has pulls left."""
+    """Return a cell and the serial of its block; plan a block when none has pulls left."""
     groups = model.weights.size
     while True:
         cell, serial = next_pull(state.blocks, group, groups)
@@ -217,7 +217,7 @@ def _next_cell(
 
 @kernel
 def open_assigned(arrays: Arrays, assigned: Floats) -> None:
-    """Open a block of pulls that others assigned, by cell, and freeze its bets."""
+    """Open a block of externally assigned pulls, counted by cell, and freeze its bets."""
     model, rules, state = opened(arrays)
     if can_plan(model, state):
         _plan_block(model, rules, state, 0.0, assigned)
@@ -228,7 +228,7 @@ def open_assigned(arrays: Arrays, assigned: Floats) -> None:
 
 @kernel
 def ask_assigned(arrays: Arrays, cell: int) -> int:
-    """Issue a pull of the only open block, if there is any; return its tag."""
+    """Issue a pull of the only open block, if one is open; return its tag."""
     model, _, state = opened(arrays)
     serial = issue_assigned(state.blocks, cell)
     slot = slot_of(state.blocks, serial)
@@ -237,7 +237,7 @@ def ask_assigned(arrays: Arrays, cell: int) -> int:
 
 @kernel
 def tell(arrays: Arrays, cell: int, tag: int, reward: float, number: int) -> None:
-    """Take one reward, and settle what is complete."""
+    """Record a reward and settle the complete blocks."""
     model, rules, state = opened(arrays)
     _take(model, rules, state, cell, slot_of(state.blocks, serial_of(tag)), reward, number)
 
@@ -246,14 +246,14 @@ def tell(arrays: Arrays, cell: int, tag: int, reward: float, number: int) -> Non
 def _take(
     model: Model, rules: Rules, state: State, cell: int, slot: int, reward: float, number: int
 ) -> None:
-    """Take one reward of an open block, or outside of them; settle what is complete."""
+    """Record a reward, in an open block or outside of all blocks; settle the complete blocks."""
     _take_data(rules, state, cell, reward)
     if slot == OUTSIDE:
         return
     _take_in_block(model, rules, state, cell, slot, reward, number)
     if rules.bounded:
         multiply_bets(model, rules, state, slot, cell, reward - rules.shift)
-    # Handing on a state costs more than all of the above: only where there is something to pay.
+    # Passing the state costs more than all of the above, so call only if there is something to pay.
     if state.blocks.waiting[slot] == 0:
         _settle(model, rules, state)
 
@@ -279,10 +279,10 @@ def _take_in_block(
 
 @kernel
 def tell_late(arrays: Arrays, cell: int, tag: int, reward: float, number: int) -> bool:
-    """Take the reward of a pull given up as lost; return whether it still counts for its block.
+    """Record the reward of a pull reported lost; return whether its block still counts it.
 
-    It does while the block is open: the worst value that a bet took was at most as good. Where
-    the pull was to be made again, it does until another has been issued in its place.
+    The block counts it while it is open, unless a replacement of the pull has been issued. This is
+    valid because every bet had used the worst possible value for the lost pull.
     """
     model, rules, state = opened(arrays)
     slot = slot_of(state.blocks, serial_of(tag))
@@ -301,7 +301,7 @@ def tell_late(arrays: Arrays, cell: int, tag: int, reward: float, number: int) -
 
 @kernel
 def lose(arrays: Arrays, cell: int, tag: int) -> None:
-    """Take note that a pull will have no reward, or put it back to be made again."""
+    """Record that a pull will have no reward, or put it back to be made again."""
     model, rules, state = opened(arrays)
     slot = slot_of(state.blocks, serial_of(tag))
     if slot == OUTSIDE:
@@ -316,7 +316,7 @@ def lose(arrays: Arrays, cell: int, tag: int) -> None:
 
 @kernel
 def correct(arrays: Arrays, cell: int, tag: int, old: float, new: float, number: int) -> None:
-    """Replace a reward in the data, and in the bets of its block if they are not paid yet.
+    """Replace a reward in the data, and in its block's bets if they are not paid yet.
 
     The tag is -1 for a reward that is in no bet.
     """
@@ -340,14 +340,14 @@ def correct(arrays: Arrays, cell: int, tag: int, old: float, new: float, number:
 
 @kernel
 def settle(arrays: Arrays) -> None:
-    """Pay the bets of every block that is complete."""
+    """Pay the bets of every complete block."""
     model, rules, state = opened(arrays)
     _settle(model, rules, state)
 
 
 @kernel
 def _settle(model: Model, rules: Rules, state: State) -> None:
-    """Pay the bets of every block that is complete, in the order in which they were issued."""
+    """Pay the bets of every complete block, in the order in which the blocks were issued."""
     slot = complete_slot(state.blocks)
     while slot != OUTSIDE and not state.finished[0]:
         pay_bets(model, rules, state, slot)
@@ -358,7 +358,7 @@ def _settle(model: Model, rules: Rules, state: State) -> None:
         slot = complete_slot(state.blocks)
 
 
-# ------------------------------------------------------------------------------- the whole
+# ------------------------------------------------------------------------- results and runs
 
 
 @kernel
@@ -370,7 +370,7 @@ def wealth_now(arrays: Arrays) -> Floats:
 
 @kernel
 def evidence_now(arrays: Arrays, answer: int) -> float:
-    """Return the least of all that an answer needs, where ledgers are tested separately."""
+    """Return the smallest evidence that an answer needs if ledgers are tested separately."""
     model, _, state = opened(arrays)
     cells = np.empty(model.active.shape[0])
     fill_limit_evidence(model, state, cells)
@@ -379,7 +379,7 @@ def evidence_now(arrays: Arrays, answer: int) -> float:
 
 @kernel
 def answer_now(arrays: Arrays) -> int:
-    """Return the leader by all data so far (K stands for "none"), -1 before there are enough."""
+    """Return the leader by all data so far; K means "none", -1 that there is not enough data."""
     model, rules, state = opened(arrays)
     return leader_now(model, rules, state)
 
@@ -393,7 +393,7 @@ def run(
     generator: np.random.Generator,
     max_pulls: int,
 ) -> int:
-    """Run to the stop or to that many pulls; return their number."""
+    """Run until the stop or `max_pulls`; return the number of pulls."""
     model, rules, state = opened(arrays)
     pulls = 0
     while pulls < max_pulls and not state.finished[0]:

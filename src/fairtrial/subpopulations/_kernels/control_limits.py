@@ -1,9 +1,9 @@
-"""What stands between the means and a rival, where limits are relative to a control.
+"""Conditions under which a rival would be right, for limits relative to a control.
 
 A rival is right if it is at least as good as the target, keeps its own limits, and is not too far
-below the control. Each of these is a row: at most zero, and linear in the means of three arms at
-most, of target, rival and control. The nearest means that satisfy all rows are found by a
-quadratic programme in one multiplier for each row.
+below the control. Each of these conditions is a row: a linear function of the means of at most
+three arms (target, rival and control) that must be at most zero. The nearest means that satisfy all
+rows are the solution of a quadratic programme with one multiplier per row.
 """
 
 import math
@@ -24,14 +24,14 @@ from fairtrial.subpopulations._kernels.model import (
 from fairtrial.subpopulations._kernels.pitfalls import Alternative, none_value
 
 TARGET, RIVAL, CONTROL = 0, 1, 2
-"""What an arm is in a comparison. A control that is the target has the part of the target only."""
+"""The role of an arm in a comparison. A control that is also the target counts as the target."""
 
 ROLES = 3
 
 
 @kernel
 def control_means_of(model: Model, means: Floats) -> Floats:
-    """Return a copy of the control's means; zeros if limits refer to none."""
+    """Return a copy of the control's means; zeros if no limit refers to a control."""
     found = np.zeros(model.weights.size)
     if model.control != NO_CONTROL:
         for group in range(found.size):
@@ -41,13 +41,13 @@ def control_means_of(model: Model, means: Floats) -> Floats:
 
 @kernel
 def alternative_at(model: Model, control_means: Floats) -> Alternative:
-    """Return what would make a rival right, by the limits of a model, whatever they are."""
+    """Return the conditions under which a rival is right, for the limits of a model."""
     return Alternative(model.weights, model.limits, model.tolerance, model.control, control_means)
 
 
 @kernel
 def shortfall(k: int, means: Floats, precisions: Floats, alternative: Alternative) -> float:
-    """Return the weighted distance of arm k to its limits, from outside."""
+    """Return the weighted distance from arm k to where it keeps its limits."""
     if alternative.control == NO_CONTROL:
         return none_value(k, means, precisions, alternative.limits)
     lam = np.empty((1, ROLES, alternative.weights.size))
@@ -69,7 +69,7 @@ def difference_weight(end: int, group: int, i: int, weights: Floats) -> float:
 def above_control(
     k: int, end: int, group: int, means: Floats, control_means: Floats, weights: Floats
 ) -> float:
-    """Return by how much arm k exceeds the control: in a group, or overall."""
+    """Return how much arm k exceeds the control, in a group or overall."""
     found = 0.0
     for i in range(weights.size):
         found += difference_weight(end, group, i, weights) * (means[k, i] - control_means[i])
@@ -107,7 +107,7 @@ def difference_value(
 ) -> float:
     """Return the weighted distance to "the leader is exactly on a limit against the control".
 
-    Fills ``lam[slot]`` with the nearest such means of leader and control.
+    Fill ``lam[slot]`` with the nearest such means of leader and control.
     """
     weights, control = alternative.weights, alternative.control
     limit = alternative.limits[end, leader, group]
@@ -145,10 +145,10 @@ def rival_value(
 ) -> tuple[float, float]:
     """Return the weighted distance to "k keeps its limits, and is at least as good as b".
 
-    If b is the number of arms, no target, only the limits count. Fills ``lam[slot]`` with the
-    nearest such means by role, and the `coefficients` of the effect that separates them from the
-    present ones; also returns its constant. The effect is at most zero if all rows are satisfied,
-    however inexact the solver.
+    If b is the number of arms, there is no target and only the limits count. Fill ``lam[slot]``
+    with the nearest such means by role, and `coefficients` with those of the effect that separates
+    these means from the current ones; also return the effect's constant. The effect is at most zero
+    if all rows are satisfied, even if the solver is inexact.
     """
     groups = alternative.weights.size
     most = 2 + OVERALL_DIFFERENCE * groups
@@ -188,7 +188,7 @@ def _fill_roles(
     present: Floats,
     spreads: Floats,
 ) -> None:
-    """Fill means and reciprocal precisions of the arms by role; of no part are zeros."""
+    """Fill the means and reciprocal precisions of the arms by role; zeros for an unused role."""
     groups = alternative.weights.size
     for group in range(groups):
         for role in range(ROLES):
@@ -212,9 +212,9 @@ def _fill_rows(
     rows: Floats,
     bounds: Floats,
 ) -> int:
-    """Fill the rows that k has to satisfy, and their constants; return how many there are.
+    """Fill the rows that k has to satisfy and their constants; return their number.
 
-    Those that touch a cell without pulls are left out: such a cell satisfies them at no price.
+    Rows that use a cell without pulls are left out, because such a cell satisfies them at no cost.
     """
     weights, limits = alternative.weights, alternative.limits
     groups = weights.size
@@ -243,7 +243,7 @@ def _fill_rows(
 
 @kernel
 def _keep_row(rows: Floats, spreads: Floats, row: int) -> int:
-    """Return how many rows there are with this one, which is cleared if it cannot be kept."""
+    """Return the number of rows including this one, which is cleared if it cannot be kept."""
     for part in range(spreads.size):
         if rows[row, part] != 0.0 and spreads[part] == math.inf:
             for other in range(spreads.size):

@@ -1,12 +1,12 @@
-"""Doubt in estimates that rest on few draws, where a plan would never correct them.
+"""Doubt about estimates from few pulls, which a plan would otherwise never correct.
 
 A rival beyond a limit can be ruled out by that limit or by its quality, and an infeasible arm by
-any limit that it fails. A plan takes what is cheapest by the estimates, and does not draw the cells
-that only the other ways need: were their first draws lucky, it would never learn so, however
-dear its own way turns out to be. Where such cells have few draws, they are planned for as if the
-other way were as cheap as it may well be. The same holds for the cells of a control: were their
-first draws unlucky, rivals would seem to keep up with it. As with upper confidence bounds, doubt
-grows with the logarithm of what is drawn elsewhere.
+any limit that it fails. A plan takes the way that is cheapest by the estimates, and makes no pulls
+in cells that only the other ways need. If the first pulls of those cells were lucky, the plan would
+never find out, however expensive its own way turns out to be. Cells with few pulls are therefore
+planned for as if the other way were as cheap as it plausibly can be. The same applies to the cells
+of a control: after unlucky first pulls, rivals would seem to keep up with it. As in upper
+confidence bounds, doubt grows with the logarithm of the pulls made elsewhere.
 """
 
 import math
@@ -25,15 +25,15 @@ from fairtrial.subpopulations._kernels.model import (
 from fairtrial.subpopulations._kernels.pitfalls import Alternative, margin
 
 DOUBT = math.sqrt(2.0)
-"""Standard errors of doubt, times the square root of the logarithm of how few draws there are."""
+"""Standard errors of doubt, per root of the logarithm of how few pulls there are."""
 
 NEGLECT = 1.5
-"""A cell is doubted if it has fewer draws than the average cell, divided by this."""
+"""A cell is doubted if it has fewer pulls than the average cell's divided by this."""
 
 
 @kernel
 def fair_count(active: Floats, counts: Floats) -> float:
-    """Return the draws below which a cell is doubted, by those of the average one that matters."""
+    """Return the pulls below which a cell is doubted, from the average of useful cells."""
     return total(counts) / max(1.0, total(active)) / NEGLECT
 
 
@@ -50,8 +50,8 @@ def doubt_rival(
 ) -> bool:
     """Move row k of `doubted`, a copy of the means, to where it is cheap to rule out.
 
-    `alternative`: what makes a rival right. `precisions`: those of the means. Return whether
-    anything moved.
+    `alternative`: the conditions under which a rival is right; `precisions`: those of the means.
+    Return whether anything moved.
     """
     error = 0.0
     outside = model.control != NO_CONTROL and is_short_of_control(k, means, alternative)
@@ -71,7 +71,7 @@ def doubt_rival(
             direction = _outwards(model, alternative, means, k, group)
             moved = direction * reach / math.sqrt(precisions[k, group])
         elif outside:
-            # The likeliest way to a quality that is lower by `reach` standard errors.
+            # The most likely way to a quality that is lower by `reach` standard errors.
             moved = -reach * weight / (precisions[k, group] * math.sqrt(error))
         else:
             moved = 0.0
@@ -82,7 +82,7 @@ def doubt_rival(
 
 @kernel
 def doubt_control(model: Model, counts: Floats, precisions: Floats, doubted: Floats) -> bool:
-    """Raise the control's means where they rest on few draws; return whether any moved."""
+    """Raise the control's means that are based on few pulls; return whether any moved."""
     differs = False
     fair = fair_count(model.active, counts)
     for group in range(model.weights.size):
@@ -96,7 +96,7 @@ def doubt_control(model: Model, counts: Floats, precisions: Floats, doubted: Flo
 
 @kernel
 def _outwards(model: Model, alternative: Alternative, means: Floats, k: int, group: int) -> float:
-    """Return the direction of a cell's nearer limit: -1 a lower one, 1 its ceiling, 0 none."""
+    """Return the direction of a cell's nearer limit: -1 lower limit, 1 ceiling, 0 none."""
     mean = means[k, group]
     above = mean - model.limits[FLOOR, k, group]
     if model.control != NO_CONTROL:

@@ -1,4 +1,4 @@
-"""Stopping tests of the one-draw-at-a-time rules: stylised, certified, Kaufmann-Koolen."""
+"""Stopping tests of the rules that pull one at a time: stylised, certified, Kaufmann-Koolen."""
 
 import math
 
@@ -27,16 +27,16 @@ from fairtrial.subpopulations._kernels.pitfalls import (
 from fairtrial.subpopulations._kernels.tracker_state import Rules, State
 
 LOG_2 = math.log(2.0)
-"""What the evidence of a proven test never exceeds half the weakest pitfall by."""
+"""Largest excess of a proven test's evidence over half the weakest pitfall."""
 
 
 @kernel
 def evidence_for(model: Model, rules: Rules, state: State, enough: float) -> float:
-    """Return the evidence for the best answer, in nats; it may be given at `rules.level` or above.
+    """Return the evidence for the best answer, in nats; at `rules.level` the answer may be given.
 
-    For the heuristics this is Z (or 2Z), half the weakest pitfall, to be held against the
-    heuristic's threshold. For the proven rules it is the weakest of all the tests that must pass;
-    as soon as one is below `enough` that one is returned.
+    For the heuristics this is Z (or 2Z), half the weakest pitfall, to be compared with the
+    heuristic's threshold. For the proven rules it is the weakest of all tests that must pass; the
+    first one below `enough` is returned at once.
     """
     best = state.best[0]
     half_weakest = 0.5 * state.pitfalls[state.weakest[0]]
@@ -49,7 +49,7 @@ def evidence_for(model: Model, rules: Rules, state: State, enough: float) -> flo
     weakest = math.inf
     for cell in range(model.weights.size):
         if best != NONE and is_limited(model.own_limits, best, cell):
-            # The evidence grows with the distance: the nearer limit has the least.
+            # The evidence grows with the distance, so the nearer limit has the least.
             distance = margin(state.means[best, cell], model.own_limits, best, cell)
             weakest = min(weakest, _cell_evidence(rules, state, best, cell, distance))
             if weakest < enough:
@@ -73,7 +73,7 @@ def is_certain(model: Model, rules: Rules, state: State) -> bool:
     if rules.test in (STYLISED, STYLISED_WITHOUT_HALF):
         found = half_weakest if rules.test == STYLISED else 2.0 * half_weakest
         return found > float(stylised_threshold(total(state.counts), rules.delta))
-    # No proven test passes before this; it costs nothing to look.
+    # No proven test passes before this cheap condition holds.
     if half_weakest + LOG_2 < rules.level:
         return False
     return evidence_for(model, rules, state, rules.level) >= rules.level
@@ -92,7 +92,7 @@ def _limit_evidence(model: Model, rules: Rules, state: State, k: int) -> float:
 
 @kernel
 def _cell_evidence(rules: Rules, state: State, k: int, cell: int, distance: float) -> float:
-    """Return the evidence that the mean of a cell is on its side of a limit, so far from it."""
+    """Return the evidence that a cell's mean is on its side of a limit at this distance."""
     count = state.counts[k, cell]
     scaled = distance * math.sqrt(state.precisions[k, cell] / count)
     if rules.test == ITERATED_LOGARITHM:
@@ -105,7 +105,7 @@ def _cell_evidence(rules: Rules, state: State, k: int, cell: int, distance: floa
 
 @kernel
 def _pair_evidence(model: Model, rules: Rules, state: State, k: int) -> float:
-    """Return the evidence that k, feasible or not, is no better answer than the best."""
+    """Return the evidence that k, feasible or not, is not a better answer than the best."""
     best = state.best[0]
     cells = 0
     for role in range(2):
@@ -119,7 +119,7 @@ def _pair_evidence(model: Model, rules: Rules, state: State, k: int) -> float:
 
 @kernel
 def _iterated_logarithm_pair(model: Model, state: State, k: int) -> float:
-    """Return half the pitfall of a pair, less what the counts of its cells cost."""
+    """Return half the pitfall of a pair, minus the cost of its cells' counts."""
     best = state.best[0]
     lam = np.empty((1, 2, model.weights.size))
     value, _ = pair_value(best, k, state.means, state.precisions, alternative_of(model), lam, 0)
@@ -134,7 +134,7 @@ def _iterated_logarithm_pair(model: Model, state: State, k: int) -> float:
 
 @kernel
 def _mixture_pair(model: Model, rules: Rules, state: State, k: int) -> float:
-    """Return half the pitfall at shrunk precisions, less its price, for the best prior count."""
+    """Return half the pitfall at shrunk precisions, minus its price, for the best prior count."""
     best = state.best[0]
     lam = np.empty((1, 2, model.weights.size))
     shrunk = np.empty(state.precisions.shape)
@@ -155,5 +155,5 @@ def _mixture_pair(model: Model, rules: Rules, state: State, k: int) -> float:
 
 @kernel
 def _takes_part(model: Model, role: int, arm: int, cell: int) -> bool:
-    """Whether a cell can matter in a pair test; those that cannot cost nothing."""
+    """Return whether a cell can matter in a pair test; cells that cannot cost nothing."""
     return model.weights[cell] > 0.0 or (role == 1 and is_limited(model.rival_limits, arm, cell))

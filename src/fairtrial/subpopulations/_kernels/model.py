@@ -1,4 +1,4 @@
-"""What the kernels are given: the problem in arrays."""
+"""The problem as arrays, in the form that kernels use."""
 
 import math
 from typing import Annotated, NamedTuple
@@ -14,10 +14,10 @@ Integers = NDArray[np.int64]
 Booleans = NDArray[np.bool_]
 
 Limits = NDArray[np.float64]
-"""Floors and ceilings of every cell, shape (2, K, L); infinite where there is none.
+"""Floors and ceilings of every cell, shape (2, K, L); infinite for none.
 
-Where a control has a part in limits there are two more kinds: of the difference from the control
-in a group, and overall (that one is written for the first group). Both are lower limits.
+If limits refer to a control, there are two more kinds: on the difference from the control in a
+group, and overall (stored for the first group). Both are lower limits.
 """
 
 FLOOR, CEILING, GROUP_DIFFERENCE, OVERALL_DIFFERENCE = 0, 1, 2, 3
@@ -26,11 +26,11 @@ NO_CONTROL = -1
 
 
 class Model(NamedTuple):
-    """A problem as its kernels see it: maximise, between floors and ceilings.
+    """A problem in the form that kernels use: maximise, between floors and ceilings.
 
-    The answer's own cells are held to `own_limits`, its rivals' to `rival_limits`; both equal
-    `limits` without tolerance. Inactive cells are never needed. `control`: the arm that limits
-    refer to, or `NO_CONTROL`.
+    The answer must keep `own_limits`, its rivals `rival_limits`; without a tolerance, both equal
+    `limits`. Inactive cells are never needed. `control`: the arm that limits refer to, or
+    `NO_CONTROL`.
     """
 
     weights: Annotated[Floats, "groups"]
@@ -50,7 +50,7 @@ open_model = MODEL.open
 
 @kernel
 def with_limits(model: Model, limits: Limits) -> Model:
-    """Return a model with other limits for all cells; those of rivals stay what they were."""
+    """Return a model with other limits for all cells, except those of rivals."""
     return Model(
         model.weights,
         limits,
@@ -66,9 +66,9 @@ def with_limits(model: Model, limits: Limits) -> Model:
 
 @kernel
 def limits_of_items(model: Model, leader: int) -> Limits:
-    """Return the limits that bets are about: the leader's own, and those that rivals must keep.
+    """Return the limits that bets use: the leader's own, and those that rivals must keep.
 
-    They differ from the problem's by its tolerance only.
+    They differ from the problem's only by its tolerance.
     """
     limits = model.rival_limits.copy()
     if leader < limits.shape[1]:
@@ -85,7 +85,7 @@ def in_units(model: Model, cell: int, reward: float) -> float:
     return reward / math.sqrt(model.variances[cell // groups, cell % groups])
 
 
-# Explicit loops: array expressions take numba a hundred times longer to compile.
+# Explicit loops: numba takes a hundred times longer to compile array expressions.
 
 
 @kernel
@@ -106,7 +106,7 @@ def copy_into(target: Floats, source: Floats) -> None:
 
 @kernel
 def multiply(target: Floats, first: Floats, second: Floats) -> None:
-    """Fill a matrix with a product, entry by entry."""
+    """Fill a matrix with an entrywise product."""
     for row in range(target.shape[0]):
         for column in range(target.shape[1]):
             target[row, column] = first[row, column] * second[row, column]
@@ -114,7 +114,7 @@ def multiply(target: Floats, first: Floats, second: Floats) -> None:
 
 @kernel
 def divide(target: Floats, numerator: Floats, denominator: Floats) -> None:
-    """Fill a matrix with a quotient, entry by entry."""
+    """Fill a matrix with an entrywise quotient."""
     for row in range(target.shape[0]):
         for column in range(target.shape[1]):
             target[row, column] = numerator[row, column] / denominator[row, column]

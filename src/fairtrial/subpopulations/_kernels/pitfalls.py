@@ -1,7 +1,7 @@
-"""Pitfalls: the ways in which the current answer could still be wrong, and what each weighs.
+"""Pitfalls: the ways in which the current answer could be wrong, and their values.
 
-Source: Wu, Zheng, Zhu, "Best Arm Identification with Fairness Constraints on
-Subpopulations", eq. (6) to (8), with the q-weighted quality throughout.
+Source: Wu, Zheng, Zhu, "Best Arm Identification with Fairness Constraints on Subpopulations", eq.
+(6) to (8), with the q-weighted quality throughout.
 """
 
 import math
@@ -23,10 +23,10 @@ NONE = -1
 
 
 class Alternative(NamedTuple):
-    """What would make a rival the right answer.
+    """The conditions under which a rival is the right answer.
 
     It keeps the limits, and its quality by the `weights` exceeds the leader's by `tolerance`.
-    `control_means`: those of the control, where limits refer to one.
+    `control_means`: those of the control, if limits refer to one.
     """
 
     weights: Floats
@@ -38,7 +38,7 @@ class Alternative(NamedTuple):
 
 @kernel
 def alternative_of(model: Model) -> Alternative:
-    """Return what would make a rival the right answer of a problem without a control."""
+    """Return the conditions under which a rival is right, in a problem without a control."""
     return Alternative(
         model.weights, model.rival_limits, model.tolerance, NO_CONTROL, model.weights
     )
@@ -46,7 +46,7 @@ def alternative_of(model: Model) -> Alternative:
 
 @kernel
 def nearest_allowed(mean: float, limits: Limits, k: int, cell: int) -> float:
-    """Return the value nearest to a mean between floor and ceiling of a cell."""
+    """Return the value between a cell's floor and ceiling that is nearest to a mean."""
     return min(max(mean, limits[FLOOR, k, cell]), limits[CEILING, k, cell])
 
 
@@ -58,13 +58,13 @@ def is_limited(limits: Limits, k: int, cell: int) -> bool:
 
 @kernel
 def margin(mean: float, limits: Limits, k: int, cell: int) -> float:
-    """Return how far a mean is from the nearer limit of its cell; infinite if it has none."""
+    """Return the distance from a mean to the nearer limit of its cell; infinite if it has none."""
     return min(mean - limits[FLOOR, k, cell], limits[CEILING, k, cell] - mean)
 
 
 @kernel
 def empirical_best(means: Floats, weights: Floats, limits: Limits) -> int:
-    """Return the feasible arm of the largest quality, or `NONE`; ties to the lowest index."""
+    """Return the feasible arm with the largest quality, or `NONE`; ties go to the lowest index."""
     best = NONE
     best_quality = -math.inf
     for k in range(means.shape[0]):
@@ -93,9 +93,9 @@ def pair_value(
 ) -> tuple[float, float]:
     """Return the weighted distance to "k is feasible and better than b", and its multiplier.
 
-    Fills ``lam[slot]`` with the nearest such means of b and k. Exact: the gap between them is
-    piecewise linear, and is followed piece by piece. Rows go by index: a slice would cost more
-    than the arithmetic.
+    Fill ``lam[slot]`` with the nearest such means of b and k. The result is exact: the gap between
+    them is piecewise linear, and is followed from piece to piece. Rows are accessed by index,
+    because a slice would cost more than the arithmetic.
     """
     weights, limits = alternative.weights, alternative.limits
     gap = alternative.tolerance
@@ -148,7 +148,7 @@ def _close_gap(
     lam: Floats,
     slot: int,
 ) -> tuple[float, float]:
-    """Return value and multiplier where the gap closes; until then `lam` holds the speeds."""
+    """Return value and multiplier where the gap closes; on entry, `lam` holds the speeds."""
     weights, limits = alternative.weights, alternative.limits
     slope_b = 0.0
     lowest_ceiling = math.inf
@@ -183,7 +183,7 @@ def _newton(
     slot: int,
     slope_b: float,
 ) -> float:
-    """Return where a gap closes that floors alone bend: concave, at most one step a piece."""
+    """Return where a gap with only floors closes; concave, at most one step per piece."""
     weights, limits = alternative.weights, alternative.limits
     rounding = -1e-15 * (1.0 + gap)
     multiplier = 0.0
@@ -216,7 +216,7 @@ def _walk(
     slot: int,
     slope_b: float,
 ) -> float:
-    """Return where a gap closes that floors and ceilings bend: from bend to bend, in order."""
+    """Return where a gap with floors and ceilings closes, going from bend to bend in order."""
     weights, limits = alternative.weights, alternative.limits
     multiplier = 0.0
     for _ in range(2 * weights.size + 1):
@@ -249,7 +249,7 @@ def _walk(
 
 @kernel
 def none_value(k: int, means: Floats, precisions: Floats, limits: Limits) -> float:
-    """Return the weighted distance of arm k to its limits, from outside."""
+    """Return the weighted distance from arm k to where it keeps its limits."""
     value = 0.0
     for cell in range(means.shape[1]):
         outside = margin(means[k, cell], limits, k, cell)
@@ -267,10 +267,10 @@ def pitfall_value(
     model: Model,
     lam: Floats,
 ) -> float:
-    """Return the value of one pitfall of the answer `best`; infinite where there is none.
+    """Return the value of one pitfall of the answer `best`; infinite if it does not exist.
 
-    Pitfalls 0 .. K-1: arm k should be the answer. Pitfalls K .. K+L-1: `best` fails its
-    nearer limit in that cell. `lam` is scratch of shape (1, 2, L).
+    Pitfalls 0 .. K-1: arm k should be the answer. Pitfalls K .. K+L-1: `best` fails its nearer
+    limit in that cell. `lam` is work space of shape (1, 2, L).
     """
     arms = means.shape[0]
     if index >= arms:

@@ -1,7 +1,7 @@
-"""Planning with known means: a good start for the shares, and the cuts that bound F.
+"""Planning with known means: start shares, and cuts that bound F.
 
-F(w), the weakest pitfall, is concave and homogeneous in the shares. The gradient of any
-pitfall at any shares is a cut: F(w') <= <gradient, w'> for all shares w'.
+F(w), the weakest pitfall, is concave and homogeneous in the shares. The gradient of any pitfall at
+any shares is a cut: F(w') <= <gradient, w'> for all shares w'.
 """
 
 import math
@@ -34,9 +34,9 @@ from fairtrial.subpopulations._kernels.pitfalls import (
 
 @kernel
 def fluid_start(model: Model, means: Floats, best: int, totals: Floats, steps: int) -> Floats:
-    """Return the best shares that the fluid recursion of the balanced rule finds.
+    """Return the best shares found by the fluid recursion of the balanced rule.
 
-    `totals`: what the shares sum to, all together (one entry) or in every group.
+    `totals`: the sums of the shares, of all together (one entry) or of every group.
     """
     shares = np.ones(means.shape)
     gradient = np.empty(means.shape)
@@ -94,7 +94,7 @@ def cuts_at(
 def _items_at(
     model: Model, means: Floats, best: int, shares: Floats, lam: Floats, values: Floats
 ) -> Alternative:
-    """Fill the value of every item of a plan, infinite where there is none."""
+    """Fill the value of every item of a plan; infinite for absent items."""
     arms, groups = means.shape
     leader = arms if best == NONE else best
     limits = limits_of_items(model, leader)
@@ -114,7 +114,7 @@ def _items_at(
 
 @kernel
 def _number_of_items(model: Model) -> int:
-    """Return how many rivals, and limits of one arm, there may be."""
+    """Return the largest number of rivals and limits of one arm."""
     ends, arms, groups = model.limits.shape
     return arms + (ends - 1) * groups + 1
 
@@ -123,7 +123,7 @@ def _number_of_items(model: Model) -> int:
 def _weakest_item_gradient(
     model: Model, means: Floats, shares: Floats, best: int, gradient: Floats
 ) -> float:
-    """Fill the derivatives of F by the shares, and return F."""
+    """Fill the derivatives of F with respect to the shares; return F."""
     arms, groups = means.shape
     values = np.empty(_number_of_items(model))
     lam = np.empty((values.size, ROLES, groups))

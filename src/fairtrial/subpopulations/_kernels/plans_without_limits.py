@@ -1,10 +1,9 @@
-"""What a block should draw where no cell has a limit: the best shares themselves, by one root.
+"""The optimal plan of a block if no cell has a limit; it needs only one root.
 
-An arm then matters by its quality alone. What draws say about a pair of leader b and rival k is
-gap**2 / (A[b] / S[b] + A[k] / S[k]): S is what is spent on an arm, divided among its cells as
-serves its quality best, and A the variance of the quality that one unit of cost then leaves.
-Source: Garivier and Kaufmann (2016), Theorem 5; here with a variance and a cost for each cell, and
-an urgency for each pair.
+Without limits, an arm matters only through its quality. The information about leader b and rival k
+is gap**2 / (A[b] / S[b] + A[k] / S[k]). S is the cost spent on an arm, divided optimally among its
+cells, and A is the variance of its quality after one unit of cost. Source: Garivier and Kaufmann
+(2016), Theorem 5; here with a variance and a cost for each cell, and an urgency for each pair.
 """
 
 import math
@@ -22,14 +21,14 @@ from fairtrial.subpopulations._kernels.model import (
 )
 
 MOST_STEPS = 100
-"""A guard only: Newton's method needs about five."""
+"""Only a safeguard: Newton's method needs about five steps."""
 
 
 class Items(NamedTuple):
-    """What a plan is for: the items that data can still settle.
+    """The items that a plan is made for, which data can still settle.
 
-    By item: the evidence that it `needs`, in nats, and its `urgency`. `live` lists the `number` of
-    items that can be settled.
+    By item: the evidence that it `needs`, in nats, and its `urgency`. The first `number` entries of
+    `live` are the items that can be settled.
     """
 
     needs: Floats
@@ -58,9 +57,9 @@ def optimal_shares(
     items: Items,
     shares: Floats,
 ) -> float:
-    """Fill the shares of cost that finish the neediest of the live rivals soonest.
+    """Fill the shares of cost that finish the neediest live rival soonest.
 
-    Return what finishing will cost. Shares are equal if there is no live rival.
+    Return the cost to finish. Shares are equal if there is no live rival.
     """
     arms, groups = means.shape
     live, number = items.live, items.number
@@ -106,12 +105,12 @@ def optimal_shares(
 def _excess_on_leader(
     leader: int, deviations: Floats, ease: Floats, live: Integers, number: int
 ) -> float:
-    """Return what to spend on the leader beyond A[b], for all pairs to get to 1 at the least cost.
+    """Return the excess over A[b] to spend on the leader so that all pairs reach 1 at least cost.
 
-    With a spending of A[b] + x, rival k costs A[k] (A[b] + x) / left[k], where `left` is
-    A[b] (ease[k] - 1) + ease[k] x. All is in units in which the hardest pair has an ease of one.
-    The total is least where the sum of A[b] A[k] / left[k]**2 is one. That sum to the power -1/2 is
-    concave in x, and nearly linear: from the left, Newton's method never goes too far.
+    If A[b] + x is spent on the leader, rival k costs A[k] (A[b] + x) / left[k], where `left` is
+    A[b] (ease[k] - 1) + ease[k] x. Units are such that the hardest pair has an ease of one. The
+    total cost is minimal where the sum of A[b] A[k] / left[k]**2 is one. That sum to the power -1/2
+    is concave in x and nearly linear, so Newton's method from the left never overshoots.
     """
     own = deviations[leader] ** 2
     excess = 0.0
@@ -135,7 +134,7 @@ def _excess_on_leader(
 
 @kernel
 def _deviation_of_cell(model: Model, variances: Floats, k: int, group: int) -> float:
-    """Return a cell's part of the root of A; the spending on its arm is divided by these."""
+    """Return a cell's part of the root of A; an arm's spending is divided in these proportions."""
     return model.weights[group] * math.sqrt(variances[k, group] * model.costs[k, group])
 
 

@@ -1,4 +1,4 @@
-"""What a tracker keeps of its rewards: counts, means, the present answer, and its pitfalls."""
+"""A tracker's record of rewards: counts, means, the current answer, and its pitfalls."""
 
 import numpy as np
 
@@ -12,13 +12,13 @@ from fairtrial.subpopulations._kernels.tracker_state import Rules, State
 def record(
     model: Model, rules: Rules, state: State, cell: int, reward: float, solicited: bool
 ) -> None:
-    """Take one reward of a flat cell and bring means and pitfalls up to date."""
+    """Record a reward of a flat cell, and update means and pitfalls."""
     groups = model.weights.size
     k, group = cell // groups, cell % groups
     state.counts[k, group] += 1.0
     if solicited:
         state.pending[k, group] -= 1.0
-    # Squares are those of deviations from the mean: far from zero, others would drown them.
+    # Sum squared deviations from the mean: with means far from zero, plain squares lose digits.
     before = state.sums[k, group] / max(1.0, state.counts[k, group] - 1.0)
     state.sums[k, group] += reward
     mean = state.sums[k, group] / state.counts[k, group]
@@ -30,7 +30,7 @@ def record(
 
 @kernel
 def correct(model: Model, rules: Rules, state: State, cell: int, old: float, new: float) -> None:
-    """Replace a reward taken before."""
+    """Replace a recorded reward."""
     groups = model.weights.size
     k, group = cell // groups, cell % groups
     before = state.sums[k, group] / state.counts[k, group]
@@ -54,7 +54,7 @@ def _summarise(model: Model, rules: Rules, state: State, k: int, group: int) -> 
 
 @kernel(forceinline=True)
 def _refresh(model: Model, state: State, changed: int) -> None:
-    """Bring answer and pitfalls up to date after a change in arm `changed`."""
+    """Update answer and pitfalls after a change in arm `changed`."""
     best = empirical_best(state.means, model.weights, model.limits)
     lam = np.empty((1, 2, model.weights.size))
     everything = best != state.best[0] or changed == best
@@ -69,7 +69,7 @@ def _refresh(model: Model, state: State, changed: int) -> None:
 
 @inlined
 def is_ready(model: Model, state: State, start: float) -> bool:
-    """Whether every cell that can matter has its initial draws told."""
+    """Return whether every cell that can matter has the results of its initial pulls."""
     needed = max(1.0, start)
     for k in range(state.counts.shape[0]):
         for group in range(state.counts.shape[1]):

@@ -1,7 +1,7 @@
-"""What policies call: one choice, one reward, one loss, or a whole simulated run.
+"""Entry points for policies: one choice, one reward, one loss, or a whole simulated run.
 
-Live and simulated decisions go through the same functions. Everything comes packed in
-few arrays, because passing an array to compiled code costs more than most decisions.
+Live and simulated decisions use the same functions. All data is packed into a few arrays, because
+passing an array to compiled code costs more than most decisions.
 """
 
 import numpy as np
@@ -28,7 +28,7 @@ from fairtrial.subpopulations._kernels.tracker_state import (
 def ask_tracker(
     packed: Floats, floats: Floats, integers: Integers, key: Words, group: int, number: int
 ) -> int:
-    """Return the next cell, as `choose` does."""
+    """Return the next cell, chosen by `choose`."""
     model, rules = open_constants(packed)
     return choose(model, rules, open_state(floats, integers), key, group, number)
 
@@ -43,7 +43,7 @@ def tell_tracker(
     solicited: bool,
     number: int,
 ) -> bool:
-    """Give a tracker one reward; return whether it may stop with its present answer."""
+    """Record a reward in a tracker; return whether it may stop with its current answer."""
     model, rules = open_constants(packed)
     state = open_state(floats, integers)
     return _take_reward(model, rules, state, cell, reward, solicited, number)
@@ -75,7 +75,7 @@ def correct_in_tracker(
     new: float,
     number: int,
 ) -> None:
-    """Replace a reward that a tracker was told."""
+    """Replace a reward that a tracker has recorded."""
     model, rules = open_constants(packed)
     state = open_state(floats, integers)
     if state.noise.size:
@@ -86,7 +86,7 @@ def correct_in_tracker(
 
 @kernel
 def tracker_evidence(packed: Floats, floats: Floats, integers: Integers) -> float:
-    """Return the evidence for a tracker's answer, NaN before every cell has a reward."""
+    """Return the evidence for a tracker's answer; NaN before every cell has a reward."""
     model, rules = open_constants(packed)
     state = open_state(floats, integers)
     if state.best[0] == UNKNOWN or not is_ready(model, state, 1.0):
@@ -105,7 +105,7 @@ def run_tracker(
     generator: np.random.Generator,
     max_pulls: int,
 ) -> bool:
-    """Run a rule to its stop or to that many pulls; return whether its test stopped it."""
+    """Run a rule until its stop or `max_pulls`; return whether its test stopped it."""
     model, rules = open_constants(packed)
     state = open_state(floats, integers)
     for number in range(max_pulls):

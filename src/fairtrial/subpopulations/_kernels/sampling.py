@@ -1,8 +1,8 @@
-"""Sampling rules that choose one draw at a time, over a shared state.
+"""Sampling rules that choose one pull at a time, using a shared state.
 
-Documentation: docs/explanation/sampling.md. Rules: the information-balanced rule (after
-You, Qin, Wang, Yang 2023), the paper's T-a-SCS, exact tracking, plain Track-and-Stop
-(Garivier and Kaufmann 2016), uniform and round robin.
+Documentation: docs/explanation/sampling.md. Rules: the information-balanced rule (after You, Qin,
+Wang, Yang 2023), the paper's T-a-SCS, exact tracking, plain Track-and-Stop (Garivier and Kaufmann
+2016), uniform and round robin.
 """
 
 import math
@@ -45,15 +45,15 @@ Words = NDArray[np.uint64]
 """The key of a stream of random numbers: two words."""
 
 LEAST_SHARE = 1e-6
-"""Least share of exact tracking, spread over all cells: by multiplication none could return."""
+"""Smallest share in exact tracking: multiplicative steps could not revive a share of zero."""
 
 
 @kernel(forceinline=True)
 def choose(model: Model, rules: Rules, state: State, key: Words, group: int, number: int) -> int:
-    """Choose the next cell, note it as pending, and return it (flat).
+    """Choose the next cell, record it as pending, and return it (flat).
 
-    `group`: the group that has arrived, or `ANY_GROUP`. `key` and `number`: the random stream of
-    the rules that draw at random, and the number of the pull in it.
+    `group`: the group that has arrived, or `ANY_GROUP`. `key`: the random stream of rules that draw
+    at random; `number`: the number of the pull in that stream.
     """
     cell = _least_issued(model, state, group)
     groups = model.weights.size
@@ -84,7 +84,7 @@ def choose(model: Model, rules: Rules, state: State, key: Words, group: int, num
 
 @inlined
 def _issued(state: State, k: int, column: int) -> float:
-    """Return the draws of a cell that were asked for, told or not."""
+    """Return the issued pulls of a cell, with or without a result."""
     return state.counts[k, column] + state.pending[k, column]
 
 
@@ -95,7 +95,7 @@ def _total_issued(state: State) -> float:
 
 @inlined
 def _least_issued(model: Model, state: State, group: int) -> int:
-    """Return the active cell (of the group that arrived) with the fewest draws issued."""
+    """Return the active cell, in the group that arrived, with the fewest issued pulls."""
     groups = state.counts.shape[1]
     least = math.inf
     best = 0 if group == ANY_GROUP else group
@@ -111,19 +111,19 @@ def _least_issued(model: Model, state: State, group: int) -> int:
 
 @inlined
 def _most_owed(state: State, group: int) -> int:
-    """Return the cell whose credit is furthest ahead of its draws."""
+    """Return the cell whose credit exceeds its pulls by most."""
     return _furthest_behind(state, state.credit, 1.0, group)
 
 
 @inlined
 def _most_owed_share(state: State, group: int) -> int:
-    """Return the cell whose draws lag furthest behind its share."""
+    """Return the cell whose pulls are furthest behind its share."""
     return _furthest_behind(state, state.shares, _total_issued(state), group)
 
 
 @inlined
 def _furthest_behind(state: State, wanted: Floats, scale: float, group: int) -> int:
-    """Return the cell (of the group that arrived) that lacks most of `scale` times `wanted`."""
+    """Return the cell, in the group that arrived, furthest behind `scale` times `wanted`."""
     groups = state.counts.shape[1]
     most = -math.inf
     best = 0
@@ -170,7 +170,7 @@ def _gradient_of(index: int, model: Model, state: State, lam: Floats, gradient: 
 def _doubted_gradient(
     rival: int, model: Model, state: State, lam: Floats, value: float, gradient: Floats
 ) -> float:
-    """Put the gradient at doubted means in the place of that at the estimates, if they differ."""
+    """Replace the gradient at the estimates by that at doubted means, if these differ."""
     best = state.best[0]
     counts, means, precisions = state.counts, state.means, state.precisions
     doubted = means.copy()
@@ -192,7 +192,7 @@ def _touches(gradient: Floats, group: int) -> bool:
 def _weakest_touching(
     model: Model, state: State, group: int, lam: Floats, gradient: Floats
 ) -> None:
-    """Leave in `gradient` that of the weakest pitfall which has a cell in the group."""
+    """Leave in `gradient` that of the weakest pitfall that has a cell in the group."""
     values = state.pitfalls
     lower = -math.inf
     for _ in range(values.size):
@@ -250,7 +250,7 @@ def _most_owed_touched(state: State, gradient: Floats) -> int:
 
 @kernel
 def _least_issued_touched(model: Model, state: State, gradient: Floats) -> int:
-    """At an exact tie, or a mean exactly on its floor: the least drawn of the cells concerned."""
+    """Return the least pulled cell with a gradient; used at a tie or with a mean on its floor."""
     groups = state.counts.shape[1]
     least = math.inf
     best = -1

@@ -1,4 +1,4 @@
-"""What a rule that chooses one pull at a time keeps: its constants, its data, its pitfalls."""
+"""The state of a rule that chooses one pull at a time: constants, data and pitfalls."""
 
 from typing import Annotated, NamedTuple
 
@@ -10,11 +10,11 @@ from fairtrial.subpopulations._kernels.model import Floats, Integers, Model
 class Rules(NamedTuple):
     """The constants of the sampling rule and of the stopping test.
 
-    Every cell that matters gets `initial_pulls` first; the least pulled cell is pulled while it
-    has fewer than `guard` times sqrt(t / (K L)) pulls. `shares` are tracked by a rule with fixed
-    shares. `level` is ln(1 / delta'), with the delta of each of the tests that share `delta`.
-    `kappas`: prior counts of the mixture. `prices`: C(x / m) for m = 1 .. 2L cells, and C(x) in
-    entry 0, for Kaufmann-Koolen; what a pair test of m cells needs beyond `level`, for the mixture.
+    Every cell that matters first gets `initial_pulls`; the least pulled cell is pulled while it has
+    fewer than `guard` times sqrt(t / (K L)) pulls. A rule with fixed shares tracks `shares`.
+    `level` is ln(1 / delta'), where delta' is each test's part of `delta`. `kappas`: prior counts
+    of the mixture. `prices`: for Kaufmann-Koolen, C(x / m) for m = 1 .. 2L cells, and C(x) in entry
+    0; for the mixture, what a pair test of m cells needs beyond `level`.
     """
 
     sampling: int
@@ -30,17 +30,17 @@ class Rules(NamedTuple):
 
 
 class Constants(NamedTuple):
-    """All that never changes."""
+    """All values that never change."""
 
     model: Model
     rules: Rules
 
 
 class State(NamedTuple):
-    """Everything that changes.
+    """All values that change.
 
-    `best` and `weakest` are the answer and its weakest pitfall when last looked at, `UNKNOWN`
-    before the first reward. `noise` has a row for each cell, or none if nothing tests the noise.
+    `best` and `weakest` are the answer and its weakest pitfall at the last update, `UNKNOWN` before
+    the first reward. `noise` has a row for each cell, or no rows if nothing tests the noise.
     """
 
     counts: Annotated[Floats, "arms groups"]
@@ -54,7 +54,7 @@ class State(NamedTuple):
     pitfalls: Annotated[Floats, "arms+groups"]
     best: Annotated[Integers, "1"]
     weakest: Annotated[Integers, "1"]
-    noise: Annotated[Floats, f"tested {NUMBERED_COLUMNS}"]  # how results spread, by cell
+    noise: Annotated[Floats, f"tested {NUMBERED_COLUMNS}"]  # spread of results, by cell
 
 
 UNKNOWN = -2

@@ -1,1 +1,1 @@
-"""Kernels of block betting where one pull gives several measures."""
+"""Kernels of block betting if one pull gives several measures."""

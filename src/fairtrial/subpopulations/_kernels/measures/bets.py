@@ -1,7 +1,7 @@
-"""The bets of a block where a pull gives several measures: frozen, moved by results, paid.
+"""The bets of a block if a pull gives several measures: how they are frozen, moved and paid.
 
-The score of a pull in a bet is one number, the sum of coefficients times measures. So what holds
-for one measure holds for it, however the measures of a pull depend on each other.
+The score of a pull in a bet is one number, the sum of coefficients times measures. Results for one
+measure therefore apply to it, however the measures of a pull depend on each other.
 """
 
 import math
@@ -38,7 +38,7 @@ from fairtrial.subpopulations._kernels.measures.model import (
 )
 from fairtrial.subpopulations._kernels.measures.state import RIVAL, TARGET, State, limit_ledger
 
-# ----------------------------------------------------------------------- freezing them
+# ----------------------------------------------------------------------- freezing bets
 
 
 @unchecked
@@ -85,8 +85,8 @@ def _bet_on_rival(
 ) -> None:
     """Freeze the bet against "k keeps its limits and is at least as good as the leader".
 
-    Coefficients are built from the multipliers exactly as the proof wants them: then the effect is
-    at most 0 under the null however inexact the solver.
+    The coefficients are built from the multipliers as in the proof, so the effect is at most 0
+    under the null even if the solver is inexact.
     """
     arms, groups = planned.shape
     leader = state.target[slot]
@@ -127,7 +127,7 @@ def _bet_on_limit(
     variance: float,
     work: Work,
 ) -> None:
-    """Freeze the bet against "the leader breaks limit r"; `variance` is that of the block on it."""
+    """Freeze the bet against "the leader breaks limit r"; `variance`: of the block's estimate."""
     arms, groups = planned.shape
     leader = state.target[slot]
     bet, sign, m = arms + r, model.signs[r], int(model.measure_of[r])
@@ -148,7 +148,7 @@ def _bet_on_limit(
 
 @inlined
 def mean_in_bet(seen: Seen, k: int, group: int, m: int, weight: float) -> float:
-    """Return a mean as a bet sees it: what is missing counts as the worst for its weight."""
+    """Return a mean as a bet sees it: missing values count as the worst for its weight."""
     return seen.lowest[k, group, m] if weight > 0.0 else seen.highest[k, group, m]
 
 
@@ -163,10 +163,11 @@ def _freeze(
     planned: Floats,
     work: Work,
 ) -> None:
-    """Freeze a bet on the sum of coefficients times means plus a constant.
+    """Freeze a bet on the sum of coefficients times means, plus a constant.
 
-    `coefficients` come as weights of means and stay so for known noise; for ranges they are kept
-    per pull. `centres` come as what the means move by to get there.
+    On entry, `coefficients` are weights of means. They stay so for known noise; for ranges they are
+    converted to weights per pull. On entry, `centres` are the moves of the means to the
+    alternative.
     """
     groups, measures = model.weights.size, model.objective.size
     bets = state.bets
@@ -224,7 +225,7 @@ def _has_part(coefficients: Floats, role: int, group: int) -> bool:
 
 @inlined
 def _proxy(model: Model, seen: Seen, k: int, group: int, weights: Floats) -> float:
-    """Return the variance, or a bound of it, of the weighted measures of a pull."""
+    """Return the variance, or a bound on it, of the weighted measures of a pull."""
     if model.noise == SCALES:
         scale = 0.0
         for m in range(weights.size):
@@ -241,10 +242,9 @@ def _proxy(model: Model, seen: Seen, k: int, group: int, weights: Floats) -> flo
 def _variance_so_far(
     model: Model, state: State, seen: Seen, k: int, group: int, weights: Floats, shrunk: Floats
 ) -> float:
-    """Return the variance of the weighted means by the values so far, which may differ in number.
+    """Return a bound on the variance of the weighted means of the values so far.
 
-    As a bound, as if the values of the less frequent measure were among those of the other.
-    `shrunk`: room for a number by measure.
+    Measures can differ in their numbers of values. `shrunk`: work space, one number per measure.
     """
     for m in range(weights.size):
         shrunk[m] = 0.0
@@ -253,12 +253,12 @@ def _variance_so_far(
     return _proxy(model, seen, k, group, shrunk)
 
 
-# ------------------------------------------------------------------------- moving them
+# ------------------------------------------------------------------------- moving bets
 
 
 @inlined
 def role_in_bet(state: State, slot: int, bet: int, cell: int) -> int:
-    """Return the role of a cell's arm in a bet, -1 if there is no bet or it has none."""
+    """Return the role of a cell's arm in a bet; -1 if there is no bet or the arm is not in it."""
     arms, groups = state.pulls.shape
     if state.bets.ledger[slot, bet] == NO_BET:
         return -1
@@ -270,7 +270,7 @@ def role_in_bet(state: State, slot: int, bet: int, cell: int) -> int:
 
 @inlined
 def is_used(state: State, slot: int, cell: int, m: int) -> bool:
-    """Return whether a measure of a cell has a part in a bet of a block."""
+    """Return whether a bet of a block uses a measure of a cell."""
     group = cell % state.pulls.shape[1]
     for bet in range(state.bets.number[slot]):
         role = role_in_bet(state, slot, bet, cell)
@@ -281,7 +281,7 @@ def is_used(state: State, slot: int, cell: int, m: int) -> bool:
 
 @inlined
 def is_bet_on(state: State, slot: int, cell: int) -> bool:
-    """Return whether the results of a cell move a bet of a block."""
+    """Return whether a cell's results move a bet of a block."""
     found = False
     for m in range(state.values.shape[2]):
         found = found or is_used(state, slot, cell, m)
@@ -292,7 +292,7 @@ def is_bet_on(state: State, slot: int, cell: int) -> bool:
 def _step(
     model: Model, state: State, slot: int, bet: int, role: int, group: int, values: Floats
 ) -> float:
-    """Return the score of a pull in a bet, less that of its centre; what is NaN counts as worst."""
+    """Return a pull's score in a bet minus that of its centre; NaN counts as the worst value."""
     found = 0.0
     for m in range(values.size):
         weight = state.coefficients[slot, bet, role, group, m]
@@ -312,7 +312,7 @@ def _is_in_bet(state: State, slot: int, bet: int, role: int, group: int) -> bool
 
 @inlined
 def multiply_bets(model: Model, state: State, slot: int, cell: int, values: Floats) -> None:
-    """Multiply one pull's factor into every bet that it takes part in; NaN is a missing value."""
+    """Multiply a pull's factor into every bet that uses it; NaN is a missing value."""
     group = cell % state.pulls.shape[1]
     for bet in range(state.bets.number[slot]):
         role = role_in_bet(state, slot, bet, cell)
@@ -325,7 +325,7 @@ def multiply_bets(model: Model, state: State, slot: int, cell: int, values: Floa
 def correct_bets(
     model: Model, state: State, slot: int, cell: int, old: Floats, new: Floats
 ) -> None:
-    """Replace one pull's factor in every bet that it takes part in."""
+    """Replace a pull's factor in every bet that uses it."""
     group = cell % state.pulls.shape[1]
     for bet in range(state.bets.number[slot]):
         role = role_in_bet(state, slot, bet, cell)
@@ -336,12 +336,12 @@ def correct_bets(
                 correct_bet(state.bets, slot, bet, before, after)
 
 
-# ------------------------------------------------------------------------- paying them
+# ------------------------------------------------------------------------- paying bets
 
 
 @kernel
 def pay_bets(model: Model, state: State, slot: int) -> None:
-    """Add what the bets of a complete block have won to their ledgers."""
+    """Add the winnings of a complete block's bets to their ledgers."""
     for bet in range(state.bets.number[slot]):
         ledger = state.bets.ledger[slot, bet]
         if ledger == NO_BET:
@@ -354,10 +354,10 @@ def pay_bets(model: Model, state: State, slot: int) -> None:
 
 @kernel
 def _known_noise_gain(model: Model, state: State, slot: int, bet: int) -> float:
-    """Return what a bet pays on known noise, from the values that did arrive.
+    """Return the payment of a bet under known noise, from the values that arrived.
 
-    Of every measure its own mean in the block counts. So a pull has the score of the values that
-    it gave, each weighted by how few there are of its measure.
+    Each measure counts by its own mean in the block. A pull's score is therefore the sum of its
+    values, each weighted by the inverse number of values of its measure.
     """
     groups, measures = model.weights.size, model.objective.size
     effect = state.constant[slot, bet]
@@ -386,7 +386,7 @@ def _known_noise_gain(model: Model, state: State, slot: int, bet: int) -> float:
 def _proxy_of_block(
     model: Model, state: State, slot: int, k: int, group: int, weights: Floats
 ) -> float:
-    """Return the variance proxy of the weighted sums of the values that a cell's pulls gave."""
+    """Return the variance proxy of the weighted sums of values from a cell's pulls."""
     cell = k * state.pulls.shape[1] + group
     found = 0.0
     for m in range(weights.size):

@@ -1,8 +1,8 @@
-"""Block betting where one pull gives several measures: the loop of asking and being told.
+"""Block betting if one pull gives several measures: entry points to ask and tell.
 
-Counts, directions and bets of a block are frozen when it is planned; the block alone pays or
-loses. Proof: docs/explanation/guardrails.md. A pull's values come as an array by measure, NaN for
-what is not there.
+The counts, directions and bets of a block are frozen when it is planned. Only the results of that
+block pay the bets. Proof: docs/explanation/guardrails.md. A pull's values are an array by measure,
+with NaN for missing ones.
 """
 
 import math
@@ -110,7 +110,7 @@ __all__ = [
 
 @kernel
 def start(arrays: Arrays) -> None:
-    """Open the first block: the initial pulls, on which nothing is bet."""
+    """Open the first block: the initial pulls, with no bets on them."""
     model, rules, state = opened(arrays)
     arms, groups = model.active.shape
     fill(state.shares, 1.0 / (arms * groups))
@@ -127,7 +127,7 @@ def start(arrays: Arrays) -> None:
 
 @kernel
 def _begin_block(state: State, slot: int) -> None:
-    """Let a block have the leader for its target, no bets yet, and no values."""
+    """Set the leader as a block's target, without bets or values yet."""
     state.target[slot] = state.leader[0]
     state.bets.number[slot] = 0
     state.values[slot] = 0.0
@@ -139,7 +139,7 @@ def _begin_block(state: State, slot: int) -> None:
 
 @kernel
 def _view(model: Model, state: State) -> tuple[Seen, Programmes, Work]:
-    """Return what all data say, and room to evaluate items in."""
+    """Return the estimates from all data, and work space to evaluate items."""
     arms, groups = model.active.shape
     measures, limits = model.objective.size, model.signs.size
     seen = new_view(arms, groups, measures, limits)
@@ -151,8 +151,8 @@ def _view(model: Model, state: State) -> tuple[Seen, Programmes, Work]:
 def _plan_block(model: Model, rules: Rules, state: State, batch: float, assigned: Floats) -> None:
     """Plan the next block and freeze its counts and bets.
 
-    `batch`: pulls wanted in the block; 0 leaves it to the method. `assigned`: the pulls of every
-    cell, where others assigned them; empty if the method plans them.
+    `batch`: requested pulls of the block; 0 leaves the size to the method. `assigned`: pulls of
+    every cell if an outside experiment assigned them; empty if the method plans them.
     """
     arms, groups = model.active.shape
     seen, programmes, work = _view(model, state)
@@ -206,10 +206,10 @@ def _is_lossy(model: Model, state: State) -> bool:
 
 @kernel
 def ask(arrays: Arrays, group: int, batch: float) -> tuple[int, int]:
-    """Return the next cell and its tag; the cell is -1 if there is no room for another block.
+    """Return the next cell and its tag; the cell is -1 if another block needs more room.
 
-    With a `group` that arrived by itself, a cell of that group; the tag is -1 if no open block
-    wants one (the pull then informs plans and pays into nothing).
+    `group`: the group that arrived by itself, which the cell must belong to. The tag is -1 if no
+    open block wants such a pull; the pull then informs plans but is in no bet.
     """
     model, rules, state = opened(arrays)
     cell, serial = _next_cell(model, rules, state, group, batch)
@@ -221,7 +221,7 @@ def ask(arrays: Arrays, group: int, batch: float) -> tuple[int, int]:
 def _next_cell(
     model: Model, rules: Rules, state: State, group: int, batch: float
 ) -> tuple[int, int]:
-    """Return a cell to pull and the serial of its block; plan a block when none has pulls left."""
+    """Return a cell and the serial of its block; plan a block when none has pulls left."""
     groups = model.weights.size
     while True:
         cell, serial = next_pull(state.blocks, group, groups)
@@ -238,7 +238,7 @@ def _next_cell(
 
 @kernel
 def open_assigned(arrays: Arrays, assigned: Floats) -> None:
-    """Open a block of pulls that others assigned, by cell, and freeze its bets."""
+    """Open a block of externally assigned pulls, counted by cell, and freeze its bets."""
     model, rules, state = opened(arrays)
     if can_plan(model, state):
         _plan_block(model, rules, state, 0.0, assigned)
@@ -249,7 +249,7 @@ def open_assigned(arrays: Arrays, assigned: Floats) -> None:
 
 @kernel
 def ask_assigned(arrays: Arrays, cell: int) -> int:
-    """Issue a pull of the only open block, if there is any; return its tag."""
+    """Issue a pull of the only open block, if one is open; return its tag."""
     _, _, state = opened(arrays)
     serial = issue_assigned(state.blocks, cell)
     slot = slot_of(state.blocks, serial)
@@ -258,7 +258,7 @@ def ask_assigned(arrays: Arrays, cell: int) -> int:
 
 @kernel
 def read(arrays: Arrays, cell: int, tag: int, values: tuple[Floats, Floats], number: int) -> None:
-    """Take values that come before the others of their pull: those known before, and known now."""
+    """Record early values of a pull: those known before this call, and those known now."""
     model, rules, state = opened(arrays)
     slot = slot_of(state.blocks, serial_of(tag))
     _take(model, rules, state, cell, slot, values, False, number)
@@ -266,7 +266,7 @@ def read(arrays: Arrays, cell: int, tag: int, values: tuple[Floats, Floats], num
 
 @kernel
 def tell(arrays: Arrays, cell: int, tag: int, values: tuple[Floats, Floats], number: int) -> None:
-    """Take all values of a pull: those known before, and all; what is NaN will never be known."""
+    """Record the final values of a pull: those known before, and all; NaN stays missing."""
     model, rules, state = opened(arrays)
     slot = slot_of(state.blocks, serial_of(tag))
     _take(model, rules, state, cell, slot, values, True, number)
@@ -274,7 +274,7 @@ def tell(arrays: Arrays, cell: int, tag: int, values: tuple[Floats, Floats], num
 
 @kernel
 def lose(arrays: Arrays, cell: int, tag: int, known: Floats, number: int) -> None:
-    """Take note that a pull will have no values but those that are known."""
+    """Record that a pull will have no values except the known ones."""
     model, rules, state = opened(arrays)
     slot = slot_of(state.blocks, serial_of(tag))
     _take(model, rules, state, cell, slot, (known, known), True, number)
@@ -291,7 +291,7 @@ def _take(
     is_final: bool,
     number: int,
 ) -> None:
-    """Take what is new of a pull, and settle what is complete."""
+    """Record the new values of a pull, and settle the complete blocks."""
     _take_values(model, rules, state, cell, slot, values, is_final, number)
     if slot != OUTSIDE and state.blocks.waiting[slot] == 0:
         _settle(model, rules, state)
@@ -308,7 +308,7 @@ def _take_values(
     is_final: bool,
     number: int,
 ) -> None:
-    """Take what is new of a pull in the data, and in its block once that can count it."""
+    """Record the new values of a pull in the data, and in its block when that can count them."""
     before, now = values
     _take_data(state, cell, before, now)
     if slot == OUTSIDE:
@@ -343,7 +343,7 @@ def _is_known(values: Floats) -> bool:
 
 @inlined
 def _lacks(state: State, slot: int, cell: int, values: Floats) -> bool:
-    """Return whether a value is missing that a bet of the block uses."""
+    """Return whether a value that a bet of the block uses is missing."""
     found = False
     for m in range(values.size):
         found = found or (math.isnan(values[m]) and is_used(state, slot, cell, m))
@@ -352,13 +352,13 @@ def _lacks(state: State, slot: int, cell: int, values: Floats) -> bool:
 
 @inlined
 def _is_complete(state: State, slot: int, cell: int, values: Floats) -> bool:
-    """Return whether a pull has given all that its block uses, and something at all."""
+    """Return whether a pull gave at least one value and all that its block uses."""
     return _is_known(values) and not _lacks(state, slot, cell, values)
 
 
 @inlined
 def _take_data(state: State, cell: int, before: Floats, now: Floats) -> None:
-    """Add values that are new, and the pairs of which one is."""
+    """Add the new values, and the pairs in which at least one value is new."""
     groups = state.pulls.shape[1]
     k, group = cell // groups, cell % groups
     if _is_known(now) and not _is_known(before):
@@ -377,7 +377,7 @@ def _take_data(state: State, cell: int, before: Floats, now: Floats) -> None:
 
 @inlined
 def _count_presence(state: State, slot: int, cell: int, values: Floats, sign: float) -> None:
-    """Count which measures a pull of a block has given, and which it never will."""
+    """Count the measures that a pull of a block has given, and those that it never will."""
     for m in range(values.size):
         if math.isnan(values[m]):
             state.absent[slot, cell, m] += sign
@@ -389,7 +389,7 @@ def _count_presence(state: State, slot: int, cell: int, values: Floats, sign: fl
 def _add_to_block(
     model: Model, state: State, slot: int, cell: int, values: Floats, sign: float
 ) -> None:
-    """Add the values of a pull to what its block was told, and its objective if it is known."""
+    """Add a pull's values to its block's sums, and its objective if that is known."""
     score = 0.0
     for m in range(values.size):
         if model.objective[m] != 0.0:
@@ -410,10 +410,10 @@ def _add_to_block(
 def tell_late(
     arrays: Arrays, cell: int, tag: int, values: tuple[Floats, Floats], number: int
 ) -> bool:
-    """Take the values of a pull given up as lost; return whether they still count for its block.
+    """Record the values of a pull reported lost; return whether its block still counts them.
 
-    They do while the block is open: the worst value that a bet took was at most as good. Where
-    the pull was to be made again, they do until another has been issued in its place.
+    The block counts them while it is open, unless a replacement of the pull has been issued. This
+    is valid because every bet had used the worst possible values for the lost pull.
     """
     model, rules, state = opened(arrays)
     before, now = values
@@ -473,7 +473,7 @@ def _replace_in_block(
 
 @kernel
 def correct(arrays: Arrays, cell: int, tag: int, old: Floats, new: Floats, number: int) -> None:
-    """Replace the values of a pull in the data, and in the bets of its block if they can follow.
+    """Replace a pull's values in the data, and in its block's bets if they are not paid yet.
 
     The tag is -1 for values that are in no bet.
     """
@@ -497,7 +497,7 @@ def correct(arrays: Arrays, cell: int, tag: int, old: Floats, new: Floats, numbe
 
 @kernel
 def _remove_data(state: State, cell: int, values: Floats) -> None:
-    """Take the values of a pull out of the data."""
+    """Remove the values of a pull from the data."""
     groups = state.pulls.shape[1]
     k, group = cell // groups, cell % groups
     if _is_known(values):
@@ -514,14 +514,14 @@ def _remove_data(state: State, cell: int, values: Floats) -> None:
 
 @kernel
 def settle(arrays: Arrays) -> None:
-    """Pay the bets of every block that is complete."""
+    """Pay the bets of every complete block."""
     model, rules, state = opened(arrays)
     _settle(model, rules, state)
 
 
 @kernel
 def _settle(model: Model, rules: Rules, state: State) -> None:
-    """Pay the bets of every block that is complete, in the order in which they were issued."""
+    """Pay the bets of every complete block, in the order in which the blocks were issued."""
     slot = complete_slot(state.blocks)
     while slot != OUTSIDE and not state.finished[0]:
         pay_bets(model, state, slot)
@@ -536,7 +536,7 @@ def _settle(model: Model, rules: Rules, state: State) -> None:
         slot = complete_slot(state.blocks)
 
 
-# ------------------------------------------------------------------------------- the whole
+# ------------------------------------------------------------------------- results and runs
 
 
 @kernel
@@ -548,14 +548,14 @@ def wealth_now(arrays: Arrays) -> Floats:
 
 @kernel
 def evidence_now(arrays: Arrays, answer: int) -> float:
-    """Return the least of all that an answer needs, where ledgers are tested separately."""
+    """Return the smallest evidence that an answer needs if ledgers are tested separately."""
     model, _, state = opened(arrays)
     return evidence_for(state, limit_evidence(model, state), answer)
 
 
 @kernel
 def answer_now(arrays: Arrays) -> int:
-    """Return the leader by all data so far (K stands for "none"), -1 before there are enough."""
+    """Return the leader by all data so far; K means "none", -1 that there is not enough data."""
     model, _, state = opened(arrays)
     if not can_plan(model, state):
         return -1
@@ -573,9 +573,9 @@ def run(
     generator: np.random.Generator,
     max_pulls: int,
 ) -> int:
-    """Run to the stop or to that many pulls; return their number.
+    """Run until the stop or `max_pulls`; return the number of pulls.
 
-    The kernels are told measures less `low`, in units of `unit`.
+    The kernels get measures minus `low`, in units of `unit`.
     """
     model, rules, state = opened(arrays)
     measures = model.objective.size

@@ -1,8 +1,9 @@
-"""Items: what a leader still has to be told apart from, and what pulls say about it.
+"""Items: what still has to be shown for a leader, and what pulls say about it.
 
-A rival is right if it keeps its limits and is at least as good as the leader. Each of these is a
-row, linear in the means; the nearest means at which all hold follow from a small quadratic
-programme in one multiplier for each. Row 0 is the objective, row r + 1 is limit r.
+A rival is right if it keeps its limits and is at least as good as the leader. Each of these
+conditions is a row, linear in the means. The nearest means that satisfy all rows are the solution
+of a small quadratic programme with one multiplier per row. Row 0 is the objective, row r + 1 is
+limit r.
 """
 
 import math
@@ -31,32 +32,32 @@ from fairtrial.subpopulations._kernels.measures.model import (
 
 
 class Programmes(NamedTuple):
-    """The programmes of all items, for a leader: what of them does not depend on pulls."""
+    """The programmes of all items for a leader: the parts that do not depend on pulls."""
 
     short: Floats
-    """By how much every arm is short of every row, shape (K, R + 1); minus infinity for none."""
+    """Shortfall of every arm in every row, shape (K, R + 1); minus infinity for none."""
     products: Floats
-    """Covariances of the rows of a cell by a pull of it, shape (K, L, n, n); see `place`."""
+    """Covariances of a cell's rows for one pull, shape (K, L, n, n); see `place`."""
     place: Integers
-    """Where a row is among those of a group, shape (R + 1, L); -1 if it has no part there."""
+    """Place of a row among those of a group, shape (R + 1, L); -1 if the group is not in it."""
     rows: Integers
-    """The row at a place among those of a group, shape (L, n); -1 for none."""
+    """The row at a place in a group, shape (L, n); -1 for none."""
     first: Integers
-    """The first group that a row is about; the one after the last is in `end`."""
+    """The first group of a row; `end` is the group after its last."""
     end: Integers
     own: Floats
-    """What a single pull of each of the leader's cells adds to that of row 0, shape (L,)."""
+    """Addition to row 0's variance by one pull of each of the leader's cells, shape (L,)."""
     distance: Floats
-    """By how much the leader is short of every limit."""
+    """Shortfall of the leader in every limit."""
     spread: Floats
-    """Variance of every limit of the leader by a single pull of each cell, shape (R, L)."""
+    """Variance of every limit of the leader for one pull of each cell, shape (R, L)."""
 
 
 class Work(NamedTuple):
-    """Room to evaluate items in: their multipliers are kept until they are evaluated again."""
+    """Work space to evaluate items; multipliers are kept until the next evaluation."""
 
     multipliers: Floats
-    """Of every item and row; shape (items, R + 1). Of a leader's limit: its own row only."""
+    """Of every item and row; shape (items, R + 1). For a leader's limit: its own row only."""
     rows: Integers
     pull: Floats
     scratch: Scratch
@@ -64,7 +65,7 @@ class Work(NamedTuple):
 
 @kernel
 def new_programmes(model: Model) -> Programmes:
-    """Return room for the programmes of a problem."""
+    """Return empty programmes of the right size for a problem."""
     arms, groups = model.costs.shape
     limits = model.signs.size
     place = np.full((limits + 1, groups), -1)
@@ -98,7 +99,7 @@ def new_programmes(model: Model) -> Programmes:
 
 @kernel
 def new_work(arms: int, limits: int, measures: int) -> Work:
-    """Return room for the items of so many arms, limits and measures."""
+    """Return work space for the items of that many arms, limits and measures."""
     return Work(
         np.zeros((arms + limits, limits + 1)),
         np.empty(limits + 1, dtype=np.int64),
@@ -111,7 +112,7 @@ def new_work(arms: int, limits: int, measures: int) -> Work:
 def fill_programmes(
     model: Model, seen: Seen, leader: int, short: Floats, found: Programmes
 ) -> None:
-    """Fill the programmes for a leader, K for none. `short`: of the limits, by arm."""
+    """Fill the programmes for a leader, K for none. `short`: shortfall in the limits, by arm."""
     arms, groups = seen.spread.shape
     for k in range(arms):
         found.short[k, 0] = -math.inf
@@ -166,7 +167,7 @@ def _fill_products(model: Model, seen: Seen, k: int, group: int, found: Programm
 
 @unchecked
 def item_value(programmes: Programmes, item: int, leader: int, pulls: Floats, work: Work) -> float:
-    """Return the information that pulls of every cell give on an item; fill its multipliers."""
+    """Return the information on an item from pulls of every cell; fill its multipliers."""
     if item >= pulls.shape[0]:
         return _limit_value(programmes, item, leader, pulls, work)
     return _rival_value(programmes, item, leader, pulls, work)
@@ -187,7 +188,7 @@ def _limit_value(
 
 @unchecked
 def variance_of_limit(programmes: Programmes, r: int, leader: int, pulls: Floats) -> float:
-    """Return the variance with which pulls tell where the leader is with limit r."""
+    """Return the variance of the estimate of the leader's value in limit r, given pulls."""
     variance = 0.0
     for group in range(pulls.shape[1]):
         if programmes.spread[r, group] > 0.0:
@@ -199,8 +200,8 @@ def variance_of_limit(programmes: Programmes, r: int, leader: int, pulls: Floats
 def _rival_value(programmes: Programmes, k: int, leader: int, pulls: Floats, work: Work) -> float:
     """Return the weighted distance to "k keeps its limits, and is at least as good as the leader".
 
-    Rows that touch a cell without pulls are left out. The programme is solved for the rows that do
-    not hold, until all others do.
+    Rows that use a cell without pulls are left out. The programme starts with the rows that do not
+    hold; others are added until all hold.
     """
     multipliers, scratch = work.multipliers, work.scratch
     number = 0
@@ -231,7 +232,7 @@ def _is_broken(
     row: int,
     number: int,
 ) -> bool:
-    """Return whether a row that is not in the programme does not hold at its solution."""
+    """Return whether a row outside the programme does not hold at its solution."""
     short = programmes.short[k, row]
     raised = 0.0
     is_in = short == -math.inf
@@ -254,7 +255,7 @@ def _add_row(
     row: int,
     number: int,
 ) -> int:
-    """Add a row to the programme if its cells have pulls; return how many rows there are."""
+    """Add a row to the programme if all of its cells have pulls; return the number of rows."""
     work.rows[number] = row
     work.scratch.short[number] = programmes.short[k, row]
     own = math.inf
@@ -268,7 +269,7 @@ def _add_row(
 def _product(
     programmes: Programmes, k: int, leader: int, pulls: Floats, row: int, other: int
 ) -> float:
-    """Return the covariance with which pulls tell of two rows; infinite where there are none."""
+    """Return the covariance of the estimates of two rows; infinite without pulls."""
     found = 0.0
     first = max(programmes.first[row], programmes.first[other])
     for group in range(first, min(programmes.end[row], programmes.end[other])):
@@ -282,7 +283,7 @@ def _product(
 
 @unchecked
 def _product_in(programmes: Programmes, k: int, row: int, other: int, group: int) -> float:
-    """Return the covariance of two rows by a pull of one cell."""
+    """Return the covariance of two rows for a pull of one cell."""
     place, other_place = programmes.place[row, group], programmes.place[other, group]
     if place < 0 or other_place < 0:
         return 0.0
@@ -294,7 +295,7 @@ def _product_in(programmes: Programmes, k: int, row: int, other: int, group: int
 
 @inlined
 def pull_on(model: Model, multipliers: Floats, item: int, group: int, pull: Floats) -> bool:
-    """Fill how the rows of a rival pull on the means of its cell; return whether they do."""
+    """Fill how a rival's rows move the means of its cell; return whether they do."""
     moves = False
     scale = multipliers[item, 0] * model.weights[group]
     for m in range(pull.size):
@@ -314,7 +315,7 @@ def pull_on(model: Model, multipliers: Floats, item: int, group: int, pull: Floa
 def item_gradient(
     programmes: Programmes, item: int, leader: int, pulls: Floats, work: Work, gradient: Floats
 ) -> None:
-    """Fill an item's derivatives by the pulls, after `item_value` has filled its multipliers."""
+    """Fill an item's derivatives by the pulls; `item_value` must have filled its multipliers."""
     arms, groups = pulls.shape
     multipliers = work.multipliers
     for k in range(arms):
@@ -351,13 +352,13 @@ def item_gradient(
 
 @inlined
 def mark_useful_cells(model: Model, seen: Seen, item: int, leader: int, useful: Floats) -> None:
-    """Mark with a one the cells that may have a part in an item."""
+    """Mark with a one the cells that an item can use."""
     arms, groups = useful.shape
     if item >= arms:
         _mark_limit(model, item - arms, leader, useful)
         return
     for r in range(model.signs.size):
-        # A limit over all groups may start to bind once another one is kept.
+        # A limit over all groups can become binding once another one is kept.
         is_overall = model.group_of[r] < 0.0 and has_limit(model, item, r)
         if seen.saved[item, r] > 0.0 or (is_overall and leader == arms):
             _mark_limit(model, r, item, useful)
@@ -369,7 +370,7 @@ def mark_useful_cells(model: Model, seen: Seen, item: int, leader: int, useful: 
 
 @inlined
 def _mark_limit(model: Model, r: int, k: int, useful: Floats) -> None:
-    """Mark the cells of an arm that limit r is about."""
+    """Mark an arm's cells in limit r."""
     for group in range(useful.shape[1]):
         if part_in_limit(model, r, group) != 0.0:
             useful[k, group] = 1.0
@@ -379,9 +380,9 @@ def _mark_limit(model: Model, r: int, k: int, useful: Floats) -> None:
 def mark_cells_in_use(
     model: Model, multipliers: Floats, item: int, leader: int, support: Booleans
 ) -> bool:
-    """Mark the cells that rows with a multiplier touch; return whether there are any.
+    """Mark the cells of rows with a multiplier; return whether there are any.
 
-    Without pulls of all its cells a row has no part in a bet, even where the rows of a cell cancel.
+    A bet uses a row only if all of its cells have pulls, even if the rows of a cell cancel out.
     """
     arms, groups = support.shape
     found = False
@@ -400,9 +401,9 @@ def mark_cells_in_use(
 
 @inlined
 def mark_cells_of(model: Model, item: int, leader: int, support: Booleans) -> None:
-    """Mark every cell that an item rests on: where a mean sits exactly on its border.
+    """Mark every cell of an item whose mean is exactly on its border.
 
-    No direction stands out there, and cells that were left alone would stay there for ever.
+    There the item prefers no cell, and unmarked cells would stay unmarked forever.
     """
     arms, groups = support.shape
     for group in range(groups):

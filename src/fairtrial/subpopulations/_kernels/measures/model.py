@@ -1,4 +1,4 @@
-"""A problem with several measures as its kernels see it."""
+"""A problem with several measures in the form that kernels use."""
 
 import math
 from typing import Annotated, NamedTuple
@@ -13,22 +13,22 @@ Integers = NDArray[np.int64]
 Booleans = NDArray[np.bool_]
 
 OVERALL = -1
-"""What stands for the group of a limit on the weighted mean of all groups."""
+"""The group number of a limit on the weighted mean of all groups."""
 
 BOUNDED, COVARIANCE, SCALES = 0, 1, 2
-"""What is known of the noise: ranges; its covariance; or the scale of each measure alone."""
+"""What is known about the noise: ranges, its covariance, or only the scale of each measure."""
 
 
 class Model(NamedTuple):
-    """A problem: maximise the objective, and keep every limit as a lower one.
+    """A problem: maximise the objective, with every limit written as a lower one.
 
-    The objective is the number ``objective @ y`` of a pull with the measures y. Limit r asks that
+    The objective of a pull with measures y is the number ``objective @ y``. Limit r requires that
     ``signs[r] * y[measure_of[r]]`` has a mean of at least ``bounds[k, r]`` for arm k, in the group
-    ``group_of[r]`` or over all (`OVERALL`); an arm that lacks it has minus infinity there. So a
+    ``group_of[r]`` or over all groups (`OVERALL`); minus infinity if the arm has no such limit. A
     ceiling has the sign -1. `low` and `high` are the ranges of measures, if they are `BOUNDED`.
-    `covariances` and `scales` are those of a known noise; plans use the former. `directions` are
-    the weights of sums of measures whose stated variance of 1 is tested. Inactive cells are never
-    needed.
+    `covariances` and `scales` describe a known noise; plans use the former. `directions` are
+    weights of sums of measures whose stated variance is 1, which is tested. Inactive cells are
+    never needed.
     """
 
     weights: Annotated[Floats, "groups"]
@@ -59,13 +59,13 @@ def part_in_limit(model: Model, r: int, group: int) -> float:
 
 @kernel(forceinline=True)
 def first_group(model: Model, r: int) -> int:
-    """Return the first group that limit r is about."""
+    """Return the first group of limit r."""
     return max(0, int(model.group_of[r]))
 
 
 @kernel(forceinline=True)
 def end_group(model: Model, r: int) -> int:
-    """Return the group after the last one that limit r is about."""
+    """Return the group after the last one of limit r."""
     of = int(model.group_of[r])
     return model.weights.size if of == OVERALL else of + 1
 
@@ -76,14 +76,14 @@ def has_limit(model: Model, k: int, r: int) -> bool:
     return model.bounds[k, r] > -math.inf
 
 
-# -------------------------------------------------------------------------- what is seen
+# -------------------------------------------------------------------------- estimates
 
 
 class Seen(NamedTuple):
-    """What the data say of every cell, and of the numbers that items are made of.
+    """Estimates for every cell, and the numbers that items use.
 
-    With values that are missing there are three views of a mean: as it is, and as a bet sees it
-    that takes what is missing for the lowest, or for the highest value.
+    If values are missing there are three versions of a mean: from the observed values, and as in
+    bets that replace missing values by the lowest or by the highest value.
     """
 
     means: Floats
@@ -97,20 +97,20 @@ class Seen(NamedTuple):
     spread: Floats
     """Variance of the objective, shape (K, L)."""
     quality: Floats
-    """Of every arm, by the means as they are."""
+    """Of every arm, from the observed means."""
     best: Floats
     worst: Floats
     short: Floats
-    """By how much every arm is short of every limit, shape (K, R): by the means as they are."""
+    """Shortfall of every arm in every limit, shape (K, R), from the observed means."""
     saved: Floats
-    """The same, what is missing taken for what would keep the limit."""
+    """The same, with missing values replaced by those that would keep the limit."""
     failed: Floats
-    """The same, what is missing taken for what would break it."""
+    """The same, with missing values replaced by those that would break it."""
 
 
 @kernel
 def new_view(arms: int, groups: int, measures: int, limits: int) -> Seen:
-    """Return an empty view."""
+    """Return empty estimates."""
     return Seen(
         np.empty((arms, groups, measures)),
         np.empty((arms, groups, measures)),
@@ -129,7 +129,7 @@ def new_view(arms: int, groups: int, measures: int, limits: int) -> Seen:
 
 @inlined
 def derive(model: Model, seen: Seen) -> None:
-    """Fill all that follows from means and covariances."""
+    """Fill everything that follows from means and covariances."""
     arms, groups, measures = seen.means.shape
     for k in range(arms):
         for group in range(groups):
@@ -146,7 +146,7 @@ def derive(model: Model, seen: Seen) -> None:
 
 @inlined
 def derive_arm(model: Model, seen: Seen, k: int) -> None:
-    """Fill what follows from the means of an arm."""
+    """Fill everything that follows from the means of an arm."""
     groups, measures = model.weights.size, model.objective.size
     quality = best = worst = 0.0
     for group in range(groups):

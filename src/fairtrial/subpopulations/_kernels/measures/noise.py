@@ -1,7 +1,7 @@
-"""The records of how sums of a pull's measures spread, by which the stated noise is tested.
+"""Records of the spread of sums of a pull's measures, which test the stated noise.
 
-A record has a row for each direction of each cell. A direction is a sum of measures in units of
-its stated noise; a pull that lacks one of its measures is not in it.
+A record has a row for each direction of each cell. A direction is a sum of measures in units of its
+stated noise. It leaves out pulls that lack one of its measures.
 """
 
 import math
@@ -21,7 +21,7 @@ from fairtrial.subpopulations._kernels.measures.model import Floats, Model
 
 @inlined
 def record_noise(model: Model, record: Floats, cell: int, values: Floats, number: int) -> None:
-    """Add the values of a pull in every direction, NaN for what is missing."""
+    """Add the values of a pull in every direction; NaN for missing ones."""
     directions = model.directions.shape[2]
     for d in range(directions):
         value = _in_direction(model, cell, d, values)
@@ -33,7 +33,7 @@ def record_noise(model: Model, record: Floats, cell: int, values: Floats, number
 def correct_noise(
     model: Model, record: Floats, cell: int, old: Floats, new: Floats, number: int
 ) -> None:
-    """Replace the values of a pull; what was missing may have come, and the other way round."""
+    """Replace the values of a pull; values may have become known or missing."""
     directions = model.directions.shape[2]
     for d in range(directions):
         row = cell * directions + d
@@ -63,7 +63,7 @@ def _in_direction(model: Model, cell: int, d: int, values: Floats) -> float:
 
 @kernel
 def _remove(row: Floats, value: float, number: float) -> None:
-    """Take a result out of a record."""
+    """Remove a result from a record."""
     if row[COUNT] <= 1.0:
         row[:] = 0.0
         return
@@ -73,6 +73,7 @@ def _remove(row: Floats, value: float, number: float) -> None:
     row[MEAN] = mean
     row[COUNT] -= 1.0
     if was_first:
-        # Nobody knows which is the first now. With this one the log evidence is the average over
-        # all results in its place, which is at most the logarithm of their average evidence.
+        # It is unknown which result is the first now. With this value, the log evidence is the
+        # average over all results in its place, which is at most the logarithm of their average
+        # evidence.
         row[FIRST] = mean + math.sqrt(row[SPREAD] / row[COUNT])

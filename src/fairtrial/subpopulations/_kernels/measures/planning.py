@@ -1,4 +1,4 @@
-"""Planning with known means of several measures: a good start for shares, and cuts that bound F."""
+"""Planning with known means of several measures: start shares, and cuts that bound F."""
 
 import math
 
@@ -29,10 +29,10 @@ from fairtrial.subpopulations._kernels.planning import rescale
 def fluid_start(
     model: Model, means: Floats, covariances: Floats, leader: int, totals: Floats, steps: int
 ) -> Floats:
-    """Return the best shares that the fluid recursion of the balanced rule finds.
+    """Return the best shares found by the fluid recursion of the balanced rule.
 
-    `leader`: the answer, K for "none". `totals`: what the shares sum to, all together (one entry)
-    or in every group.
+    `leader`: the answer, K for "none". `totals`: the sums of the shares, of all together (one
+    entry) or of every group.
     """
     programmes, work = _open(model, means, covariances, leader)
     shares = np.ones(model.costs.shape)
@@ -62,7 +62,7 @@ def fluid_start(
 def cuts_at(
     model: Model, means: Floats, covariances: Floats, leader: int, shares: Floats, factor: float
 ) -> tuple[float, Floats]:
-    """Return F at the shares, and the gradients of all items up to `factor` times F."""
+    """Return F at the shares, and the gradients of all items with values up to `factor` times F."""
     programmes, work = _open(model, means, covariances, leader)
     pulls = np.empty(shares.shape)
     divide(pulls, shares, model.costs)
@@ -102,7 +102,7 @@ def _fill_values(
     work: Work,
     values: Floats,
 ) -> None:
-    """Fill the value of every item, infinite where there is none."""
+    """Fill the value of every item; infinite for absent items."""
     arms = pulls.shape[0]
     for item in range(values.size):
         is_there = item != leader

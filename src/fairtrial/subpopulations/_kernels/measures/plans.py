@@ -1,4 +1,4 @@
-"""What the next block should pull, where a pull gives several measures: shares and support."""
+"""Plans if a pull gives several measures: the shares and the support of the next block."""
 
 import math
 
@@ -41,10 +41,10 @@ def fill_present(
     work: Work,
     present: Floats,
 ) -> float:
-    """Fill what is known of each item that is needed, else 0; return the least of those needed.
+    """Fill the information on each needed item, else 0; return the smallest of the needed.
 
-    `lossy`: values are missing. If their worst puts the leader beyond a limit, no data of the kind
-    can settle that limit.
+    `lossy`: values are missing. If their worst case puts the leader beyond a limit, more data of
+    the same kind cannot settle that limit.
     """
     arms = pulls.shape[0]
     weakest = math.inf
@@ -69,11 +69,11 @@ def find_shares(
     work: Work,
     found: Floats,
 ) -> float:
-    """Find the shares of cost that finish the neediest item soonest, nearly.
+    """Find the shares of cost that (nearly) finish the neediest item soonest.
 
-    Return what finishing will cost. `found`: the shares of the last plan, to start from. An
-    average of the weakest items' derivatives bounds what any shares can reach, because values are
-    concave and homogeneous: near that bound there is nothing to gain from more steps.
+    Return the cost to finish. `found`: on entry the shares of the last plan, from which the search
+    starts. Values are concave and homogeneous, so an average of the weakest items' derivatives
+    bounds what any shares can reach. Near that bound, more steps gain nothing.
     """
     arms, groups = found.shape
     shares = np.zeros((arms, groups))
@@ -112,7 +112,7 @@ def find_shares(
 def _weakest_item(
     programmes: Programmes, leader: int, pulls: Floats, items: Items, work: Work, values: Floats
 ) -> int:
-    """Fill the live items' values; return the one that is last to be settled."""
+    """Fill the live items' values; return the item that is settled last."""
     weakest = items.live[0]
     least = math.inf
     for i in range(items.number):
@@ -134,7 +134,7 @@ def find_support(
     work: Work,
     support: Booleans,
 ) -> int:
-    """Mark the cells that some live item can use; return how many there are."""
+    """Mark the cells that a live item can use; return their number."""
     arms, groups = shares.shape
     pulls = np.empty((arms, groups))
     divide(pulls, shares, model.costs)

@@ -1,4 +1,4 @@
-"""What block betting on several measures keeps: constants, data, ledgers, and open blocks."""
+"""The state of block betting on several measures: constants, data, ledgers and open blocks."""
 
 from typing import Annotated, NamedTuple
 
@@ -15,44 +15,44 @@ TARGET, RIVAL = 0, 1
 
 
 class Constants(NamedTuple):
-    """All that never changes; of the rules, ranges and shift are those of the model instead."""
+    """All values that never change; ranges and shift are in the model, not in the rules."""
 
     model: Model
     rules: Rules
 
 
 class State(NamedTuple):
-    """Everything that changes: data, ledgers, and the open blocks.
+    """All values that change: data, ledgers and open blocks.
 
-    A block has ``bets = arms + limits`` bets: one on each arm but the leader, then one on each
-    limit of the leader. Row 0 of a bet's roles is the leader's arm, row 1 the rival's. A pull is
-    counted as received once every measure with a part in a bet of its block is known, or will
-    never be. Of a pair of measures, what is kept is of pulls that gave both.
+    A block has ``bets = arms + limits`` bets: one on each arm except the leader, followed by one on
+    each limit of the leader. In a bet's roles, row 0 is the leader's arm and row 1 the rival's. A
+    pull counts as received once every measure used by its block's bets is known or will never be
+    known. Data on a pair of measures are from pulls that gave both.
     """
 
     counts: Annotated[Floats, "arms groups measures measures"]  # values of each, and of each pair
     sums: Annotated[Floats, "arms groups measures"]
     products: Annotated[Floats, "arms groups measures measures"]
     pulls: Annotated[Floats, "arms groups"]  # that gave a value
-    shares: Annotated[Floats, "arms groups"]  # the plan that the next one starts from
+    shares: Annotated[Floats, "arms groups"]  # the plan from which the next one starts
     ledgers: Annotated[Floats, "arms+arms*arms+arms*limits"]  # see the functions below
     forecast: Annotated[Floats, "1"]  # pulls still needed when the last block was planned
-    rejected: Annotated[Integers, "arms+1"]  # answers, the last is "none"
+    rejected: Annotated[Integers, "arms+1"]  # answers; the last is "none"
     leader: Annotated[Integers, "1"]
     finished: Annotated[Integers, "1"]
     answer: Annotated[Integers, "1"]
     blocks: Blocks
-    target: Annotated[Integers, "slots"]  # the leader that was bet on
+    target: Annotated[Integers, "slots"]  # the block's leader
     bets: Bets
     constant: Annotated[Floats, "slots bets"]  # part of the effect
     coefficients: Annotated[Floats, "slots bets roles groups measures"]
     centres: Annotated[Floats, "slots bets roles groups measures"]
-    values: Annotated[Floats, "slots actions measures"]  # sums of what the bets were told
-    pairs: Annotated[Floats, "slots actions measures measures"]  # how many they were told
+    values: Annotated[Floats, "slots actions measures"]  # sums of the values in bets
+    pairs: Annotated[Floats, "slots actions measures measures"]  # numbers of values in bets
     complete: Annotated[Floats, "slots actions"]  # pulls whose objective is known, as in `sums`
-    absent: Annotated[Floats, "slots actions measures"]  # pulls that never will give a measure
+    absent: Annotated[Floats, "slots actions measures"]  # pulls that will never give it
     present: Annotated[Floats, "slots actions measures"]  # pulls that gave it
-    was_absent: Annotated[Floats, "actions measures"]  # the same, of the blocks that are settled
+    was_absent: Annotated[Floats, "actions measures"]  # `absent`, over settled blocks
     was_present: Annotated[Floats, "actions measures"]
     settled_noise: Annotated[Floats, f"tested {NUMBERED_COLUMNS}"]
     noise: Annotated[Floats, f"slots tested {NUMBERED_COLUMNS}"]
@@ -66,14 +66,14 @@ open_state = STATE.open
 
 @kernel(inline="always")
 def opened(arrays: Arrays) -> tuple[Model, Rules, State]:
-    """Return the model, the rules and the state that the arrays hold."""
+    """Return the model, the rules and the state in the arrays."""
     model, rules = open_constants(arrays[0])
     return model, rules, open_state(arrays[1], arrays[2])
 
 
 @inlined
 def limit_ledger(state: State, target: int, r: int) -> int:
-    """Return the ledger C[target, r]: against the target breaking limit r."""
+    """Return the ledger C[target, r], against the target breaking limit r."""
     arms = state.shares.shape[0]
     limits = state.coefficients.shape[1] - arms
     return arms + arms * arms + target * limits + r

@@ -1,4 +1,4 @@
-"""What a plan is made at: the data in means and covariances, losses and doubts allowed for."""
+"""The estimates that a plan uses: means and covariances, adjusted for losses and doubts."""
 
 import math
 
@@ -22,12 +22,12 @@ from fairtrial.subpopulations._kernels.measures.model import (
 from fairtrial.subpopulations._kernels.measures.state import State
 
 _LARGEST_CORRELATION = 0.999
-"""That an estimated covariance may show: a larger one would promise what data cannot hold."""
+"""Largest estimated correlation that is used; data cannot support larger ones."""
 
 
 @inlined
 def summarise(model: Model, state: State, seen: Seen) -> None:
-    """Fill what all data say; covariances in known ranges shrink to those of fair coins."""
+    """Fill the estimates from all data; covariances in known ranges are shrunk to fair coins."""
     arms, groups, measures = seen.means.shape
     for k in range(arms):
         for group in range(groups):
@@ -57,7 +57,7 @@ def _estimate_covariances(model: Model, state: State, seen: Seen, k: int, group:
             both = seen.means[k, group, m] * seen.means[k, group, other]
             found = state.products[k, group, m, other] - count * both
             if other == m:
-                # As the scalar rule has it: fewer roundings where means are far from zero.
+                # As in the rule for one measure: less rounding error if means are far from zero.
                 square = state.sums[k, group, m] ** 2 / max(count, 1e-300)
                 found = state.products[k, group, m, m] - square
                 found += PRIOR_PULLS * (model.high[m] - model.low[m]) ** 2 / 4.0
@@ -74,7 +74,7 @@ def _estimate_covariances(model: Model, state: State, seen: Seen, k: int, group:
 
 @inlined
 def _see_losses(model: Model, state: State, seen: Seen) -> None:
-    """Fill the means as bets see them that take what is missing for its worst value."""
+    """Fill the means as seen by bets that replace missing values by the worst ones."""
     arms, groups, measures = seen.means.shape
     for k in range(arms):
         for group in range(groups):
@@ -90,7 +90,7 @@ def _see_losses(model: Model, state: State, seen: Seen) -> None:
 
 @inlined
 def share_missing(model: Model, state: State, cell: int, m: int) -> float:
-    """Return the share of a cell's pulls that never give a measure, where bets count them."""
+    """Return the share of a cell's pulls that never give a measure, as counted by bets."""
     missing = state.was_absent[cell, m]
     if missing == 0.0 or model.noise != BOUNDED:
         return 0.0
@@ -99,10 +99,10 @@ def share_missing(model: Model, state: State, cell: int, m: int) -> float:
 
 @inlined
 def can_plan(model: Model, state: State) -> bool:
-    """Return whether enough is known of every cell that matters.
+    """Return whether there is enough data on every cell that matters.
 
-    Where noise is known, that is a value of every measure; else the ranges are enough of those
-    of which there is none yet.
+    With known noise, every measure needs a value. With known ranges, the range is enough for a
+    measure without values.
     """
     arms, groups = model.active.shape
     for k in range(arms):
@@ -122,7 +122,7 @@ def can_plan(model: Model, state: State) -> bool:
 
 @inlined
 def is_wanted(model: Model, k: int, group: int, m: int) -> bool:
-    """Return whether a measure of a cell has a part in the objective or in a limit."""
+    """Return whether the objective or a limit uses a measure of a cell."""
     found = model.objective[m] != 0.0 and model.weights[group] > 0.0
     for r in range(model.signs.size):
         is_of_it = int(model.measure_of[r]) == m and part_in_limit(model, r, group) != 0.0
@@ -135,7 +135,11 @@ def is_wanted(model: Model, k: int, group: int, m: int) -> bool:
 
 @inlined
 def find_leader(model: Model, state: State, seen: Seen, programmes: Programmes, work: Work) -> int:
-    """Return the best empirically feasible live answer; else none; else the least infeasible."""
+    """Return the best live answer by the estimates.
+
+    It is the best feasible arm; if there is none, "none"; if that is rejected, the least infeasible
+    arm.
+    """
     arms = seen.quality.size
     best = -1
     for k in range(arms):
@@ -171,7 +175,7 @@ def _breaks_a_limit(seen: Seen, k: int) -> bool:
 
 @inlined
 def doubt(model: Model, state: State, leader: int, seen: Seen, moved: Seen) -> bool:
-    """Fill what the next block is planned at, as `doubt.py` has it; return whether it differs."""
+    """Fill the next plan's estimates, with doubts as in `doubt.py`; return whether they differ."""
     arms, groups, measures = seen.means.shape
     for k in range(arms):
         for group in range(groups):
@@ -195,7 +199,7 @@ def doubt(model: Model, state: State, leader: int, seen: Seen, moved: Seen) -> b
 def _doubt_rival(
     model: Model, state: State, k: int, none_leads: bool, seen: Seen, fair: float, moved: Seen
 ) -> bool:
-    """Move the means of an arm to where it is cheap to rule out; return whether any moved."""
+    """Move an arm's means to where it is cheap to rule out; return whether any moved."""
     groups = model.weights.size
     error = 0.0
     outside = False
@@ -228,7 +232,7 @@ def _doubt_rival(
 
 @inlined
 def _nearest_limit(model: Model, seen: Seen, k: int, group: int) -> int:
-    """Return the limit of a cell that is nearest in its standard deviations; -1 without one."""
+    """Return a cell's nearest limit in units of standard deviations; -1 if it has none."""
     best = -1
     least = math.inf
     for r in range(model.signs.size):
@@ -248,7 +252,7 @@ def _nearest_limit(model: Model, seen: Seen, k: int, group: int) -> int:
 def _move(
     model: Model, seen: Seen, k: int, group: int, towards: int, scale: float, moved: Seen
 ) -> bool:
-    """Move the means of a cell as they most likely would if one measure's did."""
+    """Move a cell's means as is most likely if one measure's mean moves."""
     differs = False
     for m in range(model.objective.size):
         by = scale * seen.covariances[k, group, towards, m]

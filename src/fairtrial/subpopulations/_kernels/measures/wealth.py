@@ -1,4 +1,4 @@
-"""Evidence on the limits of arms, and what follows from it; the rest is that of one measure."""
+"""Evidence on the limits of arms and its consequences; the rest is as for one measure."""
 
 import math
 
@@ -19,7 +19,7 @@ from fairtrial.subpopulations._kernels.measures.state import State, limit_ledger
 
 @kernel
 def limit_evidence(model: Model, state: State) -> Floats:
-    """Return the least of every arm's limit ledgers: evidence that it keeps all its limits."""
+    """Return every arm's smallest limit ledger: the evidence that it keeps all its limits."""
     found = np.full(model.active.shape[0], math.inf)
     for k in range(found.size):
         for r in range(model.signs.size):
@@ -60,7 +60,7 @@ def reject_answers(model: Model, rules: Rules, state: State) -> None:
 
 @kernel
 def needs_of(model: Model, rules: Rules, state: State, leader: int, needs: Floats) -> None:
-    """Fill what each item still needs in nats; negative where it is settled or absent.
+    """Fill what each item still needs in nats; negative if it is settled or absent.
 
     Items 0 .. K-1: the rival k. Items from K on: the limits of the leader.
     """
