@@ -76,7 +76,7 @@ def test_the_lending_rules_are_planned_simulated_and_run(tmp_path):
     planned = CliRunner().invoke(app, ["plan", file])
     assert planned.exit_code == ExitCode.OK, planned.output
     assert "income" in planned.output
-    assert "Proven by" in planned.output
+    assert "Proven after" in planned.output
     done = CliRunner().invoke(app, ["run", file, "--pulls", "100"])
     assert done.exit_code == ExitCode.NO_ANSWER, done.output
     assert "100 pulls" in done.output

@@ -45,7 +45,7 @@ def test_the_answer_is_shown_and_kept_as_a_study(folder, invoke, table):
     done = invoke("analyse", configuration(folder), table, *OPTIONS)
     assert done.exit_code == ExitCode.OK, done.stderr
     first, second, *_ = done.stdout.splitlines()
-    assert first.startswith("A finished experiment of 600 units: this answer used the first ")
+    assert first.startswith("A finished experiment with 600 units. The answer uses the first ")
     assert second.startswith("Answer: new")
     assert "Kept as the study 'cure-analysis'." in done.stdout
     with Study.open(folder / "cure.db", "cure-analysis") as study:

@@ -82,7 +82,9 @@ def test_only_cells_with_a_single_row_are_given_noise(load):
 
 
 def test_rows_that_never_differ_say_nothing_of_the_noise(load):
-    with pytest.warns(UserWarning, match="rows that are all the same, for 2 of 2 cells"):
+    with pytest.warns(
+        UserWarning, match="For 2 of 2 cells the table has only one row, or identical rows"
+    ):
         environment = load(ONE_EACH * 2, KNOWN).planned
     assert environment.cell_stds.ravel() == pytest.approx([0.1, 0.1])
 
@@ -93,7 +95,7 @@ def test_rows_that_never_differ_say_nothing_of_the_noise(load):
 def test_noise_of_which_nothing_is_known_has_to_be_given(mistakes, problem, means):
     source = BY_ARM if problem["family"] == "linear" else replayed()["source"]
     (mistake,) = mistakes(ONE_EACH, problem, source=source)
-    assert mistake.startswith(f"plan.std: is required, or plan.{means}: the table has one row for")
+    assert mistake.startswith(f"plan.std: is required, or plan.{means}: the rows of the table for")
 
 
 @pytest.mark.filterwarnings("error")
@@ -153,7 +155,7 @@ def test_noise_may_be_added_to_the_rows_of_a_linear_problem(load, mistakes):
             {"std": 0.5},
             "plan.std: must keep mean - std and mean + std in the reward_range",
         ),
-        (KNOWN, {"noise": "gaussian"}, "plan.noise: must be left out where a table is replayed"),
+        (KNOWN, {"noise": "gaussian"}, "plan.noise: must be left out if a table is replayed"),
     ],
     ids=["zero", "shape", "text", "range", "noise"],
 )

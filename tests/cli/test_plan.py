@@ -36,7 +36,7 @@ def test_a_plan_gives_the_bound_the_optimal_allocation_and_simulated_runs(folder
     found, result = document("plan", write(folder, replayed(**EXAMPLE)))
     assert result.exit_code == ExitCode.OK
     first, second, *_ = result.stderr.splitlines()
-    assert first == "Looking for the bound that no rule beats ..."
+    assert first == "Computing the lower bound for all rules ..."
     assert second == "Simulating 20 runs of BlockBetting ..."
     assert found["answer"] == "0"
     assert found["complexity"] == pytest.approx(190.884, rel=1e-5)
@@ -113,7 +113,7 @@ def test_who_names_a_winner_among_equal_arms_is_wrong(folder, invoke, document):
         assert re.search(r"  answers        [ab] \d", text)
         assert "lower bound" not in text
     text = invoke("plan", path).stdout
-    assert "Answer      none: a, b are equally good; to name one of them counts as wrong" in text
+    assert "Answer      none: a, b are equally good; naming one of them counts as wrong" in text
 
 
 def test_equal_arms_are_right_answers_where_a_tolerance_says_so(folder, document):
@@ -392,7 +392,7 @@ def test_a_range_that_costs_more_than_the_noise_is_warned_of(make):
 
     # Two arms: the noise needs 8 * 16 / 25 results a unit, the range 4 * width / 5.
     assert said(19) is None
-    assert "1,000 wide: evidence then takes about 800 results per unit" in said(1000)
+    assert "1,000 wide: a unit of evidence then takes about 800 results" in said(1000)
     assert "the spread of the rewards asks for 5.1." in said(1000)
     assert "no wider than 13 would cost little" in said(1000)
 
@@ -551,7 +551,7 @@ def test_a_mistake_in_an_environment_of_late_outcomes_in_a_range_is_named(
 def test_a_plan_of_interventions_says_what_certain_verdicts_assume(document, invoke):
     example = Path(__file__).parents[2] / "examples" / "lending.toml"
     assumes = document("plan", example)[0]["assumes"]
-    assert "rows shared among the arms as is best" in assumes
+    assert "the best allocation of rows to arms" in assumes
     assert assumes in " ".join(invoke("plan", example).stdout.split())
 
 
@@ -731,14 +731,14 @@ FOUND_WITH = {
 def test_a_plan_says_which_effect_a_number_of_pulls_finds(folder, document, invoke):
     path = write(folder, replayed(**{**FOUND_WITH, "plan": {"replications": 20}}))
     found, result = document("plan", path, "--pulls", 100)
-    assert "Looking for the effect that 100 pulls find, 20 runs at a time" in result.stderr
+    assert "Looking for the effect that 100 pulls can detect, 20 runs at a time" in result.stderr
     assert found["found_with"]["pulls"] == 100
     eighty, ninety = found["found_with"]["effects"]
     assert (eighty["power"], ninety["power"]) == (0.8, 0.9)
     assert 1.0 < eighty["effect"] <= ninety["effect"] < 4.0
     assert eighty["values"]["new"] == pytest.approx(0.5 * eighty["effect"])
     text = invoke("plan", path, "--pulls", 100).stdout
-    assert "With 100 pulls, the smallest effect in multiples of what is assumed:" in text
+    assert "Smallest effect that 100 pulls can detect (1 is the assumed effect):" in text
     assert f"80 % power  {eighty['effect']:.3g}: " in text
     assert "found_with" not in document("plan", path)[0]
 

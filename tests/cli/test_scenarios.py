@@ -248,7 +248,7 @@ def test_linear_arms_have_scenarios_by_their_parameter(folder, document):
         ),
         (
             "[[scenario]]\nname = 'x'\neffect = 1.0\nmeans = [[0, 0], [0, 0]]",
-            "scenario 1.effect: must be left out where means is given",
+            "scenario 1.effect: must be left out if means is given",
         ),
         (
             "[[scenario]]\nname = 'x'\n[[scenario]]\nname = 'x'",

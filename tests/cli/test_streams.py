@@ -117,8 +117,8 @@ def test_without_readings_only_the_last_line_counts():
 @pytest.mark.parametrize(
     ("script", "trouble"),
     [
-        ("true", "printed no last line that is the outcome"),
-        ("echo; echo ' '", "printed no last line"),
+        ("true", "printed no outcome as its last line"),
+        ("echo; echo ' '", "printed no outcome as its last line"),
         ("echo 1; echo warming up; echo 2", "'warming up', which is neither a number nor"),
         ("echo 1; echo '{\"reading\": 3}'; echo 2", "neither a number nor an object with a value"),
         ('echo \'{"value": 1, "age": 3}\'; echo 2', "'age' is not one of"),
@@ -128,7 +128,7 @@ def test_without_readings_only_the_last_line_counts():
         ("echo nan; echo 2", "printed 'nan': reading must be finite"),
         ("echo 1; echo nan", "printed 'nan' as its last line: a reward must be finite"),
         ("echo 1; echo inf", "printed 'inf' as its last line: a reward must be finite"),
-        ('echo \'{"value": 1, "more": true}\'', "printed no last line that is the outcome"),
+        ('echo \'{"value": 1, "more": true}\'', "printed no outcome as its last line"),
         ('echo \'{"value": 1, "more": "yes"}\'; echo 2', "more must be true or false"),
         ('echo \'{"value": 1' + 400 * "0" + "}'; echo 2", "neither a number nor"),
         ("head -c 200000 /dev/zero | tr '\\0' 1", "a line of more than"),

@@ -211,7 +211,7 @@ def test_show_of_a_long_log_says_that_only_its_end_was_checked(
     monkeypatch.setattr("fairtrial.cli.commands.study._MOST_AUDITED", 10)
     text = " ".join(invoke("study", "show", decided).stdout.split())
     assert "none of the last 10 events altered; the" in text
-    assert "were not audited now: `fairtrial study verify` does" in text
+    assert "were not audited: `fairtrial study verify` audits all" in text
     found, result = document("study", "show", decided)
     events = document("study", "verify", decided)[0]["verification"]["events"]
     expected = {"ok": True, "events": 10, "skipped": events - 10, "first_difference": None}
@@ -407,7 +407,7 @@ def test_the_end_of_a_studys_time_is_told(folder, invoke):
         time.sleep(0.02)
         study.pass_time()
     log = invoke("study", "history", "race", "--storage", STORAGE).stdout
-    assert "max_time is over, after" in log
+    assert "max_time reached, after" in log
     shown = invoke("study", "show", "race", "--storage", STORAGE)
     assert shown.exit_code == ExitCode.NO_ANSWER
     assert shown.stdout.startswith("No answer: no result so far")

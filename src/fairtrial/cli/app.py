@@ -96,19 +96,19 @@ def app() -> None:
 
 for _command in (
     LazyCommand("run", "run:run", "Run a study until it has its answer."),
-    LazyCommand("plan", "plan:plan", "Say how many pulls an experiment will take."),
+    LazyCommand("plan", "plan:plan", "Show how many pulls an experiment will take."),
     LazyCommand(
         "simulate", "simulate:simulate", "Run a policy many times in a simulated environment."
     ),
     LazyCommand("analyse", "analyse:analyse", "Analyse a finished experiment from a table."),
     study,
-    LazyCommand("serve", "serve:serve", "Run the service of a storage, with its page."),
+    LazyCommand("serve", "serve:serve", "Serve the studies of a storage over HTTP."),
     token,
-    LazyCommand("worker", "worker:worker", "Carry out pulls of a study that a service keeps."),
+    LazyCommand("worker", "worker:worker", "Carry out pulls of a study on a service."),
     LazyCommand(
         "compile", "compile:compile_families", "Compile the mathematics before it is needed."
     ),
-    LazyCommand("demo", "demo:demo", "Decide a real clinical trial, with a proof."),
+    LazyCommand("demo", "demo:demo", "Demonstrate fairtrial on a real clinical trial."),
 ):
     app.add_command(_command)
 

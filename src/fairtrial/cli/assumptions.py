@@ -97,7 +97,7 @@ def _known_noise(
     if problem.reward_range is not None:
         low, high = problem.reward_range
         noisy = {cell: rows_at_the_ends(mean, low, high) for cell, mean in means.items()}
-        return noisy, "rewards at the ends of problem.reward_range, the noisiest there can be"
+        return noisy, "rewards at the ends of problem.reward_range, which are as noisy as possible"
     if problem.estimates_noise:
         std = _pooled(rows)
         if std == 0.0:
@@ -119,9 +119,9 @@ def _pooled(rows: Mapping[Cell, Floats]) -> float:
 def _assumed(silent: Mapping[Cell, bool], said: str) -> str:
     count, kind = sum(silent.values()), "arm" if len(next(iter(silent))) == 1 else "cell"
     return (
-        f"The table has one row, or rows that are all the same, for {count} of {len(silent)} "
-        f"{kind}s, and so does not say how noisy a pull is. Planned with {said}; "
-        "std in [plan] says otherwise"
+        f"For {count} of {len(silent)} {kind}s the table has only one row, or identical rows, and "
+        f"so does not show how noisy a pull is. This plan assumes {said}; set std in [plan] to "
+        "assume something else"
     )
 
 
@@ -129,8 +129,8 @@ def _needed(problem: Problem, silent: Mapping[Cell, bool]) -> str:
     first = next(cell for cell, is_silent in silent.items() if is_silent)
     means = family_of(problem.family).means_key
     return (
-        f"plan.std: is required, or plan.{means}: the table has one row for {', '.join(first)} and "
-        "so does not say how noisy a pull is, nor does the problem"
+        f"plan.std: is required, or plan.{means}: the rows of the table for {', '.join(first)} do "
+        "not show how noisy a pull is, and the problem does not state it"
     )
 
 
@@ -168,7 +168,7 @@ def _with_noise_given(
         outside = next(cell for cell, own in noisy.items() if own[0] < low or own[-1] > high)
         mistakes.append(
             "plan.std: must keep mean - std and mean + std in the reward_range; "
-            f"not so for {', '.join(outside)}"
+            f"too large for {', '.join(outside)}"
         )
         return None
 

@@ -52,7 +52,7 @@ __all__ = [
 
 _LONGEST_FILE = 4_000_000
 _DEEPEST = 32
-_TOO_DEEP = f"must not be nested more than {_DEEPEST} deep"
+_TOO_DEEP = f"must not be nested more than {_DEEPEST} levels deep"
 # A key with many parts: the parser's time grows with the square of their number.
 _MANY_PARTS = re.compile(r"""(?<![\w"'.-])(?:[\w"'-]++[ \t]*+\.[ \t]*+){32}""")
 
@@ -367,9 +367,7 @@ class _Draft:
         mistakes = self._found["plan"]
         std = plan.given.get("std")
         misplaced = [key for key in plan.given if key != "std"]
-        mistakes.extend(
-            f"plan.{key}: must be left out where a table is replayed" for key in misplaced
-        )
+        mistakes.extend(f"plan.{key}: must be left out if a table is replayed" for key in misplaced)
         # A run does not need to know this, so it is not required.
         if (
             misplaced
@@ -395,7 +393,7 @@ class _Draft:
         if not has_environment and self._plan is not None and not self._plan_gives_means:
             key = "means" if self._family is None else self._family.means_key
             self._found["plan"].append(
-                f"plan.{key}: is required to simulate: the means to assume, "
+                f"plan.{key}: is required to simulate: give the assumed means, "
                 "or a source that has them"
             )
 

@@ -204,8 +204,8 @@ def _facts(progress: Progress, lower_bound: float) -> Mapping[str, object]:
         ),
         "Pulls": f"{progress.told:,}; the trial had {PATIENTS:,} patients",
         "Yardstick": (
-            f"{lower_bound:,.0f} pulls: the least mean number that any rule needs which is right "
-            "as often, if rewards are Gaussian with the spread of these"
+            f"{lower_bound:,.0f} pulls on average: every rule that is right as often needs at "
+            "least that many if rewards are Gaussian with the same spread"
         ),
     }
 

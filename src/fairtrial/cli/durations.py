@@ -31,6 +31,6 @@ def seconds(_ctx: click.Context, _parameter: click.Parameter, given: str | None)
     found = parse_seconds(given)
     if found is None:
         raise click.BadParameter(
-            f"must be a number with s, m, h, d or w, as 12h or 2d; got {given!r}"
+            f"must be a number with s, m, h, d or w, such as 12h or 2d; got {given!r}"
         )
     return found

@@ -97,7 +97,7 @@ def _reward_columns(problem: Problem, given: str | Mapping[str, str]) -> dict[st
     """Return the column of the rewards, or of each measure."""
     if problem.measures:
         if isinstance(given, str) and given != "reward":
-            accepted = 'must be a table by measure, as { efficacy = "cured" }, or left out'
+            accepted = 'must be a table by measure, such as { efficacy = "cured" }, or left out'
             raise InvalidArgument("reward", accepted, given)
         return columns_of_measures(problem, given)
     if not isinstance(given, str):

@@ -183,7 +183,7 @@ def usual_horizon(configuration: Configuration, policy: Policy, seed: int) -> in
     because = "plan.max_pulls is not given"
     if most < _LONGEST_PILOT:
         share = f"{100 * _PILOT_SHARE:g} % of {_PILOT_RUNS} runs"
-        because += f"; {share} decide with them if the means are as assumed"
+        because += f"; {share} decide by then if the means are as assumed"
     say(f"A run ends after {plural(most, 'pull')}: {because}", err=True)
     return most
 

@@ -53,7 +53,7 @@ for _command in (
     study.add_command(_command)
 
 
-@click.group(epilog=EPILOG, short_help="Say who may use a service, and for what.")
+@click.group(epilog=EPILOG, short_help="Manage the tokens of a service: who may do what.")
 def token() -> None:
     """Control who may use the service that `fairtrial serve` runs on a storage, and for what.
 

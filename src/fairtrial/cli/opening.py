@@ -47,8 +47,8 @@ def open_study(study: str, storage: str | None) -> AnyStudy:
     difference = difference_from(opened, study)
     if difference:
         say(
-            f"Warning: {study} is not what study {section.name!r} was made from (recorded, and in "
-            f"the file): {difference}. This is the study as recorded.",
+            f"Warning: {study} differs from the recorded study {section.name!r} (recorded, and in "
+            f"the file): {difference}. The study is shown as recorded.",
             err=True,
         )
     return opened

@@ -46,7 +46,7 @@ _SMALLEST_SPREAD = 1e-6
 _WIDER_AT_LITTLE_COST = 1.5
 
 _CERTIFYING_ASSUMES = (
-    "rows shared among the arms as is best for this model, and outcomes just as it says"
+    "the best allocation of rows to arms for this model, and outcomes exactly as it says"
 )
 
 _CAPS = ("max_pulls", "budget", "max_time")
@@ -231,7 +231,7 @@ def find_effects(configuration: Configuration, pulls: int, delta: float | None =
     delta = _delta(configuration) if delta is None else delta
     number = plan.replications or _REPLICATIONS_OF_EFFECTS
     runs = plural(number, "run")
-    say(f"Looking for the effect that {pulls:,} pulls find, {runs} at a time ...", err=True)
+    say(f"Looking for the effect that {pulls:,} pulls can detect, {runs} at a time ...", err=True)
     found = smallest_effects(
         policy.clone(delta=delta) if delta != _own_delta(policy, delta) else policy,
         environment,
@@ -309,10 +309,10 @@ def range_warning(environment: Any, weights: Any) -> str | None:
     if width <= enough * _WIDER_AT_LITTLE_COST:
         return None
     return (
-        f"the range is {shown_number(width)} wide: evidence then takes about "
-        f"{_rounded(price.of_range(width))} results per unit, where the spread of the rewards asks "
-        f"for {_rounded(price.spread)}. A range no wider than {shown_number(enough, 3)} would cost "
-        "little, if it holds every possible reward"
+        f"the range is {shown_number(width)} wide: a unit of evidence then takes about "
+        f"{_rounded(price.of_range(width))} results; the spread of the rewards alone requires "
+        f"only {_rounded(price.spread)}. A range no wider than {shown_number(enough, 3)} would "
+        "cost little, if it contains every possible reward"
     )
 
 
@@ -398,7 +398,7 @@ def complexity_in(environment: Environment) -> Complexity | None:
     family = family_of(environment.problem.family)
     if family.complexity is None or not family.has_bound(environment):
         return None
-    say("Looking for the bound that no rule beats ...", err=True)
+    say("Computing the lower bound for all rules ...", err=True)
     return family.complexity(environment)
 
 

@@ -102,7 +102,7 @@ def _environment(
         mistakes.add("", f"the family {assumed.problem.family!r} has no scenarios")
         return None
     if section.effect is not None and family.means_key in section.given:
-        mistakes.add("effect", f"must be left out where {family.means_key} is given")
+        mistakes.add("effect", f"must be left out if {family.means_key} is given")
         return None
     environment = assumed
     if section.given:
@@ -148,7 +148,7 @@ def _changed(
         return family.environment(assumed.problem, assumed_over(own, given), mistakes)
     misplaced = [key for key in own if key != family.means_key or family.with_means is None]
     for key in misplaced:
-        mistakes.add(key, "must be left out where a table is replayed")
+        mistakes.add(key, "must be left out if a table is replayed")
     if misplaced or family.with_means is None:
         return None
     return mistakes.build(family.with_means, assumed, own[family.means_key])

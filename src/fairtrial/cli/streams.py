@@ -190,7 +190,7 @@ class Readings(Lines):
             If the last line is not an outcome, or there is none.
         """
         if self._last is None:
-            raise Trouble("printed no last line that is the outcome")
+            raise Trouble("printed no outcome as its last line")
         return self._last.value, quoted(self._last.text)
 
     def _read(self, text: str) -> None:
@@ -254,7 +254,7 @@ class MeasureLines(Lines):
             raise Trouble(f"printed {quoted(text)}: {about}") from None
         for name, value in values.items():
             if self._known.setdefault(name, value) != value:
-                raise Trouble(f"printed {quoted(text)}, and another value of {name} before")
+                raise Trouble(f"printed {quoted(text)}, but another value of {name} before")
         new = {
             name: value
             for name, value in values.items()

@@ -32,26 +32,30 @@ __all__ = ["analyse"]
     "--order",
     required=True,
     metavar="COLUMN",
-    help="Sort the rows by this column (numbers, or dates as 2026-11-23): the order of "
-    "assignment. 'as given' states that they are in that order.",
+    help="Column with the order of assignment: numbers, or dates such as 2026-11-23. 'as given' "
+    "means that the rows are in this order already.",
 )
 @click.option(
-    "--outcome", default="outcome", show_default=True, metavar="COLUMN", help="Where outcomes are."
+    "--outcome",
+    default="outcome",
+    show_default=True,
+    metavar="COLUMN",
+    help="Column with the outcomes.",
 )
 @click.option(
     "--column",
     "columns",
     multiple=True,
     metavar="LABEL=COLUMN",
-    help="Where a label is, as arm=treatment; by default in a column of its own name.",
+    help="Column with a label, such as arm=treatment; by default the column named like the label.",
 )
 @click.option(
     "--weights-from-table",
     is_flag=True,
-    help="Weigh each group by its share of the rows instead of as the file says.",
+    help="Weight each group by its share of the rows, instead of as stated in the file.",
 )
 @click.option(
-    "--name", help="Keep the study under this name; by default the file's, and '-analysis'."
+    "--name", help="Name of the study to keep; by default the name in the file and '-analysis'."
 )
 @click.option(
     "--report", type=click.Path(path_type=Path), help="Write the report to this file as well."
@@ -99,7 +103,7 @@ def analyse(
 def _label_and_column(text: str) -> tuple[str, str]:
     label, equals, column = text.partition("=")
     if not (equals and label and column):
-        raise InvalidArgument("--column", "must be LABEL=COLUMN, as arm=treatment", text)
+        raise InvalidArgument("--column", "must be LABEL=COLUMN, such as arm=treatment", text)
     return label.strip(), column.strip()
 
 
@@ -116,8 +120,8 @@ def _show(study: Study, as_json: bool) -> None:
         emit(document)
         return
     say(
-        f"A finished experiment of {plural(assigned, 'unit')}: this answer used the first "
-        f"{progress.asked:,}, of which {health['lost']:,} have no outcome."
+        f"A finished experiment with {plural(assigned, 'unit')}. The answer uses the first "
+        f"{progress.asked:,}; {health['lost']:,} of them have no outcome."
     )
     say(answer_text(progress, endless=False))
     print_standing(progress, minimizes(study))

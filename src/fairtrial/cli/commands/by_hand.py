@@ -38,7 +38,7 @@ table_option = click.option(
     type=click.Path(path_type=Path, dir_okay=False),
     help="Write the pulls to this table (.csv or .xlsx), with blank columns for their results.",
 )
-force_option = click.option("--force", is_flag=True, help="Replace the table if there is one.")
+force_option = click.option("--force", is_flag=True, help="Replace an existing table.")
 
 
 @click.command(epilog=EPILOG)
@@ -61,16 +61,18 @@ def create(config: Path, as_json: bool) -> None:
 @click.option(
     "-n", "number", type=click.IntRange(min=1), default=1, help="How many pulls; 1 by default."
 )
-@click.option("--group", help="The group of whoever has arrived; the policy chooses the rest.")
+@click.option(
+    "--group", help="Group of the person or unit that has arrived; the policy chooses the arm."
+)
 @table_option
 @force_option
 @click.option(
     "--lease",
     metavar="TIME",
     callback=seconds,
-    help="Give up pulls without a result after that time: 30m, 12h, 2d.",
+    help="Time after which a pull without a result fails: 30m, 12h, 2d.",
 )
-@click.option("--worker", help="Who will carry them out; recorded.")
+@click.option("--worker", help="Who will carry out the pulls (recorded).")
 @storage_option
 @json_option
 def ask(
@@ -97,7 +99,10 @@ def ask(
         pulls = pulls or [opened.ask(worker=worker, lease=lease, **context)]
         _show_pulls(opened, pulls, table, as_json)
         if len(pulls) < number:
-            say(f"{opened.name} has only {len(pulls):,} before the next results.", err=True)
+            say(
+                f"{opened.name}: only {plural(len(pulls), 'pull')} before the next results.",
+                err=True,
+            )
 
 
 @click.command(epilog=EPILOG)
@@ -142,7 +147,7 @@ def tell(
 @click.command(epilog=EPILOG)
 @click.argument("study")
 @click.argument("pull")
-@click.option("--reason", required=True, help="Why there will be no result; recorded.")
+@click.option("--reason", required=True, help="Why there will be no result (recorded).")
 @storage_option
 @json_option
 def fail(study: str, pull: str, reason: str, storage: str | None, as_json: bool) -> None:
@@ -160,7 +165,7 @@ def fail(study: str, pull: str, reason: str, storage: str | None, as_json: bool)
 @click.argument("study")
 @click.argument("pull")
 @click.argument("values", nargs=-1, required=True, metavar="VALUE")
-@click.option("--reason", required=True, help="Why it is corrected; recorded.")
+@click.option("--reason", required=True, help="Why the result is corrected (recorded).")
 @storage_option
 @json_option
 def amend(
@@ -185,7 +190,9 @@ def amend(
 
 @click.command(epilog=EPILOG)
 @click.argument("study")
-@click.option("--reason", required=True, help="Why; recorded, and shown with the answer.")
+@click.option(
+    "--reason", required=True, help="Why the study stops (recorded, and shown with the answer)."
+)
 @storage_option
 @json_option
 def stop(study: str, reason: str, storage: str | None, as_json: bool) -> None:
@@ -216,7 +223,7 @@ def _check_table(table: Path | None, force: bool) -> None:
     require_written(table)
     refuse_to_replace(table, force)
     if not table.parent.is_dir():
-        raise click.UsageError(f"{table.parent} is no folder")
+        raise click.UsageError(f"{table.parent} is not a folder")
 
 
 def _context(problem: Problem, group: str | None) -> dict[str, Any]:
@@ -232,7 +239,7 @@ def _table_path(given: str) -> Path:
     if path.suffix or path.exists():
         return path
     raise click.UsageError(
-        f"{given!r} is no table (.csv or another that is read): give a pull's VALUE after its id"
+        f"{given!r} is not a table such as results.csv; after the id of a pull, give its VALUE"
     )
 
 
@@ -251,7 +258,7 @@ def _measures(problem: Problem, values: Sequence[str]) -> dict[str, float | None
     given = dict(pairs)
     if len(given) < len(pairs) or not set(given) <= set(names):
         wanted = " ".join(f"{name}=VALUE" for name in names)
-        raise click.UsageError(f"some of these are needed, each once: {wanted}")
+        raise click.UsageError(f"give one or more of these, each only once: {wanted}")
     known = {name: None if value == "missing" else value for name, value in given.items()}
     assert problem.measured is not None, "it has measures"
     try:
@@ -266,7 +273,7 @@ def _outcome(problem: Problem, values: Sequence[str]) -> Outcome:
     """Return an outcome from the command line: a number, or fields."""
     fields = list(problem.outcome_fields)
     if not fields and len(values) != 1:
-        raise click.UsageError(f"one VALUE is needed; got {len(values)}")
+        raise click.UsageError(f"give one VALUE; got {len(values)}")
     given = _fields(values, fields) if fields else _number("VALUE", values[0])
     try:
         problem.check_outcome(given)
@@ -280,7 +287,7 @@ def _fields(values: Sequence[str], fields: Sequence[str]) -> dict[str, Any]:
     given = dict(_field_and_value(text, fields) for text in values)
     if set(given) != set(fields) or len(values) != len(fields):
         wanted = " ".join(f"{field}=VALUE" for field in fields)
-        raise click.UsageError(f"each field once is needed: {wanted}; got {' '.join(values)}")
+        raise click.UsageError(f"give each field once: {wanted}; got {' '.join(values)}")
     return given
 
 
@@ -312,7 +319,7 @@ def _show_pulls(
         try:
             opened.write_pulls(pulls, table)
         except StorageError as error:
-            hint = "the pulls are open: `fairtrial study outstanding` writes them again"
+            hint = "the pulls are open: `fairtrial study outstanding` shows them again"
             raise StorageError(f"{error}; {hint}") from error
     if as_json:
         emit(
@@ -348,7 +355,7 @@ def _show_told(
     if as_json:
         emit({"study": opened.name, **counts, **_decision(opened)})
         return
-    repeated = f" ({before:,} more had been told before: nothing changed)" if before else ""
+    repeated = f" ({before:,} more had been told before, and did not change)" if before else ""
     taken = plural(new, "result") if new else "no new result"
     still_open = plural(counts["open"], "pull")
     say(f"{opened.name}: {taken} taken{repeated}; {still_open} still open")

@@ -23,8 +23,8 @@ from fairtrial.presentation.sources import said_of_replay
 __all__ = ["demo"]
 
 _INTRODUCTION = """\
-The ACTG 175 trial: which treatment of HIV gains most CD4 cells, if no stratum of patients may lose
-any? Every pull draws the result of a real patient of the trial, with replacement.
+The ACTG 175 trial: which HIV treatment raises the number of CD4 cells most, if it must not fall in
+any stratum of patients? Every pull draws the result of a real patient, with replacement.
 """
 
 
@@ -34,7 +34,7 @@ any? Every pull draws the result of a real patient of the trial, with replacemen
     type=click.Path(path_type=Path, file_okay=False),
     default=Path("fairtrial-demo"),
     show_default=True,
-    help="Where the study, the picture and the report are kept.",
+    help="Folder for the study, the picture and the report.",
 )
 @click.option("--seed", type=click.IntRange(min=0), default=6, show_default=True)
 @click.option(
@@ -42,7 +42,7 @@ any? Every pull draws the result of a real patient of the trial, with replacemen
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
     default=0.05,
     show_default=True,
-    help="Probability of a wrong answer that is accepted.",
+    help="Accepted probability of a wrong answer.",
 )
 @click.option("--keep", is_flag=True, help="Continue the existing study.")
 @json_option
@@ -83,17 +83,17 @@ def _print_result(result: Demonstration, output: Path) -> None:
     right = result.progress.recommendation.arm == result.best
     paragraphs = {
         "Pulls": (
-            f"{result.progress.told:,}; the trial had {PATIENTS:,} patients. Were the rewards "
-            "Gaussian with the same spread, no rule that is right as often could do with fewer "
-            f"than {result.lower_bound:,.0f} on average, even if it knew that spread"
+            f"{result.progress.told:,}; the trial had {PATIENTS:,} patients. If the rewards "
+            "were Gaussian with the same spread, every rule that is right as often would need at "
+            f"least {result.lower_bound:,.0f} on average, even if it knew that spread"
         ),
         "Truth": f"in these records {result.best}: the answer is {'right' if right else 'wrong'}",
         "Audit": verification_text(result.verification),
-        "Picture": str(result.picture or "none, since it needs the extra 'plots'"),
+        "Picture": str(result.picture or "none: it needs the extra 'plots'"),
         "Report": str(result.report),
         "Study": (
-            f'{output / "study.db"}, written with durability "process": the demonstration does '
-            "without the flush to the disk at every pull that is the default"
+            f'{output / "study.db"}, written with durability "process": unlike by default, the '
+            "disk is not flushed after every pull"
         ),
     }
     say(said_of_replay(ACTOR) or "")
@@ -103,14 +103,14 @@ def _print_result(result: Demonstration, output: Path) -> None:
 
 
 def _print_variants(others: list[Variant]) -> None:
-    say("\nA harder question on the same patients: who lives on without progression?")
+    say("\nA harder question about the same patients: who stays alive without progression?")
     for variant in others:
         say(wrapped(f"floor {variant.floor:.2f}", _variant_text(variant)))
 
 
 def _variant_text(variant: Variant) -> str:
     recommendation, told = variant.progress.recommendation, variant.progress.told
-    yardstick = f"by the same yardstick no rule could do with fewer than {variant.lower_bound:,.0f}"
+    yardstick = f"by the same yardstick every rule needs at least {variant.lower_bound:,.0f}"
     if not recommendation.decided:
         leader = recommendation.leader
         leads = "so far no arm seems acceptable" if leader is None else f"{leader} leads"

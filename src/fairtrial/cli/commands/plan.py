@@ -33,12 +33,12 @@ _ARMS_SHOWN = 4
 @click.option(
     "--pulls",
     type=click.IntRange(min=1),
-    help="Say also which effect this number of pulls finds.",
+    help="Also show the smallest effect that N pulls can detect.",
 )
 @click.option(
     "--weeks",
     type=click.FloatRange(min=0, min_open=True),
-    help="The same, for the pulls of these weeks at plan.pulls_per_day.",
+    help="Like --pulls, for the pulls that N weeks give at plan.pulls_per_day.",
 )
 @json_option
 def plan(
@@ -81,7 +81,7 @@ def _print(made: Plan) -> None:
             f"{arm} {'never' if rows is None else f'{rows:,}'}"
             for arm, rows in made.certifying.items()
         )
-        say(wrapped("Proven by", f"{budgets} rows, as the verdict on each is expected"))
+        say(wrapped("Proven after", f"{budgets} (rows at which a certain verdict is expected)"))
     if made.assumes:
         say(wrapped("Assumes", made.assumes))
     say(f"Simulated: {replace(made.simulation.summary(), about=None)}")
@@ -94,7 +94,7 @@ def _print(made: Plan) -> None:
 
 
 def _print_effects(found: FoundWith) -> None:
-    say(f"With {found.pulls:,} pulls, the smallest effect in multiples of what is assumed:")
+    say(f"Smallest effect that {found.pulls:,} pulls can detect (1 is the assumed effect):")
     for one, values in zip(found.effects, found.values, strict=True):
         name = f"{100 * one.power:g} % power"
         if one.effect is None or one.found is None:
@@ -112,7 +112,7 @@ def _print_effects(found: FoundWith) -> None:
 
 def _answer(made: Plan) -> str:
     if made.truth.tied:
-        return f"none: {listed(made.right)} are equally good; to name one of them counts as wrong"
+        return f"none: {listed(made.right)} are equally good; naming one of them counts as wrong"
     if made.right:
         return f"among {listed(made.right)}: all of them count as right"
     return "no arm is acceptable" if made.answer is None else name_of(made.answer)
@@ -120,6 +120,6 @@ def _answer(made: Plan) -> str:
 
 def _print_bound(made: Plan, found: Complexity) -> None:
     certified = f"certified between {found.lower:.6g} and {found.upper:.6g}"
-    say(wrapped("T*", f"{found.value:.6g} ({certified})"))
+    say(wrapped("Difficulty", f"{found.value:.6g} pulls per unit of evidence ({certified})"))
     bound = shown_number(made.lower_bound)
     say(wrapped("Lower bound", f"{bound} pulls on average, {made.rules_bounded}"))

@@ -32,7 +32,7 @@ __all__ = ["run"]
     "--parallel",
     type=click.IntRange(min=1),
     default=1,
-    help="Run that many commands at once (sources of kind command).",
+    help="Run N commands at the same time (sources of kind command).",
 )
 @json_option
 def run(config: Path, pulls: int | None, parallel: int, as_json: bool) -> None:
@@ -62,7 +62,7 @@ def run(config: Path, pulls: int | None, parallel: int, as_json: bool) -> None:
             say(replayed)
         say(answer_text(progress, endless))
     if ending == "interrupted":
-        say(f"Interrupted; nothing told is lost. {_resume_hint(config)}", err=True)
+        say(f"Interrupted; no result is lost. {_resume_hint(config)}", err=True)
         raise click.exceptions.Exit(ExitCode.INTERRUPTED)
     if not (progress.recommendation.decided or endless):
         raise click.exceptions.Exit(ExitCode.NO_ANSWER)
@@ -71,7 +71,7 @@ def run(config: Path, pulls: int | None, parallel: int, as_json: bool) -> None:
 def _check_parallel(configuration: Configuration, parallel: int) -> None:
     if parallel > 1 and not isinstance(configuration.source, CommandSource):
         raise InvalidArgument(
-            "--parallel", "is for sources of kind 'command': the others answer at once", parallel
+            "--parallel", "is for sources of kind 'command': others answer immediately", parallel
         )
 
 

@@ -29,28 +29,32 @@ _HINT = "For example: fairtrial token create --name NAME --scope admin --storage
     "--host",
     default="127.0.0.1",
     show_default=True,
-    help="The address to listen at. Any but this machine's own needs a token that is valid.",
+    help="Address to listen on. If other machines can reach it, a valid token must exist.",
 )
 @click.option(
-    "--port", type=click.IntRange(0, 65_535), default=8000, show_default=True, help="0: any."
+    "--port",
+    type=click.IntRange(0, 65_535),
+    default=8000,
+    show_default=True,
+    help="0: any free port.",
 )
 @click.option(
     "--allowed-host",
     "allowed_hosts",
     metavar="NAME",
     multiple=True,
-    help="A name by which others reach the service: trials.example.org. May be given again.",
+    help="Name by which other machines reach the service: trials.example.org. Can be repeated.",
 )
 @click.option(
     "--webhook",
     metavar="URL",
-    help="Tell this address when a study stops or needs attention; the messages are signed with "
+    help="Notify this address when a study stops or needs attention; the messages are signed with "
     f"the secret in {_SECRET_VARIABLE} or --webhook-secret-file.",
 )
 @click.option(
     "--webhook-secret-file",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="A file that holds the secret, and that only its owner may read.",
+    help="File with the secret; only its owner may have the right to read it.",
 )
 @storage_option
 @json_option
@@ -78,7 +82,7 @@ def serve(
         server.serve(app, host, port, lambda url: _announce(url, address, has_token, as_json))
     except SystemExit:
         raise click.ClickException(
-            f"the service cannot listen at {host}:{port}; the log above says why"
+            f"the service cannot listen on {host}:{port}; the log above says why"
         ) from None
 
 
@@ -108,7 +112,7 @@ def _require_token(host: str, has_token: bool) -> None:
 def _checked_webhook(url: str | None, secret_file: Path | None) -> tuple[str, bytes] | None:
     if url is None:
         if secret_file is not None:
-            raise click.UsageError("--webhook-secret-file is for --webhook, which is not given")
+            raise click.UsageError("--webhook-secret-file needs --webhook")
         return None
     if secret_file is not None:
         return server.check_webhook(url, read_secret_file("--webhook-secret-file", secret_file))

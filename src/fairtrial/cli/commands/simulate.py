@@ -26,8 +26,8 @@ __all__ = ["simulate"]
 @click.option(
     "--scenarios",
     is_flag=True,
-    help="Simulate several scenarios: no difference, half of it, the assumed means, harm, and "
-    "those of the blocks [[scenario]] in the file.",
+    help="Simulate several scenarios: no difference, half the assumed differences, the assumed "
+    "means, harm, and those of the blocks [[scenario]] in the file.",
 )
 @click.option(
     "--report",
@@ -100,7 +100,7 @@ def _print(made: Evaluation) -> None:
         print_table(one)
     error = 100 * found.monte_carlo_error()
     text = (
-        f"in brackets the {100 * found.level:g} % interval that this number of runs leaves; "
+        f"in brackets the {100 * found.level:g} % interval for this number of runs; "
         f"a probability near one half has a standard error of {error:.2g} %"
     )
     say(wrapped("Note", text))

@@ -51,7 +51,7 @@ _DOUBT = "DO NOT RELY ON THIS: the log was altered, or its decisions do not foll
 _blinded_option = click.option(
     "--blinded",
     is_flag=True,
-    help="Show what those who recruit may see: counts and health, no results, no evidence.",
+    help="Show only what people who recruit may see: counts and health, no results, no evidence.",
 )
 
 
@@ -197,12 +197,12 @@ def history(study: str, last: int | None, storage: str | None, as_json: bool) ->
     "heads",
     metavar="HASH",
     multiple=True,
-    help="A hash that `study head` once printed; the log must hold it. May be given again.",
+    help="A hash that `study head` printed; the log must contain it. Can be repeated.",
 )
 @click.option(
     "--witness",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="The file that the study's `witness` names; the log must hold all that was noted there.",
+    help="The file of the study's `witness`; the log must contain everything noted there.",
 )
 @storage_option
 @json_option
@@ -258,13 +258,13 @@ def accept_loss_(storage: str | None, as_json: bool) -> None:
     for name, acknowledged, left in lost:
         say(f"{name or 'a study'}: {acknowledged:,} events were acknowledged, {left:,} left")
     if not lost:
-        say("nothing that was acknowledged is known to be missing")
+        say("no acknowledged event is known to be missing")
 
 
 @click.command(epilog=EPILOG)
 @click.argument("study")
 @click.argument("path", type=click.Path(path_type=Path, dir_okay=False))
-@click.option("--force", is_flag=True, help="Replace PATH if there is such a file.")
+@click.option("--force", is_flag=True, help="Replace an existing file.")
 @storage_option
 @json_option
 def export(study: str, path: Path, force: bool, storage: str | None, as_json: bool) -> None:
@@ -304,7 +304,7 @@ def import_(path: Path, name: str | None, storage: str | None, as_json: bool) ->
     show_default=True,
     help="The file to write.",
 )
-@click.option("--force", is_flag=True, help="Replace the file if there is one.")
+@click.option("--force", is_flag=True, help="Replace an existing file.")
 @click.option("--title", help="The page's title; by default the study's name.")
 @_blinded_option
 @storage_option
@@ -375,7 +375,7 @@ def verification_text(found: Verification | None) -> str:
     if found.ok and found.skipped:
         return (
             f"none of the last {plural(found.events, 'event')} altered; the {found.skipped:,} "
-            "before them and the decisions were not audited now: `fairtrial study verify` does"
+            "before them and the decisions were not audited: `fairtrial study verify` audits all"
         )
     if found.ok:
         return (
@@ -441,5 +441,5 @@ def _event_row(opened: AnyStudy, event: Event, names: list[str]) -> tuple[str, .
 
 def _note(event: Event) -> str:
     if event.kind == "time":
-        return f"max_time is over, after {shown_number(event.body['seconds'])} s"
+        return f"max_time reached, after {shown_number(event.body['seconds'])} s"
     return str(event.body.get("reason", ""))

@@ -41,28 +41,28 @@ def _expiry(_ctx: click.Context, _parameter: click.Parameter, given: str | None)
 
 
 @click.command(epilog=EPILOG)
-@click.option("--name", required=True, help="Who will use it; the log names them so.")
+@click.option("--name", required=True, help="Name of the user of the token, as the log shows it.")
 @click.option(
     "--scope",
     "scopes",
     type=click.Choice(_SCOPES),
     multiple=True,
     required=True,
-    help="read: see everything. run: ask and tell, and see no results of others. admin: both, "
-    "and create and stop studies. May be given again.",
+    help="read: see everything. run: ask and tell, without seeing results of others. admin: both, "
+    "and create and stop studies. Can be repeated.",
 )
 @click.option(
     "--study",
     "studies",
     metavar="NAME",
     multiple=True,
-    help="Only this study, or studies whose names begin so: 'heart-*'. May be given again.",
+    help="Only this study, or studies whose names begin like this: 'heart-*'. Can be repeated.",
 )
 @click.option(
     "--expires",
     metavar="TIME",
     callback=_expiry,
-    help="Not valid after that time: 12h, 90d, or a date such as 2027-01-31.",
+    help="When the token expires: 12h, 90d, or a date such as 2027-01-31.",
 )
 @click.option(
     "--token-file",
@@ -97,7 +97,7 @@ def create(
         emit({**_document(made), **shown})
     elif token_file is None:
         say(
-            f"{name}: {_allowed(made)}. This is shown once; keep it as you keep a password:",
+            f"{name}: {_allowed(made)}. The token is shown only once; keep it like a password:",
             err=True,
         )
         say(secret)
@@ -136,7 +136,7 @@ def list_(storage: str | None, as_json: bool) -> None:
 
 
 @click.command(epilog=EPILOG)
-@click.option("--name", required=True, help="Whose token is to be valid no longer.")
+@click.option("--name", required=True, help="Name of the token to revoke.")
 @storage_option
 @json_option
 def revoke(name: str, storage: str | None, as_json: bool) -> None:

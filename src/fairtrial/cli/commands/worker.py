@@ -38,12 +38,12 @@ _PATIENCE_SECONDS = 15.0
     "command",
     metavar="COMMAND",
     help="A shell command that prints the reward of a pull: '{arm}' and '{group}' stand for its "
-    "labels. Of several measures each line is a JSON object with some of them.",
+    "labels. If there are several measures, each line is a JSON object with some of them.",
 )
 @click.option(
     "--function",
     metavar="MODULE:NAME",
-    help="A function of Python that returns it: function(arm, report, group=...).",
+    help="A Python function that returns the reward: function(arm, report, group=...).",
 )
 @click.option(
     "--parallel", type=click.IntRange(min=1), default=1, help="Pulls in flight; 1 by default."
@@ -54,7 +54,7 @@ _PATIENCE_SECONDS = 15.0
     callback=seconds,
     default="5m",
     show_default=True,
-    help="Pulls of a worker that is gone are taken from it after that time.",
+    help="Time after which the pulls of a dead worker fail.",
 )
 @click.option(
     "--timeout",
@@ -62,7 +62,7 @@ _PATIENCE_SECONDS = 15.0
     callback=seconds,
     default="10m",
     show_default=True,
-    help="A command that takes longer is ended, and its pull fails.",
+    help="Time after which a command is ended and its pull fails.",
 )
 @click.option("--pulls", type=click.IntRange(min=1), help="End after N pulls.")
 @click.option(
@@ -71,17 +71,17 @@ _PATIENCE_SECONDS = 15.0
     callback=seconds,
     default="20s",
     show_default=True,
-    help="After Ctrl-C, pulls in flight may still take that long; then they are handed back.",
+    help="Time that pulls in flight have after Ctrl-C; then they are handed back.",
 )
 @click.option(
     "--token-file",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="A file that holds the token; by default it is in FAIRTRIAL_TOKEN.",
+    help="File with the token; by default the token is in FAIRTRIAL_TOKEN.",
 )
 @click.option(
     "--allow-plain",
     is_flag=True,
-    help="Let http:// lead to another machine: everybody between reads the token.",
+    help="Allow http:// to another machine, although others on the way can read the token.",
 )
 @json_option
 def worker(
@@ -139,8 +139,8 @@ def worker(
 
 _ENDINGS = {
     "stopped": "the study has stopped",
-    "limit": "the pulls of this session are carried out; the study goes on",
-    "interrupted": "interrupted; no result is lost, and the study goes on",
+    "limit": "the pulls of this session are done; the study continues",
+    "interrupted": "interrupted; no result is lost, and the study continues",
 }
 
 
@@ -150,7 +150,7 @@ def _measuring(
     """Return the function that measures a pull: it runs a command, or is the user's own."""
     if function is not None:
         return _imported(function)
-    assert command is not None, "one of both was given"
+    assert command is not None, "one of the two was given"
     _check_command(command, study.problem)
     rewards = CommandRewards(command, study.problem, timeout=timeout)
 
@@ -181,6 +181,6 @@ def _imported(name: str) -> Callable[..., Any]:
             f"--function must be the name of a function, as module:name; got {name!r}: {error}"
         ) from error
     if not callable(found):
-        raise click.UsageError(f"--function must name a function; {name!r} is none")
+        raise click.UsageError(f"--function must name a function; {name!r} is not one")
     function: Callable[..., Any] = found
     return function
