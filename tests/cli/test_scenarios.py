@@ -117,7 +117,7 @@ def test_the_rows_of_a_table_are_moved_and_the_reader_is_told(folder, document):
     block = '[[scenario]]\nname = "mine"\nmeans = [[0.7, 0.6], [0.3, 0.1]]'
     found, _ = document("simulate", file_of(folder, sections, block), "--scenarios")
     assert found["about"].startswith("About 8 rows of rows.csv, sampled repeatedly")
-    assert found["about"].endswith("the rows are moved to these.")
+    assert found["about"].endswith("the rows are shifted to these means.")
     mine = next(row for row in found["rows"] if row["scenario"] == "mine")
     assert mine["means"][0] == pytest.approx([0.7, 0.6])
 

@@ -88,7 +88,7 @@ def policy_after(*outcomes: float, **parameters: Any) -> FirstToThree:
 def test_without_an_answer_it_says_so() -> None:
     answer = policy_after().recommend()
     assert (answer.arm, answer.leader, answer.status) == (None, None, "running")
-    assert answer.reason == "nothing is known of any arm yet"
+    assert answer.reason == "nothing is known about any arm yet"
     assert answer.confidence == pytest.approx(0.9)
 
 

@@ -74,7 +74,7 @@ def test_half_of_normal_results_are_above_their_mean_and_as_many_ones_as_the_pro
     clicks = PROBLEM.clone(reward_range=(0, 1))
     rare = subpopulations.BernoulliEnvironment(clicks, [[0.1], [0.4]])
     assert LossyEnvironment(rare, 0.1, depends_on_outcome=True).truth.best == "b"
-    with pytest.raises(InvalidArgument, match="at most the share of the results that may get lost"):
+    with pytest.raises(InvalidArgument, match="at most the share of the results that can get lost"):
         LossyEnvironment(rare, 0.11, depends_on_outcome=True)
 
 

@@ -318,7 +318,7 @@ def test_a_reading_after_the_result_is_refused_unless_the_policy_has_a_use_for_i
     policy = Reader(PROBLEM)
     pull = policy.ask()
     policy.tell(pull, 1.0)
-    with pytest.raises(AlreadyTold, match="its readings count no more"):
+    with pytest.raises(AlreadyTold, match="its readings no longer count"):
         policy.report(pull, 2.0)
 
     tolerant = PartialRace(PROBLEM)

@@ -156,7 +156,7 @@ def test_linear_arms_and_a_table_have_a_page(tmp_path):
     found = evaluated(linear.BlockBetting(arms), default_scenarios(environment))
     text = text_of(report.write_characteristics(found, tmp_path / "plan.html"))
     assert "About 4 rows, sampled repeatedly" in text
-    assert "In a scenario with other means the rows are moved to these." in text
+    assert "In scenarios with other means, the rows are shifted to these means." in text
 
 
 def test_a_scenario_in_which_nothing_is_decided_has_a_page(tmp_path):

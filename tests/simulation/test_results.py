@@ -212,7 +212,7 @@ def test_the_summary_reads_like_a_report() -> None:
             "  answers        c 4, a 1, no arm 1",
             "  undecided      2 of 8",
             "  mean pulls     a 45, c 1, b 0",
-            "  (after ± stands the standard error of the mean)",
+            "  (±: standard error of the mean)",
         ]
     )
 

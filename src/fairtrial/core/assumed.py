@@ -175,7 +175,7 @@ def either_side_of_means(
         mistakes.add(
             "std",
             "must be positive and keep mean - std and mean + std in the "
-            f"reward_range; not so for {outside[0]}",
+            f"reward_range; it does not for {outside[0]}",
         )
         return None
     return np.array([centre - spread, centre + spread])

@@ -59,7 +59,7 @@ class DriftingEnvironment(DisturbedEnvironment):
 
     def __init__(self, environment: Environment, drift: float) -> None:
         if not isinstance(environment, StationaryEnvironment | LossyEnvironment):
-            accepted = "must be an environment of known means, of subpopulations or linear"
+            accepted = "must be an environment of subpopulations or linear, with known means"
             raise InvalidArgument("environment", accepted, environment)
         super().__init__(environment)
         self.drift = check_number("drift", drift)

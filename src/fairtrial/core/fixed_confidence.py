@@ -79,7 +79,7 @@ class FixedConfidencePolicy(Policy):
     _forecasts: ClassVar[bool] = True
     """Whether the rule forecasts the pulls still needed."""
 
-    _nothing_yet: ClassVar[str] = "nothing is known of any arm yet"
+    _nothing_yet: ClassVar[str] = "nothing is known about any arm yet"
 
     _answers: Answers
     """What users call answers, made by the constructor of a family."""

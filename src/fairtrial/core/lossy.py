@@ -60,7 +60,7 @@ class LossyEnvironment(DisturbedEnvironment):
             # If no result is better than the mean, none gets lost, and `rate` cannot be reached.
             self._chances = self.rate / np.maximum(shares, np.finfo(float).tiny)
         if self.rate == 1.0 or (self._chances > 1.0).any():
-            accepted = "must be below 1, and at most the share of the results that may get lost"
+            accepted = "must be below 1, and at most the share of the results that can get lost"
             raise InvalidArgument("rate", accepted, rate)
 
     @property

@@ -122,13 +122,13 @@ class Policy(Resumable, ABC):
         if self.problem.measured is not None:
             return
         raise NotSupported(
-            f"{type(self).__name__} takes no partial readings; a policy that may do without them "
+            f"{type(self).__name__} takes no partial readings; a policy that can ignore them "
             "defines a `read` that does nothing"
         )
 
     def read_late(self, pull: Pull, value: float, **details: Any) -> None:
         """Take a reading that arrives after the outcome of its pull; refused by default."""
-        raise AlreadyTold(f"{pull!r} was told before: its readings count no more")
+        raise AlreadyTold(f"{pull!r} was told before: its readings no longer count")
 
     def on_failure(self, pull: Pull, reason: str) -> None:
         """Handle a pull that will have no outcome; by default do nothing."""
@@ -301,7 +301,7 @@ class Policy(Resumable, ABC):
     def _require_as_asked(self, pull: Pull, context: dict[str, Any]) -> None:
         for name, value in context.items():
             if name in pull.labels and pull.labels[name] != value:
-                accepted = f"must return an action of {name} {value!r}, as was asked for, or None"
+                accepted = f"must return an action of {name} {value!r}, as requested, or None"
                 raise InvalidArgument(f"{type(self).__name__}.choose", accepted, pull.action)
 
     def _bad_choice(self, choice: object) -> InvalidArgument:

@@ -27,7 +27,7 @@ def readable(file: Path) -> Iterator[None]:
     """
     try:
         if file.exists() and not (file.is_file() or file.is_dir()):
-            raise InvalidArgument("path", "must be a file, no pipe or device", str(file))
+            raise InvalidArgument("path", "must be a regular file, not a pipe or device", str(file))
         yield
     except OSError as error:
         reason = error.strerror or str(error)

@@ -105,7 +105,7 @@ class Resumable(Parametrized):
         except ValueError:
             array = np.array(None)
         if array.dtype.hasobject:
-            message = f"{type(self).__name__}.{name} cannot be saved: it is no array of numbers"
+            message = f"{type(self).__name__}.{name} cannot be saved: it is not an array of numbers"
             raise NotSupported(message)
         return array
 
@@ -156,7 +156,7 @@ class Resumable(Parametrized):
             raise InvalidArgument(
                 "state",
                 f"must be of a {type(self).__name__} with the same problem, parameters and seed; "
-                "it is another policy's: keep its to_dict() beside its state",
+                "it belongs to another policy: save the policy's to_dict() with its state",
             )
         own = ("made_from", "asked", "told", "outstanding", "lost")
         values = () if self.problem.measured is None else ("reported_pulls", "reported_values")

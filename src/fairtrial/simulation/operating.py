@@ -36,7 +36,7 @@ from fairtrial.simulation.summary import Statistics
 
 __all__ = ["ROWS_ARE_MOVED", "operating_characteristics"]
 
-ROWS_ARE_MOVED = "In a scenario with other means the rows are moved to these."
+ROWS_ARE_MOVED = "In scenarios with other means, the rows are shifted to these means."
 
 _MOST_NAMED = 12
 """With more arms, only those that a run named are listed."""

@@ -17,7 +17,7 @@ __all__ = ["Scenario", "at_effect", "default_scenarios"]
 _ROUNDING = 1e-12
 
 _WHY = {
-    "null": "There is no difference: to name an arm is an error",
+    "null": "There is no difference: naming an arm is an error",
     "half": "The differences are half as large as assumed",
     "full": "The means are as assumed",
 }

@@ -152,7 +152,7 @@ class Summary:
         width = max(len(name) for name, _ in rows)
         lines = [f"  {name:<{width}}  {text}" for name, text in rows if text is not None]
         if self.stopping_time.standard_error is not None:
-            lines.append("  (after ± stands the standard error of the mean)")
+            lines.append("  (±: standard error of the mean)")
         head = f"{plural(self.replications, 'run')} of {self.policy}"
         return "\n".join([*([self.about] if self.about else []), head, *lines])
 
