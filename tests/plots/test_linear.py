@@ -172,7 +172,9 @@ def test_survivors_over_time_needs_moments_that_tell_what_is_live():
     with pytest.raises(InvalidArgument, match="traces must name 1 to 8 rules"):
         survivors_over_time({})
     silent = Progress(Recommendation(arm=None, status="running"), 0, 0, 0)
-    with pytest.raises(InvalidArgument, match="must tell what is live; got 'silent'"):
+    with pytest.raises(
+        InvalidArgument, match="must report which candidates are live; got 'silent'"
+    ):
         survivors_over_time({"silent": [silent]})
 
 

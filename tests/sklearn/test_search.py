@@ -134,7 +134,7 @@ def test_the_best_candidate_is_found_refitted_and_named(given):
     assert found.best_score_ == found.cv_results_["mean_test_score"][1]
     assert found.n_pulls_ == found.cv_results_["n_splits"].sum()
     assert found.guarantee_.label == given.get("guarantee", "calibrated")
-    assert "nothing is said of new data" in found.guarantee_.assumptions[-1]
+    assert "it says nothing about new data" in found.guarantee_.assumptions[-1]
     assert (found.predict(IRIS[0]) == found.best_estimator_.predict(IRIS[0])).all()
     assert found.predict_proba(IRIS[0]).shape == (150, 3)
     assert found.score(*IRIS) > 0.9
@@ -393,8 +393,8 @@ def test_for_new_data_splits_share_an_error_and_the_promise_says_so():
     assert here.n_pulls_ < anywhere.n_pulls_
     assert here.race_.overlap == 0.0
     assert anywhere.race_.overlap == pytest.approx(0.25)
-    assert "new data of the same source" in anywhere.guarantee_.assumptions[-1]
-    assert "nothing is said of new data" in here.guarantee_.assumptions[-1]
+    assert "new data from the same source" in anywhere.guarantee_.assumptions[-1]
+    assert "it says nothing about new data" in here.guarantee_.assumptions[-1]
     assert anywhere.guarantee_.label == "calibrated"
 
 

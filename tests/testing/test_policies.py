@@ -134,7 +134,7 @@ class TakesChanceAndDeclines(EqualShares):
     ("broken", "message"),
     [
         (ForgetsItsState, "saved and restored"),
-        (HasItsOwnChance, "as one that never paused"),
+        (HasItsOwnChance, "like one that never paused"),
         (SharesItsState, "clones must share none"),
         (ChangesWhileItRefuses, "a refused call must change nothing: 'sums' differs"),
         (TakesAnything, "the outcome nan must be refused"),
@@ -142,7 +142,7 @@ class TakesChanceAndDeclines(EqualShares):
         (GoesOnAfterTheStop, "must issue no more pulls"),
         (ExcludesItsOwnAnswer, "an answer must be among the candidates"),
         (CompiledOtherwise, "a compiled run must make the same pulls"),
-        (TakesChanceAndDeclines, "must take nothing from the generator"),
+        (TakesChanceAndDeclines, "must draw nothing from the generator"),
     ],
 )
 def test_a_policy_that_breaks_the_contract_is_found_out(broken: type, message: str) -> None:

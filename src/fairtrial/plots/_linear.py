@@ -101,7 +101,7 @@ def _shares(designs: Mapping[str, Any]) -> Floats:
 def _labels(arms: Sequence[str] | None, number: int) -> tuple[str, ...]:
     labels = check_labels("arms", number if arms is None else arms)
     if len(labels) != number:
-        raise InvalidArgument("arms", f"must be {number} labels, one a share", arms)
+        raise InvalidArgument("arms", f"must be {number} labels, one per share", arms)
     return labels
 
 
@@ -198,7 +198,7 @@ def _live(name: str, moment: Progress) -> int:
         return live if isinstance(live, int) else len(live)
     answers = alternatives(moment)
     if not answers:
-        raise InvalidArgument("traces", "must tell what is live", name)
+        raise InvalidArgument("traces", "must report which candidates are live", name)
     return sum(not answer.rejected for answer in answers)
 
 

@@ -72,7 +72,7 @@ def rejections(
     """
     moments = trace_of(source)
     if any("live" not in moment.details for moment in moments):
-        raise InvalidArgument("source", "must tell which arms are live", source)
+        raise InvalidArgument("source", "must report which arms are live", source)
     lives = _lives(moments, problem)
     ax = style.axes(ax, 7.4, 1.1 + 0.2 * max(4, len(lives)))
     told = max(moments[-1].told, 1)

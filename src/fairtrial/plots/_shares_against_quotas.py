@@ -102,7 +102,7 @@ def _checked_quotas(source: object, quotas: ArrayLike | None, arms: int) -> Floa
     if quotas is None and is_simulation(source):
         given = source.problem.guaranteed_shares
     if given is None:
-        raise InvalidArgument("quotas", "must be given: the source knows of no guaranteed shares")
+        raise InvalidArgument("quotas", "must be given: the source has no guaranteed shares")
     owed = check_array("quotas", given, (arms,), axes=("arms",))
     if (owed < 0).any() or owed.max() > 1:
         raise InvalidArgument("quotas", "must be shares from 0 to 1", quotas)

@@ -22,9 +22,9 @@ __all__ = [
 
 Race = PairedRacing | InformationRacing
 
-_OF_STEPS = "what a running fit still gains, and deviations, are those of whole fits (not proven)"
-_OF_DATA = "the mean is that over splits of these data: nothing is said of new data"
-_OF_NEW_DATA = "the mean is that over new data of the same source, with as many rows to train on"
+_OF_STEPS = "a running fit gains as much as whole fits do, with their deviations (not proven)"
+_OF_DATA = "the mean is over splits of these data; it says nothing about new data"
+_OF_NEW_DATA = "the mean is over new data from the same source, with as many rows to train on"
 
 
 def leader_of(race: Race) -> int | None:
@@ -60,7 +60,7 @@ def bound_in_words(shortfall: float, delta: float) -> str:
     'the probability that the best so far falls short of the best by more than 0.02 is at most 0.05'
     """
     if math.isinf(shortfall):
-        return "nothing is known yet of how far the best so far falls short of the best"
+        return "nothing is known yet about how far the best so far falls short of the best"
     return (
         "the probability that the best so far falls short of the best by more than "
         f"{shortfall:.3g} is at most {delta:g}"

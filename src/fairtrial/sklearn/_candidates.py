@@ -41,7 +41,7 @@ def settings_of(candidates: Any, number: int | None, random: Any) -> list[dict[s
 def _accepted(given: Sequence[Any]) -> str:
     parts = [part for item in given for part in (item if isinstance(item, tuple) else [item])]
     hint = HOW_TO_RACE_MODELS if any(hasattr(part, "fit") for part in parts) else ""
-    return f"must be a dict of settings, lists or distributions, or a sequence of such{hint}"
+    return f"must be a dict of settings, lists or distributions, or a sequence of such dicts{hint}"
 
 
 def _expanded(space: Mapping[str, Any], number: int | None, random: Any) -> list[dict[str, Any]]:

@@ -272,10 +272,12 @@ class RacingSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no
             check_integer("n_jobs", self.n_jobs)
         if callable(self.refit):
             raise InvalidArgument(
-                "refit", "must be True, False or the name of a metric: the race chooses", self.refit
+                "refit", "must be True, False or the name of a metric; the race chooses", self.refit
             )
         if isinstance(self.scoring, list | tuple | set | Mapping) and self.refit is False:
-            raise InvalidArgument("refit", "must name the metric that is raced, of several", False)
+            raise InvalidArgument(
+                "refit", "must name the metric to race by, if there are several", False
+            )
         is_number = isinstance(self.error_score, int | float | np.number)
         if self.error_score != "raise" and not is_number:
             raise InvalidArgument("error_score", "must be 'raise' or a number", self.error_score)
@@ -297,7 +299,7 @@ class RacingSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no
             accepted = "must be False unless fits are whole, paired and guarantee='calibrated'"
             raise InvalidArgument("new_data", accepted, True)
         if not proven and not (isinstance(self.score_range, str) and self.score_range == "auto"):
-            accepted = "must be left out, as it is used with guarantee='proven' only"
+            accepted = "must be left out: it is only used with guarantee='proven'"
             raise InvalidArgument("score_range", accepted, self.score_range)
         if proven and self._score_range() is None:
             accepted = "must be given for a proof: the range of this metric is not known"

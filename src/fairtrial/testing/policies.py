@@ -31,10 +31,10 @@ _BAD_OUTCOMES: tuple[Any, ...] = (math.nan, math.inf, "text", None)
 _LOST_SHARE = 0.1
 _LATE_SHARE = 0.5
 _SAME_CALLS = "the same calls must give the same answers and state; clones must share none"
-_COPIES = "a copy (`copy.deepcopy`) must go on as the policy that it was made of"
+_COPIES = "a copy (`copy.deepcopy`) must behave like its original"
 _AS_IF_NEVER_PAUSED = (
-    "a policy that was saved and restored must go on as one that never paused: state_fields must "
-    "name everything that changes, and random numbers must come from self.generator()"
+    "a policy that was saved and restored must continue like one that never paused: state_fields "
+    "must name everything that changes, and random numbers must come from self.generator()"
 )
 _NEVER_ISSUED = "a pull that was never issued"
 
@@ -198,7 +198,7 @@ class _LiveRun:
         assert found.arm is None or found.decided, "an arm is named once the policy has decided"
         assert (progress.asked, progress.told) == (policy.asked, policy.told), "progress counts"
         assert progress.outstanding == len(policy.outstanding()), (
-            "progress counts what is waited for"
+            "progress must count the pulls in flight"
         )
         if found.decided and found.candidates is not None:
             named = found.arm if isinstance(found.arm, tuple) else (found.arm,)
@@ -212,7 +212,7 @@ class _LiveRun:
         policy = self.steady
         assert policy.ask(2) == [], "a policy that has stopped must issue no more pulls"
         _require_refusal(policy.ask, "to be asked after the stop", ExperimentFinished)
-        assert policy.to_cancel() == policy.outstanding(), "after the stop nothing is needed"
+        assert policy.to_cancel() == policy.outstanding(), "after the stop no pull is needed"
 
 
 def _check_contexts(policy: Policy) -> None:
@@ -277,7 +277,7 @@ def _check_compiled_run(
     found = policy.clone().compiled_run(environment, compiled, pulls, parallel)
     if found is None:
         assert compiled.bit_generator.state == plain.bit_generator.state, (
-            "compiled_run must take nothing from the generator where it returns None"
+            "compiled_run must draw nothing from the generator if it returns None"
         )
         return
     expected = run_policy(policy.clone(), environment, plain, pulls, parallel)
