@@ -69,7 +69,7 @@ def test_columns_of_numbers_interact_too_and_get_no_constant():
     problem = problem_of(frame, interactions=[["a", "b"]])
     assert problem.feature_names == ("one", "a", "b", "a:b")
     assert problem.features[:, 3].tolist() == [0, 0, 0, 1]
-    with pytest.warns(UserWarning, match="features hold no constant"):
+    with pytest.warns(UserWarning, match="no feature is constant"):
         problem_of({"a": [1, 2, 1, 2], "b": [1, 1, 2, 2]}, interactions=[["a", "b"]])
 
 
@@ -132,7 +132,7 @@ def test_combinations_that_no_arm_has_cannot_be_candidates_if_they_interact():
     [
         ({"interactions": [["base", "ligant"]]}, r"interactions\[0\] .*did you mean 'ligand'"),
         ({"interactions": [["base"]]}, r"interactions\[0\] must be lists of two or more columns"),
-        ({"interactions": [["base", "base"]]}, "must be distinct columns, and none twice"),
+        ({"interactions": [["base", "base"]]}, "must be distinct columns, and no group twice"),
         ({"interactions": [["base", "heat"], ["heat", "base"]]}, r"interactions\[1\] .*none twice"),
         ({"interactions": "base:heat"}, "interactions must be lists"),
         ({"interactions": ["base"]}, r"interactions\[0\] must be lists"),

@@ -103,7 +103,7 @@ def test_data_without_noise_have_a_clear_answer() -> None:
 @pytest.mark.parametrize(
     ("arms", "rewards", "error", "message"),
     [
-        (["0", "1", "2"], [0, 1, 2], InvalidArgument, "arms must repeat some arm"),
+        (["0", "1", "2"], [0, 1, 2], InvalidArgument, "arms must have repeated arms"),
         (["0", "0", "1"], [0, 1, 2], InvalidArgument, "more than 2 different ones"),
         (["0", "x"], [0, 1], InvalidArgument, r"arms\[1\] must be an arm of the problem; got 'x'"),
         (["0", "1"], [0], InvalidArgument, "rewards must be 2 numbers"),

@@ -539,12 +539,12 @@ def test_bad_limits_are_refused_by_name(arguments: dict, message: str) -> None:
 
 def test_limits_that_rewards_in_a_range_cannot_keep_are_refused() -> None:
     for wrong in ({"floors": 2.0}, {"ceilings": -0.5}, {"control": "0", "superiority": 1.5}):
-        with pytest.raises(InvalidArgument, match="must be one that rewards in"):
+        with pytest.raises(InvalidArgument, match="must be possible for rewards in"):
             Problem(np.eye(2), reward_range=(0, 1), **wrong)
 
 
 def test_a_limit_on_what_no_arm_measures_is_refused() -> None:
-    with pytest.raises(NotEstimable, match="floors must be on what the arms measure"):
+    with pytest.raises(NotEstimable, match="floors must only limit what the arms measure"):
         Problem([[1, 0], [1, 0.0]], [[1, 1], [2, 1]], **NORMAL, floors=0.0)
     # Their difference is measured: a limit on it is accepted.
     Problem([[1, 0], [1, 0.0]], [[1, 1], [2, 1]], **NORMAL, control="0", superiority=0.1)

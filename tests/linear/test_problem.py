@@ -68,7 +68,7 @@ def test_the_problem_survives_json(arguments: dict) -> None:
         ({"features": [[1, 2], [math.inf, 1]]}, r"features\[1, 0\] must be finite; got inf"),
         ({"candidates": [[1, math.nan]]}, r"candidates\[0, 1\] must be finite"),
         ({"candidates": [[1, 2, 3]]}, r"candidates must have shape \(any rows, 2 features\)"),
-        ({"arms": ["a", "b"]}, r"arms must be 3 labels, one a row; got 2"),
+        ({"arms": ["a", "b"]}, r"arms must be 3 labels, one per row; got 2"),
         ({"arms": ["a", "a", "b"]}, r"arms\[1\] must differ from arms\[0\]: labels are distinct"),
         ({"answers": ["p", "q", "r"]}, r"answers must be left out without candidates"),
         ({"noise_std": None}, r"exactly one must be given"),
@@ -199,7 +199,7 @@ def test_an_intercept_is_a_combination_that_is_constant(features, expected) -> N
 
 def test_a_table_without_a_constant_is_warned_of() -> None:
     table = pd.DataFrame({"heat": [20.0, 25.0, 30.0]}, index=list("abc"))
-    with pytest.warns(UserWarning, match="add a column of ones unless that is so"):
+    with pytest.warns(UserWarning, match="if that is wrong, add a column of ones"):
         Problem(table, noise_std=1.0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -383,7 +383,7 @@ def test_results_that_nobody_asked_for_are_no_fixed_design() -> None:
     for policy in (static, mixture):
         policy.tell(problem.pull(arm="0"), 1.0)
     assert static.guarantee.label == "heuristic"
-    assert "nobody asked for" in static.guarantee.assumptions[-1]
+    assert "unsolicited results" in static.guarantee.assumptions[-1]
     assert mixture.guarantee.label == "proven"
 
 

@@ -350,7 +350,7 @@ def test_an_arm_without_a_row_matters_only_where_no_other_tells_its_mean() -> No
     frame = batches(RECIPES, 400)
     with analyse(RECIPES, frame[frame.arm != "both"], order="day") as study:
         assert study.recommend().arm == "salt"
-    with pytest.raises(errors.InvalidArgument, match="tell the mean of every arm"):
+    with pytest.raises(errors.InvalidArgument, match="determine the mean of every arm"):
         analyse(RECIPES, frame[frame.arm.isin(["plain", "heat"])], order="day")
 
 

@@ -67,7 +67,7 @@ def labels_of(name: str, labels: Any, rows: Any, number: int) -> tuple[str, ...]
         labels = list(rows.index) if is_frame(rows) else number
     clean = check_labels(name, labels)
     if len(clean) != number:
-        raise InvalidArgument(name, f"must be {number} labels, one a row; got {len(clean)}")
+        raise InvalidArgument(name, f"must be {number} labels, one per row; got {len(clean)}")
     return clean
 
 

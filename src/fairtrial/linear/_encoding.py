@@ -221,7 +221,7 @@ def encoding_of(table: Table, interactions: Any) -> Encoding:
             raise InvalidArgument(
                 f"features: feature {name!r}",
                 "must not be different in every row: nothing is left for the other features. Leave "
-                "it out; labels are called arm, or are the index of a DataFrame",
+                "it out; labels belong in a column arm, or in the index of a DataFrame",
             )
     constant = any(levels.values()) and not any(
         not isinstance(column[0], str) and column[0] != 0.0 and len(set(column)) == 1
@@ -232,7 +232,7 @@ def encoding_of(table: Table, interactions: Any) -> Encoding:
 
 def check_interactions(interactions: Any, columns: Sequence[str]) -> tuple[tuple[str, ...], ...]:
     """Return groups of two or more distinct columns."""
-    accepted = 'must be lists of two or more columns, as [["ligand", "base"]]'
+    accepted = 'must be lists of two or more columns, such as [["ligand", "base"]]'
     if isinstance(interactions, str) or not isinstance(interactions, Sequence):
         raise InvalidArgument("interactions", accepted, interactions)
     found: list[tuple[str, ...]] = []
@@ -248,7 +248,7 @@ def check_interactions(interactions: Any, columns: Sequence[str]) -> tuple[tuple
                 )
         if len(set(names)) < len(names) or set(names) in map(set, found):
             raise InvalidArgument(
-                f"interactions[{place}]", "must be distinct columns, and none twice", names
+                f"interactions[{place}]", "must be distinct columns, and no group twice", names
             )
         found.append(tuple(names))
     return tuple(found)

@@ -94,14 +94,16 @@ class Geometry:
             first, second = (self.names.answers[self._different[row][0]] for row in pair)
             raise InvalidArgument(
                 self._candidates_name,
-                f"differ too little: {first!r} and {second!r} are lost to rounding beside "
-                "candidates that are so far away; leave out those, or describe these in finer "
-                "features",
+                f"differ too little: rounding hides the difference of {first!r} and {second!r}, "
+                "because other candidates are so far away; leave those out, or describe "
+                f"{first!r} and {second!r} by finer features",
             )
         for one, (_, unseen) in zip(self.requirements, self._limited, strict=True):
             if unseen:
                 label = self.names.answers[unseen[0]]
-                accepted = f"must be on what the arms measure; no arm measures that of {label!r}"
+                accepted = (
+                    f"must only limit what the arms measure; no arm measures that of {label!r}"
+                )
                 raise NotEstimable(one.name, accepted)
 
     @property

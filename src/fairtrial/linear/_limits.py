@@ -244,7 +244,7 @@ def check_reach(
         most = high - low if one.control >= 0 else max(one.factor * low, one.factor * high)
         missed = np.flatnonzero(one.least > most)
         if missed.size:
-            accepted = f"must be one that rewards in {list(reward_range)} can keep"
+            accepted = f"must be possible for rewards in {list(reward_range)}"
             raise InvalidArgument(f"{one.name}[{answers[int(missed[0])]}]", accepted)
 
 

@@ -74,8 +74,8 @@ def _check_rewards(reward_range: Any) -> tuple[float, float]:
     width = 0.5 * high - 0.5 * low
     if not 1.0 / _LARGEST <= width <= _LARGEST or width < _NARROWEST * largest:
         accepted = (
-            f"must be between {1.0 / _LARGEST:g} and {_LARGEST:g} wide, and not narrower than "
-            f"{_NARROWEST:g} of its ends"
+            f"must be between {1.0 / _LARGEST:g} and {_LARGEST:g} wide, and at least "
+            f"{_NARROWEST:g} times the size of its ends"
         )
         raise InvalidArgument("reward_range", accepted, reward_range)
     return low, high

@@ -441,7 +441,7 @@ def round_design(design: Design | ArrayLike, n: int) -> NDArray[np.int64]:
     if total < support.size:
         raise InvalidArgument(
             "n",
-            f"must be at least {support.size}, one pull a used arm (a design with a looser tol "
+            f"must be at least {support.size}, one pull per used arm (a design with a looser tol "
             "uses fewer)",
             n,
         )

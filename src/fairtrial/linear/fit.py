@@ -99,8 +99,8 @@ def lack_of_fit(problem: Problem, arms: Sequence[Any], rewards: ArrayLike) -> La
     if min(freedom) < 1:
         raise InvalidArgument(
             "arms",
-            "must repeat some arm, and be of more than "
-            f"{int(rank)} different ones: else nothing is left to compare",
+            f"must have repeated arms, and more than {int(rank)} different ones: otherwise "
+            "there is nothing to compare",
             f"{scaled.size} rewards of {pulled.size} arms",
         )
     rounding = _ROUNDING * float((scaled**2).sum())

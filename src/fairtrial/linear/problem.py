@@ -59,8 +59,8 @@ _MOST_REWARD = 1e100
 
 
 NO_INTERCEPT = (
-    "features hold no constant: means are taken to be 0 where all features are 0; "
-    "add a column of ones unless that is so"
+    "no feature is constant, so means are taken to be 0 where all features are 0; "
+    "if that is wrong, add a column of ones"
 )
 
 

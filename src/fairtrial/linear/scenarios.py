@@ -107,7 +107,7 @@ def harms(environment: ArmEnvironment) -> Iterator[Scenario]:
     length = float(row @ step)
     if length <= 0.0:
         return
-    why = f"{best!r} is just beyond a limit, {one.name}: to name it would be harmful"
+    why = f"{best!r} is just beyond a limit, {one.name}: naming it would be harmful"
     with suppress(InvalidArgument):
         moved = environment.clone(theta=environment.closest_theta - step * (down / length))
         yield Scenario("beyond a limit", moved, why)

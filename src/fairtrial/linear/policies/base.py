@@ -185,5 +185,5 @@ def refuse_several_answers(problem: Problem, policy: str) -> None:
     """Refuse a problem that wants more than one answer if the rule eliminates."""
     if problem.top > 1:
         raise InvalidArgument(
-            "problem", f"must want one answer for {policy}; LinGapE gives several", problem.top
+            "problem", f"must have top=1 for {policy}; LinGapE returns several answers", problem.top
         )

@@ -114,8 +114,8 @@ class BlockBetting(BlockPolicy):
         if problem.estimates_noise:
             raise InvalidArgument(
                 "problem",
-                "must state the noise, or the rewards' range, for BlockBetting: no bet is proven "
-                "without; LinGapE takes an estimated noise",
+                "must state the noise, or the rewards' range, for BlockBetting: without, no bet is "
+                "proven; LinGapE takes an estimated noise",
                 problem.noise_std,
             )
         self._answers = DistinctCandidates(problem)
@@ -172,9 +172,7 @@ class BlockBetting(BlockPolicy):
         for arm in self.problem.geometry.start_arms.tolist():
             if int(np.linalg.matrix_rank([*pulled, rows[arm]])) > rank:
                 label = self.problem.arms[arm]
-                accepted = (
-                    f"must have units whose features tell the mean of every arm, also {label!r}"
-                )
+                accepted = f"must have units that determine the mean of every arm, also {label!r}"
                 raise InvalidArgument("assigned", accepted)
 
     @property

@@ -150,7 +150,10 @@ class Findings:
             model += f", within {problem.misspecification:g}"
         stated = tuple(text.replace(_MODEL, model) for text in promise.assumptions)
         if problem.geometry.has_rounded_columns:
-            stated = (*stated, "features that depend on others up to rounding are meant to")
+            stated = (
+                *stated,
+                "features that depend on others up to rounding depend on them exactly",
+            )
         promise = replace(promise, assumptions=stated)
         if problem.floor_tolerance:
             near = f"an answer that misses a limit by at most {problem.floor_tolerance:g} keeps it"

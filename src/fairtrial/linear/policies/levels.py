@@ -144,8 +144,8 @@ class StaticLevel(Level):
 
     name: ClassVar[str] = "static"
     source: ClassVar[str] = (
-        "Soare, Lazaric, Munos (2014), Proposition 1, with the sum over all N done right "
-        "and a union over what can beat the best"
+        "Soare, Lazaric, Munos (2014), Proposition 1, with a corrected sum over all N "
+        "and a union bound over the answers that can beat the best"
     )
     samplers: ClassVar[frozenset[str]] = frozenset({"static"})
     kind: ClassVar[int] = 1
@@ -165,7 +165,8 @@ class StaticChecksLevel(Level):
 
     name: ClassVar[str] = "static-checks"
     source: ClassVar[str] = (
-        "Soare, Lazaric, Munos (2014), Proposition 1, with a union over looks fixed in advance"
+        "Soare, Lazaric, Munos (2014), Proposition 1, with a union bound over looks fixed "
+        "in advance"
     )
     samplers: ClassVar[frozenset[str]] = frozenset({"static"})
     kind: ClassVar[int] = 2

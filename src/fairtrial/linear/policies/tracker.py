@@ -253,7 +253,7 @@ class Tracker(Race):
         """Return a guarantee, weakened by unsolicited results, and by lost pulls."""
         if self.unasked and "adaptive" not in self._level.samplers:
             promise = promise.weakened(
-                f"the {self.unasked} results that nobody asked for were fixed before any reward"
+                f"the {self.unasked} unsolicited results were chosen before any reward was known"
             )
         return promise.weakened_by(lost, "pull", "got lost for reasons unrelated to rewards")
 
@@ -290,7 +290,8 @@ class StaticTracker(Tracker):
         check_flag("block_draws", block_draws)
         if block_draws and not isinstance(level, StaticChecksLevel):
             raise InvalidArgument(
-                "block_draws", "needs stopping='static-checks': others look after every result"
+                "block_draws",
+                "needs stopping='static-checks': other levels check after every result",
             )
         if initial_pulls is None:
             initial_pulls = 10 if isinstance(level, MixtureLevel) else 1
@@ -305,7 +306,7 @@ class StaticTracker(Tracker):
             raise InvalidArgument("shares", "must be non-negative and sum to 1", shares)
         arms = self._units.problem.reduced.arms[given > 0.0]
         if self.initial_pulls == 0 and np.linalg.matrix_rank(arms) < self._units.shape[2]:
-            accepted = "must measure every direction, or initial_pulls be 1"
+            accepted = "must measure every direction, unless initial_pulls is 1"
             raise InvalidArgument("shares", accepted, shares)
         return given
 
