@@ -257,7 +257,7 @@ def test_with_several_plays_a_pull_made_up_for_is_whole_rounds_of_credit():
 def test_a_round_of_several_plays_must_be_complete():
     policy = FairLearn(Problem(3, "1/2", plays=2))
     policy.ask()
-    with pytest.raises(NotSupported, match="round at hand is not complete"):
+    with pytest.raises(NotSupported, match="current round is not complete"):
         policy.next_epoch(Problem(3, "1/3", plays=2))
     policy.ask()
     policy.next_epoch(Problem(3, "1/3", plays=2))

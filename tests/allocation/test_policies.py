@@ -501,9 +501,9 @@ def test_the_guarantee_says_who_is_promised_what():
 @pytest.mark.parametrize(
     ("policy", "said"),
     [
-        (FairLearn(PROBLEM), "F rounds later none if no other fails"),
-        (FairLearn(PROBLEM, scheduler="lazy"), "F rounds later none if no other fails"),
-        (FairLearn(GROUPED), "F rounds later none if no other fails"),
+        (FairLearn(PROBLEM), "none F rounds later if no other pull fails"),
+        (FairLearn(PROBLEM, scheduler="lazy"), "none F rounds later if no other pull fails"),
+        (FairLearn(GROUPED), "none F rounds later if no other pull fails"),
         (FairLearn(Problem(3, "1/5"), scheduler="largest"), "failed since the last free round"),
         (FairLearn(PAIRS), "how long is not proven"),
     ],

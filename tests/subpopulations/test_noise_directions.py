@@ -326,7 +326,11 @@ def test_a_correlation_that_only_one_arm_has_is_found():
     [
         # Pairs look as stated, or nearly; the part of a measure that others do not explain does
         # not.
-        ([1.0, 1.0, 2.0], [1.0, 1.0, 2.3], "what the other measures leave of it spreads"),
+        (
+            [1.0, 1.0, 2.0],
+            [1.0, 1.0, 2.3],
+            "the part that the other measures do not explain spreads",
+        ),
         # Many measures that are slightly correlated.
         (0.0, 0.35, "noise_cov of all measures: their sum spreads"),
     ],

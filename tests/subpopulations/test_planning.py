@@ -607,7 +607,7 @@ def test_slack_makes_ties_and_means_on_floors_tell() -> None:
 
 def test_a_group_that_never_comes_cannot_be_told() -> None:
     found = complexity_of(e1(), E1, arrivals=[1, 0, 1])
-    assert found.reason == "the answer depends on a group that never turns up: '1'"
+    assert found.reason == "the answer depends on a group that never arrives: '1'"
     assert found.value == math.inf
     none = complexity_of(no_arm(), NO_ARM, arrivals=[0, 1, 1])
     assert none.answer is None

@@ -182,8 +182,8 @@ def _refusal(
 ) -> InvalidArgument:
     if total <= 1.0 + _ACCURACY:
         accepted = (
-            f"need shares with a common denominator above {MAX_DENOMINATOR}, and leave nothing "
-            "for rounding them up; round the groups' shares downwards"
+            f"need shares with a common denominator above {MAX_DENOMINATOR}, and leave no "
+            "room to round them up; round the groups' shares downwards"
         )
         return InvalidArgument("groups", accepted, found)
     who = [repr(label) for label, price in zip(found, prices, strict=True) if price > _ZERO]

@@ -222,7 +222,7 @@ class LocalAllocator:
         """
         if self._overall is None:
             raise NotSupported(
-                "no exchange has succeeded so far, so nothing is known of the other processes"
+                "no exchange has succeeded so far, so nothing is known about the other processes"
             )
         return self._overall
 
@@ -337,19 +337,19 @@ def _checked_rewards(policy: AllocationPolicy, value: Any) -> Floats:
     pairs = array.transpose(0, 2, 1).reshape(-1, 2).tolist()
     given_rewards(policy.problem, shape[0], pairs)
     if (array[:, 0] % 1 != 0).any():
-        raise ValueError("its numbers of rewards are not whole")
+        raise ValueError("its numbers of rewards are not whole numbers")
     return array
 
 
 def _listed(value: Any, length: int) -> list[Any]:
     if not isinstance(value, list) or len(value) != length:
-        raise ValueError(f"it does not list something for each of {length} arms")
+        raise ValueError(f"it does not have a list of {length} entries")
     return value
 
 
 def _whole(value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or abs(value) > _MOST_IN_WHOLE:
-        raise ValueError(f"it holds {value!r:.40} where a whole number belongs")
+        raise ValueError(f"it holds {value!r:.40} where a whole number is expected")
     return value
 
 

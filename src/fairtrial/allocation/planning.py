@@ -84,7 +84,9 @@ def complexity(environment: SteadyEnvironment, horizon: int) -> Complexity:
     problem = check_instance("environment", environment, SteadyEnvironment).problem
     low, high = problem.reward_range
     if problem.plays > 1 or problem.groups or high - low != 1.0:
-        raise NotSupported("the bounds are for one play a round, no groups, and a range of 1")
+        raise NotSupported(
+            "the bounds only hold for one play per round, no groups, and a range of 1"
+        )
     rounds = check_integer("horizon", horizon, low=1)
     gaps = environment.arm_means.max() - environment.arm_means
     worse = gaps > 0

@@ -173,8 +173,8 @@ class Problem(BaseProblem):
         if self.groups and total == 1:
             raise InvalidArgument(
                 "groups",
-                "must leave something free: the shares of the groups and of the arms outside "
-                "them sum to 1, and then no rule can meet them whatever the free pulls are",
+                "must leave some pulls free: the shares of the groups and of the arms outside "
+                "them sum to 1, and no rule can keep them for every choice of the free pulls",
                 self.groups,
             )
 

@@ -90,7 +90,7 @@ class StudentMixture(Parametrized):
         if not self.overlap:
             return ("the values are independent and normal",)
         return (
-            "the values are normal, and independent but for an error that they share",
+            "the values are normal, and independent except for an error that they share",
             f"the shared error has {self.overlap:.3g} times the variance of a value",
         )
 

@@ -237,7 +237,7 @@ def _require_in_range(
     if missed.any():
         arm = int(np.flatnonzero(missed)[0])
         end = f"at most {high:g}" if row.is_floor else f"at least {low:g}"
-        accepted = f"must be {end}: no mean of values in [{low:g}, {high:g}] is beyond"
+        accepted = f"must be {end}: no mean of values in [{low:g}, {high:g}] is beyond that"
         raise InvalidArgument(
             _named(row, measure, arms[arm], groups), accepted, float(row.bounds[arm])
         )

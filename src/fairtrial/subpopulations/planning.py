@@ -277,7 +277,7 @@ def _group_that_never_comes(problem: Problem, instance: _Instance | MeasuredInst
         for group, total in zip(problem.groups, instance.totals, strict=True)
         if total == 0.0
     ]
-    return f"the answer depends on a group that never turns up: {', '.join(missing)}"
+    return f"the answer depends on a group that never arrives: {', '.join(missing)}"
 
 
 # ----------------------------------------------------------------------------- the solution

@@ -99,7 +99,7 @@ def _shifted(environment: ReplayEnvironment, means: Floats) -> list[Floats]:
         moved = own + (mean - np.nanmean(own, axis=0))
         if (moved < ranges[:, 0]).any() or (moved > ranges[:, 1]).any():
             name = f"means[{', '.join(problem.labels(action).values())}]"
-            accepted = "must be such that rows of several measures, shifted, stay in their ranges"
+            accepted = "must keep shifted rows of several measures in their ranges"
             raise InvalidArgument(name, accepted, mean.tolist())
         found.append(np.where(np.isnan(own), own, moved))
     return found
@@ -122,7 +122,7 @@ def harms(environment: CellEnvironment) -> Iterator[Scenario]:
     group, *_ = _closest_limit(environment, arm)
     if group is not None:
         where = f"in group {problem.groups[group]!r}" if len(problem.groups) > 1 else "everywhere"
-        why = f"{best!r} is just beyond its limit {where}: to name it would be harmful"
+        why = f"{best!r} is just beyond its limit {where}: naming it would be harmful"
         yield from _beyond("one group harmed", why, environment, [arm], [_JUST])
     accepted = np.flatnonzero(problem.within(environment.cell_means, problem.floor_tolerance))
     why = "Every arm is beyond a limit: the right answer is that no arm is acceptable"
@@ -135,7 +135,7 @@ def _harms_of_measures(environment: CellEnvironment, best: int) -> Iterator[Scen
     why = f"{problem.arms[best]!r} is just beyond its limit of "
     row = _closest_row(environment, best)
     if row is not None:
-        why += f"{problem.measures[row.measure]}: to name it would be harmful"
+        why += f"{problem.measures[row.measure]}: naming it would be harmful"
         yield from _beyond_rows("one group harmed", why, environment, [best], [_JUST])
     accepted = np.flatnonzero(problem.feasible(environment.cell_means)).tolist()
     why = "Every arm is beyond a limit: the right answer is that no arm is acceptable"

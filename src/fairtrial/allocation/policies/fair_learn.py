@@ -45,18 +45,17 @@ _COUNTED = (
     "a pull counts from the moment it is issued; once it has failed or is lost it does not count"
 )
 _FAILED = (
-    "F pulls that fail leave at most F pulls missing, all arms together, and F rounds later none "
-    "if no other fails"
+    "after F pulls fail, at most F pulls are missing over all arms, and none F rounds later "
+    "if no other pull fails"
 )
 _FAILED_EARLIER = (
     f"{_FAILED}; a failed pull of an earlier epoch may leave one additional pull missing until "
     "the next free round"
 )
 _FAILED_WITH_LARGEST = (
-    "pulls that fail leave at most as many missing, all arms together, as failed since the last "
-    "free round"
+    "over all arms, at most as many pulls are missing as failed since the last free round"
 )
-_FAILED_OF_SEVERAL = "pulls that fail may be missing: how long is not proven"
+_FAILED_OF_SEVERAL = "pulls that fail may be missing; for how long is not proven"
 
 
 class FairLearn(AllocationPolicy):
@@ -237,7 +236,9 @@ class FairLearn(AllocationPolicy):
         """
         check_instance("problem", problem, Problem)
         if self._state.control.plays_done[0]:
-            raise NotSupported("the round at hand is not complete: ask for the rest of it first")
+            raise NotSupported(
+                "the current round is not complete: ask for its remaining pulls first"
+            )
         kept = {
             "problem": problem,
             "initial_credits": credits_for(self._state, problem),
@@ -323,7 +324,7 @@ class FairLearn(AllocationPolicy):
                 proven=safe,
                 statement=promise,
                 assumptions=(
-                    "every share is below 1/m, m arms having one",
+                    "every share is below 1/m, if m arms have a share",
                     _COUNTED,
                     _FAILED_WITH_LARGEST,
                 ),

@@ -130,7 +130,7 @@ class BlockPolicy(FixedConfidencePolicy):
             return
         cuts = self._cut(assigned)
         if self.batch is not None or self.max_pulls is not None:
-            raise InvalidArgument("assigned", "leaves batch and max_pulls nothing to say")
+            raise InvalidArgument("assigned", "must be given without batch and max_pulls")
         self._cuts = cuts
         self._blocks.skip_initial_block()
 

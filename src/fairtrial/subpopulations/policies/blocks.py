@@ -505,7 +505,7 @@ class BlockBetting(BlockPolicy):
         if not self._loses_too_many:
             return found
         lost = (
-            "too many results are lost: each counts as its worst value, and as things stand more "
+            "too many results are lost: each counts as its worst value, and at this rate more "
             "results will not decide"
         )
         return (*found, lost)

@@ -97,7 +97,7 @@ def _combinations(problem: Problem) -> Iterator[tuple[str, str, Floats]]:
     if len(names) > 2:
         for place, name in enumerate(names):
             weights = _left_by_others(correlations, place)
-            spreads = "what the other measures leave of it spreads"
+            spreads = "the part that the other measures do not explain spreads"
             yield f"noise_cov of {name}", spreads, _in_stated_units(weights, correlations)
         weights = _in_stated_units(np.ones(shape), correlations)
         yield "noise_cov of all measures", "their sum spreads", weights

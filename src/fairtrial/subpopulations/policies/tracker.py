@@ -363,7 +363,7 @@ class Tracker:
         if problem.estimates_noise:
             promise = promise.weakened("the estimated noise is the true one")
         if self.waits_for_order:
-            order = "rewards of different cells are independent; they may be told when they like"
+            order = "rewards of different cells are independent; they may be told at any time"
             promise = replace(promise, assumptions=(*promise.assumptions[:-1], order))
         else:
             event = "got lost for reasons unrelated to rewards"
