@@ -92,7 +92,9 @@ def test_an_arm_without_overlap_is_warned_of_and_left_out():
 
 
 def test_a_budget_below_the_cheapest_row_is_refused():
-    with pytest.raises(BudgetInfeasible, match=r"at least the cheapest row, 1; got 0\.5") as caught:
+    with pytest.raises(
+        BudgetInfeasible, match=r"at least the cost of the cheapest row, 1; got 0\.5"
+    ) as caught:
         tiny(costs=[1, 2, 3], mean_budget=0.5)
     assert caught.value.minimum == 1
 

@@ -93,7 +93,7 @@ def test_a_node_without_parents_needs_no_column_but_the_arm():
             lambda rows: [{**r, "0": np.nan} if i == 1 else r for i, r in enumerate(rows)],
             "from 0 to",
         ),
-        (lambda rows: [*rows, rows[0]], "must say everything once; row 18 says again"),
+        (lambda rows: [*rows, rows[0]], "must give every probability once; row 18 repeats one"),
         (lambda rows: rows[:-1], "must have a row of 'arm2' for A=1, X=2"),
         (
             lambda rows: [{k: v for k, v in r.items() if k != "A"} for r in rows],

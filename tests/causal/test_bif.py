@@ -114,7 +114,7 @@ def test_a_few_lines_cannot_make_a_table_of_millions(tmp_path):
     block = "variable {0} {{ type discrete [ 2 ] {{ a, b }}; }}\n"
     text = "".join(block.format(name) for name in [*names, "Y"])
     text += f"probability ( Y | {', '.join(names)} ) {{ default 0.5, 0.5; }}"
-    with pytest.raises(BIFError, match="1,000,000 numbers may be in all"):
+    with pytest.raises(BIFError, match="all tables may have 1,000,000 numbers"):
         parse_bif(text)
 
 
@@ -134,7 +134,7 @@ def test_a_network_that_hangs_together_too_much_is_not_summed_up():
     causes = [f"A{k}" for k in range(30)]
     pairs = list(combinations(causes, 2))
     factors = [Factor(pair, np.full((2, 2), 0.5)) for pair in pairs]
-    with pytest.raises(ModelError, match="too many nodes hang together"):
+    with pytest.raises(ModelError, match="too many nodes are connected"):
         sum_product(factors, ("A0",))
     with pytest.raises(ModelError, match="cells to be listed"):
         sum_product(factors, causes)

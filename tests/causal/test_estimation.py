@@ -278,7 +278,7 @@ def rarely_overlapping(rows, seed, share=1e-4):
 def test_an_arm_that_the_rows_hardly_overlap_with_has_no_normal_interval():
     problem, environment, log = rarely_overlapping(1000, 1)
     assert environment.truth.gaps["s", "s'"][1] == pytest.approx(0.855)
-    with pytest.warns(ThinOverlap, match=r"of 'new' as much as 0.11 rows of its own"):
+    with pytest.warns(ThinOverlap, match=r"they are worth 0.11 rows of 'new'"):
         found = estimate(problem, log)
     assert np.isfinite(found.gaps_normal[0]).all()
     assert np.isnan(found.gaps_normal[1]).all()
@@ -286,7 +286,7 @@ def test_an_arm_that_the_rows_hardly_overlap_with_has_no_normal_interval():
     assert found.gaps[1] == pytest.approx([0.0, 0.0])
     assert found["new"].effective_rows == pytest.approx(1 / (0.95**2 / 0.1 + 0.05**2 / 999.9))
     assert found["new"].without_interval == (
-        "all rows tell as much of it as 0.11 rows of its own would; 30 are needed"
+        "all rows together are worth 0.11 rows of its own; 30 are needed"
     )
     assert found["now"].without_interval is None
     assert found.to_dict()["arms"][1]["gaps"][0]["normal"] is None

@@ -398,7 +398,7 @@ def test_what_does_not_fit_is_refused_by_name(options, name):
 
 
 def test_allocation_without_a_finished_experiment_is_refused():
-    with pytest.raises(InvalidArgument, match="allocation says something of assigned actions"):
+    with pytest.raises(InvalidArgument, match="allocation is only for assigned actions"):
         BlockBetting(tiny()[0], allocation="any")
 
 

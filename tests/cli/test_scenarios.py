@@ -202,7 +202,7 @@ def test_late_results_get_lost_by_chance_alone(folder, document):
     rows = {row["scenario"]: row for row in found["rows"]}
     assert rows["lossy"]["pulls"]["mean"] > rows["full"]["pulls"]["mean"]
     block = block.replace("0.5", "0.5, depends_on_outcome = true")
-    with pytest.raises(ConfigurationError, match=r"loss.depends_on_outcome: must be false in this"):
+    with pytest.raises(ConfigurationError, match=r"loss.depends_on_outcome: must be false: this"):
         load_configuration(file_of(folder, LATE, block), "simulate")
 
 

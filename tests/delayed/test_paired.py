@@ -308,7 +308,7 @@ def test_an_arm_that_fails_with_an_error_is_withdrawn_and_named():
         policy.tell(pull, table[0, pull.action])
     answer = play(policy, table).recommend()
     assert answer.arm == "c"
-    assert "had to fail: b" in answer.guarantee.assumptions[-1]
+    assert "would always fail: b" in answer.guarantee.assumptions[-1]
 
 
 def test_an_arm_that_fails_after_it_has_counted_against_others_costs_the_proof():

@@ -66,14 +66,16 @@ def arms_from_table(model: CausalModel, intervened: str, table: Any) -> dict[str
             entries = dict(enumerate(states))
         for state, column in entries.items():
             if not math.isnan(arm[(*place, state)]):
-                raise InvalidArgument("arms", f"must say everything once; row {number} says again")
+                raise InvalidArgument(
+                    "arms", f"must give every probability once; row {number} repeats one"
+                )
             arm[(*place, state)] = _probability(row, column, number)
     return {label: _complete(model, parents, label, arm) for label, arm in arms.items()}
 
 
 def _value(row: Mapping[str, Any], column: str, number: int) -> Any:
     if column not in row:
-        raise InvalidArgument("arms", f"must have {column!r} in every row; row {number} has not")
+        raise InvalidArgument("arms", f"must have {column!r} in every row; row {number} has none")
     return row[column]
 
 

@@ -70,7 +70,7 @@ def sum_product(factors: Sequence[Factor], keep: Sequence[str]) -> Floats:
         name = min(sorted(hidden), key=lambda candidate: _cost(pending, candidate))
         if _cost(pending, name) > _MOST_NUMBERS:
             accepted = f"must be summed up with tables of at most {_MOST_NUMBERS:,} numbers"
-            raise ModelError("model", f"{accepted}; too many nodes hang together with {name!r}")
+            raise ModelError("model", f"{accepted}; too many nodes are connected with {name!r}")
         touched = [factor for factor in pending if name in factor.names]
         pending = [factor for factor in pending if name not in factor.names]
         pending.append(_sum_out(touched, name))

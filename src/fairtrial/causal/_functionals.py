@@ -375,18 +375,18 @@ def _require_listed(problem: Problem) -> None:
 
 def _wrong_with_direct(problem: Problem) -> str:
     """Return why a sensitive attribute that is a parent of the outcome is not supported."""
-    outcome, instead = repr(problem.outcome_node), "a fixed budget, and no error probability"
+    outcome, instead = repr(problem.outcome_node), "it has a fixed budget, and no error probability"
     parents = problem.model.parents(problem.outcome_node)
     direct = listed([repr(node) for node in problem.attributes if node in parents])
     if problem.is_root:
         return (
-            f"must have no table of {outcome} where {direct} is a parent of it: how outcomes come "
-            f"about is what BlockBetting learns. Leave the table out. Or use PlugIn: {instead}"
+            f"must have no table of {outcome} if {direct} is a parent of it: BlockBetting learns "
+            f"how outcomes come about. Leave the table out. Or use PlugIn: {instead}"
         )
     return (
-        f"must have an outcome that {direct} changes through other nodes only, as the attribute "
-        f"has parents, and the graph has it as a parent of {outcome}. Record what it acts through "
-        f"as a node between them. Or use PlugIn, with the table of {outcome}: {instead}"
+        f"must not have {direct} as a parent of {outcome}, because the sensitive attribute has "
+        f"parents. Record what it acts through as a node between them. Or use PlugIn, with the "
+        f"table of {outcome}: {instead}"
     )
 
 

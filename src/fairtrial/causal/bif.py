@@ -170,7 +170,7 @@ class _Parser:
         self._mark("[")
         declared = self._word("the number of states")
         if not declared.isdecimal():
-            raise self._error(f"the number of states is {declared!r}, no whole number", back=1)
+            raise self._error(f"the number of states is {declared!r}, not a whole number", back=1)
         self._mark("]")
         self._mark("{")
         states = self._words("}", "a state")
@@ -196,7 +196,7 @@ class _Parser:
         if node in self.tables:
             raise self._error(f"variable {node!r} has two probability blocks", back=1)
         if node in parents or len(set(parents)) != len(parents):
-            raise self._error(f"the parents of {node!r} are not distinct others", back=1)
+            raise self._error(f"the parents of {node!r} are not distinct other variables", back=1)
         self._mark("{")
         rows = self._rows(node, parents)
         self._mark("}")
@@ -270,7 +270,9 @@ class _Parser:
     ) -> Floats:
         self.cells += math.prod(len(self.states[name]) for name in (*parents, node))
         if self.cells > _MOST_CELLS:
-            message = f"the table of {node!r} is too large; {_MOST_CELLS:,} numbers may be in all"
+            message = (
+                f"the table of {node!r} is too large; all tables may have {_MOST_CELLS:,} numbers"
+            )
             raise self._error(message, back=1)
         if "table" in rows:
             if len(rows) > 1:
@@ -294,7 +296,7 @@ class _Parser:
     def _known_variable(self) -> str:
         name = self._word("a variable")
         if name not in self.states:
-            raise self._error(f"variable {name!r} is not declared before", back=1)
+            raise self._error(f"variable {name!r} is not declared before its use", back=1)
         return name
 
     def _words(self, closing: str, what: str) -> list[str]:

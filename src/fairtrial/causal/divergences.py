@@ -214,8 +214,8 @@ def _with_densities(
     errors = [found.outcome_error, *found.gap_error.values()]
     if any(np.isinf(error).any() for error in errors):
         warnings.warn(
-            "a divergence may be infinite: what is given comes from a sample whose largest row "
-            "carries most of it, or grows with the sample",
+            "a divergence may be infinite: the value comes from a sample and depends mostly on "
+            "its largest row, or grows with the size of the sample",
             RuntimeWarning,
             stacklevel=3,
         )

@@ -47,11 +47,13 @@ class BudgetInfeasible(InvalidArgument):
     Examples
     --------
     >>> print(BudgetInfeasible(2.0, 0.5))
-    mean_budget must be at least the cheapest row, 2; got 0.5
+    mean_budget must be at least the cost of the cheapest row, 2; got 0.5
     """
 
     def __init__(self, minimum: float, given: float) -> None:
-        super().__init__("mean_budget", f"must be at least the cheapest row, {minimum:g}", given)
+        super().__init__(
+            "mean_budget", f"must be at least the cost of the cheapest row, {minimum:g}", given
+        )
         self.minimum = minimum
 
     def __reduce__(self) -> tuple[type[BudgetInfeasible], tuple[object, ...]]:
@@ -102,7 +104,7 @@ class ThinOverlap(UserWarning):
     Examples
     --------
     >>> print(ThinOverlap({"b": 0.2}))
-    the rows tell too little for a normal interval: of 'b' as much as 0.2 rows of its own
+    too few informative rows for a normal interval: they are worth 0.2 rows of 'b'
     """
 
     def __init__(self, effective_rows: Mapping[str, float]) -> None:
@@ -111,8 +113,8 @@ class ThinOverlap(UserWarning):
 
     def __str__(self) -> str:
         rows = self.effective_rows.items()
-        told = ", ".join(f"of {arm!r} as much as {number:.2g} rows" for arm, number in rows)
-        return f"the rows tell too little for a normal interval: {told} of its own"
+        told = ", ".join(f"{number:.2g} rows of {arm!r}" for arm, number in rows)
+        return f"too few informative rows for a normal interval: they are worth {told}"
 
 
 class ContradictedModel(UserWarning):

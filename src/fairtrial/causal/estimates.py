@@ -175,7 +175,7 @@ class Estimates:
         if self.rows < LEAST_ROWS:
             return f"there are only {self.rows} rows; {LEAST_ROWS} are needed"
         return (
-            f"all rows tell as much of it as {self.effective_rows[k]:.2g} rows of its own would; "
+            f"all rows together are worth {self.effective_rows[k]:.2g} rows of its own; "
             f"{LEAST_ROWS} are needed"
         )
 

@@ -39,7 +39,7 @@ _NEAR = 1.5
 _NOTHING = 1e-15
 """Information below this is a rounding error of a divergence of zero."""
 
-_COINS = "outcomes that are one end of their range or the other"
+_COINS = "outcomes at one end of their range or the other"
 _GRADED = "outcomes that are one of the {} values in the model"
 
 

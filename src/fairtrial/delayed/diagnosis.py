@@ -88,7 +88,7 @@ def diagnose(arms: Sequence[Hashable], delays: ArrayLike, outcomes: ArrayLike) -
         if own is not None and level is not None and level < _LEVEL / (look * (look + 1)):
             warning = (
                 f"delays and outcomes go together (rank correlation {own:.2f}, p = {level:.2g}): "
-                "say delay_depends_on_outcome=True in the problem"
+                "set delay_depends_on_outcome=True in the problem"
             )
         look, pulls = look + 1, 2 * pulls
     return Diagnosis(times.size, correlation, p_value, warning)

@@ -136,7 +136,7 @@ class SimulatedEnvironment(TimedEnvironment):
         duration = self.problem.duration
         if duration is None or (duration % 1.0 != 0.0).any():
             raise InvalidArgument(
-                "problem", "must give whole numbers as duration to simulate pieces", self.problem
+                "problem", "must have a duration in whole numbers to simulate pieces", self.problem
             )
         if self.delay is not None or self.every != 1.0:
             raise InvalidArgument(

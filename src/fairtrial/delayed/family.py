@@ -57,7 +57,7 @@ def _doubts(environment: Any) -> tuple[str, ...]:
         return ()
     text = (
         f"No reading comes before its result: readings come every {every:g}, results after "
-        f"{longest:g} at the latest. A smaller every, or a longer delay, brings some"
+        f"{longest:g} at the latest. Use a smaller every or a longer delay"
     )
     return (text,)
 

@@ -174,7 +174,7 @@ class Problem(BaseProblem):
             raise InvalidArgument(
                 "noise_std, reward_range",
                 "exactly one must be given: the noise if it is known, else the outcomes' range; "
-                "or say noise_std='estimated'",
+                "or set noise_std='estimated'",
                 (noise_std, reward_range),
             )
         if noise_std is None:

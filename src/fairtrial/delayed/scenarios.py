@@ -22,7 +22,7 @@ def with_losses(
 ) -> SimulatedEnvironment:
     """Return the environment in which a share `rate` of the pulls is lost by chance."""
     if depends_on_outcome:
-        accepted = "must be false in this family: its simulated losses are by chance"
+        accepted = "must be false: this family only simulates losses by chance"
         raise InvalidArgument("depends_on_outcome", accepted, depends_on_outcome)
     if rate >= 1.0:
         raise InvalidArgument("rate", "must be below 1", rate)

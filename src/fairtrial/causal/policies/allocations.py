@@ -41,7 +41,7 @@ def allocation_of(problem: Problem, assigned: ArrayLike | None, given: str | Arr
     if isinstance(given, str) and given == FIXED:
         return none
     if assigned is None:
-        raise InvalidArgument("allocation", "says something of assigned actions only", given)
+        raise InvalidArgument("allocation", "is only for assigned actions", given)
     actions = actions_of(assigned, problem)
     if len(actions) * problem.n_actions > _MOST_NUMBERS:
         accepted = f"must be {FIXED!r} with more than {_MOST_NUMBERS // problem.n_actions:,} units"

@@ -67,7 +67,7 @@ _UNLIKELY_CELLS = (
 )
 
 _TOO_MANY_LOST = (
-    "too many rows are lost: each counts as the worst that it could have been, and as things stand "
+    "too many rows are lost: each counts as the worst that it could have been, and at this rate "
     "more rows will not decide"
 )
 
@@ -215,7 +215,7 @@ class BlockBetting(BlockPolicy):
     ) -> None:
         super().__init__(check_instance("problem", problem, Problem), delta, max_pulls, seed)
         if problem.outcome_range is None:
-            accepted = "must have an outcome_range: no stop is proven without"
+            accepted = "must have an outcome_range: without one, no stop is proven"
             raise InvalidArgument("problem", accepted, problem.outcome_range)
         self.knowledge = check_choice("knowledge", knowledge, ["auto", *KNOWLEDGE])
         self.batch = check_optional_integer("batch", batch, low=1)
@@ -348,7 +348,9 @@ class BlockBetting(BlockPolicy):
         place_of = self._functionals.place_of
         place = int(place_of[value if len(place_of) > 1 else 0, cell])
         if place < 0:
-            raise InvalidOutcome("outcome", "is in a cell that never comes, by the model", outcome)
+            raise InvalidOutcome(
+                "outcome", "is in a cell that has probability zero in the model", outcome
+            )
         return place, scaled
 
     def _can_run(self, environment: Any, horizon: int | None, parallel: int) -> bool:
@@ -399,7 +401,9 @@ class BlockBetting(BlockPolicy):
             place_of = self._functionals.place_of
             places = place_of[rows.value if len(place_of) > 1 else 0, rows.cells]
             if (places < 0).any():
-                raise InvalidOutcome("outcome", "is in a cell that never comes, by the model")
+                raise InvalidOutcome(
+                    "outcome", "is in a cell that has probability zero in the model"
+                )
             betting.take_rows(arrays, actions[:number], tags[:number], places, rows.outcome)
             self.told += number
 

@@ -460,7 +460,7 @@ class BlockBetting(BlockPolicy):
         if problem.failure_value is not None and not self._bounded and problem.gaussian:
             stated = stated.weakened(
                 f"a pull that fails has the outcome {problem.failure_value:g}, which the noise of "
-                "other outcomes does not foresee"
+                "other outcomes does not cover"
             )
         # Losses were already stated above, by arm.
         stated = self._blocks.as_it_stands(stated, leaves_out=False)

@@ -426,7 +426,9 @@ class PairedRacing(FixedConfidencePolicy):
     def _withdrawals(self) -> tuple[str, ...]:
         texts = []
         if gone := self._withdrawn(after_blocks=False):
-            texts.append(f"arms that failed are no candidates, and had to fail: {', '.join(gone)}")
+            texts.append(
+                f"arms that failed are not candidates, and would always fail: {', '.join(gone)}"
+            )
         if gone := self._withdrawn(after_blocks=True):
             texts.append(
                 "arms that failed on a later block had ruled out no arm better than the answer "
@@ -445,7 +447,7 @@ def _check_overlap(overlap: float, problem: Problem, n_blocks: int | None) -> fl
     if share and (problem.reward_range is not None or n_blocks is not None):
         raise InvalidArgument(
             "overlap",
-            "must be 0 with a reward_range or n_blocks: blocks are then all there is",
+            "must be 0 with a reward_range or n_blocks: the blocks then share no error",
             share,
         )
     return share

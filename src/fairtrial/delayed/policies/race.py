@@ -457,7 +457,7 @@ class Race(FixedConfidencePolicy):
         if self._waits_for_decision and not self._finished:
             return (
                 "needs a decision: a pull failed, perhaps because of its outcome; tell its outcome,"
-                " or say failure='independent' or a failure_value in the problem"
+                " or set failure='independent' or a failure_value in the problem"
             )
         if status == "running" and not np.isfinite(self._race.arms.variance).any():
             return self._nothing_yet
@@ -485,7 +485,7 @@ class Race(FixedConfidencePolicy):
     def warnings(self) -> tuple[str, ...]:
         """Return assumptions of the guarantee that the results do not support."""
         return tuple(
-            f"the guarantee is not proven, as it has to assume this: {finding}"
+            f"the guarantee is not proven, because it must assume this: {finding}"
             for finding in race_assumptions.findings(self._race)
         )
 

@@ -74,8 +74,8 @@ def guarantee(
     )
     if race.not_nested and race.uses_readings:
         promise = promise.weakened(
-            f"{race.not_nested} readings differ from one before at the same deviation, which "
-            "nested errors cannot"
+            f"{race.not_nested} readings differ from an earlier one with the same deviation, "
+            "which nested errors cannot"
         )
     return promise
 
@@ -111,15 +111,15 @@ def _common_assumptions(race: RaceState) -> list[str]:
         common = ["when results and readings arrive is independent of the outcome"]
     common.append("a pull is stopped only because of logged data")
     if problem.failure_value is not None:
-        unforeseen = ", which normal noise and readings do not foresee (not proven)"
+        unforeseen = ", which normal noise and readings do not cover (not proven)"
         common.append(
             f"a pull that fails has the outcome {problem.failure_value:g}"
             f"{'' if _covers_failures(race) else unforeseen}"
         )
     if race.returned:
         common.append(
-            f"{race.returned} pulls had failed when their outcomes came: that they came says "
-            "nothing of them"
+            f"{race.returned} pulls had failed when their outcomes came: whether they came does "
+            "not depend on their values"
         )
     if unsolicited := race.unsolicited:
         common.append(
@@ -163,7 +163,9 @@ def _found_in_results(race: RaceState) -> list[str]:
         if spread_of_results(arms, values, number).contradicted:
             found.append("noise_std is as stated (contradicted: results spread far more widely)")
         elif race.survivors == 0 and len(arms) - len(set(arms.tolist())) < _TESTING:
-            found.append("noise_std is as stated: too few results repeat an arm to have tested it")
+            found.append(
+                "noise_std is as stated: not tested, because too few results repeat an arm"
+            )
     if problem.delay_depends_on_outcome:
         return found
     late, early = came[:, 1], came[:, 2]
@@ -183,8 +185,8 @@ def _found_in_haste(race: RaceState) -> list[str]:
     hasty = [repr(race.problem.arms[arm]) for arm in race.hasty if untested[arm]]
     if not hasty:
         return []
-    claim = "when results arrive is independent of their values: most overtaken pulls of "
-    return [f"{claim}{', '.join(hasty)} were still open, so that nothing could test it"]
+    claim = "when results arrive is independent of their values: not tested, because most "
+    return [f"{claim}overtaken pulls of {', '.join(hasty)} were still open"]
 
 
 def _found_in_readings(race: RaceState) -> list[str]:
@@ -201,5 +203,6 @@ def _found_in_readings(race: RaceState) -> list[str]:
         return [f"{stated} as stated (contradicted: they are far off)"]
     compared = pieces or (known & (errors[:, 0] > 0.0)).any()
     if race.survivors == 0 and not compared:
-        return ["readings are as accurate as stated: no reading has been compared with its outcome"]
+        untested = "not tested, because no reading could be compared with its outcome"
+        return [f"readings are as accurate as stated: {untested}"]
     return []
