@@ -176,7 +176,7 @@ def test_a_single_value_is_told_even_below_zero_and_twice_changes_nothing(pulls,
     found, _ = document(*tell)
     assert (found["told"], found["told_before"], found["open"]) == (1, 0, 5)
     before = head()
-    assert "nothing changed" in invoke(*tell).stdout
+    assert "did not change" in invoke(*tell).stdout
     assert document(*tell)[0]["told_before"] == 1
     assert head() == before
 

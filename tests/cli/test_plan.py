@@ -393,7 +393,7 @@ def test_a_range_that_costs_more_than_the_noise_is_warned_of(make):
     # Two arms: the noise needs 8 * 16 / 25 results a unit, the range 4 * width / 5.
     assert said(19) is None
     assert "1,000 wide: a unit of evidence then takes about 800 results" in said(1000)
-    assert "the spread of the rewards asks for 5.1." in said(1000)
+    assert "the spread of the rewards alone requires only 5.1." in said(1000)
     assert "no wider than 13 would cost little" in said(1000)
 
 

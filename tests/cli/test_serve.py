@@ -209,7 +209,7 @@ def test_a_port_that_is_taken_is_a_plain_error(storage):
             [*command, "--port", port], capture_output=True, text=True, timeout=60
         )
     assert result.returncode == 1
-    assert f"cannot listen at 127.0.0.1:{port}" in result.stderr
+    assert f"cannot listen on 127.0.0.1:{port}" in result.stderr
     assert "Traceback" not in result.stderr
     assert result.stdout == ""
 
@@ -225,7 +225,7 @@ def test_a_port_that_is_taken_is_a_plain_error(storage):
             "by its owner only",
         ),
         (["--webhook", "https://x.org"], "needs a secret"),
-        (["--webhook-secret-file", "x"], "is for --webhook"),
+        (["--webhook-secret-file", "x"], "needs --webhook"),
         (["--webhook", "https://x.org", "--webhook-secret-file", "missing"], "cannot be read"),
         (["--storage", "http://127.0.0.1:1"], "storage must be"),
         (["--storage", "memory://"], "nobody could make a token"),

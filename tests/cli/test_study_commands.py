@@ -373,7 +373,7 @@ def test_a_file_that_is_not_the_studys_any_more_is_warned_of(decided, folder, do
     found, result = document("study", command, write(folder, changed))
     assert (result.exit_code, found["study"]) == (ExitCode.OK, "small")
     assert "policy.delta is 0.05 and 0.01" in result.stderr
-    assert "the study as recorded" in result.stderr
+    assert "shown as recorded" in result.stderr
     assert result.stderr.count("\n") == 1
 
 

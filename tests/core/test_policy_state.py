@@ -233,7 +233,7 @@ def test_the_state_of_another_policy_is_refused_and_changes_nothing(
     policy = LeadRace(ARMS, seed=1)
     policy.tell(policy.ask(), 1.0)
     fresh = other()
-    with pytest.raises(InvalidArgument, match="it is another policy's"):
+    with pytest.raises(InvalidArgument, match="it belongs to another policy"):
         fresh.set_state(policy.get_state())
     assert fresh.asked == fresh.told == 0
 

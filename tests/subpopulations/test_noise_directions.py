@@ -378,7 +378,7 @@ def test_a_singular_covariance_of_three_measures_is_tested_where_one_is_the_sum_
     carry_out(truth, noise[:, :2] @ mix.T)
     assert truth.warnings() == ()
     carry_out(lie, noise[:, :2] @ mix.T + 0.01 * noise)
-    assert "what the other measures leave of it" in lie.warnings()[0]
+    assert "the part that the other measures do not explain" in lie.warnings()[0]
 
 
 @pytest.mark.parametrize("power", [-460, 460])
