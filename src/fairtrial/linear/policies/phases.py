@@ -58,7 +58,7 @@ class XYAdaptive(LinearPolicy):
     Parameters
     ----------
     problem : Problem
-        It must want one answer. All pairs of survivors are weighed at every pull: do not use it
+        It must have ``top=1``. All pairs of survivors are weighed at every pull: do not use it
         for more than a few dozen candidates.
     delta : float
         Accepted probability of a wrong answer.
@@ -118,7 +118,7 @@ class Rage(LinearPolicy):
     Parameters
     ----------
     problem : Problem
-        It must want one answer.
+        It must have ``top=1``.
     seed : None, int or numpy.random.Generator
         Ignored; the policy is deterministic.
 
@@ -159,7 +159,7 @@ class ODLinBAI(LinearPolicy):
     Parameters
     ----------
     problem : Problem
-        It must want one answer, and have no separate candidates.
+        It must have ``top=1`` and no separate candidates.
     budget : int
         Total number of pulls: for each of the ceil(log2 d) phases at least as many as there are
         directions.

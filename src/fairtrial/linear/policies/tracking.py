@@ -109,7 +109,7 @@ class FullyAdaptiveXY(LinearPolicy):
     Parameters
     ----------
     problem : Problem
-        It must want one answer. All pairs of candidates are weighed at every pull: do not use it
+        It must have ``top=1``. All pairs of candidates are weighed at every pull: do not use it
         for more than a few dozen.
     stopping : str or Level
         A `RidgeLevel`, as in the paper; ``"mixture"`` by default, which needs no bound on theta.
