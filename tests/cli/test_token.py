@@ -19,7 +19,7 @@ def make(invoke, storage, *more, name="ward 3", scope="run"):
 def test_a_token_is_the_only_thing_on_standard_output(invoke, storage):
     result = make(invoke, storage, "--scope", "read")
     (secret,) = result.stdout.splitlines()
-    assert "shown once" in result.stderr
+    assert "shown only once" in result.stderr
     with Tokens(storage) as tokens:
         token = tokens.find(secret)
     assert (token.name, token.scopes, token.studies) == ("ward 3", ("read", "run"), None)
