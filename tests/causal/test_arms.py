@@ -103,7 +103,7 @@ def test_a_node_without_parents_needs_no_column_but_the_arm():
             lambda rows: [{k: v for k, v in r.items() if k != "1"} for r in rows],
             "each state: '0', '1'",
         ),
-        (lambda rows: [rows[0], {"arm": "arm0"}, *rows[1:]], "'A' in every row; row 1 has not"),
+        (lambda rows: [rows[0], {"arm": "arm0"}, *rows[1:]], "'A' in every row; row 1 has none"),
         (
             lambda rows: [{**r, "0": 0.9} if i == 0 else r for i, r in enumerate(rows)],
             "A=0, X=0 must be",

@@ -215,7 +215,7 @@ def test_what_is_no_file_is_not_read(tmp_path):
     pipe = tmp_path / "pipe.bif"
     os.mkfifo(pipe)
     for path in (pipe, "/dev/zero"):
-        with pytest.raises(InvalidArgument, match="must be a regular file, not a pipe or a device"):
+        with pytest.raises(InvalidArgument, match="must be a regular file, not a pipe or device"):
             CausalModel.from_bif(path)
 
 

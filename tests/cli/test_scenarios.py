@@ -127,7 +127,7 @@ def test_without_a_number_of_pulls_one_is_found_and_said(folder, invoke, documen
     found, result = document("simulate", path, "--scenarios")
     (most,) = {row["max_pulls"] for row in found["rows"]}
     assert f"A run ends after {most:,} pulls: plan.max_pulls is not given" in result.stderr
-    assert "95 % of 100 runs decide with them" in result.stderr
+    assert "95 % of 100 runs decide by then" in result.stderr
     full = next(row for row in found["rows"] if row["scenario"] == "full")
     assert full["undecided"]["rate"] < 0.5
     sections = {"source": None, "plan": ASSUMED, "policy": {"max_pulls": 30}}
@@ -293,7 +293,7 @@ def test_mistakes_of_the_plan_are_named(folder, plan, mistake):
 def test_a_table_has_means_and_effects_and_nothing_else_to_change(folder):
     block = "[[scenario]]\nname = 'x'\nstd = 0.2"
     path = file_of(folder, {}, block)
-    with pytest.raises(ConfigurationError, match=r"scenario 1.std: must be left out where a table"):
+    with pytest.raises(ConfigurationError, match=r"scenario 1.std: must be left out if a table"):
         load_configuration(path, "simulate")
     block = "[[scenario]]\nname = 'x'\nmeans = [[5.0, 0.0], [0.0, 0.0]]"
     with pytest.raises(ConfigurationError, match=r"scenario 1.means\[a, x\]: must be between"):

@@ -299,5 +299,5 @@ def test_a_small_file_that_unpacks_to_a_huge_one_is_refused(tmp_path):
 def test_a_pipe_is_not_read(tmp_path):
     path = tmp_path / "table.csv"
     os.mkfifo(path)
-    with pytest.raises(InvalidArgument, match="must be a regular file, not a pipe or a device"):
+    with pytest.raises(InvalidArgument, match="must be a regular file, not a pipe or device"):
         read_table(path)

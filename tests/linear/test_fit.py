@@ -108,7 +108,7 @@ def test_data_without_noise_have_a_clear_answer() -> None:
         (["0", "x"], [0, 1], InvalidArgument, r"arms\[1\] must be an arm of the problem; got 'x'"),
         (["0", "1"], [0], InvalidArgument, "rewards must be 2 numbers"),
         (["0", "1"], [0, math.nan], InvalidOutcome, r"rewards\[1\] must be finite"),
-        ([], [], InvalidArgument, "arms must repeat"),
+        ([], [], InvalidArgument, "arms must have repeated"),
     ],
 )
 def test_data_that_cannot_be_tested_are_refused(arms, rewards, error, message: str) -> None:
