@@ -63,7 +63,7 @@ def mistakes(load):
 )
 def test_one_row_for_each_arm_is_planned_with_what_the_problem_says(load, problem, source, std):
     sections = {} if source is None else {"source": source}
-    with pytest.warns(UserWarning, match="one row.* for 2 of 2 .*std in \\[plan\\] says otherwise"):
+    with pytest.warns(UserWarning, match="2 of 2 .* one row.*std in \\[plan\\] to assume"):
         environment = load(ONE_EACH, problem, **sections).planned
     own = environment.arm_stds if problem is LINEAR else environment.cell_stds
     assert np.ravel(environment.truth.means) == pytest.approx([0.75, 0.25], abs=1e-12)
