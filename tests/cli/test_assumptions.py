@@ -72,7 +72,7 @@ def test_one_row_for_each_arm_is_planned_with_what_the_problem_says(load, proble
 
 
 def test_only_cells_with_a_single_row_are_given_noise(load):
-    with pytest.warns(UserWarning, match="for 1 of 2 cells"):
+    with pytest.warns(UserWarning, match="For 1 of 2 cells"):
         environment = load(REPEATED, KNOWN).planned
     assert environment.cell_stds.ravel() == pytest.approx([0.05, 0.1])
     with pytest.warns(UserWarning, match="the spread of the other rows, 0.0707"):
