@@ -287,7 +287,7 @@ def ask_fields(problem: Problem) -> Fields:
             *arrivals,
             Field(
                 "lease",
-                "Give up pulls without a result after",
+                "Fail pulls without a result after",
                 "Leave it blank to wait for as long as it takes.",
                 required=False,
                 is_number=True,
