@@ -79,6 +79,35 @@ def test_code_is_kept_until_a_source_changes_that_it_depends_on(toy, monkeypatch
     assert session(toy, monkeypatch) == (30, 1)
 
 
+INLINED = """
+from fairtrial.core.compilation import kernel
+
+@kernel(inline="always")
+def twice(function, x):
+    return function(function(x))
+"""
+
+CALLER_OF_INLINED = """
+from fairtrial.core.compilation import kernel
+from toy.callee import inner
+from toy.inlined import twice
+
+@kernel
+def outer(x):
+    return twice(inner, x)
+"""
+
+
+def test_code_is_kept_of_a_kernel_that_hands_another_to_an_inlined_one(toy, monkeypatch):
+    (toy / "inlined.py").write_text(INLINED)
+    (toy / "caller.py").write_text(CALLER_OF_INLINED)
+    assert session(toy, monkeypatch) == (3, 0)
+    assert session(toy, monkeypatch) == (3, 1)
+
+    (toy / "callee.py").write_text(CALLEE.format(addend=2))
+    assert session(toy, monkeypatch) == (5, 0)
+
+
 WITH_A_CLASS = """
 from typing import NamedTuple
 from fairtrial.core.compilation import kernel

@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from fairtrial.core.compilation import kernel
-from fairtrial.core.layout import Layout
+from fairtrial.core.layout import Layout, opener
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -52,6 +52,7 @@ STATE = Layout(State)
 RULES = Layout(Rules)
 open_state = STATE.open
 open_rules = RULES.open
+opened = opener(RULES, STATE)
 
 SHAPES = {
     "arms": (2,),
@@ -84,6 +85,13 @@ def number(floats, integers):
     state.blocks.waiting[3] = 3
     state.control[1] = 1
     return state.answers.size
+
+
+@kernel
+def take_steps(arrays):
+    rules, state = opened(arrays)
+    state.control[1] += rules.steps
+    return rules.low
 
 
 @kernel
@@ -130,6 +138,13 @@ def test_scalars_come_back_in_their_types():
     assert integers.size == 0
     assert describe(floats) == (True, -0.5, 150, 4, False)
     assert RULES.view(floats)[:3] == (True, -0.5, 150)
+
+
+def test_constants_and_state_are_opened_together():
+    floats, integers = STATE.allocate(arms=2, groups=5, slots=4)
+    constants, _ = RULES.pack(Rules(True, low=-0.5, steps=150, costs=np.ones(4), doubts=False))
+    assert take_steps((constants, floats, integers)) == -0.5
+    assert STATE.view(floats, integers).control.tolist() == [0, 150]
 
 
 def test_arrays_that_disagree_about_a_dimension_are_refused():

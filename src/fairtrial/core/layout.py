@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from fairtrial.core.compilation import kernel
 
-__all__ = ["Array", "Layout"]
+__all__ = ["Array", "Layout", "opener"]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -205,6 +205,26 @@ class Layout(Generic[State]):
         exec(compile(source, str(module.__file__), "exec"), namespace)  # noqa: S102
         function: Callable[..., State] = namespace[f"open_{declaration.__name__}"]
         return function
+
+
+def opener(constants: Layout[Any], state: Layout[Any]) -> Callable[[Any], Any]:
+    """Return the kernel that opens a tuple: packed constants, then the two buffers of a state.
+
+    It becomes part of every kernel that calls it.
+
+    Parameters
+    ----------
+    constants, state : Layout
+        The layouts of the buffers. The kernel returns what is declared in them, in this order.
+    """
+    open_constants, open_state = constants.open, state.open
+
+    @kernel(inline="always")
+    def opened(arrays: Any) -> Any:
+        return open_constants(arrays[0]), open_state(arrays[1], arrays[2])
+
+    opens: Callable[[Any], Any] = opened
+    return opens
 
 
 def _arrays_of(declaration: Any, prefix: str = "") -> Iterator[Array]:

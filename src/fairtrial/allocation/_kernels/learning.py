@@ -176,13 +176,7 @@ def _reward_in_window(state: State, cell: int, reward: float, number: int) -> No
 
 
 @kernel
-def _special_reward(
-    state: State,
-    cell: int,
-    reward: float,
-    number: int,
-    address: int,
-) -> None:
+def _special_reward(state: State, cell: int, reward: float, number: int, address: int) -> None:
     control = state.control[0]
     if control.learner == THOMPSON:
         state.cells[cell].wins += trial(state, reward, address)
@@ -192,14 +186,8 @@ def _special_reward(
 
 
 @inlined
-def note_reward(
-    state: State,
-    cell: int,
-    reward: float,
-    number: int,
-    address: int,
-) -> None:
-    """Record a reward in [0, 1]; `number` is negative for unsolicited data."""
+def note_reward(state: State, cell: int, reward: float, number: int, address: int) -> None:
+    """Take a reward in [0, 1]; `number` is negative for unsolicited data."""
     state.cells[cell].told += 1.0
     state.cells[cell].total += reward
     if state.control[0].is_plain:
@@ -221,12 +209,7 @@ def _growth(state: State, t: int) -> float:
 
 
 @inlined
-def _best_index(
-    state: State,
-    start: int,
-    masked: bool,
-    t: int,
-) -> int:
+def _best_index(state: State, start: int, masked: bool, t: int) -> int:
     control = state.control[0]
     growth = _growth(state, t)
     price = control.price
@@ -264,12 +247,7 @@ def _kl_bound(mean: float, budget: float) -> float:
 
 
 @kernel
-def _best_kl(
-    state: State,
-    start: int,
-    masked: bool,
-    t: int,
-) -> int:
+def _best_kl(state: State, start: int, masked: bool, t: int) -> int:
     control = state.control[0]
     log_t = math.log(float(t))
     price = control.price
@@ -293,11 +271,7 @@ def _best_kl(
 
 
 @kernel
-def _best_draw(
-    state: State,
-    start: int,
-    masked: bool,
-) -> int:
+def _best_draw(state: State, start: int, masked: bool) -> int:
     control = state.control[0]
     price = control.price
     _open_stream(state)
@@ -318,13 +292,8 @@ def _best_draw(
 
 
 @kernel
-def _best_queue(
-    state: State,
-    start: int,
-    masked: bool,
-    t: int,
-) -> int:
-    """Return the arm with the largest queue plus eta times its optimistic or drawn mean."""
+def _best_queue(state: State, start: int, masked: bool, t: int) -> int:
+    """Return the arm of the largest queue plus eta times optimistic mean, or drawn mean."""
     control = state.control[0]
     growth = math.sqrt(0.75 * math.log(float(t)))
     eta, unit = control.eta, float(control.unit)

@@ -156,12 +156,7 @@ def prepare(words: Words) -> None:
 
 @kernel
 def run_rounds(
-    words: Words,
-    source: Any,
-    low: float,
-    width: float,
-    generator: np.random.Generator,
-    pulls: int,
+    words: Words, source: Any, low: float, width: float, generator: np.random.Generator, pulls: int
 ) -> int:
     """Run a policy in an environment without contexts; return the pulls made."""
     state = open_state(words)

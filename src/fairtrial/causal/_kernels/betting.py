@@ -42,8 +42,6 @@ from fairtrial.confidence.block_betting.bets import LOST
 from fairtrial.confidence.block_betting.blocks import (
     OUTSIDE,
     Arrays,
-    close_oldest,
-    complete_slot,
     issue_assigned,
     next_pull,
     next_slot,
@@ -52,8 +50,9 @@ from fairtrial.confidence.block_betting.blocks import (
     open_planned_block,
     receive,
     replace_in_block,
-    serial_of,
+    settle_blocks,
     slot_of,
+    slot_of_tag,
     tag_of,
     undo_loss,
 )
@@ -84,8 +83,8 @@ Row = tuple[int, float]
 
 @kernel
 def start(arrays: Arrays) -> None:
-    """Open the first block: the initial rows, with no bets on them."""
-    model, rules, state = opened(arrays)
+    """Open the first block: the initial rows, on which nothing is bet."""
+    (model, rules), state = opened(arrays)
     arms = model.means.shape[0]
     state.shares[:] = 1.0 / state.shares.size
     state.leader[0] = arms
@@ -132,8 +131,8 @@ def _plan_block(model: Model, rules: Rules, state: State, batch: float, assigned
 
 @kernel
 def ask(arrays: Arrays, batch: float) -> tuple[int, int]:
-    """Return the next action and its tag; the action is -1 if another block needs more room."""
-    model, rules, state = opened(arrays)
+    """Return the next action and its tag; -1 if there is no room for another block."""
+    (model, rules), state = opened(arrays)
     action, serial = _next_action(model, rules, state, batch)
     return action, _tag(state, serial)
 
@@ -150,8 +149,8 @@ def _next_action(model: Model, rules: Rules, state: State, batch: float) -> tupl
 
 @kernel
 def ask_rows(arrays: Arrays, batch: float, actions: Integers, tags: Integers) -> int:
-    """Fill the actions and tags of the next pulls, all from one block; return their number."""
-    _, rules, state = opened(arrays)
+    """Fill actions and tags of the next pulls, of one block only; return their number."""
+    (_, rules), state = opened(arrays)
     action, tag = ask(arrays, batch)
     number = 0
     while action >= 0:
@@ -172,39 +171,32 @@ def _tag(state: State, serial: int) -> int:
 
 @kernel
 def open_assigned(arrays: Arrays, assigned: Floats) -> None:
-    """Open a block of externally assigned rows, counted by action, and freeze its bets."""
-    model, rules, state = opened(arrays)
+    """Open a block of rows that others assigned, by action, and freeze its bets."""
+    (model, rules), state = opened(arrays)
     _plan_block(model, rules, state, 0.0, assigned)
 
 
 @kernel
 def ask_assigned(arrays: Arrays, action: int) -> int:
-    """Issue a row of the only open block, if one is open; return its tag."""
-    _, _, state = opened(arrays)
+    """Issue a row of the only open block, if there is any; return its tag."""
+    _, state = opened(arrays)
     return _tag(state, issue_assigned(state.blocks, action))
 
 
 @kernel
 def tell(arrays: Arrays, action: int, tag: int, row: Row, number: int) -> None:
-    """Record a row and settle the complete blocks."""
-    model, rules, state = opened(arrays)
-    slot = slot_of(state.blocks, serial_of(tag))
-    _take(model, rules, state, action, slot, row[0], row[1], number)
+    """Take one row, and settle what is complete."""
+    (model, rules), state = opened(arrays)
+    _take(model, rules, state, action, slot_of_tag(state.blocks, tag), row, number)
 
 
 @kernel(inline="always")
 def _take(
-    model: Model,
-    rules: Rules,
-    state: State,
-    action: int,
-    slot: int,
-    cell: int,
-    outcome: float,
-    number: int,
+    model: Model, rules: Rules, state: State, action: int, slot: int, row: Row, number: int
 ) -> None:
-    """Record a row, in an open block or outside of all blocks, and settle the complete blocks."""
-    _add_data(state, action, cell, outcome, 1.0)
+    """Take one row of an open block, or outside of them, and settle what is complete."""
+    cell, outcome = row
+    _add_data(state, action, row, 1.0)
     if slot != OUTSIDE:
         receive(state.blocks, slot, action, outcome)
         multiply_bets(model, state, slot, cell, outcome, number)
@@ -212,8 +204,23 @@ def _take(
             _settle(model, rules, state)
 
 
+@kernel
+def _settle(model: Model, rules: Rules, state: State) -> None:
+    """Pay the bets of every complete block, in the order in which the blocks were issued."""
+    settle_blocks(model, rules, state, _pay, reject_answers)
+
+
+@kernel
+def _pay(_model: Model, _rules: Rules, state: State, slot: int) -> None:
+    """Pay the bets of a block; should the last two answers fall together, its target stays."""
+    pay_bets(state, slot)
+    state.leader[0] = state.target[slot]
+
+
 @inlined
-def _add_data(state: State, action: int, cell: int, outcome: float, number: float) -> None:
+def _add_data(state: State, action: int, row: Row, number: float) -> None:
+    """Add a row to the data, or take it out again: `number` is 1 or -1."""
+    cell, outcome = row
     state.counts[action] += number
     state.totals[action] += number * outcome
     state.rows[cell] += number
@@ -225,11 +232,12 @@ def _add_data(state: State, action: int, cell: int, outcome: float, number: floa
 def take_rows(
     arrays: Arrays, actions: Integers, tags: Integers, cells: Integers, outcomes: Floats
 ) -> None:
-    """Record many rows in order."""
-    model, rules, state = opened(arrays)
+    """Take many rows, one after another."""
+    (model, rules), state = opened(arrays)
     for row in range(actions.size):
-        slot = slot_of(state.blocks, serial_of(tags[row]))
-        _take(model, rules, state, actions[row], slot, cells[row], outcomes[row], OUTSIDE)
+        slot = slot_of_tag(state.blocks, tags[row])
+        told = cells[row], outcomes[row]
+        _take(model, rules, state, actions[row], slot, told, OUTSIDE)
 
 
 @kernel
@@ -239,9 +247,9 @@ def tell_late(arrays: Arrays, action: int, tag: int, row: Row, number: int) -> b
     The block counts it while it is open, unless another row was drawn as a replacement. This is
     valid because every bet had used the worst possible score for the lost row.
     """
-    model, rules, state = opened(arrays)
-    _add_data(state, action, row[0], row[1], 1.0)
-    slot = slot_of(state.blocks, serial_of(tag))
+    (model, rules), state = opened(arrays)
+    _add_data(state, action, row, 1.0)
+    slot = slot_of_tag(state.blocks, tag)
     if slot == OUTSIDE or not undo_loss(state.blocks, slot, action, rules.pulls_again):
         return False
     receive(state.blocks, slot, action, row[1])
@@ -259,8 +267,8 @@ def lose(arrays: Arrays, action: int, tag: int) -> None:
 
     If losses are independent of rows, a replacement is drawn instead.
     """
-    model, rules, state = opened(arrays)
-    slot = slot_of(state.blocks, serial_of(tag))
+    (model, rules), state = opened(arrays)
+    slot = slot_of_tag(state.blocks, tag)
     if slot == OUTSIDE:
         return
     note_loss(state.blocks, slot, action, rules.pulls_again)
@@ -271,11 +279,11 @@ def lose(arrays: Arrays, action: int, tag: int) -> None:
 
 @kernel
 def correct(arrays: Arrays, action: int, tag: int, old: Row, new: Row, number: int) -> None:
-    """Replace a row in the data, and in its block's bets if they are not paid yet."""
-    model, _, state = opened(arrays)
-    _add_data(state, action, old[0], old[1], -1.0)
-    _add_data(state, action, new[0], new[1], 1.0)
-    slot = slot_of(state.blocks, serial_of(tag))
+    """Replace a row in the data, and in the bets of its block if they are not paid yet."""
+    (model, _), state = opened(arrays)
+    _add_data(state, action, old, -1.0)
+    _add_data(state, action, new, 1.0)
+    slot = slot_of_tag(state.blocks, tag)
     if slot != OUTSIDE:
         replace_in_block(state.blocks, slot, action, old[1], new[1])
         correct_bets(model, state, slot, old[0], old[1], new[0], new[1], number)
@@ -299,7 +307,7 @@ def run(
     The action is that of an impossible row, or -1 if there was none. `possible`: by arm, value and
     cell. `place_of`: the place of every cell, by group; -1 for a cell that cannot occur.
     """
-    model, rules, state = opened(arrays)
+    (model, rules), state = opened(arrays)
     row = np.empty(source.start.size, dtype=np.int64)
     pulls = 0
     while pulls < max_pulls and not state.finished[0]:
@@ -310,9 +318,8 @@ def run(
         place = place_of[value if place_of.shape[0] > 1 else 0, cell]
         if place < 0 or not possible[arm, value, cell]:
             return pulls, action
-        outcome = source.numbers[row[source.outcome]]
-        slot = slot_of(state.blocks, serial)
-        _take(model, rules, state, action, slot, place, outcome, OUTSIDE)
+        told = place, source.numbers[row[source.outcome]]
+        _take(model, rules, state, action, slot_of(state.blocks, serial), told, OUTSIDE)
         pulls += 1
     return pulls, -1
 
@@ -322,42 +329,29 @@ def run(
 
 @kernel
 def settle(arrays: Arrays) -> None:
-    """Pay the bets of every complete block."""
-    model, rules, state = opened(arrays)
+    """Pay the bets of every block that is complete."""
+    (model, rules), state = opened(arrays)
     _settle(model, rules, state)
-
-
-@kernel
-def _settle(model: Model, rules: Rules, state: State) -> None:
-    """Pay the bets of every complete block, in the order in which the blocks were issued."""
-    slot = complete_slot(state.blocks)
-    while slot != OUTSIDE and not state.finished[0]:
-        pay_bets(state, slot)
-        # If the last two answers are rejected together, the block's target stays.
-        state.leader[0] = state.target[slot]
-        close_oldest(state.blocks)
-        reject_answers(model, rules, state)
-        slot = complete_slot(state.blocks)
 
 
 @kernel
 def wealth_now(arrays: Arrays) -> Floats:
     """Return the log wealth against every answer, "none" last."""
-    model, _, state = opened(arrays)
+    (model, _), state = opened(arrays)
     return all_wealth(model, state)
 
 
 @kernel
 def estimates_now(arrays: Arrays) -> tuple[Floats, Floats]:
     """Return the estimates of all means, shape (K,), and of all gaps, shape (K, L)."""
-    model, rules, state = opened(arrays)
+    (model, rules), state = opened(arrays)
     return estimates(model, rules, believe(model, rules, state))
 
 
 @kernel
 def leader_now(arrays: Arrays) -> int:
-    """Return the leading answer by all data so far: an arm, K for "none", or -1 before any data."""
-    model, rules, state = opened(arrays)
+    """Return the answer that leads by all data so far, K for "none"; -1 before there is any."""
+    (model, rules), state = opened(arrays)
     if state.rows.sum() == 0.0:
         return -1
     means, gaps = estimates(model, rules, believe(model, rules, state))

@@ -49,23 +49,6 @@ class Span(NamedTuple):
     inverse: Floats  # inverse of their matrix, transposed; shape (functions, functions)
 
 
-class Block(NamedTuple):
-    """What all bets on a block share."""
-
-    size: float
-    lost: float  # share of rows expected to be lost and count as the worst, from earlier rows
-    density: Floats  # sum over its rows of their actions' weights, by cell
-    metric: Floats
-    span: Span
-
-
-class Effect(NamedTuple):
-    """The functional of a bet: weights of the cells' mean outcomes, and its null."""
-
-    weights: Floats
-    null: float
-
-
 class Room(NamedTuple):
     """Arrays that the bets of a block fill in turn, so that none allocates its own."""
 
@@ -80,6 +63,24 @@ class Room(NamedTuple):
     shares: Floats  # by group
     right: Floats  # by function with a known total
     weights: Floats
+
+
+class Block(NamedTuple):
+    """What all bets on a block share."""
+
+    size: float
+    lost: float  # share of its rows that will get lost and count as the worst, by those before
+    density: Floats  # sum over its rows of their actions' weights, by cell
+    metric: Floats
+    span: Span
+    room: Room
+
+
+class Effect(NamedTuple):
+    """The functional that a bet is on: weights of the cells' mean outcomes, and its null."""
+
+    weights: Floats
+    null: float
 
 
 class Scores(NamedTuple):
@@ -109,8 +110,7 @@ def place_bets(
         density = weighted(model.actions, state.blocks.planned[slot])
     span = _span_of(model, rules, beliefs, density)
     metric = metric_of(beliefs, density)
-    block = Block(size, _share_lost(rules, state), density, metric, span)
-    room = _room_for(model)
+    block = Block(size, _share_lost(rules, state), density, metric, span, _room_for(model))
     target = state.target[slot]
     state.bets.number[slot] = items.needs.size
     for item in range(items.needs.size):
@@ -119,7 +119,7 @@ def place_bets(
             continue
         if item >= arms and items.limit[item] < 0:
             continue
-        if _place_bet(model, rules, state, slot, item, beliefs, items, block, room):
+        if _place_bet(model, rules, state, slot, item, beliefs, items, block):
             ledger = own_ledger(item)
             if item >= arms:
                 ledger = limit_ledger(arms, limits, target, item - arms)
@@ -169,7 +169,6 @@ def _place_bet(
     beliefs: Beliefs,
     items: Items,
     block: Block,
-    room: Room,
 ) -> bool:
     """Freeze the bet on one item; return whether the block is informative about it."""
     arms, cells = model.means.shape
@@ -177,7 +176,7 @@ def _place_bet(
     s, nu, value = weigh(first, second, items.gains[item], items.excess[item], block.metric)
     if value <= 0.0:
         return False
-    functional = room.functional
+    room, functional = block.room, block.room.functional
     for x in range(cells):
         functional[x] = s * first[x] + nu * second[x]
     effect = Effect(functional, nu * rules.bound if item < arms else -nu * rules.bound)

@@ -384,12 +384,7 @@ class Work(NamedTuple):
 
 @kernel
 def find_shares(
-    model: Model,
-    rules: Rules,
-    beliefs: Beliefs,
-    items: Items,
-    values: Floats,
-    shares: Floats,
+    model: Model, rules: Rules, beliefs: Beliefs, items: Items, values: Floats, shares: Floats
 ) -> float:
     """Find the shares of mixtures that settle the slowest item soonest.
 

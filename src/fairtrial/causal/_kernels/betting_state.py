@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairtrial.confidence.block_betting.bets import Bets
-from fairtrial.confidence.block_betting.blocks import Arrays, Blocks
-from fairtrial.core.compilation import inlined, kernel
-from fairtrial.core.layout import Layout
+from fairtrial.confidence.block_betting.blocks import Blocks
+from fairtrial.core.compilation import inlined
+from fairtrial.core.layout import Layout, opener
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -110,15 +110,7 @@ class State(NamedTuple):
 
 CONSTANTS = Layout(Constants)
 STATE = Layout(State)
-open_constants = CONSTANTS.open
-open_state = STATE.open
-
-
-@kernel(inline="always")
-def opened(arrays: Arrays) -> tuple[Model, Rules, State]:
-    """Return the model, the rules and the state in the arrays."""
-    model, rules = open_constants(arrays[0])
-    return model, rules, open_state(arrays[1], arrays[2])
+opened = opener(CONSTANTS, STATE)
 
 
 @inlined

@@ -9,7 +9,7 @@ only on a key and n (`core.philox`), so a resumed study makes the same draws as 
 paused.
 """
 
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -241,6 +241,12 @@ def slot_of(blocks: Blocks, serial: int) -> int:
 
 
 @inlined
+def slot_of_tag(blocks: Blocks, tag: int) -> int:
+    """Return the slot of a tagged pull's block, `OUTSIDE` if that is settled, or there is none."""
+    return slot_of(blocks, serial_of(tag))
+
+
+@inlined
 def receive(blocks: Blocks, slot: int, action: int, value: float) -> None:
     """Add a result to an open block."""
     blocks.results[slot, action] += 1.0
@@ -301,6 +307,27 @@ def close_oldest(blocks: Blocks) -> None:
         blocks.lost[action] += blocks.losses[slot, action]
     blocks.first[0] += 1
     blocks.number[0] -= 1
+
+
+@kernel(inline="always")
+def settle_blocks(model: Any, rules: Any, state: Any, pay: Any, conclude: Any) -> None:
+    """Pay the bets of every complete block, in the order in which the blocks were issued.
+
+    Parameters
+    ----------
+    model, rules, state : NamedTuple
+        Those of the family; the state has `blocks` and `finished`.
+    pay : kernel
+        Pays the bets of a block: ``pay(model, rules, state, slot)``.
+    conclude : kernel
+        Rejects answers, and notes when one is left: ``conclude(model, rules, state)``.
+    """
+    slot = complete_slot(state.blocks)
+    while slot != OUTSIDE and not state.finished[0]:
+        pay(model, rules, state, slot)
+        close_oldest(state.blocks)
+        conclude(model, rules, state)
+        slot = complete_slot(state.blocks)
 
 
 @kernel

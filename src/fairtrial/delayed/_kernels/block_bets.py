@@ -67,14 +67,7 @@ def _is_clear(rules: Rules, plans: Plans, planned: Floats, slot: int, j: int, b:
 
 @kernel
 def freeze(
-    rules: Rules,
-    plans: Plans,
-    planned: Floats,
-    bets: Bets,
-    slot: int,
-    bet: int,
-    j: int,
-    b: int,
+    rules: Rules, plans: Plans, planned: Floats, bets: Bets, slot: int, bet: int, j: int, b: int
 ) -> None:
     """Freeze the bet on a pair."""
     earlier = error_of(plans, slot, j, b)
@@ -191,14 +184,7 @@ def pay_bets(
 
 @kernel
 def _gain(
-    rules: Rules,
-    plans: Plans,
-    blocks: Blocks,
-    bets: Bets,
-    slot: int,
-    bet: int,
-    j: int,
-    b: int,
+    rules: Rules, plans: Plans, blocks: Blocks, bets: Bets, slot: int, bet: int, j: int, b: int
 ) -> float:
     """Return the payment of a bet; with known noise it uses only the results that arrived."""
     if rules.bounded:

@@ -23,7 +23,7 @@ from fairtrial.delayed._kernels.environments import (
     CompiledEnvironment,
     outcome_of,
 )
-from fairtrial.delayed._kernels.queue import drop_freed, enter, is_due, leave_first
+from fairtrial.delayed._kernels.queue import Queue, drop_freed, enter, is_due, leave_first
 from fairtrial.delayed._kernels.top_sets import mark_live_arms
 
 
@@ -53,9 +53,7 @@ CLOCK = record_type(Clock)
 class Flight(NamedTuple):
     """The pulls in flight, and what a run keeps when it returns for more room."""
 
-    slots: Floats
-    heap: Integers
-    clock: Any
+    queue: Queue
     tags: Integers  # of the pull in each slot
     pulls: Integers  # issued, by arm
     live: Floats  # whether bets can still need the arm's results
@@ -64,7 +62,9 @@ class Flight(NamedTuple):
 def new_flight(slots: Floats, heap: Integers, arms: int) -> Flight:
     """Return the start of a run: all slots free and no pulls in flight."""
     clock = np.zeros(1, CLOCK).view(np.recarray)
-    return Flight(slots, heap, clock, np.zeros_like(heap), np.zeros(arms, np.int64), np.ones(arms))
+    return Flight(
+        Queue(slots, heap, clock), np.zeros_like(heap), np.zeros(arms, np.int64), np.ones(arms)
+    )
 
 
 @kernel
@@ -72,8 +72,9 @@ def run(
     arrays: Arrays, batch: float, environment: CompiledEnvironment, flight: Flight, limits: Limits
 ) -> bool:
     """Run a policy in an environment until it ends; return False if it needs room for a block."""
-    variances, rules, state = opened(arrays)
-    slots, heap, clock, tags, pulls, live = flight
+    (variances, rules), state = opened(arrays)
+    queue, tags, pulls, live = flight
+    slots, heap, clock = queue
     blocks, finished = state.blocks, state.finished
     now_live = live.copy()
     while True:
@@ -81,21 +82,21 @@ def run(
             arm, serial = next_arm(variances, rules, state, batch)
             if arm < 0:
                 return False
-            at = enter(environment, slots, heap, clock, clock[0].asked, arm, pulls[arm], True)
+            at = enter(environment, queue, clock[0].asked, arm, pulls[arm], True)
             tags[at] = tag_of(serial, serial > 0)
             pulls[arm] += 1
             clock[0].asked += 1
         if clock[0].in_flight == 0 or _has_stopped(finished, clock, limits):
             return True
         clock[0].now = slots[heap[0], NEXT_TIME]
-        while is_due(slots, heap, clock) and not _has_stopped(finished, clock, limits):
+        while is_due(queue) and not _has_stopped(finished, clock, limits):
             at = heap[0]
             number = int(slots[at, ROW])
             outcome = limits.failure_value
             if slots[at, LOST] == 0.0:
                 outcome = outcome_of(environment, slots[at])
                 clock[0].told += 1
-            leave_first(slots, heap, clock)
+            leave_first(queue)
             arm = int(slots[at, ARM])
             end(arrays, arm, tags[at], outcome, number, math.isnan(outcome))
             if _has_stopped(finished, clock, limits):
@@ -105,7 +106,7 @@ def run(
             if clock[0].settled != first or clock[0].planned != last:
                 clock[0].settled, clock[0].planned = first, last
                 mark_live_arms(state.wealth, state.plans, first, last, live)
-            for at in _unwanted(slots, heap, clock, live):
+            for at in _unwanted(queue, live):
                 if _has_stopped(finished, clock, limits):
                     break
                 # A block that was just settled may need the arm again.
@@ -136,11 +137,12 @@ def _may_start(finished: Integers, heap: Integers, clock: Any, limits: Limits) -
 
 
 @kernel
-def _unwanted(slots: Floats, heap: Integers, clock: Any, live: Floats) -> Integers:
-    """Free the slots of pulls whose arms no bet needs; return these slots, oldest pull first.
+def _unwanted(queue: Queue, live: Floats) -> Integers:
+    """Free the slots of pulls of arms that no bet needs; return these slots, the oldest first.
 
     Each slot then holds -1 minus the number of its pull.
     """
+    slots, heap, clock = queue
     found = heap[: clock[0].in_flight].copy()
     size = 0
     for at in heap[: clock[0].in_flight]:
@@ -152,5 +154,5 @@ def _unwanted(slots: Floats, heap: Integers, clock: Any, live: Floats) -> Intege
         found = found[np.argsort(slots[found, ROW])]
         for at in found:
             slots[at, ROW] = -1.0 - slots[at, ROW]
-        drop_freed(slots, heap, clock)
+        drop_freed(queue)
     return found

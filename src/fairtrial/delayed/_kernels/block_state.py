@@ -6,10 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairtrial.confidence.block_betting.bets import Bets
-from fairtrial.confidence.block_betting.blocks import Arrays, Blocks
+from fairtrial.confidence.block_betting.blocks import Blocks
 from fairtrial.confidence.noise_kernels import NUMBERED_COLUMNS
-from fairtrial.core.compilation import kernel
-from fairtrial.core.layout import Layout
+from fairtrial.core.layout import Layout, opener
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -88,12 +87,4 @@ class State(NamedTuple):
 
 CONSTANTS = Layout(Constants)
 STATE = Layout(State)
-open_constants = CONSTANTS.open
-open_state = STATE.open
-
-
-@kernel(inline="always")
-def opened(arrays: Arrays) -> tuple[Floats, Rules, State]:
-    """Return the stated variances, the rules and the state in the arrays."""
-    variances, rules = open_constants(arrays[0])
-    return variances, rules, open_state(arrays[1], arrays[2])
+opened = opener(CONSTANTS, STATE)

@@ -25,6 +25,7 @@ from fairtrial.confidence.block_betting.blocks import (
     replace_in_block,
     serial_of,
     slot_of,
+    slot_of_tag,
     tag_of,
     undo_loss,
 )
@@ -64,8 +65,8 @@ __all__ = [
 
 @kernel
 def start(arrays: Arrays) -> None:
-    """Open the block of initial pulls, with no bets on it; finish if there is nothing to find."""
-    _, rules, state = opened(arrays)
+    """Open the block of initial pulls, on which nothing is bet, unless nothing is to be found."""
+    (_, rules), state = opened(arrays)
     arms = state.counts.size
     planned = np.empty(arms)
     for arm in range(arms):
@@ -85,8 +86,8 @@ def start(arrays: Arrays) -> None:
 
 @kernel
 def ask(arrays: Arrays, batch: float) -> tuple[int, int]:
-    """Return the next arm and its tag; the arm is -1 if another block needs more room."""
-    variances, rules, state = opened(arrays)
+    """Return the next arm and its tag; the arm is -1 if there is no room for another block."""
+    (variances, rules), state = opened(arrays)
     arm, serial = next_arm(variances, rules, state, batch)
     return arm, tag_of(serial, serial > 0)
 
@@ -126,7 +127,7 @@ def open_assigned(arrays: Arrays, assigned: Floats) -> None:
 
     A plan needs a result of every arm. Until then, the pulls inform plans but belong to no block.
     """
-    variances, rules, state = opened(arrays)
+    (variances, rules), state = opened(arrays)
     if state.counts.min() > 0.0:
         slot = plan_block(variances, rules, state, 0.0, assigned)
         place_bets(rules, state.wealth, state.plans, state.blocks, state.bets, slot)
@@ -134,8 +135,8 @@ def open_assigned(arrays: Arrays, assigned: Floats) -> None:
 
 @kernel
 def ask_assigned(arrays: Arrays, arm: int) -> int:
-    """Issue a pull of the only open block, if one is open; return its tag."""
-    _, _, state = opened(arrays)
+    """Issue a pull of the only open block, if there is any; return its tag."""
+    _, state = opened(arrays)
     state.pending[arm] += 1.0
     serial = issue_assigned(state.blocks, arm)
     return tag_of(serial, serial > 0)
@@ -153,14 +154,14 @@ def lose(arrays: Arrays, arm: int, tag: int, is_wanted: bool) -> None:
 
 @kernel
 def end(arrays: Arrays, arm: int, tag: int, outcome: float, number: int, is_loss: bool) -> None:
-    """Record an outcome or `LOST`, and settle the complete blocks."""
-    variances, rules, state = opened(arrays)
+    """Take one outcome, or `LOST`, and settle what is complete."""
+    (variances, rules), state = opened(arrays)
     if number >= 0:
         state.pending[arm] -= 1.0
     value = counted(rules, outcome)
     if not math.isnan(value):
         _add_value(state.counts, state.means, state.squares, arm, value)
-    slot = slot_of(state.blocks, serial_of(tag))
+    slot = slot_of_tag(state.blocks, tag)
     if slot == OUTSIDE:
         return
     if is_loss and tag >= 0:
@@ -211,10 +212,10 @@ def tell_late(arrays: Arrays, arm: int, tag: int, outcome: float, number: int) -
     The block counts it while it is open. This is valid because every bet had used the worst
     possible value for the lost pull.
     """
-    variances, rules, state = opened(arrays)
+    (variances, rules), state = opened(arrays)
     value = counted(rules, outcome)
     _add_value(state.counts, state.means, state.squares, arm, value)
-    slot = slot_of(state.blocks, serial_of(tag))
+    slot = slot_of_tag(state.blocks, tag)
     if slot == OUTSIDE:
         return False
     undo_loss(state.blocks, slot, arm, False)
@@ -233,7 +234,7 @@ def correct(arrays: Arrays, arm: int, tag: int, old: float, new: float, number: 
 
     The tag is -1 for an outcome that is in no bet.
     """
-    variances, rules, state = opened(arrays)
+    (variances, rules), state = opened(arrays)
     before = counted(rules, old)
     after = counted(rules, new)
     mean = state.means[arm] + (after - before) / state.counts[arm]
@@ -255,8 +256,8 @@ def correct(arrays: Arrays, arm: int, tag: int, old: float, new: float, number: 
 
 @kernel
 def settle(arrays: Arrays) -> None:
-    """Pay the bets of every complete block."""
-    _, rules, state = opened(arrays)
+    """Pay the bets of every block that is complete."""
+    (_, rules), state = opened(arrays)
     _settle(rules, state)
 
 
@@ -280,8 +281,8 @@ def _settle(rules: Rules, state: State) -> None:
 
 @kernel
 def find_live_arms(arrays: Arrays, live: Floats) -> bool:
-    """Mark the arms whose results a bet can still need; return whether these are all arms."""
-    _, _, state = opened(arrays)
+    """Mark the arms whose results some bet may still need; return whether these are all."""
+    _, state = opened(arrays)
     first = state.blocks.first[0]
     last = first + state.blocks.number[0]
     return mark_live_arms(state.wealth, state.plans, first, last, live)

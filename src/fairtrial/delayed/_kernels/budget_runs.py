@@ -1,6 +1,6 @@
 """Entry points of rules with a budget: one event, or a whole simulated run."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -35,6 +35,7 @@ from fairtrial.delayed._kernels.environments import (
 from fairtrial.delayed._kernels.environments import READ as READINGS_READ
 from fairtrial.delayed._kernels.queue import (
     Integers,
+    Queue,
     drop_freed,
     enter,
     is_due,
@@ -113,19 +114,12 @@ CLOCK = record_type(Clock)
 
 
 @kernel
-def _fill(
-    state: Budget,
-    environment: CompiledEnvironment,
-    slots: Floats,
-    heap: Integers,
-    clock: Any,
-    limits: Limits,
-) -> bool:
-    """Start pulls up to the limits; return whether the arrays had room for them."""
+def _fill(state: Budget, environment: CompiledEnvironment, queue: Queue, limits: Limits) -> bool:
+    """Start pulls up to the limits; return whether there was room to write them down."""
     control = state.control
     while (
         control[0].over == 0
-        and control[0].in_flight < slots.shape[0]
+        and control[0].in_flight < queue.slots.shape[0]
         and control[0].asked < limits.max_pulls
     ):
         if not has_room(state):
@@ -135,20 +129,14 @@ def _fill(
             return True
         arm, skip = state.pulls[row].arm, state.rules[0].kept == 0.0
         number = state.arms[arm].issued - 1
-        enter(environment, slots, heap, clock, row, arm, number, skip)
+        enter(environment, queue, row, arm, number, skip)
     return True
 
 
 @inlined
-def _advance(
-    state: Budget,
-    environment: CompiledEnvironment,
-    slots: Floats,
-    heap: Integers,
-    clock: Any,
-    limits: Limits,
-) -> None:
-    """Process the first event of the heap."""
+def _advance(state: Budget, environment: CompiledEnvironment, queue: Queue, limits: Limits) -> None:
+    """Let the first event of the heap happen."""
+    slots, heap, clock = queue
     slot, size = slots[heap[0]], clock[0].in_flight
     row, place = int(slot[ROW]), int(slot[READINGS_READ])
     if state.rules[0].kept > 0.0 and next_reading(environment, slot) < np.inf:
@@ -162,7 +150,7 @@ def _advance(
         kind, value = TELL, limits.sign * outcome_of(environment, slot)
         if slot[LOST] > 0.0:
             kind = STOP
-        leave_first(slots, heap, clock)
+        leave_first(queue)
     happen(state, kind, row, place, value)
 
 
@@ -177,8 +165,9 @@ def _readings_until_end(environment: CompiledEnvironment, slot: Floats) -> float
 
 
 @kernel
-def _call_back(state: Budget, slots: Floats, heap: Integers, clock: Any, touched: int) -> None:
-    """Stop the pulls that are no longer wanted after an event of a pull."""
+def _call_back(state: Budget, queue: Queue, touched: int) -> None:
+    """Stop what is not wanted any more after an event of a pull."""
+    slots, heap, clock = queue
     pulls, control = state.pulls, state.control
     over = control[0].over > 0
     own = pulls[touched].state == OPEN and is_unwanted(state, touched)
@@ -190,33 +179,27 @@ def _call_back(state: Budget, slots: Floats, heap: Integers, clock: Any, touched
         if over or is_unwanted(state, row):
             happen(state, STOP, row, 0, 0.0)
             slots[at, ROW] = -1.0
-    drop_freed(slots, heap, clock)
+    drop_freed(queue)
 
 
 @kernel
-def run(
-    words: Words,
-    environment: CompiledEnvironment,
-    slots: Floats,
-    heap: Integers,
-    clock: Any,
-    limits: Limits,
-) -> bool:
+def run(words: Words, environment: CompiledEnvironment, queue: Queue, limits: Limits) -> bool:
     """Run a rule in an environment until it ends; return False if it needs larger arrays."""
+    slots, heap, clock = queue
     state = open_budget(words)
     control = state.control
     while True:
         if clock[0].in_moment == 0:
-            if not _fill(state, environment, slots, heap, clock, limits):
+            if not _fill(state, environment, queue, limits):
                 return False
             if clock[0].in_flight == 0 or control[0].over > 0:
                 return True
             clock[0].now = slots[heap[0], NEXT_TIME]
             clock[0].in_moment = 1
-        while is_due(slots, heap, clock) and control[0].over == 0:
+        while is_due(queue) and control[0].over == 0:
             if not has_room(state):
                 return False
             row = int(slots[heap[0], ROW])
-            _advance(state, environment, slots, heap, clock, limits)
-            _call_back(state, slots, heap, clock, row)
+            _advance(state, environment, queue, limits)
+            _call_back(state, queue, row)
         clock[0].in_moment = 0

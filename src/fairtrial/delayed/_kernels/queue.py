@@ -1,6 +1,6 @@
 """Pulls in flight, in a heap of slots ordered by their next events."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,14 @@ from fairtrial.delayed._kernels.environments import (
 from fairtrial.delayed._kernels.state import Floats, inlined, kernel
 
 Integers = NDArray[np.int64]
+
+
+class Queue(NamedTuple):
+    """The pulls in flight; what a run counts while it goes on."""
+
+    slots: Floats
+    heap: Integers  # slots, that of the first event first
+    clock: Any  # a record; `now`, `in_flight` and `cancelled` are kept here
 
 
 @inlined
@@ -61,19 +69,13 @@ def rise(slots: Floats, heap: Integers, at: int) -> None:
 
 @inlined
 def enter(
-    environment: CompiledEnvironment,
-    slots: Floats,
-    heap: Integers,
-    clock: Any,
-    row: int,
-    arm: int,
-    number: int,
-    skip: bool,
+    environment: CompiledEnvironment, queue: Queue, row: int, arm: int, number: int, skip: bool
 ) -> int:
     """Add a starting pull, the arm's `number`-th, to the heap; return its slot.
 
     With `skip`, its only event is its end.
     """
+    slots, heap, clock = queue
     free = 0
     while slots[free, ROW] >= 0.0:
         free += 1
@@ -88,14 +90,16 @@ def enter(
 
 
 @inlined
-def is_due(slots: Floats, heap: Integers, clock: Any) -> bool:
-    """Return whether the first event is due now."""
+def is_due(queue: Queue) -> bool:
+    """Return whether the first event happens now."""
+    slots, heap, clock = queue
     return clock[0].in_flight > 0 and slots[heap[0], NEXT_TIME] == clock[0].now
 
 
 @inlined
-def leave_first(slots: Floats, heap: Integers, clock: Any) -> None:
-    """Remove the first entry and free its slot."""
+def leave_first(queue: Queue) -> None:
+    """Free the slot of the first entry, and take it out."""
+    slots, heap, clock = queue
     slots[heap[0], ROW] = -1.0
     clock[0].in_flight -= 1
     heap[0] = heap[clock[0].in_flight]
@@ -103,8 +107,9 @@ def leave_first(slots: Floats, heap: Integers, clock: Any) -> None:
 
 
 @kernel
-def drop_freed(slots: Floats, heap: Integers, clock: Any) -> None:
-    """Remove the entries of cancelled pulls, whose slots are free."""
+def drop_freed(queue: Queue) -> None:
+    """Take out the entries whose slots were freed: they are cancelled."""
+    slots, heap, clock = queue
     size = 0
     for place in range(clock[0].in_flight):
         if slots[heap[place], ROW] >= 0.0:

@@ -20,7 +20,7 @@ from fairtrial.delayed._kernels.environments import (
 from fairtrial.delayed._kernels.events import READ as READING
 from fairtrial.delayed._kernels.events import START, STOP, TELL, happen
 from fairtrial.delayed._kernels.queue import (
-    Integers,
+    Queue,
     drop_freed,
     enter,
     is_due,
@@ -112,17 +112,10 @@ def _has_room(race: Race) -> bool:
 
 
 @kernel
-def _fill(
-    race: Race,
-    environment: CompiledEnvironment,
-    slots: Floats,
-    heap: Integers,
-    clock: Any,
-    limits: Limits,
-) -> bool:
-    """Start pulls up to the limits; return whether the arrays had room for them."""
+def _fill(race: Race, environment: CompiledEnvironment, queue: Queue, limits: Limits) -> bool:
+    """Start pulls up to the limits; return whether there was room to write them down."""
     while (
-        not _stopped(race, limits, clock)
+        not _stopped(race, limits, queue.clock)
         and race.control[0].in_flight < limits.slots
         and race.control[0].rows < limits.max_pulls
         and race.control[0].results + race.control[0].in_flight < limits.max_results
@@ -135,20 +128,14 @@ def _fill(
         number, duration = race.arms[arm].started, race.arms[arm].duration
         row = happen(race, START, arm, race.control[0].rows, duration, 0.0)
         skip = limits.ignores_readings
-        enter(environment, slots, heap, clock, row, arm, number, skip)
+        enter(environment, queue, row, arm, number, skip)
     return True
 
 
 @inlined
-def _advance(
-    race: Race,
-    environment: CompiledEnvironment,
-    slots: Floats,
-    heap: Integers,
-    clock: Any,
-    limits: Limits,
-) -> None:
-    """Process the first event of the heap."""
+def _advance(race: Race, environment: CompiledEnvironment, queue: Queue, limits: Limits) -> None:
+    """Let the first event of the heap happen."""
+    slots, heap, clock = queue
     slot = slots[heap[0]]
     row, sign = int(slot[ROW]), limits.sign
     if not limits.ignores_readings and next_reading(environment, slot) < np.inf:
@@ -164,7 +151,7 @@ def _advance(
         elif slot[LOST] > 0.0:
             kind = STOP
             clock[0].losses += 1
-        leave_first(slots, heap, clock)
+        leave_first(queue)
     happen(race, kind, row, first, second, third)
 
 
@@ -176,52 +163,46 @@ def _unwanted(race: Race, row: int, limits: Limits) -> bool:
 
 
 @kernel
-def _cancel(
-    race: Race, slots: Floats, heap: Integers, clock: Any, limits: Limits, everything: bool
-) -> None:
-    """Cancel the pulls that are no longer wanted, or all pulls."""
+def _cancel(race: Race, queue: Queue, limits: Limits, everything: bool) -> None:
+    """Call back what is not wanted any more, or everything."""
+    slots, heap, clock = queue
     for at in heap[: clock[0].in_flight]:
         row = int(slots[at, ROW])
         if everything or _unwanted(race, row, limits):
             happen(race, STOP, row, 0.0, 0.0, 0.0)
             slots[at, ROW] = -1.0
-    drop_freed(slots, heap, clock)
+    drop_freed(queue)
 
 
 @kernel
 def run(
-    words: Words,
-    radii: Floats,
-    environment: CompiledEnvironment,
-    slots: Floats,
-    heap: Integers,
-    clock: Any,
-    limits: Limits,
+    words: Words, radii: Floats, environment: CompiledEnvironment, queue: Queue, limits: Limits
 ) -> int:
-    """Run a policy in an environment until it ends or needs larger arrays."""
+    """Run a policy in an environment until it ends, or needs larger arrays to go on."""
+    slots, heap, clock = queue
     race = open_race(words, radii)
     while True:
         if clock[0].in_moment == 0:
-            if not _fill(race, environment, slots, heap, clock, limits):
+            if not _fill(race, environment, queue, limits):
                 return NEEDS_ROOM
             if clock[0].in_flight == 0 or _stopped(race, limits, clock):
                 return FINISHED
             if slots[heap[0], NEXT_TIME] >= limits.max_time:
                 clock[0].now = limits.max_time
-                _cancel(race, slots, heap, clock, limits, True)
+                _cancel(race, queue, limits, True)
                 return OUT_OF_TIME
             clock[0].now = slots[heap[0], NEXT_TIME]
             clock[0].in_moment = 1
-        while is_due(slots, heap, clock) and not _stopped(race, limits, clock):
+        while is_due(queue) and not _stopped(race, limits, clock):
             if not _has_room(race):
                 return NEEDS_ROOM
             row = int(slots[heap[0], ROW])
-            _advance(race, environment, slots, heap, clock, limits)
+            _advance(race, environment, queue, limits)
             stopped = _stopped(race, limits, clock)
             if (
                 stopped
                 or race.control[0].unwanted > 0
                 or race.pulls[row].readings >= limits.truncate
             ):
-                _cancel(race, slots, heap, clock, limits, stopped)
+                _cancel(race, queue, limits, stopped)
         clock[0].in_moment = 0

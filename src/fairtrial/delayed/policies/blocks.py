@@ -299,7 +299,7 @@ class BlockBetting(BlockPolicy):
         batch = float(self.batch or 0)
         while not block_runs.run(self._blocks.arrays, batch, staged, flight, limits):
             self._blocks.make_room()
-        clock = flight.clock[0]
+        clock = flight.queue.clock[0]
         self.asked, self.told = int(clock.asked), int(clock.told)
         now, cancelled = float(clock.now), int(clock.cancelled)
         return self._finished_run(environment, flight.pulls, now, cancelled)

@@ -19,6 +19,7 @@ from fairtrial.delayed._kernels import budget_runs
 from fairtrial.delayed._kernels.budget_runs import act, ask, keep_unwanted, sum_up
 from fairtrial.delayed._kernels.budget_state import BUDGET, MEDIAN, PARTIALS, PROMOTION
 from fairtrial.delayed._kernels.budgets import DATA, READ, STOP, TELL
+from fairtrial.delayed._kernels.queue import Queue
 from fairtrial.delayed.environments import TimedEnvironment, draw_key
 from fairtrial.delayed.policies.readings import Readings, known_details
 from fairtrial.delayed.problem import FEEDBACKS, Problem
@@ -213,8 +214,9 @@ class BudgetPolicy(Policy):
         clock = np.zeros(1, budget_runs.CLOCK)
         max_pulls = math.inf if horizon is None else float(horizon)
         limits = budget_runs.Limits(max_pulls, float(self.problem.sign))
-        staged = environment.stage(draw_key(generator), parallel)
-        while not budget_runs.run(self._words, *staged, clock, limits):
+        staged, slots, heap = environment.stage(draw_key(generator), parallel)
+        queue = Queue(slots, heap, clock)
+        while not budget_runs.run(self._words, staged, queue, limits):
             self._make_room()
         self.asked = int(self._tables.control.asked[0])
         self.told = int(self._tables.control.told[0])

@@ -23,6 +23,7 @@ from fairtrial.core.validation import (
 )
 from fairtrial.delayed._kernels import runs
 from fairtrial.delayed._kernels.events import CHANGED, CORRECT, FORGET, READ, READ_ONLY, STOP, TELL
+from fairtrial.delayed._kernels.queue import Queue
 from fairtrial.delayed._kernels.state import SURVIVES
 from fairtrial.delayed.environments import TimedEnvironment, draw_key
 from fairtrial.delayed.policies import race_assumptions, race_report
@@ -510,8 +511,9 @@ class Race(FixedConfidencePolicy):
         race = self._race
         places = parallel if self.parallel is None else min(parallel, self.parallel)
         clock, limits = np.zeros(1, runs.CLOCK), self._limits(places, horizon)
-        staged = environment.stage(draw_key(generator), places)
-        while runs.run(*race.buffers, *staged, clock, limits) == runs.NEEDS_ROOM:
+        staged, slots, heap = environment.stage(draw_key(generator), places)
+        queue = Queue(slots, heap, clock)
+        while runs.run(*race.buffers, staged, queue, limits) == runs.NEEDS_ROOM:
             # Growing takes as long as hundreds of simulated pulls, so grow a lot at once.
             race.make_room(growth=8, least=512)
         now, losses, cancelled = (clock[name][0].item() for name in ("now", "losses", "cancelled"))

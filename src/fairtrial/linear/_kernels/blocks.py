@@ -38,6 +38,7 @@ from fairtrial.confidence.block_betting.blocks import (
     replace_in_block,
     serial_of,
     slot_of,
+    slot_of_tag,
     undo_loss,
 )
 from fairtrial.confidence.noise_kernels import record_result, replace_result
@@ -109,8 +110,8 @@ LEAST_SPREAD = 0.2
 
 @kernel
 def start(arrays: Arrays) -> None:
-    """Start; if every candidate is wanted, finish at once."""
-    model, rules, limits, state = opened(arrays)
+    """Begin; there is nothing to decide where all candidates are wanted."""
+    (model, rules, limits), state = opened(arrays)
     arms = model.arms.shape[0]
     for k in range(arms):
         state.shares[k] = 1.0 / arms
@@ -133,7 +134,7 @@ def ask(arrays: Arrays, batch: float) -> tuple[int, int]:
     The tag is -1 for initial pulls and for all pulls before theta can be estimated. They inform
     plans but are in no bet.
     """
-    model, rules, limits, state = opened(arrays)
+    (model, rules, limits), state = opened(arrays)
     return _next_arm(model, rules, limits, state, batch)
 
 
@@ -170,15 +171,15 @@ def open_assigned(arrays: Arrays, assigned: Floats) -> None:
     There is no plan before theta can be estimated. Until then, the pulls inform plans but belong to
     no block.
     """
-    model, rules, limits, state = opened(arrays)
+    (model, rules, limits), state = opened(arrays)
     if state.estimable[0]:
         _plan(model, rules, limits, state, 0.0, assigned)
 
 
 @kernel
 def ask_assigned(arrays: Arrays, arm: int) -> int:
-    """Issue a pull of the only open block, if one is open; return its tag."""
-    _, _, _, state = opened(arrays)
+    """Issue a pull of the only open block, if there is any; return its tag."""
+    _, state = opened(arrays)
     state.pending[arm] += 1.0
     return issue_assigned(state.blocks, arm)
 
@@ -228,8 +229,8 @@ def _extra_arm(model: Model, rules: Rules, state: State) -> int:
 
 @kernel
 def tell(arrays: Arrays, arm: int, tag: int, reward: float, number: int) -> None:
-    """Record a reward and settle the complete blocks; a negative number means unsolicited."""
-    model, rules, limits, state = opened(arrays)
+    """Take one reward, and settle what is complete; a negative number says that nobody asked."""
+    (model, rules, limits), state = opened(arrays)
     if number >= 0:
         state.pending[arm] -= 1.0
     _take(model, rules, limits, state, arm, serial_of(tag), reward - rules.shift)
@@ -242,12 +243,12 @@ def tell_late(arrays: Arrays, arm: int, tag: int, reward: float, _number: int) -
     The block counts it while it is open. This is valid because every bet had used the worst
     possible value for the lost pull.
     """
-    model, rules, limits, state = opened(arrays)
+    (model, rules, limits), state = opened(arrays)
     value = reward - rules.shift
     # A pull that was cancelled after the stop was not counted as lost.
     state.lost[arm] = max(0.0, state.lost[arm] - 1.0)
     _take(model, rules, limits, state, arm, OUTSIDE, value)
-    slot = slot_of(state.blocks, serial_of(tag))
+    slot = slot_of_tag(state.blocks, tag)
     if slot == OUTSIDE:
         return False
     undo_loss(state.blocks, slot, arm, False)
@@ -281,11 +282,11 @@ def _take(
 
 @kernel
 def lose(arrays: Arrays, arm: int, tag: int) -> None:
-    """Record that a pull will have no reward."""
-    model, rules, limits, state = opened(arrays)
+    """Take note that a pull will have no reward."""
+    (model, rules, limits), state = opened(arrays)
     state.pending[arm] -= 1.0
     state.lost[arm] += 1.0
-    slot = slot_of(state.blocks, serial_of(tag))
+    slot = slot_of_tag(state.blocks, tag)
     if slot == OUTSIDE:
         return
     note_loss(state.blocks, slot, arm, False)
@@ -300,14 +301,14 @@ def correct(arrays: Arrays, arm: int, tag: int, old: float, new: float, _number:
 
     The tag is -1 for a reward that is in no bet.
     """
-    model, rules, _, state = opened(arrays)
+    (model, rules, _), state = opened(arrays)
     before, after = old - rules.shift, new - rules.shift
     state.sums[arm] += after - before
     state.squares[arm] += after * after - before * before
     # Restart the test of the noise, because its first results may have changed.
     replace_result(state.record, arm, before, after)
     copy_into(state.early, state.record)
-    slot = slot_of(state.blocks, serial_of(tag))
+    slot = slot_of_tag(state.blocks, tag)
     if slot == OUTSIDE:
         return
     predicted = dot(model.arms[arm], state.prediction[slot])
@@ -360,8 +361,8 @@ def _correct_bets(
 
 @kernel
 def settle(arrays: Arrays) -> None:
-    """Pay the bets of every complete block."""
-    model, rules, limits, state = opened(arrays)
+    """Pay the bets of every block that is complete."""
+    (model, rules, limits), state = opened(arrays)
     _settle(model, rules, limits, state)
 
 
@@ -522,8 +523,8 @@ def _interval_height(model: Model, rules: Rules, state: State) -> float:
 
 @kernel
 def leaders(arrays: Arrays, chosen: Integers) -> bool:
-    """Mark the leaders by all data so far, or the answer; return False before there are any."""
-    model, rules, limits, state = opened(arrays)
+    """Mark the leaders by all data so far, or the answer; False before there are enough."""
+    (model, rules, limits), state = opened(arrays)
     if limits.excluded.size:
         leader = leader_with_limits_now(model, limits, rules, state)
         for k in range(chosen.size):
@@ -534,8 +535,8 @@ def leaders(arrays: Arrays, chosen: Integers) -> bool:
 
 @kernel
 def evidence_now(arrays: Arrays) -> float:
-    """Return the smallest log wealth that separates the leaders from the others; NaN before."""
-    model, rules, limits, state = opened(arrays)
+    """Return the least log wealth that still separates the leaders from others; NaN before."""
+    (model, rules, limits), state = opened(arrays)
     if limits.excluded.size:
         leader = leader_with_limits_now(model, limits, rules, state)
         return np.nan if leader < 0 else evidence_with_limits(limits, rules, state, leader)
@@ -547,8 +548,8 @@ def evidence_now(arrays: Arrays) -> float:
 
 @kernel
 def wealth_now(arrays: Arrays) -> Floats:
-    """Return the log wealth against every answer, "none" last, if candidates have limits."""
-    _, _, limits, state = opened(arrays)
+    """Return the log wealth against every answer, "none" last, where candidates have limits."""
+    (_, _, limits), state = opened(arrays)
     return wealth_with_limits(limits, state)
 
 
@@ -565,7 +566,7 @@ def run(
 
     `factors` convert rewards to units of noise.
     """
-    model, rules, limits, state = opened(arrays)
+    (model, rules, limits), state = opened(arrays)
     pulls = 0
     while pulls < max_pulls and not _is_over(state):
         arm, serial = _next_arm(model, rules, limits, state, batch)

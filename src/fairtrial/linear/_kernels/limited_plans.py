@@ -427,12 +427,7 @@ def _all_directions(model: Model, targets: Floats) -> int:
 
 @kernel
 def _place_bets(
-    model: Model,
-    limits: Limits,
-    rules: Rules,
-    state: State,
-    slot: int,
-    known: Known,
+    model: Model, limits: Limits, rules: Rules, state: State, slot: int, known: Known
 ) -> None:
     """Freeze the bets of a block: one on each live rival, one on each limit of the leader.
 

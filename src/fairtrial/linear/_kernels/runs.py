@@ -32,13 +32,8 @@ def start_tracker(packed: Floats, floats: Floats, integers: Integers) -> None:
 
 
 @kernel
-def ask_tracker(
-    packed: Floats,
-    floats: Floats,
-    integers: Integers,
-    rule: int,
-) -> int:
-    """Return the next arm and count it as in flight."""
+def ask_tracker(packed: Floats, floats: Floats, integers: Integers, rule: int) -> int:
+    """Return the next arm, and count it as in flight."""
     model, test = open_constants(packed)
     track = open_track(floats, integers)
     arm = choose(model, test, rule, track)
@@ -63,26 +58,15 @@ def tell_tracker(
 
 
 @kernel
-def lose_in_tracker(
-    packed: Floats,
-    floats: Floats,
-    integers: Integers,
-    arm: int,
-) -> None:
-    """Record the loss of a pull in a tracker."""
+def lose_in_tracker(packed: Floats, floats: Floats, integers: Integers, arm: int) -> None:
+    """Tell a tracker that a pull is lost."""
     model, test = open_constants(packed)
     give_up(model, test, open_track(floats, integers), arm)
 
 
 @kernel
 def correct_in_tracker(
-    packed: Floats,
-    floats: Floats,
-    integers: Integers,
-    rule: int,
-    arm: int,
-    old: float,
-    new: float,
+    packed: Floats, floats: Floats, integers: Integers, rule: int, arm: int, old: float, new: float
 ) -> None:
     """Replace a reward that a tracker has recorded."""
     model, test = open_constants(packed)
@@ -113,13 +97,8 @@ def run_tracker(
 
 
 @kernel
-def live_in_tracker(
-    packed: Floats,
-    floats: Floats,
-    integers: Integers,
-    live: Integers,
-) -> None:
-    """Mark the candidates that at least one leader does not beat yet."""
+def live_in_tracker(packed: Floats, floats: Floats, integers: Integers, live: Integers) -> None:
+    """Mark the candidates that some leader does not beat yet."""
     model, test = open_constants(packed)
     mark_live(model, test, open_track(floats, integers), live)
 

@@ -3,10 +3,10 @@
 from typing import Annotated, NamedTuple
 
 from fairtrial.confidence.block_betting.bets import Bets
-from fairtrial.confidence.block_betting.blocks import Arrays, Blocks
+from fairtrial.confidence.block_betting.blocks import Blocks
 from fairtrial.confidence.noise_kernels import COLUMNS
 from fairtrial.core.compilation import kernel
-from fairtrial.core.layout import Layout
+from fairtrial.core.layout import Layout, opener
 from fairtrial.linear._kernels.limits import Limits
 from fairtrial.linear._kernels.matrices import Floats, Integers
 from fairtrial.linear._kernels.model import Model
@@ -87,15 +87,7 @@ class State(NamedTuple):
 
 CONSTANTS = Layout(Constants)
 STATE = Layout(State)
-open_constants = CONSTANTS.open
-open_state = STATE.open
-
-
-@kernel(inline="always")
-def opened(arrays: Arrays) -> tuple[Model, Rules, Limits, State]:
-    """Return the model, the rules, the limits and the state in the arrays."""
-    model, rules, limits = open_constants(arrays[0])
-    return model, rules, limits, open_state(arrays[1], arrays[2])
+opened = opener(CONSTANTS, STATE)
 
 
 @kernel

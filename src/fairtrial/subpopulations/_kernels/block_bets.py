@@ -54,13 +54,7 @@ from fairtrial.subpopulations._kernels.pitfalls import (
 
 
 @kernel
-def place_bets(
-    model: Model,
-    rules: Rules,
-    state: State,
-    slot: int,
-    seen: Estimates,
-) -> None:
+def place_bets(model: Model, rules: Rules, state: State, slot: int, seen: Estimates) -> None:
     """Freeze the bets of a block: one on each live rival, one on each limit of the leader."""
     arms, groups = seen.means.shape
     leader, bets = state.target[slot], state.bets
@@ -88,12 +82,7 @@ def place_bets(
 
 @kernel(inline="always")
 def _bet_on_rival(
-    model: Model,
-    rules: Rules,
-    state: State,
-    slot: int,
-    k: int,
-    seen: Estimates,
+    model: Model, rules: Rules, state: State, slot: int, k: int, seen: Estimates
 ) -> None:
     """Freeze the bet against "k is feasible and at least as good as the leader".
 
@@ -144,12 +133,7 @@ def _bet_on_rival(
 
 @kernel
 def _bet_on_rows(
-    model: Model,
-    rules: Rules,
-    state: State,
-    slot: int,
-    k: int,
-    seen: Estimates,
+    model: Model, rules: Rules, state: State, slot: int, k: int, seen: Estimates
 ) -> None:
     """Freeze the bet on a rival if limits refer to a control; rows use means of three arms.
 
@@ -202,12 +186,7 @@ def _bet_on_limit(
 
 @kernel(error_model="numpy")
 def _bet_on_difference(
-    model: Model,
-    rules: Rules,
-    state: State,
-    slot: int,
-    bet: int,
-    seen: Estimates,
+    model: Model, rules: Rules, state: State, slot: int, bet: int, seen: Estimates
 ) -> None:
     """Freeze the bet against "the leader is too far below the control" in a group, or overall."""
     means, variances = seen.means, seen.variances
@@ -242,13 +221,7 @@ def _bet_on_difference(
 
 @kernel(inline="always")
 def _freeze(
-    model: Model,
-    rules: Rules,
-    state: State,
-    slot: int,
-    bet: int,
-    seen: Estimates,
-    lift: float,
+    model: Model, rules: Rules, state: State, slot: int, bet: int, seen: Estimates, lift: float
 ) -> None:
     """Freeze a bet on the sum of coefficients times means, plus a constant.
 

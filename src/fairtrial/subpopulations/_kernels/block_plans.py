@@ -248,12 +248,7 @@ def _missing(rules: Rules, evidence: float) -> float:
 
 @kernel
 def item_value(
-    item: int,
-    leader: int,
-    means: Floats,
-    precisions: Floats,
-    alternative: Alternative,
-    lam: Floats,
+    item: int, leader: int, means: Floats, precisions: Floats, alternative: Alternative, lam: Floats
 ) -> float:
     """Return the information on one item, given precisions; a pair fills ``lam[item]``.
 
@@ -324,12 +319,7 @@ def _is_beyond(item: int, leader: int, means: Floats, alternative: Alternative) 
 
 @kernel
 def item_gradient(
-    item: int,
-    leader: int,
-    means: Floats,
-    alternative: Alternative,
-    lam: Floats,
-    gradient: Floats,
+    item: int, leader: int, means: Floats, alternative: Alternative, lam: Floats, gradient: Floats
 ) -> None:
     """Fill an item's derivatives by the precisions; `item_value` must have filled `lam`."""
     arms, groups = means.shape
@@ -587,12 +577,7 @@ def cost_to_finish(items: Items, values: Floats) -> float:
 
 @kernel
 def find_support(
-    model: Model,
-    leader: int,
-    seen: Estimates,
-    needs: Floats,
-    shares: Floats,
-    support: Booleans,
+    model: Model, leader: int, seen: Estimates, needs: Floats, shares: Floats, support: Booleans
 ) -> int:
     """Mark the cells that a live item can use; return their number."""
     means = seen.means

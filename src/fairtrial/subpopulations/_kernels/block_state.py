@@ -3,10 +3,10 @@
 from typing import Annotated, NamedTuple
 
 from fairtrial.confidence.block_betting.bets import Bets
-from fairtrial.confidence.block_betting.blocks import Arrays, Blocks
+from fairtrial.confidence.block_betting.blocks import Blocks
 from fairtrial.confidence.noise_kernels import NUMBERED_COLUMNS
-from fairtrial.core.compilation import inlined, kernel
-from fairtrial.core.layout import Layout
+from fairtrial.core.compilation import inlined
+from fairtrial.core.layout import Layout, opener
 from fairtrial.subpopulations._kernels.model import Floats, Integers, Model
 
 
@@ -92,15 +92,7 @@ class Estimates(NamedTuple):
 
 CONSTANTS = Layout(Constants)
 STATE = Layout(State)
-open_constants = CONSTANTS.open
-open_state = STATE.open
-
-
-@kernel(inline="always")
-def opened(arrays: Arrays) -> tuple[Model, Rules, State]:
-    """Return the model, the rules and the state in the arrays."""
-    model, rules = open_constants(arrays[0])
-    return model, rules, open_state(arrays[1], arrays[2])
+opened = opener(CONSTANTS, STATE)
 
 
 @inlined

@@ -13,10 +13,7 @@ from fairtrial.confidence.block_betting.bets import LOST
 from fairtrial.confidence.block_betting.blocks import (
     OUTSIDE,
     Arrays,
-    close_oldest,
-    complete_slot,
     issue_assigned,
-    next_pull,
     next_slot,
     note_loss,
     open_block,
@@ -24,7 +21,9 @@ from fairtrial.confidence.block_betting.blocks import (
     receive,
     replace_in_block,
     serial_of,
+    settle_blocks,
     slot_of,
+    slot_of_tag,
     tag_of,
     undo_loss,
 )
@@ -39,17 +38,20 @@ from fairtrial.subpopulations._kernels.block_bets import (
     pay_bets,
     place_bets,
 )
+from fairtrial.subpopulations._kernels.block_loop import (
+    next_cell,
+    open_assigned_block,
+    start_blocks,
+)
 from fairtrial.subpopulations._kernels.block_losses import discount_losses, lift_by_losses
 from fairtrial.subpopulations._kernels.block_plans import (
     block_counts,
     can_plan,
     doubt_means,
-    extra_cell,
     fill_present,
     find_leader,
     find_shares,
     find_support,
-    initial_block,
     is_worth_a_bet,
     leader_now,
     list_items,
@@ -78,7 +80,6 @@ from fairtrial.subpopulations._kernels.model import (
     Model,
     copy_into,
     divide,
-    fill,
     in_units,
     limits_of_items,
     total,
@@ -105,19 +106,9 @@ __all__ = [
 
 @kernel
 def start(arrays: Arrays) -> None:
-    """Open the first block: the initial pulls, with no bets on them."""
-    model, rules, state = opened(arrays)
-    arms, groups = model.active.shape
-    fill(state.shares, 1.0 / (arms * groups))
-    state.leader[0] = arms
-    if not none_is_possible(model):
-        state.rejected[arms] = 1
-        state.leader[0] = 0
-    state.forecast[0] = math.inf
-    reject_answers(model, rules, state)
-    if not state.finished[0]:
-        _aim_at_leader(state, next_slot(state.blocks))
-        open_block(state.blocks, initial_block(model.active, rules))
+    """Open the first block: the initial pulls, on which nothing is bet."""
+    (model, rules), state = opened(arrays)
+    start_blocks(model, rules, state, none_is_possible, reject_answers, _aim_at_leader)
 
 
 @kernel
@@ -190,7 +181,7 @@ def ask(arrays: Arrays, group: int, batch: float) -> tuple[int, int]:
     `group`: the group that arrived by itself, which the cell must belong to. The tag is -1 if no
     open block wants such a pull; the pull then informs plans but is in no bet.
     """
-    model, rules, state = opened(arrays)
+    (model, rules), state = opened(arrays)
     cell, serial = _next_cell(model, rules, state, group, batch)
     slot = slot_of(state.blocks, serial)
     return cell, tag_of(serial, slot != OUTSIDE and is_bet_on(model, state, slot, cell))
@@ -200,36 +191,20 @@ def ask(arrays: Arrays, group: int, batch: float) -> tuple[int, int]:
 def _next_cell(
     model: Model, rules: Rules, state: State, group: int, batch: float
 ) -> tuple[int, int]:
-    """Return a cell and the serial of its block; plan a block when none has pulls left."""
-    groups = model.weights.size
-    while True:
-        cell, serial = next_pull(state.blocks, group, groups)
-        if cell >= 0:
-            return cell, serial
-        arrived = group >= 0 and state.blocks.number[0] > 0
-        if arrived or not can_plan(model, state):
-            extra = extra_cell(state.blocks, model.active, state.counts, state.shares, group)
-            return extra, OUTSIDE
-        if next_slot(state.blocks) == OUTSIDE:
-            return -1, OUTSIDE
-        _plan_block(model, rules, state, batch, np.empty(0))
+    return next_cell(model, rules, state, state.counts, group, batch, can_plan, _plan_block)
 
 
 @kernel
 def open_assigned(arrays: Arrays, assigned: Floats) -> None:
-    """Open a block of externally assigned pulls, counted by cell, and freeze its bets."""
-    model, rules, state = opened(arrays)
-    if can_plan(model, state):
-        _plan_block(model, rules, state, 0.0, assigned)
-    else:
-        _aim_at_leader(state, next_slot(state.blocks))
-        open_block(state.blocks, assigned)
+    """Open a block of pulls that others assigned, by cell, and freeze its bets."""
+    (model, rules), state = opened(arrays)
+    open_assigned_block(model, rules, state, assigned, can_plan, _plan_block, _aim_at_leader)
 
 
 @kernel
 def ask_assigned(arrays: Arrays, cell: int) -> int:
-    """Issue a pull of the only open block, if one is open; return its tag."""
-    model, _, state = opened(arrays)
+    """Issue a pull of the only open block, if there is any; return its tag."""
+    (model, _), state = opened(arrays)
     serial = issue_assigned(state.blocks, cell)
     slot = slot_of(state.blocks, serial)
     return tag_of(serial, slot != OUTSIDE and is_bet_on(model, state, slot, cell))
@@ -237,9 +212,9 @@ def ask_assigned(arrays: Arrays, cell: int) -> int:
 
 @kernel
 def tell(arrays: Arrays, cell: int, tag: int, reward: float, number: int) -> None:
-    """Record a reward and settle the complete blocks."""
-    model, rules, state = opened(arrays)
-    _take(model, rules, state, cell, slot_of(state.blocks, serial_of(tag)), reward, number)
+    """Take one reward, and settle what is complete."""
+    (model, rules), state = opened(arrays)
+    _take(model, rules, state, cell, slot_of_tag(state.blocks, tag), reward, number)
 
 
 @kernel(inline="always")
@@ -256,6 +231,20 @@ def _take(
     # Passing the state costs more than all of the above, so call only if there is something to pay.
     if state.blocks.waiting[slot] == 0:
         _settle(model, rules, state)
+
+
+@kernel
+def _settle(model: Model, rules: Rules, state: State) -> None:
+    """Pay the bets of every complete block, in the order in which the blocks were issued."""
+    settle_blocks(model, rules, state, _pay, reject_answers)
+
+
+@kernel
+def _pay(model: Model, rules: Rules, state: State, slot: int) -> None:
+    """Pay the bets of a block, and keep its record for the test of the noise."""
+    pay_bets(model, rules, state, slot)
+    if state.settled_noise.size:
+        settle_record(state.settled_noise, state.noise[slot])
 
 
 @inlined
@@ -284,8 +273,8 @@ def tell_late(arrays: Arrays, cell: int, tag: int, reward: float, number: int) -
     The block counts it while it is open, unless a replacement of the pull has been issued. This is
     valid because every bet had used the worst possible value for the lost pull.
     """
-    model, rules, state = opened(arrays)
-    slot = slot_of(state.blocks, serial_of(tag))
+    (model, rules), state = opened(arrays)
+    slot = slot_of_tag(state.blocks, tag)
     if slot == OUTSIDE or not undo_loss(state.blocks, slot, cell, rules.pulls_again):
         _take_data(rules, state, cell, reward)
         return False
@@ -301,9 +290,9 @@ def tell_late(arrays: Arrays, cell: int, tag: int, reward: float, number: int) -
 
 @kernel
 def lose(arrays: Arrays, cell: int, tag: int) -> None:
-    """Record that a pull will have no reward, or put it back to be made again."""
-    model, rules, state = opened(arrays)
-    slot = slot_of(state.blocks, serial_of(tag))
+    """Take note that a pull will have no reward, or put it back to be made again."""
+    (model, rules), state = opened(arrays)
+    slot = slot_of_tag(state.blocks, tag)
     if slot == OUTSIDE:
         return
     note_loss(state.blocks, slot, cell, rules.pulls_again)
@@ -320,7 +309,7 @@ def correct(arrays: Arrays, cell: int, tag: int, old: float, new: float, number:
 
     The tag is -1 for a reward that is in no bet.
     """
-    model, rules, state = opened(arrays)
+    (model, rules), state = opened(arrays)
     groups = model.weights.size
     k, group = cell // groups, cell % groups
     before, after = old - rules.shift, new - rules.shift
@@ -340,38 +329,25 @@ def correct(arrays: Arrays, cell: int, tag: int, old: float, new: float, number:
 
 @kernel
 def settle(arrays: Arrays) -> None:
-    """Pay the bets of every complete block."""
-    model, rules, state = opened(arrays)
+    """Pay the bets of every block that is complete."""
+    (model, rules), state = opened(arrays)
     _settle(model, rules, state)
 
 
-@kernel
-def _settle(model: Model, rules: Rules, state: State) -> None:
-    """Pay the bets of every complete block, in the order in which the blocks were issued."""
-    slot = complete_slot(state.blocks)
-    while slot != OUTSIDE and not state.finished[0]:
-        pay_bets(model, rules, state, slot)
-        close_oldest(state.blocks)
-        if state.settled_noise.size:
-            settle_record(state.settled_noise, state.noise[slot])
-        reject_answers(model, rules, state)
-        slot = complete_slot(state.blocks)
-
-
-# ------------------------------------------------------------------------- results and runs
+# ------------------------------------------------------------------------------- the whole
 
 
 @kernel
 def wealth_now(arrays: Arrays) -> Floats:
     """Return the log wealth against every answer, "none" last."""
-    model, _, state = opened(arrays)
+    (model, _), state = opened(arrays)
     return all_wealth(model, state)
 
 
 @kernel
 def evidence_now(arrays: Arrays, answer: int) -> float:
-    """Return the smallest evidence that an answer needs if ledgers are tested separately."""
-    model, _, state = opened(arrays)
+    """Return the least of all that an answer needs, where ledgers are tested separately."""
+    (model, _), state = opened(arrays)
     cells = np.empty(model.active.shape[0])
     fill_limit_evidence(model, state, cells)
     return evidence_for(state, cells, answer)
@@ -379,8 +355,8 @@ def evidence_now(arrays: Arrays, answer: int) -> float:
 
 @kernel
 def answer_now(arrays: Arrays) -> int:
-    """Return the leader by all data so far; K means "none", -1 that there is not enough data."""
-    model, rules, state = opened(arrays)
+    """Return the leader by all data so far (K stands for "none"), -1 before there are enough."""
+    (model, rules), state = opened(arrays)
     return leader_now(model, rules, state)
 
 
@@ -393,8 +369,8 @@ def run(
     generator: np.random.Generator,
     max_pulls: int,
 ) -> int:
-    """Run until the stop or `max_pulls`; return the number of pulls."""
-    model, rules, state = opened(arrays)
+    """Run to the stop or to that many pulls; return their number."""
+    (model, rules), state = opened(arrays)
     pulls = 0
     while pulls < max_pulls and not state.finished[0]:
         cell, serial = _next_cell(model, rules, state, ANY_GROUP, batch)

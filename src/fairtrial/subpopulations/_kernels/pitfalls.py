@@ -260,12 +260,7 @@ def none_value(k: int, means: Floats, precisions: Floats, limits: Limits) -> flo
 
 @kernel(forceinline=True)
 def pitfall_value(
-    index: int,
-    best: int,
-    means: Floats,
-    precisions: Floats,
-    model: Model,
-    lam: Floats,
+    index: int, best: int, means: Floats, precisions: Floats, model: Model, lam: Floats
 ) -> float:
     """Return the value of one pitfall of the answer `best`; infinite if it does not exist.
 
@@ -316,12 +311,7 @@ def pitfall_gradient(
 
 @kernel
 def all_pitfalls(
-    best: int,
-    means: Floats,
-    precisions: Floats,
-    model: Model,
-    lam: Floats,
-    values: Floats,
+    best: int, means: Floats, precisions: Floats, model: Model, lam: Floats, values: Floats
 ) -> int:
     """Fill the values of all K + L pitfalls; return the index of the weakest."""
     weakest = 0

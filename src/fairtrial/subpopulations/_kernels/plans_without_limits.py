@@ -50,12 +50,7 @@ def has_no_limits(limits: Limits) -> bool:
 
 @kernel(error_model="numpy")
 def optimal_shares(
-    model: Model,
-    leader: int,
-    means: Floats,
-    variances: Floats,
-    items: Items,
-    shares: Floats,
+    model: Model, leader: int, means: Floats, variances: Floats, items: Items, shares: Floats
 ) -> float:
     """Fill the shares of cost that finish the neediest live rival soonest.
 

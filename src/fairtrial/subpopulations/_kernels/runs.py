@@ -51,13 +51,7 @@ def tell_tracker(
 
 @kernel(forceinline=True)
 def _take_reward(
-    model: Model,
-    rules: Rules,
-    state: State,
-    cell: int,
-    reward: float,
-    solicited: bool,
-    number: int,
+    model: Model, rules: Rules, state: State, cell: int, reward: float, solicited: bool, number: int
 ) -> bool:
     if state.noise.size:
         record_as_told(state.noise, cell, float(number), in_units(model, cell, reward))

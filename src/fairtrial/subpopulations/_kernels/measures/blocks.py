@@ -6,23 +6,23 @@ with NaN for missing ones.
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
 from fairtrial.confidence.block_betting.blocks import (
     OUTSIDE,
     Arrays,
-    close_oldest,
-    complete_slot,
     issue_assigned,
-    next_pull,
     next_slot,
     note_loss,
     open_block,
     open_planned_block,
     receive,
     serial_of,
+    settle_blocks,
     slot_of,
+    slot_of_tag,
     tag_of,
     undo_loss,
 )
@@ -30,10 +30,13 @@ from fairtrial.confidence.noise_kernels import settle_record
 from fairtrial.core.compilation import inlined, kernel
 from fairtrial.core.draw_kernels import draw_vector
 from fairtrial.core.draws import VectorSource
+from fairtrial.subpopulations._kernels.block_loop import (
+    next_cell,
+    open_assigned_block,
+    start_blocks,
+)
 from fairtrial.subpopulations._kernels.block_plans import (
     block_counts,
-    extra_cell,
-    initial_block,
     is_worth_a_bet,
     list_items,
 )
@@ -87,7 +90,7 @@ from fairtrial.subpopulations._kernels.measures.wealth import (
     none_is_possible,
     reject_answers,
 )
-from fairtrial.subpopulations._kernels.model import copy_into, fill, total
+from fairtrial.subpopulations._kernels.model import copy_into, total
 
 __all__ = [
     "STATE",
@@ -108,21 +111,21 @@ __all__ = [
 ]
 
 
+class Result(NamedTuple):
+    """What is told of a pull: its values as they were known before, and as they are now."""
+
+    cell: int
+    before: Floats
+    now: Floats
+    is_final: bool  # no other value will come
+    number: int  # of the pull
+
+
 @kernel
 def start(arrays: Arrays) -> None:
-    """Open the first block: the initial pulls, with no bets on them."""
-    model, rules, state = opened(arrays)
-    arms, groups = model.active.shape
-    fill(state.shares, 1.0 / (arms * groups))
-    state.leader[0] = arms
-    if not none_is_possible(model):
-        state.rejected[arms] = 1
-        state.leader[0] = 0
-    state.forecast[0] = math.inf
-    reject_answers(model, rules, state)
-    if not state.finished[0]:
-        _begin_block(state, next_slot(state.blocks))
-        open_block(state.blocks, initial_block(model.active, rules))
+    """Open the first block: the initial pulls, on which nothing is bet."""
+    (model, rules), state = opened(arrays)
+    start_blocks(model, rules, state, none_is_possible, reject_answers, _begin_block)
 
 
 @kernel
@@ -211,7 +214,7 @@ def ask(arrays: Arrays, group: int, batch: float) -> tuple[int, int]:
     `group`: the group that arrived by itself, which the cell must belong to. The tag is -1 if no
     open block wants such a pull; the pull then informs plans but is in no bet.
     """
-    model, rules, state = opened(arrays)
+    (model, rules), state = opened(arrays)
     cell, serial = _next_cell(model, rules, state, group, batch)
     slot = slot_of(state.blocks, serial)
     return cell, tag_of(serial, slot != OUTSIDE and is_bet_on(state, slot, cell))
@@ -221,36 +224,20 @@ def ask(arrays: Arrays, group: int, batch: float) -> tuple[int, int]:
 def _next_cell(
     model: Model, rules: Rules, state: State, group: int, batch: float
 ) -> tuple[int, int]:
-    """Return a cell and the serial of its block; plan a block when none has pulls left."""
-    groups = model.weights.size
-    while True:
-        cell, serial = next_pull(state.blocks, group, groups)
-        if cell >= 0:
-            return cell, serial
-        arrived = group >= 0 and state.blocks.number[0] > 0
-        if arrived or not can_plan(model, state):
-            cell = extra_cell(state.blocks, model.active, state.pulls, state.shares, group)
-            return cell, OUTSIDE
-        if next_slot(state.blocks) == OUTSIDE:
-            return -1, OUTSIDE
-        _plan_block(model, rules, state, batch, np.empty(0))
+    return next_cell(model, rules, state, state.pulls, group, batch, can_plan, _plan_block)
 
 
 @kernel
 def open_assigned(arrays: Arrays, assigned: Floats) -> None:
-    """Open a block of externally assigned pulls, counted by cell, and freeze its bets."""
-    model, rules, state = opened(arrays)
-    if can_plan(model, state):
-        _plan_block(model, rules, state, 0.0, assigned)
-    else:
-        _begin_block(state, next_slot(state.blocks))
-        open_block(state.blocks, assigned)
+    """Open a block of pulls that others assigned, by cell, and freeze its bets."""
+    (model, rules), state = opened(arrays)
+    open_assigned_block(model, rules, state, assigned, can_plan, _plan_block, _begin_block)
 
 
 @kernel
 def ask_assigned(arrays: Arrays, cell: int) -> int:
-    """Issue a pull of the only open block, if one is open; return its tag."""
-    _, _, state = opened(arrays)
+    """Issue a pull of the only open block, if there is any; return its tag."""
+    _, state = opened(arrays)
     serial = issue_assigned(state.blocks, cell)
     slot = slot_of(state.blocks, serial)
     return tag_of(serial, slot != OUTSIDE and is_bet_on(state, slot, cell))
@@ -258,58 +245,58 @@ def ask_assigned(arrays: Arrays, cell: int) -> int:
 
 @kernel
 def read(arrays: Arrays, cell: int, tag: int, values: tuple[Floats, Floats], number: int) -> None:
-    """Record early values of a pull: those known before this call, and those known now."""
-    model, rules, state = opened(arrays)
-    slot = slot_of(state.blocks, serial_of(tag))
-    _take(model, rules, state, cell, slot, values, False, number)
+    """Take values that come before the others of their pull: those known before, and known now."""
+    _take_tagged(arrays, tag, Result(cell, values[0], values[1], False, number))
 
 
 @kernel
 def tell(arrays: Arrays, cell: int, tag: int, values: tuple[Floats, Floats], number: int) -> None:
-    """Record the final values of a pull: those known before, and all; NaN stays missing."""
-    model, rules, state = opened(arrays)
-    slot = slot_of(state.blocks, serial_of(tag))
-    _take(model, rules, state, cell, slot, values, True, number)
+    """Take all values of a pull: those known before, and all; what is NaN will never be known."""
+    _take_tagged(arrays, tag, Result(cell, values[0], values[1], True, number))
 
 
 @kernel
 def lose(arrays: Arrays, cell: int, tag: int, known: Floats, number: int) -> None:
-    """Record that a pull will have no values except the known ones."""
-    model, rules, state = opened(arrays)
-    slot = slot_of(state.blocks, serial_of(tag))
-    _take(model, rules, state, cell, slot, (known, known), True, number)
+    """Take note that a pull will have no values but those that are known."""
+    _take_tagged(arrays, tag, Result(cell, known, known, True, number))
 
 
 @kernel(inline="always")
-def _take(
-    model: Model,
-    rules: Rules,
-    state: State,
-    cell: int,
-    slot: int,
-    values: tuple[Floats, Floats],
-    is_final: bool,
-    number: int,
-) -> None:
-    """Record the new values of a pull, and settle the complete blocks."""
-    _take_values(model, rules, state, cell, slot, values, is_final, number)
+def _take_tagged(arrays: Arrays, tag: int, result: Result) -> None:
+    (model, rules), state = opened(arrays)
+    _take(model, rules, state, slot_of_tag(state.blocks, tag), result)
+
+
+@kernel(inline="always")
+def _take(model: Model, rules: Rules, state: State, slot: int, result: Result) -> None:
+    """Take what is new of a pull, and settle what is complete."""
+    _take_values(model, rules, state, slot, result)
     if slot != OUTSIDE and state.blocks.waiting[slot] == 0:
         _settle(model, rules, state)
 
 
+@kernel
+def _settle(model: Model, rules: Rules, state: State) -> None:
+    """Pay the bets of every complete block, in the order in which the blocks were issued."""
+    settle_blocks(model, rules, state, _pay, reject_answers)
+
+
+@kernel
+def _pay(model: Model, _rules: Rules, state: State, slot: int) -> None:
+    """Pay the bets of a block, and count which of its measures came, and which never will."""
+    pay_bets(model, state, slot)
+    for cell in range(state.was_absent.shape[0]):
+        for m in range(state.was_absent.shape[1]):
+            state.was_absent[cell, m] += state.absent[slot, cell, m]
+            state.was_present[cell, m] += state.present[slot, cell, m]
+    if state.settled_noise.size:
+        settle_record(state.settled_noise, state.noise[slot])
+
+
 @inlined
-def _take_values(
-    model: Model,
-    rules: Rules,
-    state: State,
-    cell: int,
-    slot: int,
-    values: tuple[Floats, Floats],
-    is_final: bool,
-    number: int,
-) -> None:
-    """Record the new values of a pull in the data, and in its block when that can count them."""
-    before, now = values
+def _take_values(model: Model, rules: Rules, state: State, slot: int, result: Result) -> None:
+    """Take what is new of a pull in the data, and in its block once that can count it."""
+    cell, before, now, is_final, number = result
     _take_data(state, cell, before, now)
     if slot == OUTSIDE:
         return
@@ -415,9 +402,9 @@ def tell_late(
     The block counts them while it is open, unless a replacement of the pull has been issued. This
     is valid because every bet had used the worst possible values for the lost pull.
     """
-    model, rules, state = opened(arrays)
+    (model, rules), state = opened(arrays)
     before, now = values
-    slot = slot_of(state.blocks, serial_of(tag))
+    slot = slot_of_tag(state.blocks, tag)
     if slot == OUTSIDE:
         _take_data(state, cell, before, now)
         return False
@@ -431,7 +418,7 @@ def tell_late(
             _take_data(state, cell, before, now)
             return False
         if rules.pulls_again:
-            _take(model, rules, state, cell, slot, values, True, number)
+            _take(model, rules, state, slot, Result(cell, before, now, True, number))
             return True
         receive(state.blocks, slot, cell, 0.0)
     _take_data(state, cell, before, now)
@@ -455,13 +442,7 @@ def _recount(rules: Rules, state: State, slot: int, cell: int, old: Floats, new:
 
 @kernel
 def _replace_in_block(
-    model: Model,
-    rules: Rules,
-    state: State,
-    slot: int,
-    cell: int,
-    old: Floats,
-    new: Floats,
+    model: Model, rules: Rules, state: State, slot: int, cell: int, old: Floats, new: Floats
 ) -> None:
     """Replace the values of a pull that a block has counted."""
     _recount(rules, state, slot, cell, old, new)
@@ -477,7 +458,7 @@ def correct(arrays: Arrays, cell: int, tag: int, old: Floats, new: Floats, numbe
 
     The tag is -1 for values that are in no bet.
     """
-    model, rules, state = opened(arrays)
+    (model, rules), state = opened(arrays)
     nothing = np.full(old.size, math.nan)
     _remove_data(state, cell, old)
     _take_data(state, cell, nothing, new)
@@ -514,49 +495,32 @@ def _remove_data(state: State, cell: int, values: Floats) -> None:
 
 @kernel
 def settle(arrays: Arrays) -> None:
-    """Pay the bets of every complete block."""
-    model, rules, state = opened(arrays)
+    """Pay the bets of every block that is complete."""
+    (model, rules), state = opened(arrays)
     _settle(model, rules, state)
 
 
-@kernel
-def _settle(model: Model, rules: Rules, state: State) -> None:
-    """Pay the bets of every complete block, in the order in which the blocks were issued."""
-    slot = complete_slot(state.blocks)
-    while slot != OUTSIDE and not state.finished[0]:
-        pay_bets(model, state, slot)
-        for cell in range(state.was_absent.shape[0]):
-            for m in range(state.was_absent.shape[1]):
-                state.was_absent[cell, m] += state.absent[slot, cell, m]
-                state.was_present[cell, m] += state.present[slot, cell, m]
-        close_oldest(state.blocks)
-        if state.settled_noise.size:
-            settle_record(state.settled_noise, state.noise[slot])
-        reject_answers(model, rules, state)
-        slot = complete_slot(state.blocks)
-
-
-# ------------------------------------------------------------------------- results and runs
+# ------------------------------------------------------------------------------- the whole
 
 
 @kernel
 def wealth_now(arrays: Arrays) -> Floats:
     """Return the log wealth against every answer, "none" last."""
-    model, _, state = opened(arrays)
+    (model, _), state = opened(arrays)
     return all_wealth(model, state)
 
 
 @kernel
 def evidence_now(arrays: Arrays, answer: int) -> float:
-    """Return the smallest evidence that an answer needs if ledgers are tested separately."""
-    model, _, state = opened(arrays)
+    """Return the least of all that an answer needs, where ledgers are tested separately."""
+    (model, _), state = opened(arrays)
     return evidence_for(state, limit_evidence(model, state), answer)
 
 
 @kernel
 def answer_now(arrays: Arrays) -> int:
-    """Return the leader by all data so far; K means "none", -1 that there is not enough data."""
-    model, _, state = opened(arrays)
+    """Return the leader by all data so far (K stands for "none"), -1 before there are enough."""
+    (model, _), state = opened(arrays)
     if not can_plan(model, state):
         return -1
     seen, programmes, work = _view(model, state)
@@ -577,7 +541,7 @@ def run(
 
     The kernels get measures minus `low`, in units of `unit`.
     """
-    model, rules, state = opened(arrays)
+    (model, rules), state = opened(arrays)
     measures = model.objective.size
     nothing = np.full(measures, math.nan)
     values = np.empty(measures)
@@ -589,7 +553,7 @@ def run(
         )
         for m in range(measures):
             values[m] = (values[m] - low[m]) / unit[m]
-        slot = slot_of(state.blocks, serial)
-        _take(model, rules, state, cell, slot, (nothing, values), True, pulls)
+        result = Result(cell, nothing, values, True, pulls)
+        _take(model, rules, state, slot_of(state.blocks, serial), result)
         pulls += 1
     return pulls

@@ -224,13 +224,7 @@ def _rival_value(programmes: Programmes, k: int, leader: int, pulls: Floats, wor
 
 @unchecked
 def _is_broken(
-    programmes: Programmes,
-    k: int,
-    leader: int,
-    pulls: Floats,
-    work: Work,
-    row: int,
-    number: int,
+    programmes: Programmes, k: int, leader: int, pulls: Floats, work: Work, row: int, number: int
 ) -> bool:
     """Return whether a row outside the programme does not hold at its solution."""
     short = programmes.short[k, row]
@@ -247,13 +241,7 @@ def _is_broken(
 
 @unchecked
 def _add_row(
-    programmes: Programmes,
-    k: int,
-    leader: int,
-    pulls: Floats,
-    work: Work,
-    row: int,
-    number: int,
+    programmes: Programmes, k: int, leader: int, pulls: Floats, work: Work, row: int, number: int
 ) -> int:
     """Add a row to the programme if all of its cells have pulls; return the number of rows."""
     work.rows[number] = row

@@ -95,12 +95,7 @@ def _open(model: Model, means: Floats, covariances: Floats, leader: int) -> tupl
 
 @kernel
 def _fill_values(
-    model: Model,
-    programmes: Programmes,
-    leader: int,
-    pulls: Floats,
-    work: Work,
-    values: Floats,
+    model: Model, programmes: Programmes, leader: int, pulls: Floats, work: Work, values: Floats
 ) -> None:
     """Fill the value of every item; infinite for absent items."""
     arms = pulls.shape[0]

@@ -1,0 +1,78 @@
+"""Steps of the loop of asking and telling that are the same for one measure of a pull and several.
+
+They become part of the kernels that call them: only for this reason may they take other kernels as
+arguments.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from fairtrial.confidence.block_betting.blocks import OUTSIDE, next_pull, next_slot, open_block
+from fairtrial.core.compilation import kernel
+from fairtrial.subpopulations._kernels.block_plans import extra_cell, initial_block
+from fairtrial.subpopulations._kernels.model import Floats, fill
+
+
+@kernel(inline="always")
+def start_blocks(
+    model: Any, rules: Any, state: Any, none_is_possible: Any, reject_answers: Any, begin_block: Any
+) -> None:
+    """Open the first block: the initial pulls, on which nothing is bet."""
+    arms, groups = model.active.shape
+    fill(state.shares, 1.0 / (arms * groups))
+    state.leader[0] = arms
+    if not none_is_possible(model):
+        state.rejected[arms] = 1
+        state.leader[0] = 0
+    state.forecast[0] = math.inf
+    reject_answers(model, rules, state)
+    if not state.finished[0]:
+        begin_block(state, next_slot(state.blocks))
+        open_block(state.blocks, initial_block(model.active, rules))
+
+
+@kernel(inline="always")
+def next_cell(
+    model: Any,
+    rules: Any,
+    state: Any,
+    pulls: Floats,
+    group: int,
+    batch: float,
+    can_plan: Any,
+    plan_block: Any,
+) -> tuple[int, int]:
+    """Return a cell to pull and the serial of its block; plan a block when none has pulls left.
+
+    `pulls`: how many each cell has had. The cell is -1 if there is no room for another block.
+    """
+    while True:
+        cell, serial = next_pull(state.blocks, group, model.weights.size)
+        if cell >= 0:
+            return cell, serial
+        arrived = group >= 0 and state.blocks.number[0] > 0
+        if arrived or not can_plan(model, state):
+            return extra_cell(state.blocks, model.active, pulls, state.shares, group), OUTSIDE
+        if next_slot(state.blocks) == OUTSIDE:
+            return -1, OUTSIDE
+        plan_block(model, rules, state, batch, np.empty(0))
+
+
+@kernel(inline="always")
+def open_assigned_block(
+    model: Any,
+    rules: Any,
+    state: Any,
+    assigned: Floats,
+    can_plan: Any,
+    plan_block: Any,
+    begin_block: Any,
+) -> None:
+    """Open a block of pulls that others assigned, by cell; freeze its bets if it can be planned."""
+    if can_plan(model, state):
+        plan_block(model, rules, state, 0.0, assigned)
+    else:
+        begin_block(state, next_slot(state.blocks))
+        open_block(state.blocks, assigned)
