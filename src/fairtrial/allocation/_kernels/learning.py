@@ -187,7 +187,7 @@ def _special_reward(state: State, cell: int, reward: float, number: int, address
 
 @inlined
 def note_reward(state: State, cell: int, reward: float, number: int, address: int) -> None:
-    """Take a reward in [0, 1]; `number` is negative for unsolicited data."""
+    """Record a reward in [0, 1]; `number` is negative for unsolicited data."""
     state.cells[cell].told += 1.0
     state.cells[cell].total += reward
     if state.control[0].is_plain:
@@ -293,7 +293,7 @@ def _best_draw(state: State, start: int, masked: bool) -> int:
 
 @kernel
 def _best_queue(state: State, start: int, masked: bool, t: int) -> int:
-    """Return the arm of the largest queue plus eta times optimistic mean, or drawn mean."""
+    """Return the arm with the largest queue plus eta times its optimistic or drawn mean."""
     control = state.control[0]
     growth = math.sqrt(0.75 * math.log(float(t)))
     eta, unit = control.eta, float(control.unit)

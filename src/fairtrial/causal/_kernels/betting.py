@@ -83,7 +83,7 @@ Row = tuple[int, float]
 
 @kernel
 def start(arrays: Arrays) -> None:
-    """Open the first block: the initial rows, on which nothing is bet."""
+    """Open the first block: the initial rows, with no bets on them."""
     (model, rules), state = opened(arrays)
     arms = model.means.shape[0]
     state.shares[:] = 1.0 / state.shares.size
@@ -131,7 +131,7 @@ def _plan_block(model: Model, rules: Rules, state: State, batch: float, assigned
 
 @kernel
 def ask(arrays: Arrays, batch: float) -> tuple[int, int]:
-    """Return the next action and its tag; -1 if there is no room for another block."""
+    """Return the next action and its tag; the action is -1 if another block needs more room."""
     (model, rules), state = opened(arrays)
     action, serial = _next_action(model, rules, state, batch)
     return action, _tag(state, serial)
@@ -149,7 +149,7 @@ def _next_action(model: Model, rules: Rules, state: State, batch: float) -> tupl
 
 @kernel
 def ask_rows(arrays: Arrays, batch: float, actions: Integers, tags: Integers) -> int:
-    """Fill actions and tags of the next pulls, of one block only; return their number."""
+    """Fill the actions and tags of the next pulls, all from one block; return their number."""
     (_, rules), state = opened(arrays)
     action, tag = ask(arrays, batch)
     number = 0
@@ -171,21 +171,21 @@ def _tag(state: State, serial: int) -> int:
 
 @kernel
 def open_assigned(arrays: Arrays, assigned: Floats) -> None:
-    """Open a block of rows that others assigned, by action, and freeze its bets."""
+    """Open a block of externally assigned rows, counted by action, and freeze its bets."""
     (model, rules), state = opened(arrays)
     _plan_block(model, rules, state, 0.0, assigned)
 
 
 @kernel
 def ask_assigned(arrays: Arrays, action: int) -> int:
-    """Issue a row of the only open block, if there is any; return its tag."""
+    """Issue a row of the only open block, if one is open; return its tag."""
     _, state = opened(arrays)
     return _tag(state, issue_assigned(state.blocks, action))
 
 
 @kernel
 def tell(arrays: Arrays, action: int, tag: int, row: Row, number: int) -> None:
-    """Take one row, and settle what is complete."""
+    """Record a row and settle the complete blocks."""
     (model, rules), state = opened(arrays)
     _take(model, rules, state, action, slot_of_tag(state.blocks, tag), row, number)
 
@@ -194,7 +194,7 @@ def tell(arrays: Arrays, action: int, tag: int, row: Row, number: int) -> None:
 def _take(
     model: Model, rules: Rules, state: State, action: int, slot: int, row: Row, number: int
 ) -> None:
-    """Take one row of an open block, or outside of them, and settle what is complete."""
+    """Record a row, in an open block or outside of all blocks, and settle the complete blocks."""
     cell, outcome = row
     _add_data(state, action, row, 1.0)
     if slot != OUTSIDE:
@@ -212,14 +212,14 @@ def _settle(model: Model, rules: Rules, state: State) -> None:
 
 @kernel
 def _pay(_model: Model, _rules: Rules, state: State, slot: int) -> None:
-    """Pay the bets of a block; should the last two answers fall together, its target stays."""
+    """Pay the bets of a block; if the last two answers are rejected together, its target stays."""
     pay_bets(state, slot)
     state.leader[0] = state.target[slot]
 
 
 @inlined
 def _add_data(state: State, action: int, row: Row, number: float) -> None:
-    """Add a row to the data, or take it out again: `number` is 1 or -1."""
+    """Add a row to the data, if `number` is 1, or remove it, if -1."""
     cell, outcome = row
     state.counts[action] += number
     state.totals[action] += number * outcome
@@ -232,7 +232,7 @@ def _add_data(state: State, action: int, row: Row, number: float) -> None:
 def take_rows(
     arrays: Arrays, actions: Integers, tags: Integers, cells: Integers, outcomes: Floats
 ) -> None:
-    """Take many rows, one after another."""
+    """Record many rows in order."""
     (model, rules), state = opened(arrays)
     for row in range(actions.size):
         slot = slot_of_tag(state.blocks, tags[row])
@@ -279,7 +279,7 @@ def lose(arrays: Arrays, action: int, tag: int) -> None:
 
 @kernel
 def correct(arrays: Arrays, action: int, tag: int, old: Row, new: Row, number: int) -> None:
-    """Replace a row in the data, and in the bets of its block if they are not paid yet."""
+    """Replace a row in the data, and in its block's bets if they are not paid yet."""
     (model, _), state = opened(arrays)
     _add_data(state, action, old, -1.0)
     _add_data(state, action, new, 1.0)
@@ -329,7 +329,7 @@ def run(
 
 @kernel
 def settle(arrays: Arrays) -> None:
-    """Pay the bets of every block that is complete."""
+    """Pay the bets of every complete block."""
     (model, rules), state = opened(arrays)
     _settle(model, rules, state)
 
@@ -350,7 +350,7 @@ def estimates_now(arrays: Arrays) -> tuple[Floats, Floats]:
 
 @kernel
 def leader_now(arrays: Arrays) -> int:
-    """Return the answer that leads by all data so far, K for "none"; -1 before there is any."""
+    """Return the leading answer by all data so far: an arm, K for "none", or -1 before any data."""
     (model, rules), state = opened(arrays)
     if state.rows.sum() == 0.0:
         return -1

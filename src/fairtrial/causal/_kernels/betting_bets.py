@@ -69,7 +69,7 @@ class Block(NamedTuple):
     """What all bets on a block share."""
 
     size: float
-    lost: float  # share of its rows that will get lost and count as the worst, by those before
+    lost: float  # share of rows expected to be lost and count as the worst, from earlier rows
     density: Floats  # sum over its rows of their actions' weights, by cell
     metric: Floats
     span: Span
@@ -77,7 +77,7 @@ class Block(NamedTuple):
 
 
 class Effect(NamedTuple):
-    """The functional that a bet is on: weights of the cells' mean outcomes, and its null."""
+    """The functional of a bet: weights of the cells' mean outcomes, and its null."""
 
     weights: Floats
     null: float

@@ -242,7 +242,7 @@ def slot_of(blocks: Blocks, serial: int) -> int:
 
 @inlined
 def slot_of_tag(blocks: Blocks, tag: int) -> int:
-    """Return the slot of a tagged pull's block, `OUTSIDE` if that is settled, or there is none."""
+    """Return the slot of a tagged pull's block; `OUTSIDE` if it is settled or there is none."""
     return slot_of(blocks, serial_of(tag))
 
 
@@ -316,11 +316,11 @@ def settle_blocks(model: Any, rules: Any, state: Any, pay: Any, conclude: Any) -
     Parameters
     ----------
     model, rules, state : NamedTuple
-        Those of the family; the state has `blocks` and `finished`.
+        Of the family; the state has `blocks` and `finished`.
     pay : kernel
         Pays the bets of a block: ``pay(model, rules, state, slot)``.
     conclude : kernel
-        Rejects answers, and notes when one is left: ``conclude(model, rules, state)``.
+        Rejects answers, and finishes when one is left: ``conclude(model, rules, state)``.
     """
     slot = complete_slot(state.blocks)
     while slot != OUTSIDE and not state.finished[0]:

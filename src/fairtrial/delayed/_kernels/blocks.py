@@ -65,7 +65,7 @@ __all__ = [
 
 @kernel
 def start(arrays: Arrays) -> None:
-    """Open the block of initial pulls, on which nothing is bet, unless nothing is to be found."""
+    """Open the block of initial pulls, with no bets on it; finish if there is nothing to find."""
     (_, rules), state = opened(arrays)
     arms = state.counts.size
     planned = np.empty(arms)
@@ -86,7 +86,7 @@ def start(arrays: Arrays) -> None:
 
 @kernel
 def ask(arrays: Arrays, batch: float) -> tuple[int, int]:
-    """Return the next arm and its tag; the arm is -1 if there is no room for another block."""
+    """Return the next arm and its tag; the arm is -1 if another block needs more room."""
     (variances, rules), state = opened(arrays)
     arm, serial = next_arm(variances, rules, state, batch)
     return arm, tag_of(serial, serial > 0)
@@ -94,7 +94,7 @@ def ask(arrays: Arrays, batch: float) -> tuple[int, int]:
 
 @kernel(inline="always")
 def next_arm(variances: Floats, rules: Rules, state: State, batch: float) -> tuple[int, int]:
-    """Return an arm to pull and the serial of its block; plan a block when none has pulls left."""
+    """Return an arm and the serial of its block; plan a block when none has pulls left."""
     arm, serial = next_pull(state.blocks, -1, 1)
     if arm < 0 and state.counts.min() == 0.0:
         # A plan needs a result of every arm. Until then, extra pulls inform plans but are in no
@@ -135,7 +135,7 @@ def open_assigned(arrays: Arrays, assigned: Floats) -> None:
 
 @kernel
 def ask_assigned(arrays: Arrays, arm: int) -> int:
-    """Issue a pull of the only open block, if there is any; return its tag."""
+    """Issue a pull of the only open block, if one is open; return its tag."""
     _, state = opened(arrays)
     state.pending[arm] += 1.0
     serial = issue_assigned(state.blocks, arm)
@@ -154,7 +154,7 @@ def lose(arrays: Arrays, arm: int, tag: int, is_wanted: bool) -> None:
 
 @kernel
 def end(arrays: Arrays, arm: int, tag: int, outcome: float, number: int, is_loss: bool) -> None:
-    """Take one outcome, or `LOST`, and settle what is complete."""
+    """Record an outcome or `LOST`, and settle the complete blocks."""
     (variances, rules), state = opened(arrays)
     if number >= 0:
         state.pending[arm] -= 1.0
@@ -256,7 +256,7 @@ def correct(arrays: Arrays, arm: int, tag: int, old: float, new: float, number: 
 
 @kernel
 def settle(arrays: Arrays) -> None:
-    """Pay the bets of every block that is complete."""
+    """Pay the bets of every complete block."""
     (_, rules), state = opened(arrays)
     _settle(rules, state)
 
@@ -281,7 +281,7 @@ def _settle(rules: Rules, state: State) -> None:
 
 @kernel
 def find_live_arms(arrays: Arrays, live: Floats) -> bool:
-    """Mark the arms whose results some bet may still need; return whether these are all."""
+    """Mark the arms whose results a bet can still need; return whether these are all arms."""
     _, state = opened(arrays)
     first = state.blocks.first[0]
     last = first + state.blocks.number[0]

@@ -115,7 +115,7 @@ CLOCK = record_type(Clock)
 
 @kernel
 def _fill(state: Budget, environment: CompiledEnvironment, queue: Queue, limits: Limits) -> bool:
-    """Start pulls up to the limits; return whether there was room to write them down."""
+    """Start pulls up to the limits; return whether the arrays had room for them."""
     control = state.control
     while (
         control[0].over == 0
@@ -135,7 +135,7 @@ def _fill(state: Budget, environment: CompiledEnvironment, queue: Queue, limits:
 
 @inlined
 def _advance(state: Budget, environment: CompiledEnvironment, queue: Queue, limits: Limits) -> None:
-    """Let the first event of the heap happen."""
+    """Process the first event of the heap."""
     slots, heap, clock = queue
     slot, size = slots[heap[0]], clock[0].in_flight
     row, place = int(slot[ROW]), int(slot[READINGS_READ])
@@ -166,7 +166,7 @@ def _readings_until_end(environment: CompiledEnvironment, slot: Floats) -> float
 
 @kernel
 def _call_back(state: Budget, queue: Queue, touched: int) -> None:
-    """Stop what is not wanted any more after an event of a pull."""
+    """Stop the pulls that are no longer wanted after an event of a pull."""
     slots, heap, clock = queue
     pulls, control = state.pulls, state.control
     over = control[0].over > 0

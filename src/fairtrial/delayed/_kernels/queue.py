@@ -20,11 +20,11 @@ Integers = NDArray[np.int64]
 
 
 class Queue(NamedTuple):
-    """The pulls in flight; what a run counts while it goes on."""
+    """The pulls in flight, and the counts of a run."""
 
     slots: Floats
-    heap: Integers  # slots, that of the first event first
-    clock: Any  # a record; `now`, `in_flight` and `cancelled` are kept here
+    heap: Integers  # slots, ordered as a heap by their next events
+    clock: Any  # a record with `now`, `in_flight` and `cancelled`
 
 
 @inlined
@@ -91,14 +91,14 @@ def enter(
 
 @inlined
 def is_due(queue: Queue) -> bool:
-    """Return whether the first event happens now."""
+    """Return whether the first event is due now."""
     slots, heap, clock = queue
     return clock[0].in_flight > 0 and slots[heap[0], NEXT_TIME] == clock[0].now
 
 
 @inlined
 def leave_first(queue: Queue) -> None:
-    """Free the slot of the first entry, and take it out."""
+    """Remove the first entry and free its slot."""
     slots, heap, clock = queue
     slots[heap[0], ROW] = -1.0
     clock[0].in_flight -= 1
@@ -108,7 +108,7 @@ def leave_first(queue: Queue) -> None:
 
 @kernel
 def drop_freed(queue: Queue) -> None:
-    """Take out the entries whose slots were freed: they are cancelled."""
+    """Remove the entries of cancelled pulls, whose slots are free."""
     slots, heap, clock = queue
     size = 0
     for place in range(clock[0].in_flight):

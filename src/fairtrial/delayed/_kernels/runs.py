@@ -113,7 +113,7 @@ def _has_room(race: Race) -> bool:
 
 @kernel
 def _fill(race: Race, environment: CompiledEnvironment, queue: Queue, limits: Limits) -> bool:
-    """Start pulls up to the limits; return whether there was room to write them down."""
+    """Start pulls up to the limits; return whether the arrays had room for them."""
     while (
         not _stopped(race, limits, queue.clock)
         and race.control[0].in_flight < limits.slots
@@ -134,7 +134,7 @@ def _fill(race: Race, environment: CompiledEnvironment, queue: Queue, limits: Li
 
 @inlined
 def _advance(race: Race, environment: CompiledEnvironment, queue: Queue, limits: Limits) -> None:
-    """Let the first event of the heap happen."""
+    """Process the first event of the heap."""
     slots, heap, clock = queue
     slot = slots[heap[0]]
     row, sign = int(slot[ROW]), limits.sign
@@ -164,7 +164,7 @@ def _unwanted(race: Race, row: int, limits: Limits) -> bool:
 
 @kernel
 def _cancel(race: Race, queue: Queue, limits: Limits, everything: bool) -> None:
-    """Call back what is not wanted any more, or everything."""
+    """Cancel the pulls that are no longer wanted, or all pulls."""
     slots, heap, clock = queue
     for at in heap[: clock[0].in_flight]:
         row = int(slots[at, ROW])
@@ -178,7 +178,7 @@ def _cancel(race: Race, queue: Queue, limits: Limits, everything: bool) -> None:
 def run(
     words: Words, radii: Floats, environment: CompiledEnvironment, queue: Queue, limits: Limits
 ) -> int:
-    """Run a policy in an environment until it ends, or needs larger arrays to go on."""
+    """Run a policy in an environment until it ends or needs larger arrays."""
     slots, heap, clock = queue
     race = open_race(words, radii)
     while True:

@@ -110,7 +110,7 @@ LEAST_SPREAD = 0.2
 
 @kernel
 def start(arrays: Arrays) -> None:
-    """Begin; there is nothing to decide where all candidates are wanted."""
+    """Start; if every candidate is wanted, finish at once."""
     (model, rules, limits), state = opened(arrays)
     arms = model.arms.shape[0]
     for k in range(arms):
@@ -178,7 +178,7 @@ def open_assigned(arrays: Arrays, assigned: Floats) -> None:
 
 @kernel
 def ask_assigned(arrays: Arrays, arm: int) -> int:
-    """Issue a pull of the only open block, if there is any; return its tag."""
+    """Issue a pull of the only open block, if one is open; return its tag."""
     _, state = opened(arrays)
     state.pending[arm] += 1.0
     return issue_assigned(state.blocks, arm)
@@ -229,7 +229,7 @@ def _extra_arm(model: Model, rules: Rules, state: State) -> int:
 
 @kernel
 def tell(arrays: Arrays, arm: int, tag: int, reward: float, number: int) -> None:
-    """Take one reward, and settle what is complete; a negative number says that nobody asked."""
+    """Record a reward and settle the complete blocks; a negative number means unsolicited."""
     (model, rules, limits), state = opened(arrays)
     if number >= 0:
         state.pending[arm] -= 1.0
@@ -282,7 +282,7 @@ def _take(
 
 @kernel
 def lose(arrays: Arrays, arm: int, tag: int) -> None:
-    """Take note that a pull will have no reward."""
+    """Record that a pull will have no reward."""
     (model, rules, limits), state = opened(arrays)
     state.pending[arm] -= 1.0
     state.lost[arm] += 1.0
@@ -361,7 +361,7 @@ def _correct_bets(
 
 @kernel
 def settle(arrays: Arrays) -> None:
-    """Pay the bets of every block that is complete."""
+    """Pay the bets of every complete block."""
     (model, rules, limits), state = opened(arrays)
     _settle(model, rules, limits, state)
 
@@ -523,7 +523,7 @@ def _interval_height(model: Model, rules: Rules, state: State) -> float:
 
 @kernel
 def leaders(arrays: Arrays, chosen: Integers) -> bool:
-    """Mark the leaders by all data so far, or the answer; False before there are enough."""
+    """Mark the leaders by all data so far, or the answer; return False before there are any."""
     (model, rules, limits), state = opened(arrays)
     if limits.excluded.size:
         leader = leader_with_limits_now(model, limits, rules, state)
@@ -535,7 +535,7 @@ def leaders(arrays: Arrays, chosen: Integers) -> bool:
 
 @kernel
 def evidence_now(arrays: Arrays) -> float:
-    """Return the least log wealth that still separates the leaders from others; NaN before."""
+    """Return the smallest log wealth that separates the leaders from the others; NaN before."""
     (model, rules, limits), state = opened(arrays)
     if limits.excluded.size:
         leader = leader_with_limits_now(model, limits, rules, state)
@@ -548,7 +548,7 @@ def evidence_now(arrays: Arrays) -> float:
 
 @kernel
 def wealth_now(arrays: Arrays) -> Floats:
-    """Return the log wealth against every answer, "none" last, where candidates have limits."""
+    """Return the log wealth against every answer, "none" last, if candidates have limits."""
     (_, _, limits), state = opened(arrays)
     return wealth_with_limits(limits, state)
 

@@ -33,7 +33,7 @@ def start_tracker(packed: Floats, floats: Floats, integers: Integers) -> None:
 
 @kernel
 def ask_tracker(packed: Floats, floats: Floats, integers: Integers, rule: int) -> int:
-    """Return the next arm, and count it as in flight."""
+    """Return the next arm and count it as in flight."""
     model, test = open_constants(packed)
     track = open_track(floats, integers)
     arm = choose(model, test, rule, track)
@@ -59,7 +59,7 @@ def tell_tracker(
 
 @kernel
 def lose_in_tracker(packed: Floats, floats: Floats, integers: Integers, arm: int) -> None:
-    """Tell a tracker that a pull is lost."""
+    """Record the loss of a pull in a tracker."""
     model, test = open_constants(packed)
     give_up(model, test, open_track(floats, integers), arm)
 
@@ -98,7 +98,7 @@ def run_tracker(
 
 @kernel
 def live_in_tracker(packed: Floats, floats: Floats, integers: Integers, live: Integers) -> None:
-    """Mark the candidates that some leader does not beat yet."""
+    """Mark the candidates that at least one leader does not beat yet."""
     model, test = open_constants(packed)
     mark_live(model, test, open_track(floats, integers), live)
 

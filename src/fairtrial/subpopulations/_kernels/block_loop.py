@@ -1,7 +1,6 @@
-"""Steps of the loop of asking and telling that are the same for one measure of a pull and several.
+"""The steps of asking and telling that are the same for one measure per pull and for several.
 
-They become part of the kernels that call them: only for this reason may they take other kernels as
-arguments.
+They are inlined in the kernels that call them; this is why they can take kernels as arguments.
 """
 
 import math
@@ -44,9 +43,9 @@ def next_cell(
     can_plan: Any,
     plan_block: Any,
 ) -> tuple[int, int]:
-    """Return a cell to pull and the serial of its block; plan a block when none has pulls left.
+    """Return a cell and the serial of its block; plan a block when none has pulls left.
 
-    `pulls`: how many each cell has had. The cell is -1 if there is no room for another block.
+    `pulls`: pulls of every cell so far. The cell is -1 if another block needs more room.
     """
     while True:
         cell, serial = next_pull(state.blocks, group, model.weights.size)
@@ -70,7 +69,7 @@ def open_assigned_block(
     plan_block: Any,
     begin_block: Any,
 ) -> None:
-    """Open a block of pulls that others assigned, by cell; freeze its bets if it can be planned."""
+    """Open a block of externally assigned pulls, by cell; freeze its bets if it can be planned."""
     if can_plan(model, state):
         plan_block(model, rules, state, 0.0, assigned)
     else:

@@ -106,7 +106,7 @@ __all__ = [
 
 @kernel
 def start(arrays: Arrays) -> None:
-    """Open the first block: the initial pulls, on which nothing is bet."""
+    """Open the first block: the initial pulls, with no bets on them."""
     (model, rules), state = opened(arrays)
     start_blocks(model, rules, state, none_is_possible, reject_answers, _aim_at_leader)
 
@@ -196,14 +196,14 @@ def _next_cell(
 
 @kernel
 def open_assigned(arrays: Arrays, assigned: Floats) -> None:
-    """Open a block of pulls that others assigned, by cell, and freeze its bets."""
+    """Open a block of externally assigned pulls, counted by cell, and freeze its bets."""
     (model, rules), state = opened(arrays)
     open_assigned_block(model, rules, state, assigned, can_plan, _plan_block, _aim_at_leader)
 
 
 @kernel
 def ask_assigned(arrays: Arrays, cell: int) -> int:
-    """Issue a pull of the only open block, if there is any; return its tag."""
+    """Issue a pull of the only open block, if one is open; return its tag."""
     (model, _), state = opened(arrays)
     serial = issue_assigned(state.blocks, cell)
     slot = slot_of(state.blocks, serial)
@@ -212,7 +212,7 @@ def ask_assigned(arrays: Arrays, cell: int) -> int:
 
 @kernel
 def tell(arrays: Arrays, cell: int, tag: int, reward: float, number: int) -> None:
-    """Take one reward, and settle what is complete."""
+    """Record a reward and settle the complete blocks."""
     (model, rules), state = opened(arrays)
     _take(model, rules, state, cell, slot_of_tag(state.blocks, tag), reward, number)
 
@@ -241,7 +241,7 @@ def _settle(model: Model, rules: Rules, state: State) -> None:
 
 @kernel
 def _pay(model: Model, rules: Rules, state: State, slot: int) -> None:
-    """Pay the bets of a block, and keep its record for the test of the noise."""
+    """Pay the bets of a block, and add its record to the test of the noise."""
     pay_bets(model, rules, state, slot)
     if state.settled_noise.size:
         settle_record(state.settled_noise, state.noise[slot])
@@ -290,7 +290,7 @@ def tell_late(arrays: Arrays, cell: int, tag: int, reward: float, number: int) -
 
 @kernel
 def lose(arrays: Arrays, cell: int, tag: int) -> None:
-    """Take note that a pull will have no reward, or put it back to be made again."""
+    """Record that a pull will have no reward, or put it back to be made again."""
     (model, rules), state = opened(arrays)
     slot = slot_of_tag(state.blocks, tag)
     if slot == OUTSIDE:
@@ -329,12 +329,12 @@ def correct(arrays: Arrays, cell: int, tag: int, old: float, new: float, number:
 
 @kernel
 def settle(arrays: Arrays) -> None:
-    """Pay the bets of every block that is complete."""
+    """Pay the bets of every complete block."""
     (model, rules), state = opened(arrays)
     _settle(model, rules, state)
 
 
-# ------------------------------------------------------------------------------- the whole
+# ------------------------------------------------------------------------- results and runs
 
 
 @kernel
@@ -346,7 +346,7 @@ def wealth_now(arrays: Arrays) -> Floats:
 
 @kernel
 def evidence_now(arrays: Arrays, answer: int) -> float:
-    """Return the least of all that an answer needs, where ledgers are tested separately."""
+    """Return the smallest evidence that an answer needs if ledgers are tested separately."""
     (model, _), state = opened(arrays)
     cells = np.empty(model.active.shape[0])
     fill_limit_evidence(model, state, cells)
@@ -355,7 +355,7 @@ def evidence_now(arrays: Arrays, answer: int) -> float:
 
 @kernel
 def answer_now(arrays: Arrays) -> int:
-    """Return the leader by all data so far (K stands for "none"), -1 before there are enough."""
+    """Return the leader by all data so far; K means "none", -1 that there is not enough data."""
     (model, rules), state = opened(arrays)
     return leader_now(model, rules, state)
 
@@ -369,7 +369,7 @@ def run(
     generator: np.random.Generator,
     max_pulls: int,
 ) -> int:
-    """Run to the stop or to that many pulls; return their number."""
+    """Run until the stop or `max_pulls`; return the number of pulls."""
     (model, rules), state = opened(arrays)
     pulls = 0
     while pulls < max_pulls and not state.finished[0]:

@@ -139,7 +139,7 @@ def _weakest_item_gradient(
 def _cuts_of_items(
     model: Model, means: Floats, best: int, shares: Floats, factor: float
 ) -> tuple[float, Floats]:
-    """Return F at the shares, and the gradients of all items up to `factor` times F."""
+    """Return F at the shares, and the gradients of all items with values up to `factor` times F."""
     arms, groups = means.shape
     values = np.empty(_number_of_items(model))
     lam = np.empty((values.size, ROLES, groups))

@@ -112,18 +112,18 @@ __all__ = [
 
 
 class Result(NamedTuple):
-    """What is told of a pull: its values as they were known before, and as they are now."""
+    """News of a pull: its values as known before, and as known now."""
 
     cell: int
     before: Floats
     now: Floats
-    is_final: bool  # no other value will come
+    is_final: bool  # whether no more values will come
     number: int  # of the pull
 
 
 @kernel
 def start(arrays: Arrays) -> None:
-    """Open the first block: the initial pulls, on which nothing is bet."""
+    """Open the first block: the initial pulls, with no bets on them."""
     (model, rules), state = opened(arrays)
     start_blocks(model, rules, state, none_is_possible, reject_answers, _begin_block)
 
@@ -229,14 +229,14 @@ def _next_cell(
 
 @kernel
 def open_assigned(arrays: Arrays, assigned: Floats) -> None:
-    """Open a block of pulls that others assigned, by cell, and freeze its bets."""
+    """Open a block of externally assigned pulls, counted by cell, and freeze its bets."""
     (model, rules), state = opened(arrays)
     open_assigned_block(model, rules, state, assigned, can_plan, _plan_block, _begin_block)
 
 
 @kernel
 def ask_assigned(arrays: Arrays, cell: int) -> int:
-    """Issue a pull of the only open block, if there is any; return its tag."""
+    """Issue a pull of the only open block, if one is open; return its tag."""
     _, state = opened(arrays)
     serial = issue_assigned(state.blocks, cell)
     slot = slot_of(state.blocks, serial)
@@ -245,19 +245,19 @@ def ask_assigned(arrays: Arrays, cell: int) -> int:
 
 @kernel
 def read(arrays: Arrays, cell: int, tag: int, values: tuple[Floats, Floats], number: int) -> None:
-    """Take values that come before the others of their pull: those known before, and known now."""
+    """Record early values of a pull: those known before this call, and those known now."""
     _take_tagged(arrays, tag, Result(cell, values[0], values[1], False, number))
 
 
 @kernel
 def tell(arrays: Arrays, cell: int, tag: int, values: tuple[Floats, Floats], number: int) -> None:
-    """Take all values of a pull: those known before, and all; what is NaN will never be known."""
+    """Record the final values of a pull: those known before, and all; NaN stays missing."""
     _take_tagged(arrays, tag, Result(cell, values[0], values[1], True, number))
 
 
 @kernel
 def lose(arrays: Arrays, cell: int, tag: int, known: Floats, number: int) -> None:
-    """Take note that a pull will have no values but those that are known."""
+    """Record that a pull will have no values except the known ones."""
     _take_tagged(arrays, tag, Result(cell, known, known, True, number))
 
 
@@ -269,7 +269,7 @@ def _take_tagged(arrays: Arrays, tag: int, result: Result) -> None:
 
 @kernel(inline="always")
 def _take(model: Model, rules: Rules, state: State, slot: int, result: Result) -> None:
-    """Take what is new of a pull, and settle what is complete."""
+    """Record the new values of a pull, and settle the complete blocks."""
     _take_values(model, rules, state, slot, result)
     if slot != OUTSIDE and state.blocks.waiting[slot] == 0:
         _settle(model, rules, state)
@@ -283,7 +283,7 @@ def _settle(model: Model, rules: Rules, state: State) -> None:
 
 @kernel
 def _pay(model: Model, _rules: Rules, state: State, slot: int) -> None:
-    """Pay the bets of a block, and count which of its measures came, and which never will."""
+    """Pay the bets of a block; count its measures that came and those that never will."""
     pay_bets(model, state, slot)
     for cell in range(state.was_absent.shape[0]):
         for m in range(state.was_absent.shape[1]):
@@ -295,7 +295,7 @@ def _pay(model: Model, _rules: Rules, state: State, slot: int) -> None:
 
 @inlined
 def _take_values(model: Model, rules: Rules, state: State, slot: int, result: Result) -> None:
-    """Take what is new of a pull in the data, and in its block once that can count it."""
+    """Record the new values of a pull in the data, and in its block when that can count them."""
     cell, before, now, is_final, number = result
     _take_data(state, cell, before, now)
     if slot == OUTSIDE:
@@ -495,12 +495,12 @@ def _remove_data(state: State, cell: int, values: Floats) -> None:
 
 @kernel
 def settle(arrays: Arrays) -> None:
-    """Pay the bets of every block that is complete."""
+    """Pay the bets of every complete block."""
     (model, rules), state = opened(arrays)
     _settle(model, rules, state)
 
 
-# ------------------------------------------------------------------------------- the whole
+# ------------------------------------------------------------------------- results and runs
 
 
 @kernel
@@ -512,14 +512,14 @@ def wealth_now(arrays: Arrays) -> Floats:
 
 @kernel
 def evidence_now(arrays: Arrays, answer: int) -> float:
-    """Return the least of all that an answer needs, where ledgers are tested separately."""
+    """Return the smallest evidence that an answer needs if ledgers are tested separately."""
     (model, _), state = opened(arrays)
     return evidence_for(state, limit_evidence(model, state), answer)
 
 
 @kernel
 def answer_now(arrays: Arrays) -> int:
-    """Return the leader by all data so far (K stands for "none"), -1 before there are enough."""
+    """Return the leader by all data so far; K means "none", -1 that there is not enough data."""
     (model, _), state = opened(arrays)
     if not can_plan(model, state):
         return -1
