@@ -50,7 +50,7 @@ def test_the_trial_is_decided_with_fewer_patients_than_it_had(shown):
 
 def test_the_pulls_are_held_against_the_bound_of_the_trials_own_spread(shown):
     text, _ = shown
-    (bound,) = numbers(text, r"with fewer\s+than\s+([\d,]+) on average")
+    (bound,) = numbers(text, r"need\s+at\s+least\s+([\d,]+)\s+on\s+average")
     # T* = 208 to 209 with the cells' own spread, times kl(.05, .95) = 2.65.
     assert bound == pytest.approx(208.5 * 2.65, rel=0.01)
 

@@ -72,7 +72,13 @@ def test_the_plans_own_delta_means_and_spread_come_before_the_files(folder, docu
 def test_the_text_of_a_plan_says_the_same(folder, invoke):
     result = invoke("plan", write(folder, replayed(**EXAMPLE)))
     assert result.exit_code == ExitCode.OK
-    for part in ("T*", "190.88", "Lower bound", "20 runs of BlockBetting", "Optimal allocation"):
+    for part in (
+        "Difficulty",
+        "190.88",
+        "Lower bound",
+        "20 runs of BlockBetting",
+        "Optimal allocation",
+    ):
         assert part in result.stdout
 
 
