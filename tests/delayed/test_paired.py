@@ -290,6 +290,20 @@ def test_a_lost_pull_is_issued_again_on_its_block_and_changes_nothing():
     assert play(policy, table).states == play(calm, table).states
 
 
+def test_results_that_wait_for_an_open_pull_of_an_earlier_block_are_said():
+    policy = PairedRacing(Problem(["a", "b"], **BOUNDS))
+    held, *others = policy.ask(101)
+    for pull in others:
+        policy.tell(pull, 0.5)
+    # The other result of the first block waits for nothing.
+    assert policy.warnings() == ()
+    policy.tell(policy.ask(), 0.5)
+    (said,) = policy.warnings()
+    assert said.startswith("100 results count only after 1 result of an earlier block, of a (1):")
+    policy.tell(held, 0.5)
+    assert policy.warnings() == ()
+
+
 def test_a_late_result_of_a_lost_pull_counts_once():
     policy = PairedRacing(BOUNDED)
     first = policy.ask()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from reprlib import Repr
 
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 __all__ = [
+    "MANY_WAIT",
     "abridged",
     "best_of",
     "choices",
@@ -19,6 +20,7 @@ __all__ = [
     "plural",
     "rewards_in_words",
     "said_of_rows",
+    "said_of_standstill",
 ]
 
 _LONGEST = 300
@@ -26,6 +28,9 @@ _ABRIDGED = Repr()
 _ABRIDGED.maxother = _LONGEST
 _LISTED = 12
 _CLOSE = 3
+
+MANY_WAIT = 100
+"""Waiting results of later blocks that are worth a warning."""
 
 
 def plural(number: float, noun: str) -> str:
@@ -38,6 +43,32 @@ def plural(number: float, noun: str) -> str:
     """
     count = f"{number:,.0f}"
     return f"{count} {noun}" if count == "1" else f"{count} {noun}s"
+
+
+def said_of_standstill(waiting: int, lacking: Mapping[str, int]) -> tuple[str, ...]:
+    """Return a warning if many results of later blocks wait for those of an earlier one.
+
+    Parameters
+    ----------
+    waiting : int
+        Number of results of later blocks.
+    lacking : mapping of str to int
+        The number of missing results of the earlier block, by what was pulled.
+
+    Examples
+    --------
+    >>> said_of_standstill(20, {"a": 1})
+    ()
+    >>> print(*said_of_standstill(MANY_WAIT, {"a": 1, "b": 2}))
+    100 results count only after 3 results of an earlier block, of a (1), b (2): tell them, or fail
+    those that will not come
+    """
+    if waiting < MANY_WAIT:
+        return ()
+    missing = plural(sum(lacking.values()), "result")
+    names = listed([f"{name} ({number})" for name, number in lacking.items()])
+    said = f"{waiting:,} results count only after {missing} of an earlier block, of {names}"
+    return (f"{said}: tell them, or fail those that will not come",)
 
 
 def said_of_rows(rows: str) -> str:

@@ -14,13 +14,10 @@ from fairtrial.confidence.block_betting.live import LiveBlocks, Randomize
 from fairtrial.core.fixed_confidence import FixedConfidencePolicy
 from fairtrial.core.policy import Choice
 from fairtrial.core.recommendation import PREDICTABLE, Guarantee
-from fairtrial.core.wording import listed, plural
+from fairtrial.core.wording import MANY_WAIT, listed, plural, said_of_standstill
 from fairtrial.errors import InvalidArgument
 
 __all__ = ["BlockPolicy"]
-
-_MANY_WAIT = 100
-"""Waiting results of later blocks that are worth a warning."""
 
 
 class BlockPolicy(FixedConfidencePolicy):
@@ -87,7 +84,7 @@ class BlockPolicy(FixedConfidencePolicy):
     @property
     def _no_forecast(self) -> str:
         waiting, lacking = self._blocks.overtaken()
-        if waiting < _MANY_WAIT:
+        if waiting < MANY_WAIT:
             return ""
         open_pulls = self._outstanding.items()
         numbers = [str(number) for number, (_, tag) in open_pulls if self._blocks.is_of_oldest(tag)]
@@ -101,15 +98,9 @@ class BlockPolicy(FixedConfidencePolicy):
     def _standstill(self) -> tuple[str, ...]:
         """Return a warning if many later results wait for those of one block."""
         waiting, lacking = self._blocks.overtaken()
-        if waiting < _MANY_WAIT:
-            return ()
         labels = self.problem.labels
-        names = [f"{' / '.join(map(str, labels(a).values()))} ({n})" for a, n in lacking.items()]
-        said = (
-            f"{waiting:,} results count only after {plural(sum(lacking.values()), 'result')} of an "
-            f"earlier block, of {listed(names)}: tell them, or fail those that will not come"
-        )
-        return (said,)
+        names = {" / ".join(map(str, labels(a).values())): n for a, n in lacking.items()}
+        return said_of_standstill(waiting, names)
 
     def _with_order(self, stated: Guarantee) -> Guarantee:
         """Add to a guarantee what it assumes about the order of the pulls."""

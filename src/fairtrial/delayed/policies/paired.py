@@ -14,6 +14,7 @@ from fairtrial.core.policy import Choice
 from fairtrial.core.pull import UNSOLICITED, Pull
 from fairtrial.core.recommendation import PREDICTABLE, Estimate, Guarantee, Status
 from fairtrial.core.validation import check_instance, check_number, check_optional_integer
+from fairtrial.core.wording import said_of_standstill
 from fairtrial.delayed.policies.answers import BestOfBlocks
 from fairtrial.delayed.policies.paired_evidence import BettingEvidence, Evidence, StudentEvidence
 from fairtrial.delayed.problem import Problem
@@ -250,6 +251,15 @@ class PairedRacing(FixedConfidencePolicy):
         if self.stopped:
             return self.outstanding()
         return [pull for pull in self.outstanding() if self._arm_states[pull.action] != _RUNS]
+
+    def warnings(self) -> tuple[str, ...]:
+        """Return a warning if many results of later blocks wait for those of one block."""
+        runs = np.flatnonzero(self._arm_states == _RUNS)
+        cells = self._cells[self._complete :, runs]
+        if self.stopped or not len(cells):
+            return ()
+        lacking = {self.problem.arms[arm]: 1 for arm in runs[cells[0] != _TOLD]}
+        return said_of_standstill(int((cells[1:] == _TOLD).sum()), lacking)
 
     def set_state(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Continue from the state of a policy with the same problem, parameters and seed."""
