@@ -10,7 +10,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import cache
+from functools import cache, partial
 from typing import Any, TypeVar
 
 import psycopg
@@ -23,6 +23,7 @@ from fairtrial.study import postgresql_schema
 from fairtrial.study.clock import microseconds
 from fairtrial.study.postgresql_connection import connected
 from fairtrial.study.postgresql_listener import NotificationListener
+from fairtrial.study.postgresql_settings import SessionSettings
 from fairtrial.study.schema import APPLICATION_ID
 from fairtrial.study.server_address import ServerAddress
 from fairtrial.study.statements import Change, columns
@@ -32,16 +33,16 @@ from fairtrial.version import __version__
 
 __all__ = ["PostgreSQLStore"]
 
-_SYNCHRONOUS = {"full": "on", "process": "off"}
+_DURABILITIES = ("full", "process")
 _CONNECTING = {
     "application_name": "fairtrial",
-    "client_encoding": "UTF8",
     # A server that disappears without closing the connection is noticed after about 25 seconds.
     "keepalives_idle": "10",
     "keepalives_interval": "5",
     "keepalives_count": "3",
 }
-_BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
+# Whatever the address says: names may be in any script.
+_ENCODING = {"client_encoding": "UTF8"}
 _CHANNEL = "fairtrial"
 _COMMIT_AND_TELL = f"NOTIFY {_CHANNEL}; COMMIT"
 _LONGEST_SILENCE = 5.0
@@ -121,16 +122,16 @@ class PostgreSQLStore(TableStore):
         busy_timeout: float = 30.0,
         clock: Callable[[], float] | None = None,
     ) -> None:
-        check_choice("durability", durability, list(_SYNCHRONOUS))
+        check_choice("durability", durability, _DURABILITIES)
         super().__init__()
         self._address = address
-        self._parameters = _CONNECTING | address.parameters()
-        self._durability = durability
+        self._parameters = _CONNECTING | address.parameters() | _ENCODING
+        self._settings = SessionSettings(self._where, durability, busy_timeout)
         self._busy_timeout = busy_timeout
         self._clock = clock
         self._is_closed = False
         self._locked_at: int | None = None
-        self._promises_too_much = False
+        self._has_warned = False
         self._present: list[str] = []
         self._backend = 0
         self._listener = NotificationListener(
@@ -199,37 +200,14 @@ class PostgreSQLStore(TableStore):
         return connection
 
     def _set_up(self, connection: psycopg.Connection[Any]) -> None:
-        """Set the session's parameters, and check those of the server."""
-        settings = {
-            "search_path": postgresql_schema.NAMESPACE,
-            "lock_timeout": f"{round(self._busy_timeout * 1000)}ms",
-            # The locks of a machine that disappears are released after about 25 seconds.
-            "tcp_keepalives_idle": "10",
-            "tcp_keepalives_interval": "5",
-            "tcp_keepalives_count": "3",
-        }
-        for item in settings.items():
-            connection.execute("SELECT set_config(%s, %s, false)", item)
-        [(encoding, synchronous, fsync)] = connection.execute(
-            "SELECT current_setting('server_encoding'), current_setting('synchronous_commit'), "
-            "current_setting('fsync')"
-        )
-        if encoding != "UTF8":
-            raise StorageError(
-                f"{self._where}: the database's encoding is {encoding}, and names may be in any "
-                "script: create it with the encoding UTF8"
-            )
-        # An administrator may choose more than "on"; anything less would break "full".
-        if self._durability == "process" or synchronous == "off":
-            wanted = _SYNCHRONOUS[self._durability]
-            connection.execute("SELECT set_config('synchronous_commit', %s, false)", (wanted,))
-        self._promises_too_much = self._durability == "full" and fsync == "off"
+        self._settings.apply(connection)
         for name in self._present:
             connection.execute(_in_psycopg(_ENTER), (name,))
 
     def _prepare(self, create: bool) -> None:
         try:
-            postgresql_schema.prepare(self._rows, self._where, __version__, create=create)
+            begin = partial(self._run, self._settings.begin, binary=False)
+            postgresql_schema.prepare(self._rows, begin, self._where, __version__, create=create)
         except psycopg.Error as error:
             raise self._error(error) from error
 
@@ -259,6 +237,11 @@ class PostgreSQLStore(TableStore):
             )
         if self._is_lost(error):
             return self._lost(error)
+        if isinstance(error, errors.QueryCanceled):
+            return StorageBusy(
+                f"{self._where}: the server stopped a statement, perhaps one that waited for "
+                f"another process ({_said(error)}); nothing of this call was kept: try again"
+            )
         reason = _REASONS.get(type(error), "PostgreSQL refused")
         return StorageError(f"{self._where}: {reason} ({_said(error)})")
 
@@ -291,21 +274,21 @@ class PostgreSQLStore(TableStore):
             self._connection.close()
 
     def _begin(self) -> None:
-        if self._promises_too_much:
-            self._promises_too_much = False
+        if self._settings.not_flushed and not self._has_warned:
+            self._has_warned = True
+            settings = " and ".join(f"{name} = off" for name in self._settings.not_flushed)
             warnings.warn(
-                f"{self._where}: the server runs with fsync = off, so what it acknowledges does "
+                f"{self._where}: the server runs with {settings}, so what it acknowledges does "
                 "not survive a loss of power",
                 RuntimeWarning,
                 stacklevel=2,
             )
-        self._patiently(lambda: self._run(_BEGIN))
+        self._patiently(lambda: self._run(self._settings.begin, binary=False))
 
     def _commit(self) -> None:
         try:
-            # A commit that moved a log also notifies the processes that wait. Two statements at
-            # once cannot be prepared, although interrupts can make psycopg believe so.
-            self._run(_COMMIT_AND_TELL if self._moved else "COMMIT", prepare=False)
+            # A commit that moved a log also notifies the processes that wait.
+            self._run(_COMMIT_AND_TELL if self._moved else "COMMIT", binary=False)
         except psycopg.Error as error:
             if not self._is_lost(error):
                 raise self._error(error) from error
@@ -409,10 +392,17 @@ class PostgreSQLStore(TableStore):
         return cursor.fetchall() if cursor.description is not None else []
 
     def _run(
-        self, statement: str, parameters: Sequence[Any] = (), *, prepare: bool | None = None
+        self, statement: str, parameters: Sequence[Any] = (), *, binary: bool = True
     ) -> psycopg.Cursor[Any]:
+        """Execute a statement, or several if their results are not `binary`.
+
+        Binary results are exact, whatever the settings of the session say about texts.
+        """
+        # Several statements at once cannot be prepared, although interrupts can make psycopg
+        # believe so.
+        prepare = None if binary else False
         text = _in_psycopg(statement)
-        return self._connection.execute(text, parameters or None, prepare=prepare)
+        return self._connection.execute(text, parameters or None, prepare=prepare, binary=binary)
 
     # -------------------------------------------------------------------- presence
 

@@ -68,13 +68,17 @@ def translated(statement: str) -> str:
     return _TYPE.sub(lambda found: _TYPES[found[0]], statement)
 
 
-def prepare(run: Run, where: str, version: str, *, create: bool) -> None:
+def prepare(
+    run: Run, begin: Callable[[], object], where: str, version: str, *, create: bool
+) -> None:
     """Upgrade the tables to the newest schema, creating them if necessary.
 
     Parameters
     ----------
     run : callable
         Executes a statement in autocommit mode, with `NAMESPACE` as the search path.
+    begin : callable
+        Begins a transaction.
     where : str
         The name of the database in messages.
     version : str
@@ -96,7 +100,7 @@ def prepare(run: Run, where: str, version: str, *, create: bool) -> None:
         raise StudyNotFound(
             f"{where} contains no study yet: creating the first one adds the tables"
         )
-    run("BEGIN", ())
+    begin()
     try:
         # Another process may be doing the same.
         run("SELECT pg_advisory_xact_lock(?)", (schema.APPLICATION_ID,))
