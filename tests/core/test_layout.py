@@ -161,6 +161,15 @@ def test_what_is_no_array_is_refused():
         Layout(Wrong)
 
 
+@pytest.mark.parametrize("array", [NDArray[np.int32], NDArray[np.generic], np.ndarray, list[float]])
+def test_an_array_of_another_type_is_refused_by_its_path(array):
+    class Wrong(NamedTuple):
+        counts: Annotated[array, "arms"]
+
+    with pytest.raises(TypeError, match=r"^counts must be an array"):
+        Layout(Wrong)
+
+
 DECLARATION = """
 from typing import Annotated, NamedTuple
 import numpy as np

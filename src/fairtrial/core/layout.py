@@ -32,6 +32,9 @@ State = TypeVar("State")
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
+_ARRAYS: dict[Any, type] = {Floats: float, Integers: int}
+"""Accepted types of arrays. They are compared, because NumPy's versions build them differently."""
+
 _SCALARS = {bool: "{} != 0.0", int: "int({})", float: "{}"}
 """How a scalar is read from the buffer of floats."""
 
@@ -232,18 +235,15 @@ def _arrays_of(declaration: Any, prefix: str = "") -> Iterator[Array]:
         path = prefix + name
         if get_origin(hint) is Annotated:
             base, shape = get_args(hint)
-            yield Array(path, _kind_of(base), tuple(shape.split()))
+            if base not in _ARRAYS:
+                raise TypeError(f"{path} must be an array of np.float64 or np.int64: {base}")
+            yield Array(path, _ARRAYS[base], tuple(shape.split()))
         elif hint in _SCALARS:
             yield Array(path, hint, None)
         elif hasattr(hint, "_fields"):
             yield from _arrays_of(hint, f"{path}.")
         else:
             raise TypeError(f"{path} must be an annotated array, a scalar or a declaration: {hint}")
-
-
-def _kind_of(base: Any) -> type:
-    (number,) = get_args(get_args(base)[1])
-    return {np.float64: float, np.int64: int}[number]
 
 
 def _dimensions_of(arrays: tuple[Array, ...]) -> tuple[str, ...]:
