@@ -6,6 +6,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
+import psycopg
 import pytest
 
 from fairtrial.server import Settings, create_app
@@ -14,6 +15,7 @@ from fairtrial.study.postgresql import PostgreSQLStore
 from fairtrial.study.server_address import ServerAddress
 from fairtrial.study.sqlite import SQLiteStore
 from tests.server.conftest import Caller
+from tests.server.pages.people import Person
 from tests.study.relay import frozen_on_demand
 from tests.study.tools import PATIENCE, Failing, end_sessions_of
 from tests.study.toys import OWN, Serving, ToyProblem
@@ -144,6 +146,36 @@ def test_a_storage_that_is_held_by_another_program_is_busy(serve, path):
         # Reading is still possible.
         assert service.read.get(f"{URL}/recommendation").status_code == 200
         other.execute("ROLLBACK")
+    assert len(service.run.ask()) == 1
+
+
+def test_a_form_that_meets_a_busy_storage_is_told_so_without_the_place(serve, path):
+    store = SQLiteStore(path, "process", busy_timeout=0.1)
+    make(store)
+    service = serve(store)
+    person = Person(service.client, service.admin.secret)
+    person.send("/studies/trial/pulls", "/studies/trial/forms/ask", n="1")
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        answer = person.send("/studies/trial/pulls", "/studies/trial/forms/ask", n="1")
+        other.execute("ROLLBACK")
+    assert answer.status_code == 503
+    assert int(answer.headers["retry-after"]) >= 1
+    assert str(path.parent) not in answer.text
+
+
+def test_a_limit_on_statements_is_a_passing_fault(postgresql_server, postgresql_url, serve):
+    name = postgresql_url.rpartition("/")[2]
+    make(PostgreSQLStore(ServerAddress(postgresql_url), "process"))
+    with postgresql_server.administrator() as connection:
+        connection.execute(f"ALTER DATABASE {name} SET statement_timeout = '200ms'")
+    service = serve(PostgreSQLStore(ServerAddress(postgresql_url), "process"))
+    service.run.ask()
+    with psycopg.connect(postgresql_url) as other:
+        other.execute("SELECT * FROM fairtrial.study FOR UPDATE")
+        answer = service.run.post(f"{URL}/asks", {})
+        assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+        assert answer.json()["type"] == "urn:fairtrial:problem:storage-busy"
     assert len(service.run.ask()) == 1
 
 

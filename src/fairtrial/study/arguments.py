@@ -18,6 +18,7 @@ from fairtrial.core.validation import check_instance, check_integer, check_numbe
 from fairtrial.errors import InvalidArgument, InvalidOutcome, NotSupported, UnknownPull
 from fairtrial.study.log import Result, canonical
 from fairtrial.study.pull import StudyPull
+from fairtrial.study.statements import is_encodable, is_storable
 
 __all__ = [
     "MOST_AT_ONCE",
@@ -34,7 +35,6 @@ __all__ = [
     "check_secret",
     "check_template",
     "check_texts",
-    "is_encodable",
     "is_path",
     "is_unsolicited",
     "own_action",
@@ -62,7 +62,7 @@ def check_texts(**texts: object) -> None:
     """Raise if any argument is neither None nor a short text."""
     for name, text in texts.items():
         fits = text is None or (isinstance(text, str) and 0 < len(text) <= 200)
-        if not fits or not _is_storable(text):
+        if not fits or not is_storable(text):
             raise InvalidArgument(name, "must be a text of 1 to 200 characters, or None", text)
 
 
@@ -76,20 +76,10 @@ def check_reason(reason: object) -> None:
 
 def check_secret(secret: object) -> str:
     """Return `secret` if it is a valid text to derive random numbers from; raise otherwise."""
-    if not isinstance(secret, str) or not 0 < len(secret) <= 200 or not _is_storable(secret):
+    if not isinstance(secret, str) or not 0 < len(secret) <= 200 or not is_storable(secret):
         # The message must not reveal the secret that was given.
         raise InvalidArgument("secret", "must be a text of 1 to 200 characters")
     return secret
-
-
-def is_encodable(text: object) -> bool:
-    """Return whether a database accepts the text: it has no unpaired surrogates."""
-    return text is None or str(text).encode(errors="ignore").decode() == text
-
-
-def _is_storable(text: object) -> bool:
-    """Return whether every database stores the text unchanged."""
-    return is_encodable(text) and "\0" not in str(text)
 
 
 def check_lease(lease: object) -> float:

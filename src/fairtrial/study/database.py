@@ -17,7 +17,7 @@ from fairtrial.core.files import create_private, sync_folder
 from fairtrial.core.validation import check_choice
 from fairtrial.errors import CorruptLog, StorageBusy, StorageError
 from fairtrial.study.schema import prepare
-from fairtrial.study.statements import Change
+from fairtrial.study.statements import Change, is_in_no_row
 from fairtrial.study.tables import TableStore
 from fairtrial.study.turns import Turns
 from fairtrial.study.wal_frames import commits_left_behind
@@ -357,6 +357,8 @@ class Database(TableStore):
 
     def _all(self, statement: str, parameters: Sequence[Any] = ()) -> list[Any]:
         self._require_own_process()
+        if is_in_no_row(parameters):
+            return []
         with self._lock:
             while True:
                 if self._stamp is not None:

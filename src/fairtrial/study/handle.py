@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from fairtrial.core import Pull
 from fairtrial.core.validation import check_instance
 from fairtrial.errors import UnknownPull
-from fairtrial.study.arguments import is_encodable
 from fairtrial.study.base import BaseStudy
 from fairtrial.study.log import PullRow
 from fairtrial.study.pull import StudyPull
 from fairtrial.study.session import Session
+from fairtrial.study.statements import is_encodable
 
 __all__ = ["Handle"]
 

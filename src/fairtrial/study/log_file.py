@@ -12,11 +12,11 @@ from typing import Any
 from fairtrial.core import Policy
 from fairtrial.core.nesting import is_deeper
 from fairtrial.errors import CorruptLog, StorageError, StudyExists
-from fairtrial.study.arguments import is_encodable
 from fairtrial.study.audit import Auditor
 from fairtrial.study.export import LOG_FORMATS
 from fairtrial.study.log import KINDS, Record, canonical
 from fairtrial.study.specification import Specification
+from fairtrial.study.statements import is_storable
 from fairtrial.study.store import Addition, NewStudy, Store, StudyRow
 
 __all__ = ["LogFile"]
@@ -198,7 +198,7 @@ class LogFile:
         if key not in data:
             raise self._corrupt(number, f"has no field {key!r}")
         value = data[key]
-        if type(value) is not kind or (key != "seed" and not _is_storable(value)):
+        if type(value) is not kind or (key != "seed" and not _fits(value)):
             raise self._corrupt(
                 number, f"has a field {key!r} that is not of type {kind.__name__}: {value!r}"
             )
@@ -207,10 +207,10 @@ class LogFile:
         return CorruptLog(f"{self._path}: line {number} {problem}")
 
 
-def _is_storable(value: Any) -> bool:
-    """Return whether a database accepts the value: 64 bits, finite, encodable."""
+def _fits(value: Any) -> bool:
+    """Return whether every database accepts the value: 64 bits, finite, storable."""
     if isinstance(value, str):
-        return is_encodable(value)
+        return is_storable(value)
     if isinstance(value, int):
         return abs(value) < 2**63
     return not isinstance(value, float) or math.isfinite(value)

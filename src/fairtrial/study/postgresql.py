@@ -26,7 +26,7 @@ from fairtrial.study.postgresql_listener import NotificationListener
 from fairtrial.study.postgresql_settings import SessionSettings
 from fairtrial.study.schema import APPLICATION_ID
 from fairtrial.study.server_address import ServerAddress
-from fairtrial.study.statements import Change, columns
+from fairtrial.study.statements import Change, columns, is_in_no_row
 from fairtrial.study.store import StudyRow
 from fairtrial.study.tables import TableStore
 from fairtrial.version import __version__
@@ -353,6 +353,8 @@ class PostgreSQLStore(TableStore):
 
     def _all(self, statement: str, parameters: Sequence[Any] = ()) -> list[Any]:
         self._require_own_process()
+        if is_in_no_row(parameters):
+            return []
         with self._lock:
             return self._patiently(lambda: self._rows(statement, parameters))
 

@@ -6,7 +6,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["Change", "Statements", "columns", "places"]
+__all__ = [
+    "Change",
+    "Statements",
+    "columns",
+    "is_encodable",
+    "is_in_no_row",
+    "is_storable",
+    "places",
+]
 
 Change = tuple[str, Sequence[Sequence[Any]]]
 """A statement, and the values of all rows for which it is executed."""
@@ -20,6 +28,21 @@ def columns(row_type: Any) -> str:
 def places(row_type: Any) -> str:
     """Return a placeholder for each value of a row, separated by commas."""
     return ", ".join("?" for _ in row_type._fields)
+
+
+def is_encodable(text: object) -> bool:
+    """Return whether a database accepts the text: it has no unpaired surrogates."""
+    return text is None or str(text).encode(errors="ignore").decode() == text
+
+
+def is_storable(text: object) -> bool:
+    """Return whether every database stores the text unchanged."""
+    return is_encodable(text) and "\0" not in str(text)
+
+
+def is_in_no_row(values: Sequence[Any]) -> bool:
+    """Return whether no row has these values, because no database stores one of the texts."""
+    return any(isinstance(value, str) and not is_storable(value) for value in values)
 
 
 class Statements(ABC):

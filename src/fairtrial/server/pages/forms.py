@@ -15,9 +15,11 @@ from fairtrial.core.wording import plural
 from fairtrial.errors import (
     AlreadyTold,
     ConflictingOutcome,
+    CorruptLog,
     FairtrialError,
     InvalidArgument,
     InvalidOutcome,
+    StorageError,
     UnknownPull,
 )
 from fairtrial.presentation.words import count, number
@@ -534,7 +536,7 @@ async def _carried_out(
         raise
     except (Refusal, FairtrialError) as error:
         status = error.status if isinstance(error, Refusal) else 422
-        if status in (404, 503):
+        if status in (404, 503) or isinstance(error, StorageError | CorruptLog):
             raise
         _place(fields, error)
         refused: Response = await again(fields, status)

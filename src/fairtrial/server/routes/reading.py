@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import quote
 
 from fastapi import Depends, Query, Request, Response
 from fastapi.responses import FileResponse, StreamingResponse
@@ -32,6 +33,8 @@ _FILES: dict[str, dict[str, Any]] = {
 }
 _PAGE = 1_000
 """Number of events fetched at a time for a stream, to limit the memory used."""
+_LONGEST_FILE_NAME = 60
+"""Characters; file systems allow 255 bytes."""
 _MEDIA_TYPES = {
     "jsonl": "application/jsonl",
     "csv": "text/csv",
@@ -251,15 +254,17 @@ async def download(
     Without the secret of a randomised study, a copy can be read but not verified.
     """
     viewer.require("admin" if secret else "read", study)
-    headers = {"Cache-Control": "no-store"}
-    name = f"{_as_file_name(study)}.{format}"
+    headers = {
+        "Cache-Control": "no-store",
+        "Content-Disposition": _as_attachment(f"{_as_file_name(study)}.{format}"),
+    }
 
     def row_of(opened: Study) -> StudyRow:
         row = opened.session.row()
         return row if secret else row._replace(secret=None)
 
     if format == "parquet":
-        return await _parquet(service, study, viewer.actor, row_of, name, headers)
+        return await _parquet(service, study, viewer.actor, row_of, headers)
 
     def begin(opened: Study) -> LogText:
         return LogText(opened.session.store, row_of(opened), opened.problem, f".{format}")
@@ -267,7 +272,7 @@ async def download(
     text = await service.readers.run_page(study, begin, viewer.actor)
     return StreamingResponse(
         _parts(service, study, text, viewer.actor),
-        headers={**headers, "Content-Disposition": f'attachment; filename="{name}"'},
+        headers=headers,
         media_type=_MEDIA_TYPES[format],
     )
 
@@ -288,7 +293,6 @@ async def _parquet(
     study: str,
     who: str,
     row_of: Callable[[Study], StudyRow],
-    name: str,
     headers: dict[str, str],
 ) -> Response:
     folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="fairtrial-"))
@@ -306,14 +310,20 @@ async def _parquet(
         path,
         headers=headers,
         media_type=_MEDIA_TYPES["parquet"],
-        filename=name,
         background=BackgroundTask(_remove, folder),
     )
 
 
 def _as_file_name(study: str) -> str:
     """Return a file name that every system accepts, whatever the study is called."""
-    return "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in study)[:100]
+    name = "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in study)
+    return name[:_LONGEST_FILE_NAME]
+
+
+def _as_attachment(name: str) -> str:
+    """Return the header that gives an answer a file name (RFC 6266); headers are ASCII."""
+    plain = name.encode("ascii", "replace").decode().replace("?", "-")
+    return f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(name, safe='')}"
 
 
 def _remove(folder: Path) -> None:
