@@ -37,7 +37,7 @@ def _high_word(a: np.uint64, b: np.uint64) -> np.uint64:
 @kernel
 def _block(key0: int, key1: int, counter: int) -> tuple[np.uint64, np.uint64, np.uint64, np.uint64]:
     k0, k1 = np.uint64(key0), np.uint64(key1)
-    w0 = np.uint64(counter) + _ONE
+    w0 = np.int64(counter).view(np.uint64) + _ONE  # a counter may be negative
     w1 = _ONE if w0 == _ZERO else _ZERO
     w2, w3 = _ZERO, _ZERO
     for _ in range(_ROUNDS):

@@ -24,6 +24,7 @@ from fairtrial.allocation._kernels.model import (
     inlined,
     kernel,
 )
+from fairtrial.core.arithmetic import cube, square
 from fairtrial.core.philox import philox_uniform
 
 _PRIOR_MEAN = 0.5
@@ -70,7 +71,7 @@ def _gamma(state: State, shape: float) -> float:
     while True:
         radius = math.sqrt(-2.0 * math.log(_uniform(state)))
         x = radius * math.cos(2.0 * math.pi * _uniform(state))
-        v = (1.0 + c * x) ** 3
+        v = cube(1.0 + c * x)
         if v > 0.0 and math.log(_uniform(state)) < 0.5 * x * x + d - d * v + d * math.log(v):
             return d * v
 
@@ -260,7 +261,7 @@ def _best_kl(state: State, start: int, masked: bool, t: int) -> int:
             return arm
         extra = price * state.nodes[arm].queue
         # The width is sqrt(2 / n), so this is ln t / n.
-        budget = 0.5 * log_t * state.cells[start + arm].width ** 2
+        budget = 0.5 * log_t * square(state.cells[start + arm].width)
         needed = most - extra
         if needed >= mean and (needed >= 1.0 or _divergence(mean, needed) > budget):
             continue

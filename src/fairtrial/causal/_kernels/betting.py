@@ -56,6 +56,7 @@ from fairtrial.confidence.block_betting.blocks import (
     tag_of,
     undo_loss,
 )
+from fairtrial.core.arithmetic import square
 from fairtrial.core.compilation import inlined, kernel
 
 __all__ = [
@@ -122,7 +123,7 @@ def _plan_block(model: Model, rules: Rules, state: State, batch: float, assigned
         open_block(state.blocks, assigned)
     else:
         open_planned_block(state.blocks, block_counts(model, rules, state, batch))
-    if weakest_value(items, values) >= rules.pause**2:
+    if weakest_value(items, values) >= square(rules.pause):
         place_bets(model, rules, state, slot, beliefs, items)
 
 

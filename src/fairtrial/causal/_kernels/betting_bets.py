@@ -36,6 +36,7 @@ from fairtrial.confidence.block_betting.bets import (
     freeze_stakes,
     multiply_bet,
 )
+from fairtrial.core.arithmetic import square
 from fairtrial.core.compilation import inlined, kernel
 
 _RIDGE = 1e-4
@@ -188,8 +189,8 @@ def _place_bet(
     for x in range(cells):
         if block.density[x] > 0.0:
             weight = block.density[x] * beliefs.law[x]
-            noise += weight * slopes[x] ** 2 * beliefs.variance[x]
-            inside += weight * (slopes[x] * beliefs.mean[x] - offsets[x]) ** 2
+            noise += weight * square(slopes[x]) * beliefs.variance[x]
+            inside += weight * square(slopes[x] * beliefs.mean[x] - offsets[x])
             ruin = max(ruin, offsets[x] - min(slopes[x], 0.0))
     inside += noise
     excess = s * items.gains[item] + nu * items.excess[item]
@@ -277,7 +278,7 @@ def _centre_by_covariates(
     variance = 0.0
     for w in range(strata):
         predicted[w] -= sums[int(model.group_of[w])]
-        variance += law[w] * predicted[w] ** 2
+        variance += law[w] * square(predicted[w])
     for x in range(effect.weights.size):
         scores.shifts[x] = (predicted[int(model.stratum_of[x])] + total) / block.size
         scores.offsets[x] = scores.slopes[x] * beliefs.mean[x] - scores.shifts[x]
@@ -375,7 +376,7 @@ def _error_with_ratios(functional: Floats, beliefs: Beliefs) -> float:
     total = 0.0
     for x in range(functional.size):
         if functional[x] != 0.0 and beliefs.earlier[x] > 0.0:
-            spread = functional[x] ** 2 * beliefs.law[x] * beliefs.variance[x]
+            spread = square(functional[x]) * beliefs.law[x] * beliefs.variance[x]
             total += spread / beliefs.earlier[x]
     return total
 

@@ -17,6 +17,7 @@ from fairtrial.causal._kernels.betting_state import (
     pair_ledger,
 )
 from fairtrial.causal._kernels.betting_wealth import all_wealth, limits_evidence, term
+from fairtrial.core.arithmetic import square, sum_of
 from fairtrial.core.compilation import kernel, unchecked
 
 _SINGULAR = 1e-12
@@ -60,13 +61,13 @@ def believe(model: Model, rules: Rules, state: State) -> Beliefs:
         sums[c] += state.sums[x]
         squares[c] += state.squares[x]
     rows = number.sum()
-    overall = sums.sum() / rows if rows > 0.0 else 0.5
+    overall = sum_of(sums) / rows if rows > 0.0 else 0.5
     mean, variance, of_class = np.empty(cells), np.empty(cells), np.empty(cells)
     for x in range(cells):
         c = int(model.class_of[x])
         n = number[c]
         mean[x] = (sums[c] + rules.mean_prior * overall) / (n + rules.mean_prior)
-        spread = squares[c] - sums[c] ** 2 / n if n > 0.0 else 0.0
+        spread = squares[c] - square(sums[c]) / n if n > 0.0 else 0.0
         prior = rules.variance_prior / 4.0
         variance[x] = (max(0.0, spread) + prior) / (n + rules.variance_prior)
         of_class[x] = n
@@ -105,7 +106,7 @@ def _law_of_cells(model: Model, rules: Rules, state: State, earlier: Floats, row
         for x in range(cells):
             law[x] = (seen[int(model.stratum_of[x])] + 1.0) / (rows + strata)
     elif rules.knowledge == RATIOS and rows > 0.0:
-        half = 0.5 * earlier.sum() / rows
+        half = 0.5 * sum_of(earlier) / rows
         for x in range(cells):
             law[x] = (state.rows[x] + 0.5) / (earlier[x] + half)
     return law

@@ -11,6 +11,7 @@ from typing import Annotated, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fairtrial.core.arithmetic import square
 from fairtrial.core.compilation import inlined, kernel
 
 Floats = NDArray[np.float64]
@@ -27,7 +28,7 @@ _REACH = 4.0 * math.sqrt(SPREAD)
 
 @kernel
 def _log_density(u: float, m: float, width: float) -> float:
-    return math.log(width) - (u - m) ** 2 / (2.0 * SPREAD) - math.log(abs(u) + ROUNDING)
+    return math.log(width) - square(u - m) / (2.0 * SPREAD) - math.log(abs(u) + ROUNDING)
 
 
 @kernel

@@ -14,6 +14,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fairtrial.core.arithmetic import sum_of
 from fairtrial.core.compilation import inlined, kernel
 from fairtrial.core.philox import philox_uniform
 
@@ -211,7 +212,7 @@ def _sum_of_column(weights: Floats, slot: int, column: int, columns: int) -> flo
 @kernel
 def draw_action(blocks: Blocks, weights: Floats, columns: int) -> int:
     """Draw an action with these weights, for a pull outside of blocks."""
-    found = _place_in(weights, next_coin(blocks) * weights.sum())
+    found = _place_in(weights, next_coin(blocks) * sum_of(weights))
     total = 0.0
     for action in range(found % columns, weights.size, columns):
         total += weights[action]

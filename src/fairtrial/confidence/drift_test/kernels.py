@@ -5,6 +5,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from fairtrial.core.arithmetic import sum_of
 from fairtrial.core.compilation import kernel
 from fairtrial.core.philox import philox_uniform
 
@@ -44,9 +45,9 @@ def largest_log_wealth(levels: Integers, n_levels: int, cell: int) -> float:
         equal = _counted_below(below, level + 1) - lower
         rank = (lower + philox_uniform(_KEY, cell, index, 0) * equal) / (index + 1)
         _bet(wealth, rank)
-        total = wealth.sum()
-        wealth /= total
-        log_scale += math.log(total)
+        held = sum_of(wealth)
+        wealth /= held
+        log_scale += math.log(held)
         largest = max(largest, log_scale)
     return largest
 
@@ -55,7 +56,7 @@ def largest_log_wealth(levels: Integers, n_levels: int, cell: int) -> float:
 def _bet(wealth: Floats, rank: float) -> None:
     """Move a part of the wealth to other stakes, then pay all bets on the next rank."""
     for row in range(_SWITCHING.size):
-        moved = _SWITCHING[row] * wealth[row].sum() / _STAKES.size
+        moved = _SWITCHING[row] * sum_of(wealth[row]) / _STAKES.size
         for column in range(_STAKES.size):
             kept = (1.0 - _SWITCHING[row]) * wealth[row, column]
             wealth[row, column] = (kept + moved) * (1.0 + _STAKES[column] * (rank - 0.5))

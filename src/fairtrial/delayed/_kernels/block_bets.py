@@ -13,6 +13,7 @@ from fairtrial.confidence.block_betting.bets import (
     value_in_bet,
 )
 from fairtrial.confidence.block_betting.blocks import Blocks
+from fairtrial.core.arithmetic import square
 from fairtrial.core.compilation import inlined, kernel
 from fairtrial.delayed._kernels.block_plans import error_of, gap_of
 from fairtrial.delayed._kernels.block_state import Floats, Plans, Rules, Wealth
@@ -62,7 +63,7 @@ def _is_clear(rules: Rules, plans: Plans, planned: Floats, slot: int, j: int, b:
     if planned[j] == 0.0 or planned[b] == 0.0:
         return False
     gap = max(gap_of(rules, plans, slot, j, b), 0.0)
-    return gap**2 >= rules.pause**2 * error_of(plans, slot, j, b)
+    return square(gap) >= square(rules.pause) * error_of(plans, slot, j, b)
 
 
 @kernel
@@ -88,8 +89,8 @@ def freeze(
     centre_j = _clipped(centre_b + rules.tolerance)
     plans.centres[slot, bet] = centre_b
     at_centre = centre_b - centre_j + rules.tolerance
-    inside = (spread_b + (mean_b - centre_b) ** 2) / planned_b
-    inside += (spread_j + (mean_j - centre_j) ** 2) / planned_j
+    inside = (spread_b + square(mean_b - centre_b)) / planned_b
+    inside += (spread_j + square(mean_j - centre_j)) / planned_j
     ruin = max(centre_b / planned_b, (HIGH - centre_j) / planned_j)
     freeze_stakes(bets, slot, bet, at_centre, inside, ruin)
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fairtrial.core.arithmetic import square
 from fairtrial.core.philox import philox_words
 from fairtrial.delayed._kernels.state import (
     BIASED,
@@ -190,7 +191,7 @@ def _refine(environment: CompiledEnvironment, slot: Floats, noise: float) -> Non
     left = max(0.0, 1.0 - elapsed / slot[DELAY])
     std = environment.arms[READING_STD, int(slot[ARM])] * left ** environment.settings[SHRINK]
     if environment.settings[NESTED] > 0.0 and slot[READ] > 1.0:
-        share = (std / slot[ERROR_STD]) ** 2 if slot[ERROR_STD] > 0.0 else 0.0
+        share = square(std / slot[ERROR_STD]) if slot[ERROR_STD] > 0.0 else 0.0
         slot[ERROR] = share * slot[ERROR] + std * math.sqrt(max(0.0, 1.0 - share)) * noise
     else:
         slot[ERROR] = std * noise

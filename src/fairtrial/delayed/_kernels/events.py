@@ -5,6 +5,7 @@ All events go through one function, so its parts are compiled only once.
 
 from typing import Any
 
+from fairtrial.core.arithmetic import square
 from fairtrial.delayed._kernels.boxes import add_to_boxes, estimate_boxes, follow_oldest
 from fairtrial.delayed._kernels.deciding import decide, finish_if_settled
 from fairtrial.delayed._kernels.information import add_information, estimate_from_information
@@ -71,7 +72,7 @@ def _add_up(race: Race, arm: int) -> None:
         elif race.rules[0].estimates_noise > 0:
             total.expected += 1.0
         elif race.rules[0].rule <= BOX:
-            total.hoped += 1.0 / sigma_of(race, arm) ** 2
+            total.hoped += 1.0 / square(sigma_of(race, arm))
         row = race.pulls[row].next
 
 

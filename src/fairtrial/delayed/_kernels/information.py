@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from fairtrial.core.arithmetic import square
 from fairtrial.delayed._kernels.state import (
     BIASED,
     DONE,
@@ -35,7 +36,7 @@ _SMALLEST_STD = 1e-6
 def seen_so_far(race: Race, row: int) -> tuple[float, float]:
     """Return weight and value of a pull that has readings but no outcome."""
     pull = race.pulls[row]
-    variance = sigma_of(race, pull.arm) ** 2
+    variance = square(sigma_of(race, pull.arm))
     if race.rules[0].feedback == INCREMENTAL:
         pieces = pull.duration
         return pull.readings / (pieces * variance), pieces * pull.total / pull.readings
@@ -46,7 +47,7 @@ def seen_so_far(race: Race, row: int) -> tuple[float, float]:
 def add_information(race: Race, row: int, sums: Any) -> None:
     """Add a pull to the sums of its arm."""
     pulls = race.pulls
-    weight = 1.0 / sigma_of(race, pulls[row].arm) ** 2
+    weight = 1.0 / square(sigma_of(race, pulls[row].arm))
     biased = race.rules[0].feedback == BIASED
     if pulls[row].state == DONE:
         sums.information += weight
@@ -85,7 +86,7 @@ def price(information: float, rho: float) -> tuple[float, float]:
 def estimate_from_information(race: Race, arm: int) -> None:
     """Set mean, variance, penalty and box of an arm from its sums."""
     arms = race.arms
-    rho = race.rules[0].prior / sigma_of(race, arm) ** 2
+    rho = race.rules[0].prior / square(sigma_of(race, arm))
     arms[arm].potential = arms[arm].total.hoped
     if arms[arm].total.with_bias > 0.0:
         _estimate_beside_bias(race, arm, rho)

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from fairtrial.core.arithmetic import square
 from fairtrial.delayed._kernels.deciding import mark_leaders
 from fairtrial.delayed._kernels.information import price
 from fairtrial.delayed._kernels.state import (
@@ -58,7 +59,7 @@ def _contender(race: Race) -> int:
         if rules[0].estimates_noise > 0:
             reach = reach_by_student(race, arm, arms[arm].potential)
         else:
-            rho = rules[0].prior / arms[arm].noise ** 2
+            rho = rules[0].prior / square(arms[arm].noise)
             variance, penalty = price(arms[arm].potential, rho)
             reach = math.sqrt(2.0 * variance * (rules[0].level + penalty))
         if order[arm].leads > 0 and arms[arm].estimate - reach < lowest:

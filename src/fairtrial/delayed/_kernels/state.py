@@ -11,6 +11,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fairtrial.core.arithmetic import square
 from fairtrial.core.compilation import kernel as compiled
 from fairtrial.core.records import Records
 
@@ -279,7 +280,7 @@ def add_reading(race: Race, row: int, stage: float, value: float, std: float) ->
         pull.total += value
     else:
         own = reading_std_of(race, arm) if std < 0.0 else std
-        precision = 1.0 / max(own, _SMALLEST_STD * sigma_of(race, arm)) ** 2
+        precision = 1.0 / square(max(own, _SMALLEST_STD * sigma_of(race, arm)))
         if kind == REFINING:
             if stage < pull.newest:
                 return False

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from fairtrial.core.arithmetic import square
 from fairtrial.core.compilation import kernel
 from fairtrial.core.philox import philox_uniform
 from fairtrial.linear._kernels.matrices import (
@@ -129,7 +130,7 @@ def _gap_arm(model: Model, track: Track) -> int:
     best = int(model.start[0])
     most = -1.0
     for k in range(model.arms.shape[0]):
-        gain = dot(model.arms[k], direction) ** 2
+        gain = square(dot(model.arms[k], direction))
         if gain > most:
             gain /= 1.0 + quadratic(track.ahead, model.arms[k])
             if gain > most:
@@ -189,7 +190,7 @@ def greedy_step(model: Model, targets: Floats, inverse: Floats, tie_key: int, nu
         worst[k] = 0.0
         sums[k] = 0.0
         for index in range(targets.shape[0]):
-            left = variances[index] - scale * dot(targets[index], column) ** 2
+            left = variances[index] - scale * square(dot(targets[index], column))
             worst[k] = max(worst[k], left)
             sums[k] += left
             if worst[k] > least * (1.0 + TIE):
@@ -274,11 +275,11 @@ def _game_arm(model: Model, test: Test, track: Track) -> int:
     difference(model, track.control[WINNER], track.control[RIVAL], target)
     multiply(inverse, target, direction)
     gap = dot(target, track.theta)
-    scale = 0.5 * (gap / max(dot(target, direction), 1e-300)) ** 2
+    scale = 0.5 * square(gap / max(dot(target, direction), 1e-300))
     gains = np.empty(arms)
     expected = 0.0
     for k in range(arms):
-        gains[k] = scale * dot(model.arms[k], direction) ** 2
+        gains[k] = scale * square(dot(model.arms[k], direction))
         expected += weights[k] * gains[k]
     _learn_hedge(track, weights, gains, rate, expected)
     best = 0
@@ -368,9 +369,9 @@ def _frank_wolfe_arm(model: Model, test: Test, track: Track, issued: float) -> i
             if gap * gap / (2.0 * issued * variance) > near:
                 continue
             # A tie has no slope, so use the direction of its variance.
-            scale = (gap / variance) ** 2 if gap > 0.0 else 1.0 / variance
+            scale = square(gap / variance) if gap > 0.0 else 1.0 / variance
             for k in range(arms):
-                slope[k] += scale * dot(model.arms[k], direction) ** 2
+                slope[k] += scale * square(dot(model.arms[k], direction))
     best = 0
     for k in range(arms):
         if slope[k] > slope[best]:

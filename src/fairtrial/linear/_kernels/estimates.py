@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from fairtrial.confidence.noise_kernels import record_result
+from fairtrial.core.arithmetic import cube, square
 from fairtrial.core.compilation import kernel
 from fairtrial.linear._kernels.matrices import (
     Floats,
@@ -159,11 +160,11 @@ def noise_of(model: Model, test: Test, track: Track) -> float:
         if count > 0.0:
             mean = track.sums[k] / count
             residual += max(0.0, track.squares[k] - count * mean * mean)
-            residual += count * (mean - dot(model.arms[k], track.theta)) ** 2
+            residual += count * square(mean - dot(model.arms[k], track.theta))
             total += track.squares[k]
     # Wilson and Hilferty's approximation of a chi-squared quantile.
     spread = 2.0 / (9.0 * freedom)
-    quantile = freedom * (1.0 - spread - QUANTILE * math.sqrt(spread)) ** 3
+    quantile = freedom * cube(1.0 - spread - QUANTILE * math.sqrt(spread))
     least = LEAST_NOISE * total / track.control[TOLD]
     return max(residual / quantile, least, 1e-300)
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from fairtrial.core.arithmetic import square
 from fairtrial.core.compilation import kernel
 from fairtrial.linear._kernels.limited_plans import item_value, metric_of_shares
 from fairtrial.linear._kernels.limits import Limits
@@ -53,7 +54,7 @@ def cuts_with_limits(
         for i in range(rank):
             aims[place, i] = directions[item, i] / effects[item]
         for k in range(shares.size):
-            cuts[place, k, 0] = (scale * dot(model.arms[k], solved)) ** 2
+            cuts[place, k, 0] = square(scale * dot(model.arms[k], solved))
     return hardest, cuts, aims
 
 

@@ -7,6 +7,7 @@ import numpy as np
 
 from fairtrial.confidence.block_betting.bets import NO_BET
 from fairtrial.confidence.block_betting.blocks import next_slot, open_block, open_planned_block
+from fairtrial.core.arithmetic import square
 from fairtrial.core.compilation import kernel
 from fairtrial.linear._kernels.limited_wealth import (
     against_rival,
@@ -302,7 +303,7 @@ def _fill_targets(
         variance = known.noise * length_of(known.metric, target)
         if variance <= 0.0:
             continue
-        scale = math.sqrt((needs[item] + rules.cost) / (effect**2 + rules.kappa * variance))
+        scale = math.sqrt((needs[item] + rules.cost) / (square(effect) + rules.kappa * variance))
         for i in range(target.size):
             target[i] *= scale
         number += 1
@@ -339,9 +340,9 @@ def plan_block_with_limits(
         open_block(state.blocks, assigned)
     else:
         open_planned_block(state.blocks, planned)
-    pause = rules.pause**2
+    pause = square(rules.pause)
     if leader == candidates:
-        pause = NONE_PAUSE**2 if rules.bounded else 0.0
+        pause = square(NONE_PAUSE) if rules.bounded else 0.0
     state.bets.number[slot] = 0
     if weakest >= pause:
         state.led[leader] = 1

@@ -5,6 +5,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from fairtrial.core.arithmetic import square
 from fairtrial.core.compilation import kernel
 
 Floats = NDArray[np.float64]
@@ -139,10 +140,10 @@ def whitener_of_rows(rows: Floats, weights: Floats, out: Floats) -> bool:
                 row[i] = math.sqrt(weights[k]) * rows[k, i]
             _rotate_in(upper, row)
     for j in range(size):
-        square = 0.0
+        norm = 0.0
         for i in range(j + 1):
-            square += upper[i, j] ** 2
-        if not abs(upper[j, j]) > ROW_TOLERANCE * math.sqrt(square):
+            norm += square(upper[i, j])
+        if not abs(upper[j, j]) > ROW_TOLERANCE * math.sqrt(norm):
             return False
     for i in range(size):
         out[i, i] = 1.0 / upper[i, i]
@@ -163,7 +164,7 @@ def _rotate_in(upper: Floats, row: Floats) -> None:
     for i in range(size):
         if row[i] == 0.0:
             continue
-        length = math.hypot(upper[i, i], row[i])
+        length = np.hypot(upper[i, i], row[i])
         cosine = upper[i, i] / length
         sine = row[i] / length
         for j in range(i, size):
@@ -291,7 +292,7 @@ def is_seen(null_space: Floats, rank: int, vector: Floats) -> bool:
         for j in range(vector.size):
             row += null_space[i, j] * vector[j]
         outside += row * row
-    return outside <= SEEN_TOLERANCE**2 * dot(vector, vector)
+    return outside <= square(SEEN_TOLERANCE) * dot(vector, vector)
 
 
 @kernel

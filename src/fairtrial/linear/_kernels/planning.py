@@ -10,6 +10,7 @@ from fairtrial.confidence.block_betting.blocks import (
     open_block,
     open_planned_block,
 )
+from fairtrial.core.arithmetic import square, sum_of
 from fairtrial.core.compilation import kernel
 from fairtrial.linear._kernels.matrices import (
     Floats,
@@ -86,13 +87,13 @@ def fit(model: Model, rules: Rules, state: State, root: Floats, theta: Floats) -
     if not rules.bounded:
         return 1.0
     total = 0.0
-    residual = PRIOR_PULLS * (rules.high - rules.low) ** 2 / 4.0
+    residual = PRIOR_PULLS * square(rules.high - rules.low) / 4.0
     for k in range(state.counts.size):
         count = state.counts[k]
         if count > 0.0:
             mean = state.sums[k] / count
             residual += max(0.0, state.squares[k] - count * mean * mean)
-            residual += count * (mean - dot(model.arms[k], theta)) ** 2
+            residual += count * square(mean - dot(model.arms[k], theta))
             total += count
     return residual / (total - rank + PRIOR_PULLS)
 
@@ -192,7 +193,7 @@ def find_design(model: Model, steps: int, targets: Floats, shares: Floats, found
         gain = 1.0 / (8.0 + step)
         total = 0.0
         for k in range(arms):
-            trial[k] *= 1.0 - gain + gain * dot(model.arms[k], direction) ** 2 / value
+            trial[k] *= 1.0 - gain + gain * square(dot(model.arms[k], direction)) / value
             total += trial[k]
         for k in range(arms):
             trial[k] /= total
@@ -246,7 +247,7 @@ def block_counts(
         best = -1
         gain = 0.0
         for k in range(arms):
-            gap = dot(model.arms[k], direction) ** 2
+            gap = square(dot(model.arms[k], direction))
             if gap > gain:
                 gap /= 1.0 + whitened_square(root, model.arms[k])
                 if gap > gain:
@@ -298,7 +299,7 @@ def plan_large(
         )
         few_targets = targets[hardest]
         before = trial[useful]
-        before /= before.sum()
+        before /= sum_of(before)
         found = np.zeros(useful.size)
         value = find_design(part, rules.steps, few_targets, before, found)
         for k in range(arms):
@@ -345,7 +346,7 @@ def _what_matters(
     for i in range(min(rank, hardest.size)):
         value = whiten_twice(root, targets[hardest[i]], work, direction)
         for k in range(arms):
-            scores[k] = min(scores[k], -(dot(model.arms[k], direction) ** 2) / value)
+            scores[k] = min(scores[k], -(square(dot(model.arms[k], direction))) / value)
     for i in range(model.start.size):
         scores[int(model.start[i])] = -math.inf
     return hardest, np.argsort(scores, kind="mergesort")[:few]
@@ -383,7 +384,7 @@ def plan_block(model: Model, rules: Rules, state: State, batch: float, assigned:
             bets.ledger[slot, bet] = NO_BET
         need = max(0.0, rules.threshold - wealth_of(state, winner, rival)) + rules.cost
         effect = max(effect, 0.0)
-        scale = math.sqrt(need / (effect**2 + rules.kappa * variance))
+        scale = math.sqrt(need / (square(effect) + rules.kappa * variance))
         for i in range(rank):
             targets[bet, i] *= scale
     size = batch
@@ -448,11 +449,11 @@ def freeze_bounded(
         weights = state.coefficients[slot, bet]
         centre = state.centres[slot, bet]
         multiply(inverse, target, weights)
-        square = whiten_twice(root, target, work, direction)
+        length = whiten_twice(root, target, work, direction)
         constant -= resolution(model, rules.misspecification, blocks.planned[slot], weights)
         effect = dot(target, theta) + constant
         for i in range(rank):
-            centre[i] = theta[i] - direction[i] * effect / square
+            centre[i] = theta[i] - direction[i] * effect / length
         at_centre = constant - _left_out(model, rules, blocks.planned[slot], weights, target)
         inside = 0.0
         ruin = 0.0
@@ -463,7 +464,7 @@ def freeze_bounded(
             middle = clipped(rules, dot(model.arms[k], centre))
             at_centre += count * weight * middle
             deviation = dot(model.arms[k], theta) - middle
-            inside += count * weight**2 * (noise + deviation**2)
+            inside += count * square(weight) * (noise + square(deviation))
             loss = middle - rules.low if weight > 0.0 else middle - rules.high
             ruin = max(ruin, weight * loss)
         if inside <= 0.0:

@@ -4,8 +4,11 @@ Live and simulated decisions use the same functions. All data is packed into a f
 passing an array to compiled code costs more than most decisions.
 """
 
+import math
+
 import numpy as np
 
+from fairtrial.core.arithmetic import square
 from fairtrial.core.compilation import kernel
 from fairtrial.core.draw_kernels import draw
 from fairtrial.core.draws import Source
@@ -135,10 +138,10 @@ def run_static_blocks(
             sums[k] = 0.0
             squares[k] = 0.0
             if draws[k] > 0.0:
-                noise = np.sqrt(draws[k]) * stds[k] * generator.standard_normal()
+                noise = math.sqrt(draws[k]) * stds[k] * generator.standard_normal()
                 sums[k] = factors[k] * (draws[k] * means[k] + noise)
-                squares[k] = sums[k] ** 2 / draws[k]
+                squares[k] = square(sums[k]) / draws[k]
                 if draws[k] > 1.0 and test.estimated:
-                    spread = (factors[k] * stds[k]) ** 2
+                    spread = square(factors[k] * stds[k])
                     squares[k] += spread * generator.chisquare(draws[k] - 1.0)
         record_blocks(model, test, track, draws, sums, squares)

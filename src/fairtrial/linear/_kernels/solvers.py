@@ -10,6 +10,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from fairtrial.core.arithmetic import cube, square, sum_of
 from fairtrial.core.compilation import kernel
 
 Floats = NDArray[np.float64]
@@ -229,7 +230,7 @@ def farthest_partners(images: Floats, squares: Floats, above: float) -> tuple[Fl
     for start in range(0, number, _BLOCK):
         stop = min(start + _BLOCK, number)
         for other in range(start, number, _BLOCK):
-            if (math.sqrt(squares[start]) + math.sqrt(squares[other])) ** 2 <= most:
+            if square(math.sqrt(squares[start]) + math.sqrt(squares[other])) <= most:
                 break
             end = min(other + _BLOCK, number)
             products = np.dot(images[start:stop], images[other:end].T)
@@ -262,7 +263,7 @@ def interior_point(
     """
     number, many = rows.shape[0], directions.shape[0]
     images, cross, slack, gains = _evaluate(rows, directions, masses, prices)
-    level = _START * masses.sum() / (number + many)
+    level = _START * sum_of(masses) / (number + many)
     rest = np.empty(number)
     for i in range(many):
         prices[i] = max(prices[i], level / slack[i])
@@ -302,10 +303,10 @@ def _local_gap(masses: Floats, prices: Floats, slack: Floats, gains: Floats) -> 
     for i in range(prices.size):
         # By Cauchy's inequality, with weights p / f^2 on the directions.
         form = 1.0 / (1.0 + slack[i])
-        total += prices[i] / form**2
+        total += prices[i] / square(form)
         worth += prices[i] / form
         most = max(most, form)
-    return most * masses.sum() * total * gains.max() / (worth * worth) - 1.0
+    return most * sum_of(masses) * total * gains.max() / (worth * worth) - 1.0
 
 
 @kernel
@@ -325,9 +326,9 @@ def _slopes(cross: Floats, slack: Floats, change: Floats) -> Floats:
     slopes = np.zeros(cross.shape[1])
     for k in range(cross.shape[0]):
         for i in range(cross.shape[1]):
-            slopes[i] += change[k] * cross[k, i] ** 2
+            slopes[i] += change[k] * square(cross[k, i])
     for i in range(slopes.size):
-        slopes[i] *= (1.0 + slack[i]) ** 2
+        slopes[i] *= square(1.0 + slack[i])
     return slopes
 
 
@@ -361,15 +362,15 @@ def _evaluate(
     gains = np.zeros(number)
     for k in range(number):
         for i in range(many):
-            forms[i] += masses[k] * cross[k, i] ** 2
+            forms[i] += masses[k] * square(cross[k, i])
     slack = np.empty(many)
     weights = np.empty(many)
     for i in range(many):
         slack[i] = 1.0 / max(forms[i], _TINY) - 1.0
-        weights[i] = prices[i] * (1.0 + slack[i]) ** 2
+        weights[i] = prices[i] * square(1.0 + slack[i])
     for k in range(number):
         for i in range(many):
-            gains[k] += weights[i] * cross[k, i] ** 2
+            gains[k] += weights[i] * square(cross[k, i])
     return images, cross, slack, gains
 
 
@@ -393,15 +394,15 @@ def _newton(
     inner, outer, pull = np.empty(many), np.empty(many), np.empty(many)
     for i in range(many):
         over = 1.0 + slack[i]
-        inner[i] = prices[i] * over**2
-        outer[i] = prices[i] * over**3 * (over / slack[i] - 2.0)
-        pull[i] = goal / slack[i] * over**2
+        inner[i] = prices[i] * square(over)
+        outer[i] = prices[i] * cube(over) * (over / slack[i] - 2.0)
+        pull[i] = goal / slack[i] * square(over)
     first, second = _curvature(cross, inner, outer)
     right = np.empty(number)
     for k in range(number):
         total = goal / masses[k] - 1.0
         for i in range(many):
-            total += cross[k, i] ** 2 * pull[i]
+            total += square(cross[k, i]) * pull[i]
         right[k] = total * masses[k]
         for j in range(number):
             matrix[k, j] = 2.0 * matrix[k, j] * first[k, j] + second[k, j]
@@ -456,7 +457,7 @@ def _curvature(cross: Floats, inner: Floats, outer: Floats) -> tuple[Floats, Flo
     np.dot(weighted, weighted.T, first)
     for k in range(number):
         for i in range(many):
-            squared[k, i] = cross[k, i] ** 2
+            squared[k, i] = square(cross[k, i])
             weighted[k, i] = squared[k, i] * outer[i]
     np.dot(weighted, squared.T, second)
     return first, second
@@ -485,8 +486,8 @@ def _residual(
     """Return the violation of the conditions of optimality."""
     total = 0.0
     for k in range(masses.size):
-        total += (units[k] * (1.0 - gains[k] - rest[k])) ** 2
-        total += (rest[k] * masses[k] - goal) ** 2
+        total += square(units[k] * (1.0 - gains[k] - rest[k]))
+        total += square(rest[k] * masses[k] - goal)
     for i in range(prices.size):
-        total += (prices[i] * slack[i] - goal) ** 2
+        total += square(prices[i] * slack[i] - goal)
     return math.sqrt(total)

@@ -8,6 +8,7 @@ import math
 
 import numpy as np
 
+from fairtrial.core.arithmetic import square
 from fairtrial.core.compilation import kernel
 from fairtrial.linear._kernels.estimates import (
     LEAST_FREEDOM,
@@ -60,10 +61,12 @@ def level_of(test: Test, track: Track, noise: float) -> float:
     """Return the level for squared gaps, per unit of ||z - z'||^2, for the data so far."""
     told = float(track.control[TOLD])
     if test.kind == SOARE:
-        inside = 6.0 / math.pi**2 * told**2 * test.candidates**2
+        inside = 6.0 / square(math.pi) * square(told) * square(test.candidates)
         return noise * 8.0 * math.log(inside / test.delta)
     if test.kind == STATIC:
-        return noise * 2.0 * math.log(math.pi**2 / 6.0 * told**2 * test.errors / test.delta)
+        return (
+            noise * 2.0 * math.log(square(math.pi) / 6.0 * square(told) * test.errors / test.delta)
+        )
     if test.kind == CHECKS or test.kind == PHASE:
         look = float(track.control[LOOK])
         return noise * 2.0 * math.log(test.errors * look * (look + 1.0) / test.delta)
@@ -80,7 +83,7 @@ def level_of(test: Test, track: Track, noise: float) -> float:
         rank = track.theta.size
         # In one dimension, the published formula has only half of the ln(1/delta) that is needed.
         inside = rank * math.log(1.0 + told * test.reach) - max(rank, 2) * math.log(test.delta)
-        return (math.sqrt(noise * inside) + test.radius) ** 2
+        return square(math.sqrt(noise * inside) + test.radius)
     return noise * test.constant
 
 
@@ -89,7 +92,7 @@ def may_test(test: Test, track: Track) -> bool:
     """Return whether the level is valid at this time."""
     if test.kind == CHECKS:
         due = False
-        while math.ceil(LOOK_GROWTH ** (track.control[LOOK] + 1)) <= track.control[TOLD]:
+        while math.ceil(LOOK_GROWTH ** float(track.control[LOOK] + 1)) <= track.control[TOLD]:
             track.control[LOOK] += 1
             due = True
         return due and track.control[STARTED] == 1
@@ -100,9 +103,9 @@ def may_test(test: Test, track: Track) -> bool:
 def next_look(track: Track) -> int:
     """Return the number of results at the next look, which is fixed in advance."""
     look = track.control[LOOK] + 1
-    while math.ceil(LOOK_GROWTH**look) <= track.control[TOLD]:
+    while math.ceil(LOOK_GROWTH ** float(look)) <= track.control[TOLD]:
         look += 1
-    return math.ceil(LOOK_GROWTH**look)
+    return math.ceil(LOOK_GROWTH ** float(look))
 
 
 @kernel

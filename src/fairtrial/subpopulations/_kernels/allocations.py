@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 
+from fairtrial.core.arithmetic import square
 from fairtrial.core.compilation import kernel
 from fairtrial.subpopulations._kernels.model import Floats, Model, divide, fill
 from fairtrial.subpopulations._kernels.pitfalls import all_pitfalls, margin, pitfall_gradient
@@ -54,7 +55,7 @@ def none_allocation(model: Model, means: Floats, shares: Floats) -> None:
         where = 0
         for column in range(groups):
             outside = min(0.0, margin(means[k, column], model.rival_limits, k, column))
-            value = outside**2 / model.variances[k, column]
+            value = square(outside) / model.variances[k, column]
             if value > strongest:
                 strongest = value
                 where = column
@@ -76,7 +77,7 @@ def gaussian_allocation(quality: Floats, shares: Floats) -> None:
     smallest = math.inf
     for k in range(arms):
         if k != best:
-            smallest = min(smallest, 0.5 * (quality[best] - quality[k]) ** 2)
+            smallest = min(smallest, 0.5 * square(quality[best] - quality[k]))
     if arms == 1 or smallest <= NEGLIGIBLE:
         for k in range(arms):
             shares[k] = 1.0 / arms
@@ -87,8 +88,8 @@ def gaussian_allocation(quality: Floats, shares: Floats) -> None:
         whole = 0.0
         for k in range(arms):
             if k != best:
-                gap = 0.5 * (quality[best] - quality[k]) ** 2
-                whole += (level / (gap - level)) ** 2 if gap > level else math.inf
+                gap = 0.5 * square(quality[best] - quality[k])
+                whole += square(level / (gap - level)) if gap > level else math.inf
         if whole > 1.0:
             high = level
         else:
@@ -97,7 +98,7 @@ def gaussian_allocation(quality: Floats, shares: Floats) -> None:
     for k in range(arms):
         shares[k] = 1.0
         if k != best:
-            gap = 0.5 * (quality[best] - quality[k]) ** 2
+            gap = 0.5 * square(quality[best] - quality[k])
             shares[k] = low / (gap - low)
             whole += shares[k]
     for k in range(arms):

@@ -13,6 +13,7 @@ from fairtrial.confidence.block_betting.bets import (
     multiply_bet,
     value_in_bet,
 )
+from fairtrial.core.arithmetic import square
 from fairtrial.core.compilation import inlined, kernel
 from fairtrial.subpopulations._kernels.block_losses import lift_by_losses
 from fairtrial.subpopulations._kernels.block_state import (
@@ -203,7 +204,9 @@ def _bet_on_difference(
     for i in range(groups):
         weight = difference_weight(end, group, i, model.weights)
         if weight > 0.0:
-            scale += weight**2 / precisions[leader, i] + weight**2 / precisions[control, i]
+            scale += (
+                square(weight) / precisions[leader, i] + square(weight) / precisions[control, i]
+            )
     fill(state.coefficients[slot, bet], 0.0)
     fill(state.centres[slot, bet], 0.0)
     for i in range(groups):
@@ -251,17 +254,17 @@ def _freeze(
             mean = control_means[group] if row == CONTROL else means[arm, group] + lift
             variance = seen.variances[arm, group]
             effect += weight * mean
-            earlier += weight**2 * variance / state.counts[arm, group]
+            earlier += square(weight) * variance / state.counts[arm, group]
             if rules.bounded:
                 centre = centres[row, group]
                 at_centre += weight * centre
                 per_pull = weight / count
-                inside += count * per_pull**2 * (variance + (mean - centre) ** 2)
+                inside += count * square(per_pull) * (variance + square(mean - centre))
                 loss = centre - rules.low if per_pull > 0.0 else centre - rules.high
                 ruin = max(ruin, per_pull * loss)
                 coefficients[row, group] = per_pull
             else:
-                inside += weight**2 * variance / count
+                inside += square(weight) * variance / count
     if earlier <= 0.0 or inside <= 0.0:
         bets.ledger[slot, bet] = NO_BET
         return
@@ -368,5 +371,5 @@ def _known_noise_gain(model: Model, state: State, slot: int, bet: int) -> float:
                 if results == 0.0:
                     return 0.0
                 effect += weight * state.blocks.sums[slot, cell] / results
-                variance += weight**2 * model.variances[arm, group] / results
+                variance += square(weight) * model.variances[arm, group] / results
     return known_noise_gain(state.bets, slot, bet, effect, variance)

@@ -2,6 +2,7 @@
 
 import math
 
+from fairtrial.core.arithmetic import square
 from fairtrial.core.compilation import inlined, kernel
 from fairtrial.subpopulations._kernels.block_state import Rules, State
 from fairtrial.subpopulations._kernels.model import CEILING, Floats, Model
@@ -46,7 +47,7 @@ def discount_losses(
                 moved = max(moved, ceiling) if mean > ceiling else min(moved, ceiling)
             means[k, group] = moved
             variances[k, group] *= 1.0 - share
-            variances[k, group] += share * (1.0 - share) * (worst - mean) ** 2
+            variances[k, group] += share * (1.0 - share) * square(worst - mean)
     return differs
 
 

@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from fairtrial.confidence.block_betting.blocks import FIXED, Blocks, draw_action
+from fairtrial.core.arithmetic import square, sum_of
 from fairtrial.core.compilation import inlined, kernel, unchecked
 from fairtrial.subpopulations._kernels.block_state import (
     Estimates,
@@ -46,7 +47,6 @@ from fairtrial.subpopulations._kernels.model import (
     divide,
     fill,
     multiply,
-    total,
 )
 from fairtrial.subpopulations._kernels.pitfalls import (
     Alternative,
@@ -90,8 +90,8 @@ def summarise(model: Model, rules: Rules, state: State, means: Floats, variances
             means[k, group] = state.sums[k, group] / count
             variances[k, group] = model.variances[k, group]
             if rules.bounded:
-                spread = PRIOR_PULLS * (rules.high - rules.low) ** 2 / 4.0
-                squares = state.squares[k, group] - state.sums[k, group] ** 2 / count
+                spread = PRIOR_PULLS * square(rules.high - rules.low) / 4.0
+                squares = state.squares[k, group] - square(state.sums[k, group]) / count
                 variances[k, group] = (squares + spread) / (state.counts[k, group] + PRIOR_PULLS)
 
 
@@ -260,7 +260,7 @@ def item_value(
         if end > CEILING:
             return difference_value(leader, end, group, means, precisions, alternative, lam, item)
         distance = means[leader, group] - alternative.limits[end, leader, group]
-        return precisions[leader, group] * distance**2
+        return precisions[leader, group] * square(distance)
     if alternative.control != NO_CONTROL:
         coefficients = np.empty((ROLES, groups))
         value, _ = rival_value(
@@ -329,23 +329,25 @@ def item_gradient(
         end, group = (item - arms) // groups, (item - arms) % groups
         if end > CEILING:
             for i in range(groups):
-                gradient[leader, i] = (means[leader, i] - lam[item, TARGET, i]) ** 2
-                gradient[control, i] = (means[control, i] - lam[item, CONTROL, i]) ** 2
+                gradient[leader, i] = square(means[leader, i] - lam[item, TARGET, i])
+                gradient[control, i] = square(means[control, i] - lam[item, CONTROL, i])
             return
-        gradient[leader, group] = (means[leader, group] - limits[end, leader, group]) ** 2
+        gradient[leader, group] = square(means[leader, group] - limits[end, leader, group])
         return
     for group in range(groups):
         if control != NO_CONTROL:
             moved = alternative.control_means[group] - lam[item, CONTROL, group]
-            gradient[control, group] = moved**2
-            gradient[item, group] += (means[item, group] - lam[item, RIVAL, group]) ** 2
+            gradient[control, group] = square(moved)
+            gradient[item, group] += square(means[item, group] - lam[item, RIVAL, group])
             if leader < arms:
-                gradient[leader, group] += (means[leader, group] - lam[item, TARGET, group]) ** 2
+                gradient[leader, group] += square(means[leader, group] - lam[item, TARGET, group])
         elif leader == arms:
-            gradient[item, group] = min(0.0, margin(means[item, group], limits, item, group)) ** 2
+            gradient[item, group] = square(
+                min(0.0, margin(means[item, group], limits, item, group))
+            )
         else:
-            gradient[leader, group] = (means[leader, group] - lam[item, 0, group]) ** 2
-            gradient[item, group] = (means[item, group] - lam[item, 1, group]) ** 2
+            gradient[leader, group] = square(means[leader, group] - lam[item, 0, group])
+            gradient[item, group] = square(means[item, group] - lam[item, 1, group])
 
 
 @kernel(error_model="numpy")
@@ -458,7 +460,7 @@ def _start_shares(
 @unchecked
 def blend_shares(before: Floats, shares: Floats) -> None:
     """Mix the shares `before` with equal ones, in the cells marked with a one."""
-    useful = total(shares)
+    useful = sum_of(shares)
     whole = 0.0
     for k in range(shares.shape[0]):
         for group in range(shares.shape[1]):
@@ -736,4 +738,4 @@ def is_worth_a_bet(weakest: float, rules: Rules, none_leads: bool) -> bool:
     pause = rules.pause
     if none_leads:
         pause = LEADER_NONE_PAUSE if rules.bounded else 0.0
-    return weakest >= pause**2
+    return weakest >= square(pause)

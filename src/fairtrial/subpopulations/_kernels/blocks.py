@@ -28,6 +28,7 @@ from fairtrial.confidence.block_betting.blocks import (
     undo_loss,
 )
 from fairtrial.confidence.noise_kernels import record_as_issued, replace_numbered, settle_record
+from fairtrial.core.arithmetic import sum_of
 from fairtrial.core.compilation import inlined, kernel
 from fairtrial.core.draw_kernels import draw
 from fairtrial.core.draws import Source
@@ -82,7 +83,6 @@ from fairtrial.subpopulations._kernels.model import (
     divide,
     in_units,
     limits_of_items,
-    total,
     with_limits,
 )
 
@@ -156,7 +156,7 @@ def _plan_block(model: Model, rules: Rules, state: State, batch: float, assigned
     else:
         number = find_support(wanted, leader, doubted, needs, shares, support)
         planned = np.empty((arms, groups))
-        pulls = total(state.counts)
+        pulls = sum_of(state.counts)
         block_counts(model.costs, rules, pulls, shares, support, number, batch, planned)
         open_planned_block(state.blocks, planned.reshape(planned.size))
     _aim_at_leader(state, slot)

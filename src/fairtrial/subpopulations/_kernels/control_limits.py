@@ -11,6 +11,7 @@ import math
 import numpy as np
 
 from fairtrial.confidence.row_kernels import solve_rows
+from fairtrial.core.arithmetic import square
 from fairtrial.core.compilation import kernel
 from fairtrial.subpopulations._kernels.model import (
     CEILING,
@@ -117,7 +118,9 @@ def difference_value(
         lam[slot, TARGET, i], lam[slot, CONTROL, i] = means[leader, i], means[control, i]
         weight = difference_weight(end, group, i, weights)
         if weight > 0.0:
-            variance += weight**2 * (1.0 / precisions[leader, i] + 1.0 / precisions[control, i])
+            variance += square(weight) * (
+                1.0 / precisions[leader, i] + 1.0 / precisions[control, i]
+            )
     if variance == math.inf:
         return 0.0
     for i in range(weights.size):
@@ -126,7 +129,7 @@ def difference_value(
             step = distance / variance * weight
             lam[slot, TARGET, i] -= step / precisions[leader, i]
             lam[slot, CONTROL, i] += step / precisions[control, i]
-    return distance**2 / variance
+    return square(distance) / variance
 
 
 # ------------------------------------------------------------------------- a rival's rows

@@ -11,6 +11,7 @@ confidence bounds, doubt grows with the logarithm of the pulls made elsewhere.
 
 import math
 
+from fairtrial.core.arithmetic import square, sum_of
 from fairtrial.core.compilation import kernel
 from fairtrial.subpopulations._kernels.control_limits import is_short_of_control
 from fairtrial.subpopulations._kernels.model import (
@@ -20,7 +21,6 @@ from fairtrial.subpopulations._kernels.model import (
     NO_CONTROL,
     Floats,
     Model,
-    total,
 )
 from fairtrial.subpopulations._kernels.pitfalls import Alternative, margin
 
@@ -34,7 +34,7 @@ NEGLECT = 1.5
 @kernel
 def fair_count(active: Floats, counts: Floats) -> float:
     """Return the pulls below which a cell is doubted, from the average of useful cells."""
-    return total(counts) / max(1.0, total(active)) / NEGLECT
+    return sum_of(counts) / max(1.0, sum_of(active)) / NEGLECT
 
 
 @kernel
@@ -58,7 +58,7 @@ def doubt_rival(
     for group in range(model.weights.size):
         outside = outside or margin(means[k, group], model.limits, k, group) < 0.0
         if model.weights[group] > 0.0 and precisions[k, group] > 0.0:
-            error += model.weights[group] ** 2 / precisions[k, group]
+            error += square(model.weights[group]) / precisions[k, group]
     differs = False
     fair = fair_count(model.active, counts)
     for group in range(model.weights.size):

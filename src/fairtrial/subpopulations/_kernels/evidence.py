@@ -10,13 +10,14 @@ from fairtrial.confidence.special_kernels import (
     mixture_penalty,
     stylised_threshold,
 )
+from fairtrial.core.arithmetic import square, sum_of
 from fairtrial.core.compilation import kernel
 from fairtrial.subpopulations._kernels.indices import (
     ITERATED_LOGARITHM,
     STYLISED,
     STYLISED_WITHOUT_HALF,
 )
-from fairtrial.subpopulations._kernels.model import Model, total
+from fairtrial.subpopulations._kernels.model import Model
 from fairtrial.subpopulations._kernels.pitfalls import (
     NONE,
     alternative_of,
@@ -72,7 +73,7 @@ def is_certain(model: Model, rules: Rules, state: State) -> bool:
     half_weakest = 0.5 * state.pitfalls[state.weakest[0]]
     if rules.test in (STYLISED, STYLISED_WITHOUT_HALF):
         found = half_weakest if rules.test == STYLISED else 2.0 * half_weakest
-        return found > float(stylised_threshold(total(state.counts), rules.delta))
+        return found > float(stylised_threshold(sum_of(state.counts), rules.delta))
     # No proven test passes before this cheap condition holds.
     if half_weakest + LOG_2 < rules.level:
         return False
@@ -99,7 +100,7 @@ def _cell_evidence(rules: Rules, state: State, k: int, cell: int, distance: floa
         if distance <= 0.0:
             return -math.inf
         penalty = iterated_logarithm_penalty(count) + rules.prices[0]
-        return 0.5 * count * scaled**2 - penalty + rules.level
+        return 0.5 * count * square(scaled) - penalty + rules.level
     return mixture_cell_log_evalue_mean(count, scaled, rules.kappas)
 
 

@@ -118,13 +118,3 @@ def divide(target: Floats, numerator: Floats, denominator: Floats) -> None:
     for row in range(target.shape[0]):
         for column in range(target.shape[1]):
             target[row, column] = numerator[row, column] / denominator[row, column]
-
-
-@kernel
-def total(array: Floats) -> float:
-    """Return the sum of a matrix."""
-    found = 0.0
-    for row in range(array.shape[0]):
-        for column in range(array.shape[1]):
-            found += array[row, column]
-    return found

@@ -7,6 +7,7 @@ Source: Wu, Zheng, Zhu, "Best Arm Identification with Fairness Constraints on Su
 import math
 from typing import NamedTuple
 
+from fairtrial.core.arithmetic import square
 from fairtrial.core.compilation import kernel
 from fairtrial.subpopulations._kernels.model import (
     CEILING,
@@ -107,14 +108,14 @@ def pair_value(
         lam[slot, 0, cell] = means[b, cell]
         lam[slot, 1, cell] = allowed
         gap += weights[cell] * (means[b, cell] - allowed)
-        value += precisions[k, cell] * (allowed - means[k, cell]) ** 2
+        value += precisions[k, cell] * square(allowed - means[k, cell])
         ceiling = limits[CEILING, k, cell]
         if weights[cell] > 0.0:
             if precisions[b, cell] == 0.0:
-                free += weights[cell] ** 2
+                free += square(weights[cell])
             if precisions[k, cell] == 0.0:
                 if ceiling == math.inf:
-                    free += weights[cell] ** 2
+                    free += square(weights[cell])
                 else:
                     room += weights[cell] * (ceiling - allowed)
     if gap <= 0.0:
@@ -162,13 +163,13 @@ def _close_gap(
         multiplier = _walk(b, k, means, alternative, lam, slot, slope_b)
     else:
         multiplier = _newton(gap, b, k, means, alternative, lam, slot, slope_b)
-    value = multiplier**2 * slope_b
+    value = square(multiplier) * slope_b
     for cell in range(weights.size):
         if weights[cell] > 0.0:
             moved = means[k, cell] + multiplier * lam[slot, 1, cell]
             lam[slot, 0, cell] = means[b, cell] - multiplier * lam[slot, 0, cell]
             lam[slot, 1, cell] = nearest_allowed(moved, limits, k, cell)
-        value += precisions[k, cell] * (lam[slot, 1, cell] - means[k, cell]) ** 2
+        value += precisions[k, cell] * square(lam[slot, 1, cell] - means[k, cell])
     return value, multiplier
 
 
@@ -254,7 +255,7 @@ def none_value(k: int, means: Floats, precisions: Floats, limits: Limits) -> flo
     for cell in range(means.shape[1]):
         outside = margin(means[k, cell], limits, k, cell)
         if outside < 0.0:
-            value += precisions[k, cell] * outside**2
+            value += precisions[k, cell] * square(outside)
     return value
 
 
@@ -272,7 +273,9 @@ def pitfall_value(
         cell = index - arms
         if best == NONE or not is_limited(model.own_limits, best, cell):
             return math.inf
-        return precisions[best, cell] * margin(means[best, cell], model.own_limits, best, cell) ** 2
+        return precisions[best, cell] * square(
+            margin(means[best, cell], model.own_limits, best, cell)
+        )
     if index == best:
         return math.inf
     if best == NONE:
@@ -297,15 +300,15 @@ def pitfall_gradient(
     value = pitfall_value(index, best, means, precisions, model, lam)
     if index >= arms:
         cell = index - arms
-        gradient[best, cell] = margin(means[best, cell], model.own_limits, best, cell) ** 2
+        gradient[best, cell] = square(margin(means[best, cell], model.own_limits, best, cell))
     elif best == NONE:
         for cell in range(cells):
             outside = margin(means[index, cell], model.rival_limits, index, cell)
-            gradient[index, cell] = min(0.0, outside) ** 2
+            gradient[index, cell] = square(min(0.0, outside))
     else:
         for cell in range(cells):
-            gradient[best, cell] = (means[best, cell] - lam[0, 0, cell]) ** 2
-            gradient[index, cell] = (means[index, cell] - lam[0, 1, cell]) ** 2
+            gradient[best, cell] = square(means[best, cell] - lam[0, 0, cell])
+            gradient[index, cell] = square(means[index, cell] - lam[0, 1, cell])
     return value
 
 

@@ -8,6 +8,7 @@ import math
 
 import numpy as np
 
+from fairtrial.core.arithmetic import sum_of
 from fairtrial.core.compilation import kernel
 from fairtrial.subpopulations._kernels.allocations import weakest_gradient
 from fairtrial.subpopulations._kernels.block_plans import item_gradient, item_value
@@ -60,10 +61,10 @@ def fluid_start(model: Model, means: Floats, best: int, totals: Floats, steps: i
 @kernel
 def rescale(shares: Floats, totals: Floats) -> None:
     if totals.size == 1:
-        shares *= totals[0] / shares.sum()
+        shares *= totals[0] / sum_of(shares)
     else:
         for group in range(totals.size):
-            shares[:, group] *= totals[group] / max(shares[:, group].sum(), 1e-300)
+            shares[:, group] *= totals[group] / max(sum_of(shares[:, group]), 1e-300)
 
 
 @kernel

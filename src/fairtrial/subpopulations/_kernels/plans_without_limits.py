@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fairtrial.core.arithmetic import square
 from fairtrial.core.compilation import kernel
 from fairtrial.subpopulations._kernels.model import (
     Floats,
@@ -72,12 +73,12 @@ def optimal_shares(
         gap = model.tolerance
         for group in range(groups):
             gap += model.weights[group] * (means[leader, group] - means[live[i], group])
-        ease[i] = items.urgency[live[i]] * gap**2
+        ease[i] = items.urgency[live[i]] * square(gap)
         hardest = min(hardest, ease[i])
     for i in range(number):
         ease[i] /= hardest
     fill(shares, 0.0)
-    own = deviations[leader] ** 2
+    own = square(deviations[leader])
     excess = _excess_on_leader(leader, deviations, ease, live, number)
     spent = own + excess
     _spend(model, variances, leader, spent / deviations[leader], shares)
@@ -86,7 +87,7 @@ def optimal_shares(
     for i in range(number):
         k = live[i]
         left = own * (ease[i] - 1.0) + ease[i] * excess
-        on_rival = deviations[k] ** 2 * spent / left
+        on_rival = square(deviations[k]) * spent / left
         _spend(model, variances, k, on_rival / deviations[k], shares)
         whole += on_rival
         neediest = max(neediest, items.needs[k] * items.urgency[k])
@@ -107,7 +108,7 @@ def _excess_on_leader(
     total cost is minimal where the sum of A[b] A[k] / left[k]**2 is one. That sum to the power -1/2
     is concave in x and nearly linear, so Newton's method from the left never overshoots.
     """
-    own = deviations[leader] ** 2
+    own = square(deviations[leader])
     excess = 0.0
     for i in range(number):
         reached = deviations[leader] * deviations[live[i]] - own * (ease[i] - 1.0)
@@ -117,7 +118,7 @@ def _excess_on_leader(
         slope = 0.0
         for i in range(number):
             left = own * (ease[i] - 1.0) + ease[i] * excess
-            part = own * (deviations[live[i]] / left) ** 2
+            part = own * square(deviations[live[i]] / left)
             value += part
             slope += part * ease[i] / left
         step = value * (math.sqrt(value) - 1.0) / slope

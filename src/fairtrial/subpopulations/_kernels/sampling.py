@@ -10,6 +10,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from fairtrial.core.arithmetic import square, sum_of
 from fairtrial.core.compilation import inlined, kernel
 from fairtrial.core.philox import philox_uniform
 from fairtrial.subpopulations._kernels.allocations import (
@@ -31,7 +32,7 @@ from fairtrial.subpopulations._kernels.indices import (
     STATIC,
     UNIFORM,
 )
-from fairtrial.subpopulations._kernels.model import Floats, Model, copy_into, total
+from fairtrial.subpopulations._kernels.model import Floats, Model, copy_into
 from fairtrial.subpopulations._kernels.pitfalls import (
     NONE,
     alternative_of,
@@ -90,7 +91,7 @@ def _issued(state: State, k: int, column: int) -> float:
 
 @inlined
 def _total_issued(state: State) -> float:
-    return total(state.counts) + total(state.pending)
+    return sum_of(state.counts) + sum_of(state.pending)
 
 
 @inlined
@@ -280,7 +281,7 @@ def _paper(model: Model, state: State, group: int) -> int:
             for column in range(groups):
                 target[k, column] += shares[k, column]
         project_on_simplex(target)
-    exploration = 0.5 / math.sqrt((arms * groups) ** 2 + total(state.counts))
+    exploration = 0.5 / math.sqrt(square(arms * groups) + sum_of(state.counts))
     raise_to_floor(target, exploration)
     for k in range(arms):
         for column in range(groups):
@@ -314,7 +315,7 @@ def _plain(model: Model, state: State, group: int, key: Words, number: int) -> i
             quality[k] += model.weights[column] * state.means[k, column]
     shares = np.empty((1, arms))
     gaussian_allocation(quality, shares[0])
-    raise_to_floor(shares, 0.5 / math.sqrt(arms**2 + total(state.counts)))
+    raise_to_floor(shares, 0.5 / math.sqrt(square(arms) + sum_of(state.counts)))
     most = -math.inf
     arm = 0
     for k in range(arms):

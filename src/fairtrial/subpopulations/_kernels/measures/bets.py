@@ -17,6 +17,7 @@ from fairtrial.confidence.block_betting.bets import (
     multiply_bet,
     value_in_bet,
 )
+from fairtrial.core.arithmetic import square
 from fairtrial.core.compilation import inlined, kernel, unchecked
 from fairtrial.subpopulations._kernels.block_state import Rules, own_ledger, pair_ledger
 from fairtrial.subpopulations._kernels.block_wealth import against_rival
@@ -200,7 +201,7 @@ def _freeze(
             )
             spread = _proxy(model, seen, arm, group, coefficients[role, group])
             if model.noise == BOUNDED:
-                inside += (spread + off**2) / count
+                inside += (spread + square(off)) / count
                 ruin = max(ruin, loss / count)
                 for m in range(measures):
                     coefficients[role, group, m] /= count
@@ -230,7 +231,7 @@ def _proxy(model: Model, seen: Seen, k: int, group: int, weights: Floats) -> flo
         scale = 0.0
         for m in range(weights.size):
             scale += abs(weights[m]) * model.scales[k, group, m]
-        return scale**2
+        return square(scale)
     found = 0.0
     for m in range(weights.size):
         for other in range(weights.size):

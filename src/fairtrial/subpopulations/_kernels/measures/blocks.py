@@ -27,6 +27,7 @@ from fairtrial.confidence.block_betting.blocks import (
     undo_loss,
 )
 from fairtrial.confidence.noise_kernels import settle_record
+from fairtrial.core.arithmetic import square, sum_of
 from fairtrial.core.compilation import inlined, kernel
 from fairtrial.core.draw_kernels import draw_vector
 from fairtrial.core.draws import VectorSource
@@ -90,7 +91,7 @@ from fairtrial.subpopulations._kernels.measures.wealth import (
     none_is_possible,
     reject_answers,
 )
-from fairtrial.subpopulations._kernels.model import copy_into, total
+from fairtrial.subpopulations._kernels.model import copy_into
 
 __all__ = [
     "STATE",
@@ -187,7 +188,7 @@ def _plan_block(model: Model, rules: Rules, state: State, batch: float, assigned
         support = np.zeros((arms, groups), dtype=np.bool_)
         number = find_support(model, leader, planned_at, needs, shares, work, support)
         planned = np.empty((arms, groups))
-        pulls = total(state.pulls)
+        pulls = sum_of(state.pulls)
         block_counts(model.costs, rules, pulls, shares, support, number, batch, planned)
         open_planned_block(state.blocks, planned.reshape(planned.size))
     _begin_block(state, slot)
@@ -390,7 +391,7 @@ def _add_to_block(
     if not math.isnan(score):
         state.complete[slot, cell] += sign
         state.blocks.sums[slot, cell] += sign * score
-        state.blocks.squares[slot, cell] += sign * score**2
+        state.blocks.squares[slot, cell] += sign * square(score)
 
 
 @kernel

@@ -17,6 +17,7 @@ from fairtrial.confidence.row_kernels import (
     new_scratch,
     solve_programme,
 )
+from fairtrial.core.arithmetic import square
 from fairtrial.core.compilation import inlined, kernel, unchecked
 from fairtrial.subpopulations._kernels.measures.model import (
     Booleans,
@@ -148,7 +149,7 @@ def _fill_products(model: Model, seen: Seen, k: int, group: int, found: Programm
             other = found.rows[group, other_place]
             # Row 0, the objective, is at the first place.
             if row == 0:
-                both = model.weights[group] ** 2 * seen.spread[k, group]
+                both = square(model.weights[group]) * seen.spread[k, group]
             else:
                 m = int(model.measure_of[row - 1])
                 both = part_in_limit(model, row - 1, group) * model.signs[row - 1]
@@ -315,7 +316,7 @@ def item_gradient(
             spread = programmes.spread[r, group]
             if spread > 0.0 and multipliers[item, r + 1] > 0.0:
                 moved = multipliers[item, r + 1] / pulls[leader, group]
-                gradient[leader, group] = moved**2 * spread
+                gradient[leader, group] = square(moved) * spread
         return
     for row in range(multipliers.shape[1]):
         if multipliers[item, row] == 0.0:
@@ -327,12 +328,12 @@ def item_gradient(
                 for group in range(first, min(programmes.end[row], programmes.end[other])):
                     product = _product_in(programmes, item, row, other, group)
                     if product != 0.0:
-                        gradient[item, group] += both * product / pulls[item, group] ** 2
+                        gradient[item, group] += both * product / square(pulls[item, group])
     if multipliers[item, 0] > 0.0:
         for group in range(groups):
             if programmes.own[group] > 0.0:
                 moved = multipliers[item, 0] / pulls[leader, group]
-                gradient[leader, group] = moved**2 * programmes.own[group]
+                gradient[leader, group] = square(moved) * programmes.own[group]
 
 
 # ---------------------------------------------------------------------- cells of an item

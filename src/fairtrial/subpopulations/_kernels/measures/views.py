@@ -2,6 +2,7 @@
 
 import math
 
+from fairtrial.core.arithmetic import square
 from fairtrial.core.compilation import inlined
 from fairtrial.subpopulations._kernels.block_plans import PRIOR_PULLS
 from fairtrial.subpopulations._kernels.doubt import DOUBT, fair_count
@@ -58,9 +59,9 @@ def _estimate_covariances(model: Model, state: State, seen: Seen, k: int, group:
             found = state.products[k, group, m, other] - count * both
             if other == m:
                 # As in the rule for one measure: less rounding error if means are far from zero.
-                square = state.sums[k, group, m] ** 2 / max(count, 1e-300)
-                found = state.products[k, group, m, m] - square
-                found += PRIOR_PULLS * (model.high[m] - model.low[m]) ** 2 / 4.0
+                explained = square(state.sums[k, group, m]) / max(count, 1e-300)
+                found = state.products[k, group, m, m] - explained
+                found += PRIOR_PULLS * square(model.high[m] - model.low[m]) / 4.0
             found /= count + PRIOR_PULLS
             seen.covariances[k, group, m, other] = found
             seen.covariances[k, group, other, m] = found
@@ -207,7 +208,7 @@ def _doubt_rival(
         outside = outside or seen.saved[k, r] > 0.0
     for group in range(groups):
         if model.weights[group] > 0.0 and state.pulls[k, group] > 0.0:
-            error += model.weights[group] ** 2 * seen.spread[k, group] / state.pulls[k, group]
+            error += square(model.weights[group]) * seen.spread[k, group] / state.pulls[k, group]
     differs = False
     for group in range(groups):
         count = state.pulls[k, group]

@@ -1,0 +1,53 @@
+"""Arithmetic that gives the same digits whether a kernel is compiled or interpreted.
+
+The interpreter computes ``x**2`` by the C function pow, and compiled code by multiplying; the last
+digit can differ. NumPy adds an array in pairs, and compiled code from the first to the last.
+A decision may hang on the last digit of two equal arms, so kernels use these functions instead.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairtrial.core.compilation import inlined, kernel
+
+Floats = NDArray[np.float64]
+
+
+@inlined
+def square(x: float) -> float:
+    """Return the square of a number.
+
+    Examples
+    --------
+    >>> square(3.0)
+    9.0
+    """
+    return x * x
+
+
+@inlined
+def cube(x: float) -> float:
+    """Return the third power of a number.
+
+    Examples
+    --------
+    >>> cube(2.0)
+    8.0
+    """
+    return x * x * x
+
+
+@kernel
+def sum_of(array: Floats) -> float:
+    """Return the sum of an array of any shape, sum_of from its first number to its last.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> sum_of(np.array([[1.0, 2.0], [3.0, 4.0]]))
+    10.0
+    """
+    found = 0.0
+    for value in array.flat:
+        found += value
+    return found
