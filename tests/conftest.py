@@ -1,6 +1,7 @@
 """Settings for every test: hypothesis is deterministic, keeps no files and measures no times."""
 
 import importlib.util
+import math
 import os
 import signal
 import sys
@@ -18,7 +19,7 @@ for name in ("FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "CO
 # Worker processes inherit the path, so they find the tests' own policies and problems.
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from fairtrial.core import seeds  # noqa: E402 - after the settings of the terminal
+from fairtrial.core import background, compilation, seeds  # noqa: E402 - after the settings of the terminal
 from fairtrial.study import opening  # noqa: E402 - after them, too
 from tests import effort  # noqa: E402 - only now is it on the path
 from tests.long_run import LongRun  # noqa: E402 - likewise
@@ -35,6 +36,8 @@ def pytest_configure(config: pytest.Config) -> None:
     effort.long = config.getoption("--long")
     if effort.long and not hasattr(config, "workerinput"):
         config.pluginmanager.register(LongRun())
+    # Tests would compete with the compiler, and some count processes.
+    background.COMPILING_SECONDS = math.inf
     # For modules and fixtures that serve several tests; each test draws its own numbers below.
     seeds.fresh_seed = lambda: 20_261_123
     opening.fresh_secret = lambda: "20261123"
@@ -52,6 +55,14 @@ def pytest_configure(config: pytest.Config) -> None:
 # A shell ignores Ctrl-C in background processes, and so would all processes that tests start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(params=["interpret", "compile"])
+def any_tier(request):
+    """Run a test twice: with interpreted kernels, and with machine code."""
+    compilation.use_tier(request.param)
+    yield request.param
+    compilation.use_tier("auto")
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ import numpy as np
 
 from fairtrial import allocation, causal, delayed, linear, subpopulations
 from fairtrial.confidence.drift_test import log_evidence_of_drift
+from fairtrial.core.compilation import use_tier
 from tests import postgresql
 from tests.golden.logs import ARROW, LogPlayer, read_logs
 from tests.testing.families import POLICIES, Row, guardrails, late_scores, limited
@@ -34,6 +35,7 @@ _ALIKE = 2
 def main() -> None:
     """Warm up the families in parallel; those that take longest come first."""
     postgresql.install()
+    use_tier("compile")
     tasks = (
         warm_linear,
         warm_subpopulations,

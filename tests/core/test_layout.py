@@ -113,7 +113,7 @@ def test_views_have_the_declared_shapes_and_share_no_entry():
     assert STATE.sizes(arms=2, groups=5, slots=4) == (floats.size, integers.size)
 
 
-def test_compiled_and_plain_views_see_the_same():
+def test_compiled_and_plain_views_see_the_same(any_tier):
     floats, integers = STATE.allocate(arms=2, groups=5, slots=4)
     assert number(floats, integers) == 3
     state = STATE.view(floats, integers)
@@ -198,21 +198,22 @@ def width(floats):
 SESSION = """
 import sys
 from pathlib import Path
-from fairtrial.core import compilation
+from fairtrial.core import machine_code
 
-compilation.PACKAGE = Path(sys.argv[1])
-sys.path.insert(0, str(compilation.PACKAGE.parent))
+machine_code.PACKAGE = Path(sys.argv[1])
+sys.path.insert(0, str(machine_code.PACKAGE.parent))
 from toy.state import STATE, open_state
 from toy.caller import width
 
 floats, _ = STATE.allocate(arms=2)
 found = width(floats), open_state(floats).last.size
-print(*found, *(sum(k.stats.cache_hits.values()) for k in (width, open_state)))
+print(*found, *(sum(k.dispatcher.stats.cache_hits.values()) for k in (width, open_state)))
 """
 
 
 def test_opening_is_compiled_once_and_again_when_the_declaration_changes(tmp_path, monkeypatch):
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("FAIRTRIAL_KERNELS", "compile")
     toy = tmp_path / "toy"
     toy.mkdir()
     (toy / "caller.py").write_text(CALLER)

@@ -61,7 +61,7 @@ def add(state, sums):
     sums.number += 1
 
 
-def test_what_a_kernel_writes_into_rows_python_reads_in_columns():
+def test_what_a_kernel_writes_into_rows_python_reads_in_columns(any_tier):
     words, radii = STATE.allocate(arms=3, places=2), np.array([0.0, 10.0])
     state = STATE.columns(words, radii)
     state.arms.estimate[:] = [0.5, 0.25, 0.125]

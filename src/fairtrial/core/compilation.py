@@ -1,46 +1,179 @@
-"""Compile kernels, and keep their machine code on disk without letting it go stale.
+"""Kernels in two tiers: their Python source runs at once, and machine code where it pays.
 
-numba caches the code of a function under the contents of the *one* source file that holds it.
-But the code of every function that it calls is compiled into it: if only one of those other files
-changed, in an upgrade for example, the old code would continue to run. Here the cache key also
-covers all files of the package that the source imports, directly or through other files.
+A kernel is a function that numba can compile. Called from Python, its source runs in the
+interpreter as long as there is no machine code: a live decision never waits for a compiler. Both
+tiers take the same arguments, change the same buffers and make the same decisions, bit for bit.
+
+=============  ==================================================================================
+tier           what runs
+=============  ==================================================================================
+``auto``       simulations and plans: machine code, compiled when it is missing; everything else:
+               the source, until that has cost this process some time and machine code is on disk
+``interpret``  always the source; numba is not imported
+``compile``    always machine code
+=============  ==================================================================================
+
+The environment variable ``FAIRTRIAL_KERNELS`` names the tier of a process; the default is ``auto``.
 """
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import hashlib
+import importlib
 import os
-import re
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from time import perf_counter
+from typing import Any, Literal
 
-import numba as nb
-from numba.core import caching
+import numpy as np
 
-from fairtrial.core.loading import load
+from fairtrial.core.interpretation import plain
 
-PACKAGE = Path(__file__).resolve().parents[1]
+__all__ = ["Kernel", "Tier", "compiled", "inlined", "kernel", "tier", "unchecked", "use_tier"]
 
-_IMPORT = re.compile(r"^\s*(?:from|import)\s+([\w.]+)", re.MULTILINE)
+Tier = Literal["auto", "interpret", "compile"]
 
-_config: Any = nb.config
-_unliteral: Any = nb.types.unliteral
+TIERS: tuple[Tier, ...] = ("auto", "interpret", "compile")
+
+LOADING_SECONDS = 1.0
+"""Seconds in the interpreter after which code on disk is used: importing numba takes as long."""
+
+
+class _Thread(threading.local):
+    compiles = 0
+    """How many `compiled` contexts the thread is in."""
+
+
+class _Process:
+    """The tier of this process, and what it knows about machine code."""
+
+    def __init__(self) -> None:
+        self.tier = _tier_of_environment()
+        self.interpreted = 0.0
+        """Seconds spent in the interpreter."""
+        self.kernels: weakref.WeakSet[Kernel] = weakref.WeakSet()
+
+
+def _tier_of_environment() -> Tier:
+    if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
+        return "interpret"
+    return _checked(os.environ.get("FAIRTRIAL_KERNELS") or "auto", "FAIRTRIAL_KERNELS")
+
+
+def _checked(given: object, name: str) -> Tier:
+    for each in TIERS:
+        if given == each:
+            return each
+    raise ValueError(f"{name} must be one of {', '.join(map(repr, TIERS))}, not {given!r}")
+
+
+_THREAD = _Thread()
+_PROCESS: _Process
+
+
+class NotAtHand(BaseException):
+    """There is no machine code for these arguments; no `Exception`, so no policy catches it."""
+
+
+class Kernel:
+    """A function that runs in the interpreter, or as machine code.
+
+    Parameters
+    ----------
+    function : callable
+        Its source.
+    options : dict
+        Options of `numba.njit`.
+
+    Attributes
+    ----------
+    py_func, targetoptions
+        Both parameters, by the names under which numba looks for them.
+    missing : set
+        Types of arguments for which there was no machine code on disk.
+    """
+
+    __qualname__: str
+
+    def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
+        functools.update_wrapper(self, function)
+        self.py_func = function
+        self.targetoptions = options
+        self.missing: set[Any] = set()
+        self._machine: Any = None
+        _PROCESS.kernels.add(self)
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Run in the tier that fits now."""
+        machine = self._machine
+        if machine is None and _wants_machine_code():
+            machine = self._machine = self.dispatcher
+        if machine is not None:
+            try:
+                return machine(*arguments)
+            except NotAtHand:
+                pass
+        return self._interpret(arguments)
+
+    def _interpret(self, arguments: tuple[Any, ...]) -> Any:
+        start = perf_counter()
+        try:
+            # Machine code computes infinities without a warning.
+            with np.errstate(all="ignore"):
+                return self.plain(*arguments)
+        finally:
+            _PROCESS.interpreted += perf_counter() - start
+
+    @functools.cached_property
+    def plain(self) -> Callable[..., Any]:
+        """The function for the interpreter; it calls those of other kernels directly."""
+        return plain(self.py_func)
+
+    @functools.cached_property
+    def dispatcher(self) -> Any:
+        """What compiles the function, loads it from disk and calls it; this imports numba."""
+        from fairtrial.core.machine_code import dispatcher  # noqa: PLC0415 - it imports numba
+
+        return dispatcher(self)
+
+    def forget_machine_code(self) -> None:
+        """Decide again at the next call which tier fits."""
+        self._machine = None
+        self.missing.clear()
+
+    def __repr__(self) -> str:
+        return f"<kernel {self.__module__}.{self.__qualname__}>"
+
+    def __reduce__(self) -> tuple[Callable[..., Kernel], tuple[str, str]]:
+        return find_kernel, (self.__module__, self.__qualname__)
+
+
+def find_kernel(module: str, name: str) -> Kernel:
+    """Return the kernel of that name, from its module."""
+    found = getattr(importlib.import_module(module), name)
+    if not isinstance(found, Kernel):
+        raise LookupError(f"{module}.{name} is no kernel")  # noqa: TRY004 - as if it were missing
+    return found
+
+
+_PROCESS = _Process()
+
+
+# -------------------------------------------------------------------------- decorators
 
 
 def kernel(function: Any = None, /, *, nogil: bool = True, **options: Any) -> Any:
-    """Compile a function by numba when it is first called, and keep the result on disk.
-
-    If no folder can be written (a read-only container), every process compiles it.
+    """Make a function a kernel.
 
     Parameters
     ----------
     function : callable, optional
-        The function to compile. Without it, return a decorator.
+        The function. Without it, return a decorator.
     nogil : bool
-        Whether other threads can run during a call.
+        Whether other threads can run during a call of its machine code.
     **options
         Further options of `numba.njit`.
 
@@ -54,12 +187,7 @@ def kernel(function: Any = None, /, *, nogil: bool = True, **options: Any) -> An
     """
     if function is None:
         return functools.partial(kernel, nogil=nogil, **options)
-    try:
-        with _fresh_caches():
-            compiled = _without_leftovers(nb.njit(cache=True, nogil=nogil, **options)(function))
-    except RuntimeError:
-        compiled = nb.njit(nogil=nogil, **options)(function)
-    return _loaded_whole(_for_all_values(compiled))
+    return Kernel(function, {"nogil": nogil, **options})
 
 
 inlined = kernel(forceinline=True, _nrt=False)
@@ -72,123 +200,62 @@ unchecked = kernel(forceinline=True, _nrt=False, error_model="numpy")
 """The same, but a division by zero is no error: for kernels that plans call thousands of times."""
 
 
-def _for_all_values(compiled: Any) -> Any:
-    """Make calls with a constant share the code that is compiled for other values."""
-    if _config.DISABLE_JIT:
-        return compiled  # it is the plain function
-    template_for = compiled.get_call_template
-
-    def template_for_all(arguments: Any, keywords: Any) -> Any:
-        keywords = {name: _unliteral(kind) for name, kind in keywords.items()}
-        return template_for(tuple(map(_unliteral, arguments)), keywords)
-
-    compiled.get_call_template = template_for_all
-    return compiled
+# ------------------------------------------------------------------------------- tiers
 
 
-def _without_leftovers(compiled: Any) -> Any:
-    """Treat a kernel's index on disk as empty if it names a class that no longer exists.
+def tier() -> Tier:
+    """Return the tier of this process."""
+    return _PROCESS.tier
 
-    Earlier versions of the sources leave such indexes behind, and numba reads the whole index
-    before it looks at the stamp.
+
+def use_tier(name: Tier) -> None:
+    """Set the tier of this process.
+
+    Parameters
+    ----------
+    name : {"auto", "interpret", "compile"}
+        The tier.
+
+    Raises
+    ------
+    ValueError
+        If it is another name.
     """
-    if _config.DISABLE_JIT:
-        return compiled  # it is the plain function
-    index = compiled._cache._cache_file  # noqa: SLF001 - numba has no public way to it
-    read = index._load_index  # noqa: SLF001
-
-    def read_what_is_left() -> Any:
-        try:
-            return read()
-        except (ImportError, AttributeError):
-            return {}
-
-    index._load_index = read_what_is_left  # noqa: SLF001
-    return compiled
+    _PROCESS.tier = _checked(name, "name")
+    for each in _PROCESS.kernels:
+        each.forget_machine_code()
 
 
-def _loaded_whole(compiled: Any) -> Any:
-    """Make a kernel compile, or load from disk, through `load`: completely or not at all."""
-    if _config.DISABLE_JIT:
-        return compiled  # it is the plain function
-    compile_for = compiled._compile_for_args  # noqa: SLF001 - numba's own hook for a first call
+@contextmanager
+def compiled() -> Iterator[None]:
+    """Within this context this thread compiles the kernels that it calls, if code is missing.
 
-    def compile_whole(*arguments: Any) -> Any:
-        return load(lambda: compile_for(*arguments))
-
-    compiled._compile_for_args = compile_whole  # noqa: SLF001
-    return compiled
-
-
-@functools.cache
-def source_stamp(source: Path, package: Path) -> str:
-    """Return a checksum of a source and of all it imports from its package, directly or not."""
-    checksum = hashlib.sha256()
-    for path in sorted(_reached_from(source, package)):
-        content = path.read_bytes()
-        checksum.update(f"{os.path.relpath(path, package)} {len(content)}\n".encode())
-        checksum.update(content)
-    return checksum.hexdigest()
-
-
-def _reached_from(source: Path, package: Path) -> set[Path]:
-    reached: set[Path] = set()
-    waiting = [source]
-    while waiting:
-        path = waiting.pop()
-        if path not in reached:
-            reached.add(path)
-            waiting.extend(_imported_by(path, package))
-    return reached
-
-
-@functools.cache
-def _imported_by(source: Path, package: Path) -> list[Path]:
-    modules = set(_IMPORT.findall(source.read_text(encoding="utf-8")))
-    return [path for module in modules for path in _sources_of(module, package)]
-
-
-def _sources_of(module: str, package: Path) -> list[Path]:
-    """Return the source of a module of the package, or all sources that the import may mean."""
-    root, *names = module.split(".")
-    if root == package.name:
-        place = package.joinpath(*names)
-        file = place.with_suffix(".py")
-        return [file] if file.is_file() else list(place.rglob("*.py"))
-    is_relative = not root
-    return list(package.rglob("*.py")) if is_relative else []
-
-
-class _AllSources:
-    """Make the stamp of a kernel cover everything that it imports from the package."""
-
-    _py_file: str
-
-    def get_source_stamp(self) -> Any:
-        return source_stamp(Path(self._py_file).resolve(), PACKAGE)
-
-
-class UserProvided(_AllSources, caching.UserProvidedCacheLocator):
-    """Keep code below NUMBA_CACHE_DIR, if that is set."""
-
-
-class InTree(_AllSources, caching.InTreeCacheLocator):
-    """Keep code beside the source, if that folder can be written."""
-
-
-class UserWide(_AllSources, caching.UserWideCacheLocator):
-    """Keep code in the user's cache folder."""
-
-
-_PLACES = ",".join(f"{__name__}.{place.__name__}" for place in (UserProvided, InTree, UserWide))
-
-
-@contextlib.contextmanager
-def _fresh_caches() -> Iterator[None]:
-    """Let numba use our cache locations for the functions decorated inside this context."""
-    before = _config.CACHE_LOCATOR_CLASSES
-    _config.CACHE_LOCATOR_CLASSES = _PLACES
+    For simulations and plans, which take long enough to be worth it. It does nothing in the tier
+    "interpret".
+    """
+    _THREAD.compiles += 1
     try:
         yield
     finally:
-        _config.CACHE_LOCATOR_CLASSES = before
+        _THREAD.compiles -= 1
+
+
+def may_compile() -> bool:
+    """Return whether a kernel that this thread calls is compiled now, if its code is missing."""
+    return _PROCESS.tier == "compile" or (_PROCESS.tier == "auto" and _THREAD.compiles > 0)
+
+
+def _wants_machine_code() -> bool:
+    if _PROCESS.tier != "auto":
+        return _PROCESS.tier == "compile"
+    return _THREAD.compiles > 0 or _PROCESS.interpreted >= LOADING_SECONDS
+
+
+def kernels() -> list[Kernel]:
+    """Return all kernels of this process."""
+    return list(_PROCESS.kernels)
+
+
+def seconds_interpreted() -> float:
+    """Return how many seconds this process has spent in interpreted kernels."""
+    return _PROCESS.interpreted

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal
 
+from fairtrial.core.compilation import use_tier
 from fairtrial.core.environment import Environment
 from fairtrial.core.loading import uninterrupted
 from fairtrial.core.mistakes import Mistakes, did_you_mean
@@ -57,10 +58,11 @@ def family_of(name: str) -> Family:
 
 
 def compile_family(name: str) -> None:
-    """Compile everything that a family's policies run, and keep it on disk."""
+    """Compile everything that a family's policies run, keep it on disk, and use it from now on."""
     family_module(name)
     with uninterrupted():
         compiling = importlib.import_module(f"fairtrial.{name}.compiling")
+    use_tier("compile")
     compiling.compile_kernels()
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 
 import numpy as np
 
+from fairtrial.core.compilation import compiled
 from fairtrial.core.problem import Outcome
 from fairtrial.core.pull import UNSOLICITED, Pull
 from fairtrial.core.recommendation import Guarantee, Progress, Recommendation
@@ -205,7 +206,8 @@ class Policy(Resumable, ABC):
             return None
         if not self._can_run(environment, horizon, parallel):
             return None
-        return self._run(environment, generator, horizon, parallel)
+        with compiled():
+            return self._run(environment, generator, horizon, parallel)
 
     def _can_run(self, environment: Any, horizon: int | None, parallel: int) -> bool:
         """Whether runs of this policy are compiled for the environment and these arguments."""

@@ -1,0 +1,92 @@
+"""Compile missing kernels in another process, while this one goes on in the interpreter."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+from contextlib import suppress
+
+from fairtrial.core.compilation import (
+    find_kernel,
+    kernels,
+    seconds_interpreted,
+    use_tier,
+)
+from fairtrial.core.exclusion import try_alone
+
+__all__ = ["compile_missing"]
+
+_CHILD = "from fairtrial.core.background import compile_requested; compile_requested()"
+
+COMPILING_SECONDS = 5.0
+"""Seconds in the interpreter after which such a process is started."""
+
+_PATIENCE = 2.0
+"""After how many times as many seconds the next one is started, if code is still missing."""
+
+
+class _Compiler:
+    """The process in the background, if there is one."""
+
+    def __init__(self) -> None:
+        self.process: subprocess.Popen[bytes] | None = None
+        self.next = 0.0
+
+    def compile_missing(self) -> None:
+        if self.process is not None:
+            if self.process.poll() is not None:
+                self.process = None
+                for kernel in kernels():
+                    kernel.missing.clear()
+        elif seconds_interpreted() >= max(COMPILING_SECONDS, self.next):
+            self.next = _PATIENCE * seconds_interpreted()
+            self._start()
+
+    def _start(self) -> None:
+        wanted = [
+            (kernel.__module__, kernel.__qualname__, kernel.missing)
+            for kernel in kernels()
+            if kernel.missing and kernel.__module__.startswith("fairtrial.")
+        ]
+        # -P: modules in the current folder must not take the place of installed ones.
+        command = [sys.executable, "-P", "-c", _CHILD]
+        nowhere = subprocess.DEVNULL
+        with suppress(OSError):
+            self.process = subprocess.Popen(  # noqa: S603 - this interpreter
+                command,
+                stdin=subprocess.PIPE,
+                stdout=nowhere,
+                stderr=nowhere,
+                start_new_session=True,
+            )
+            assert self.process.stdin is not None
+            with self.process.stdin as stream:
+                stream.write(pickle.dumps(wanted))
+
+
+compile_missing = _Compiler().compile_missing
+"""Call this when there is no machine code for a kernel.
+
+Once interpreting has cost enough, it starts a process that compiles all missing kernels; when that
+has ended, kernels look on disk again.
+"""
+
+
+def compile_requested() -> None:
+    """Compile the kernels that the parent process names, unless another process does such work."""
+    # What the parent sends, in its own types.
+    wanted = pickle.load(sys.stdin.buffer)  # noqa: S301
+    if hasattr(os, "nice"):
+        os.nice(10)
+    use_tier("compile")
+    from fairtrial.core.machine_code import compile_for  # noqa: PLC0415 - it imports numba
+
+    with try_alone("background") as is_alone:
+        if is_alone:
+            for module, name, signatures in wanted:
+                with suppress(LookupError, AttributeError):
+                    kernel = find_kernel(module, name)
+                    for types in signatures:
+                        compile_for(kernel, types)
