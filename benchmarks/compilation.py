@@ -1,4 +1,4 @@
-"""Cost of the first call on a machine: compiling the kernels into an empty cache."""
+"""Cost of first calls on a machine with an empty cache: decisions, and what has to be compiled."""
 
 from __future__ import annotations
 
@@ -7,13 +7,38 @@ import tempfile
 from benchmarks.measuring import heading, measure_process, show
 from benchmarks.start import ENVIRONMENT, PROBLEM
 
-CASES = {
-    "ask and tell, BlockBetting": (
-        "p = ft.subpopulations.BlockBetting(problem); p.tell(p.ask(), 0.5)"
+_ARMS = '{"a": [[0.5, 0.5], [0.4, 0.6]], "b": [[0.2, 0.8], [0.1, 0.9]]}'
+_OUTCOME = "environment.sample(pull, np.random.default_rng(0))"
+
+DECISIONS = {
+    "subpopulations": f"{PROBLEM}; p = ft.subpopulations.BlockBetting(problem)",
+    "subpopulations, measures": (
+        "import fairtrial as ft; problem = ft.subpopulations.Problem(3, 1, "
+        'measures={"y": (0, 1), "z": (0, 1)}, objective="y", ceilings={"z": 0.5}); '
+        "p = ft.subpopulations.BlockBetting(problem)"
     ),
-    "ask and tell, BalancedTracking": (
-        "p = ft.subpopulations.BalancedTracking(problem); p.tell(p.ask(), 0.5)"
+    "linear": (
+        "import fairtrial as ft; "
+        "p = ft.linear.BlockBetting(ft.linear.Problem([[1, 0], [0, 1], [1, 1]], noise_std=1.0))"
     ),
+    "delayed": (
+        "import fairtrial as ft; p = ft.delayed.BlockBetting(ft.delayed.Problem(3, noise_std=1.0))"
+    ),
+    "causal": (
+        "import fairtrial as ft, numpy as np; "
+        f"problem, environment = ft.causal.chain(0.4, {_ARMS}, [0.1, 0.9], 0.2); "
+        "p = ft.causal.BlockBetting(problem)"
+    ),
+    "allocation": (
+        "import fairtrial as ft; p = ft.allocation.FairLearn(ft.allocation.Problem(3, 0.25))"
+    ),
+}
+OUTCOMES = {
+    "subpopulations, measures": '{"y": 1.0, "z": 0.0}',
+    "causal": _OUTCOME,
+}
+
+SIMULATIONS = {
     "simulated run, BlockBetting": (
         f"{ENVIRONMENT}; ft.simulate(ft.subpopulations.BlockBetting(problem), environment, 1)"
     ),
@@ -25,8 +50,16 @@ CASES = {
 
 
 def run(*, quick: bool) -> None:
-    heading("first call ever, nothing compiled", "s")
-    for what, code in list(CASES.items())[: 1 if quick else None]:
-        with tempfile.TemporaryDirectory() as cache:
-            arguments = ("-c", f"{PROBLEM}; {code}")
-            show(what, measure_process(arguments, 1, {"NUMBA_CACHE_DIR": cache}), 1.0)
+    heading("first ask and tell ever, nothing compiled", "s")
+    for family, policy in DECISIONS.items():
+        outcome = OUTCOMES.get(family, "0.5")
+        _show(family, f"{policy}; pull = p.ask(); p.tell(pull, {outcome})", "1.5")
+    heading("first simulation ever, nothing compiled", "s")
+    for what, code in list(SIMULATIONS.items())[: 1 if quick else None]:
+        _show(what, f"{PROBLEM}; {code}", "25")
+
+
+def _show(what: str, code: str, target: str) -> None:
+    with tempfile.TemporaryDirectory() as cache:
+        seconds = measure_process(("-c", code), 1, {"NUMBA_CACHE_DIR": cache})
+        show(what, seconds, 1.0, target)

@@ -1,6 +1,6 @@
 """Start-up time: importing, the command's help, and the first decision of a process.
 
-Kernels are compiled once per machine and then loaded from disk; the measured processes load them.
+A first decision is interpreted; a simulation loads the compiled kernels from disk.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ PROCESSES = (
     (
         "first decision, BlockBetting",
         ("-c", f"{PROBLEM}; ft.subpopulations.BlockBetting(problem).ask()"),
-        "1000",
+        "350",
     ),
     (
         "first decision, BalancedTracking",
         ("-c", f"{PROBLEM}; ft.subpopulations.BalancedTracking(problem).ask()"),
-        "1000",
+        "350",
     ),
     (
         "first simulated run, BlockBetting",
@@ -59,6 +59,8 @@ mark("numba fills its tables")
 {PROBLEM}
 from fairtrial.subpopulations._kernels import runs
 mark("import fairtrial's own")
+from fairtrial.core.compilation import use_tier
+use_tier("compile")
 ft.subpopulations.BlockBetting(problem).ask()
 mark("load kernels from the disk, decide")
 for (_, start), (name, end) in zip(marks, marks[1:]):
@@ -72,5 +74,5 @@ def run(*, quick: bool) -> None:
     for what, arguments, target in PROCESSES:
         measure_process(arguments, 1)
         show(what, measure_process(arguments, repetitions), 1e3, target)
-    print("parts of the first decision of BlockBetting (CPU time, one run):")
+    print("parts of a first decision of BlockBetting in compiled code (CPU time, one run):")
     subprocess.run([sys.executable, "-c", SPLIT], check=True)

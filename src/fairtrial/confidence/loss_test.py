@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy.special import gammaln, xlogy
 
 __all__ = [
     "FALSE_ALARM",
@@ -59,11 +59,12 @@ def log_evidence_of_unequal_losses(came: ArrayLike, lost: ArrayLike) -> float:
     True
     """
     kept, gone = np.asarray(came, dtype=np.float64), np.asarray(lost, dtype=np.float64)
-    predicted = gammaln(kept + 0.5) + gammaln(gone + 0.5) - gammaln(kept + gone + 1.0)
-    predicted -= 2.0 * gammaln(0.5)
+    log_gamma, x_log_y = scipy.special.gammaln, scipy.special.xlogy
+    predicted = log_gamma(kept + 0.5) + log_gamma(gone + 0.5) - log_gamma(kept + gone + 1.0)
+    predicted -= 2.0 * log_gamma(0.5)
     kept, gone = kept.sum(axis=0), gone.sum(axis=0)
     whole = kept + gone
-    best = xlogy(kept, kept) + xlogy(gone, gone) - xlogy(whole, whole)
+    best = x_log_y(kept, kept) + x_log_y(gone, gone) - x_log_y(whole, whole)
     return float(predicted.sum() - best.sum())
 
 
@@ -82,4 +83,6 @@ def losses_differ(came: ArrayLike, lost: ArrayLike, tests: int = 1) -> bool:
     >>> losses_differ([[10], [10]], [[1], [0]])
     False
     """
+    if not np.any(lost):
+        return False
     return log_evidence_of_unequal_losses(came, lost) >= math.log(tests / FALSE_ALARM)

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.linalg import qr
 
 from fairtrial.linear._precision import UNIT, Pair, exact_difference, product
 
@@ -176,12 +176,12 @@ def _independent_columns(scaled: Floats) -> tuple[Integers, Floats, bool]:
     rows = scaled[norms > 0.0] / norms[norms > 0.0, np.newaxis]
     if not len(rows):
         return np.zeros(0, dtype=np.int64), np.zeros((0, width)), True
-    (triangle,) = qr(rows.T, mode="r", pivoting=True, check_finite=False)[:1]
+    (triangle,) = scipy.linalg.qr(rows.T, mode="r", pivoting=True, check_finite=False)[:1]
     sizes = np.abs(np.diag(triangle))
     rank = int((sizes > ROUNDING * math.sqrt(width)).sum())
     order = np.arange(width)
     if rank < width:
-        order = qr(rows, mode="r", pivoting=True, check_finite=False)[1]
+        order = scipy.linalg.qr(rows, mode="r", pivoting=True, check_finite=False)[1]
     columns = np.sort(order[:rank]).astype(np.int64)
     others = np.setdiff1d(np.arange(width), columns)
     relation = np.linalg.lstsq(rows[:, columns], rows[:, others], rcond=None)[0]

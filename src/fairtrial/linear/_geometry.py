@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.linalg import qr
 
 from fairtrial.errors import InvalidArgument
 from fairtrial.linear._coordinates import (
@@ -313,7 +313,7 @@ class Geometry:
             return np.zeros(0, dtype=np.int64)
         arms = self.distinct_arms
         columns = self.reduced.arms[arms].T
-        _, pivots = qr(columns, mode="r", pivoting=True, check_finite=False)
+        _, pivots = scipy.linalg.qr(columns, mode="r", pivoting=True, check_finite=False)
         return arms[pivots[: self.rank]]
 
     @cached_property
@@ -328,7 +328,9 @@ class Geometry:
         number = min(others.size, max(_LEAST_TESTS, -(-self.rank // 4)))
         if not self.rank or not number:
             return basis
-        _, pivots = qr(self.reduced.arms[others].T, mode="r", pivoting=True, check_finite=False)
+        _, pivots = scipy.linalg.qr(
+            self.reduced.arms[others].T, mode="r", pivoting=True, check_finite=False
+        )
         return np.concatenate([basis, others[pivots[:number]]])
 
     @cached_property

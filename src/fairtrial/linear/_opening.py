@@ -5,8 +5,8 @@ from __future__ import annotations
 from math import gcd
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.linalg import qr
 
 __all__ = ["varied_order"]
 
@@ -43,7 +43,7 @@ def varied_order(rows: Floats, arms: Integers, start: Integers) -> Integers:
     chosen = [start]
     left = np.setdiff1d(arms, start)
     while left.size and sum(part.size for part in chosen) < _TIMES_START * start.size:
-        _, pivots = qr(rows[left].T, mode="r", pivoting=True, check_finite=False)
+        _, pivots = scipy.linalg.qr(rows[left].T, mode="r", pivoting=True, check_finite=False)
         chosen.append(left[pivots[: rows.shape[1]]])
         left = np.setdiff1d(left, chosen[-1])
     return np.concatenate([*chosen, _scattered(left)])

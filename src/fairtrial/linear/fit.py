@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import fdtrc
 
 from fairtrial.core.validation import check_instance
 from fairtrial.errors import InvalidArgument, InvalidOutcome
@@ -112,7 +112,7 @@ def lack_of_fit(problem: Problem, arms: Sequence[Any], rewards: ArrayLike) -> La
     return LackOfFit(
         statistic=statistic,
         degrees_of_freedom=freedom,
-        p_value=float(fdtrc(*freedom, statistic)),
+        p_value=float(scipy.special.fdtrc(*freedom, statistic)),
         noise_std=unit * math.sqrt(pure / freedom[1]),
         deviation=unit * math.sqrt(excess / scaled.size),
     )

@@ -29,11 +29,11 @@ _CHILD = "import sys; from fairtrial.cli.commands.compile import compile_one as 
 def compile_families(families: tuple[str, ...], as_json: bool) -> None:
     """Compile the mathematics of these families (default: all), and keep it on disk.
 
-    Otherwise the first study that needs a part waits for it: a minute or more. So run this once
-    after an installation or an update, as the user who will run the studies, and on the machine
-    that will run them: the compiled code is specific to the processor. Families that are already
-    compiled take seconds. NUMBA_CACHE_DIR names the folder that keeps the code; by default it is
-    beside the package.
+    Studies decide without compiled code, and use it once it is there. Simulations and plans need
+    it: the first one would wait for it, up to a minute. So run this once after an installation or
+    an update, as the user who will run the studies, and on the machine that will run them: the
+    compiled code is specific to the processor. Families that are already compiled take seconds.
+    NUMBA_CACHE_DIR names the folder that keeps the code; by default it is beside the package.
     """
     wanted = families or FAMILIES
     for name in wanted:

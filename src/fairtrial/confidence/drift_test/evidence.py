@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy.special import gammaincc
 
 from fairtrial.confidence.drift_test.kernels import largest_log_wealth
 
@@ -110,7 +110,7 @@ def find_drift(cells: Sequence[ArrayLike], *, independent: bool = True, tests: i
     evidence = np.array([log_evidence_of_drift(cell, index) for index, cell in enumerate(cells)])
     alone = np.minimum(1.0, 2.0 * tests * len(evidence) * np.exp(-evidence))
     # Without drift, twice the sum is at most chi-squared, with 2 degrees of freedom per cell.
-    together = min(1.0, 2.0 * tests * float(gammaincc(len(evidence), evidence.sum())))
+    together = min(1.0, 2.0 * tests * float(scipy.special.gammaincc(len(evidence), evidence.sum())))
     smallest = float(alone.min())
     cells = np.flatnonzero(alone <= FALSE_ALARM).tolist()
     return Drift(min(smallest, together) if independent else smallest, tuple(cells))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import gammainccinv
 
 from fairtrial.confidence.thresholds import (
     GaussianMixture,
@@ -53,4 +53,5 @@ def price_of_order(cells: int, level: float, kappas: int) -> Floats:
     (C-1)!).
     """
     needed = level + math.log(kappas)
-    return np.asarray(gammainccinv(np.arange(1, cells + 1), math.exp(-needed)) - needed)
+    probability = math.exp(-needed)
+    return np.asarray(scipy.special.gammainccinv(np.arange(1, cells + 1), probability) - needed)
