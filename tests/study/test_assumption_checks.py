@@ -120,6 +120,59 @@ def test_good_results_that_come_later_or_never_do_not_look_like_drift(
         assert not any("another distribution" in one for one in study.health()["warnings"])
 
 
+@pytest.mark.parametrize("way", ["late", "corrected"])
+def test_the_past_does_not_look_like_drift_because_it_is_complete(way: str) -> None:
+    # What has happened to early results happens to later ones in time: half of the failures of the
+    # first 300 pulls are known by now, those of the next 300 are not.
+    rng = np.random.default_rng(4)
+    with study_of(of_groups()) as study:
+        late = []
+        for number in range(600):
+            pull = study.ask()
+            reward = success(rng, 0.5)
+            if reward == 1.0 or rng.random() < 0.5:
+                study.tell(pull, reward)
+            elif way == "late":
+                study.fail(pull, "left")
+                late.append(pull)
+            else:
+                study.tell(pull, 1.0)
+                late.append(pull)
+            while late and number < 300:
+                after_all = late.pop()
+                if way == "late":
+                    study.tell(after_all, 0.0)
+                else:
+                    study.amend(after_all, 0.0, "typing error")
+        assert not any("another distribution" in one for one in study.health()["warnings"])
+
+
+def test_a_drift_is_still_found_after_other_results_were_corrected() -> None:
+    with study_of(of_groups()) as study:
+        pulls = []
+        for index in range(600):
+            pulls.append(study.ask())
+            study.tell(pulls[-1], rising(pulls[-1], index / 600))
+        for pull in pulls[:40]:
+            study.amend(pull, 0.5 * rising(pull, 0.0), "typing error")
+        assert any("'b' in 'x'" in one for one in study.health()["warnings"])
+
+
+@pytest.mark.parametrize("drifting", [None, "toxic"])
+def test_each_of_several_measures_is_tested_for_drift(drifting: str | None) -> None:
+    measures = {"effect": (0, 1), "toxic": (0, 1)}
+    problem = subpopulations.Problem(["a", "b"], 1, measures=measures, objective="effect")
+    rng = np.random.default_rng(5)
+    with study_of(subpopulations.BlockBetting(problem, delta=1e-9)) as study:
+        for index in range(500):
+            pull = study.ask()
+            shift = 0.6 * (index > 250)
+            chances = {name: 0.2 + shift * (name == drifting) for name in measures}
+            study.tell(pull, {name: success(rng, chance) for name, chance in chances.items()})
+        found = [one for one in study.health()["warnings"] if "another distribution" in one]
+    assert [one.split(":")[0] for one in found] == ([] if drifting is None else [drifting])
+
+
 def test_lost_results_and_those_nobody_asked_for_are_no_drift() -> None:
     rng = np.random.default_rng(3)
     with study_of(of_groups()) as study:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from fairtrial.confidence import drift_test
+from fairtrial.confidence.drift_test import Drift, find_drift
 from fairtrial.confidence.share_test import favoured_arms, shares_differ
 from fairtrial.core import Policy, Problem
 from fairtrial.core.wording import listed, plural
 from fairtrial.study.log import Step
 from fairtrial.study.pull_histories import PullHistories
 
-__all__ = ["BLINDED", "AssumptionWarning", "assumption_warnings"]
+__all__ = ["BLINDED", "AssumptionWarning", "assumption_warnings", "warnings_in"]
 
 _OVERTAKEN = 100
 """A pull without a result counts as passed over once this many later pulls have results."""
@@ -49,8 +49,12 @@ def assumption_warnings(steps: Iterable[Step], policy: Policy) -> list[Assumptio
     """
     if policy.endless:
         return []
+    return warnings_in(PullHistories(steps, policy.problem.measured is not None), policy)
+
+
+def warnings_in(log: PullHistories, policy: Policy) -> list[AssumptionWarning]:
+    """Return the same for a log that is already sorted by pull, of a policy that can stop."""
     problem = policy.problem
-    log = PullHistories(steps, problem.measured is not None)
     return [*_drift(log, policy), *_passed_over(log, problem), *_arrivals(log, problem)]
 
 
@@ -59,30 +63,31 @@ def assumption_warnings(steps: Iterable[Step], policy: Policy) -> list[Assumptio
 
 def _drift(log: PullHistories, policy: Policy) -> list[AssumptionWarning]:
     """Return signs of drift. Several measures share the level of the test."""
-    measures = policy.problem.measures
-    if not measures:
-        return _drift_in(log.values, log, policy)
-    return [
-        doubt
-        for measure in measures
-        for doubt in _drift_in(
-            [None if values is None else values[measure] for values in log.measured],
-            log,
-            policy,
-            measure,
-        )
-    ]
+    found = ((name, _drift_in(log, policy, name)) for name in policy.problem.measures or [None])
+    return [_said_of_drift(drift, policy.problem, name) for name, drift in found if drift.found]
 
 
-def _drift_in(
-    values: Sequence[float | None], log: PullHistories, policy: Policy, measure: str | None = None
-) -> list[AssumptionWarning]:
-    problem = policy.problem
-    results = _results_by_action(values, log, problem.n_actions)
-    tests = max(1, len(problem.measures))
-    drift = drift_test.find_drift(results, independent=policy.results_are_independent, tests=tests)
-    if not drift.found:
-        return []
+def _drift_in(log: PullHistories, policy: Policy, measure: str | None) -> Drift:
+    """Test one number of every pull: as it was told at first, and as it is on record now.
+
+    Only what was told at first stays as it is, so only this test keeps its level at all times. A
+    drift that corrections have removed is no longer reported.
+    """
+    told, corrected = _results_by_action(log, policy.problem.n_actions, measure)
+    drift = _tested(told, policy)
+    if not drift.found or told == corrected:
+        return drift
+    after = _tested(corrected, policy)
+    cells = tuple(cell for cell in drift.cells if cell in after.cells)
+    return Drift(max(drift.p_value, after.p_value), cells)
+
+
+def _tested(results: list[list[float]], policy: Policy) -> Drift:
+    tests = max(1, len(policy.problem.measures))
+    return find_drift(results, independent=policy.results_are_independent, tests=tests)
+
+
+def _said_of_drift(drift: Drift, problem: Problem, measure: str | None) -> AssumptionWarning:
     cells = listed([_name(problem, action) for action in drift.cells])
     whose = f"the results of {cells}" if cells else "the results of the arms, taken together,"
     if measure is not None:
@@ -92,26 +97,39 @@ def _drift_in(
         "changed (who takes part, how it is measured, the season), because the answer assumes "
         "that the means stay the same"
     )
-    return [AssumptionWarning(sentence, is_about_arms=True)]
+    return AssumptionWarning(sentence, is_about_arms=True)
 
 
 def _results_by_action(
-    values: Sequence[float | None], log: PullHistories, n_actions: int
-) -> list[list[float]]:
-    """Return the results of each action in order of issue, up to its first pull without one.
+    log: PullHistories, n_actions: int, measure: str | None
+) -> tuple[list[list[float]], list[list[float]]]:
+    """Return the results of each action in order of issue, as told at first and as corrected.
 
-    Results that arrive early may differ from those that arrive late, so a result only counts once
-    all earlier pulls of its action have ended. The same holds for pulls that the policy cancelled,
-    perhaps because their readings were bad.
+    A result keeps its place once it is used: it counts when all earlier pulls of its action have
+    ended, and a result that arrives after its pull has failed is left out. Otherwise early results
+    would be compared with others that come later because of their values. The same holds for pulls
+    that the policy cancelled, perhaps because their readings were bad.
     """
-    results: list[list[float]] = [[] for _ in range(n_actions)]
+    told: list[list[float]] = [[] for _ in range(n_actions)]
+    corrected: list[list[float]] = [[] for _ in range(n_actions)]
     waiting: set[int] = set()
-    for action, end, value in zip(log.actions, log.ends, values, strict=True):
+    outcomes = log.values if measure is None else log.measured
+    for number, (action, end) in enumerate(zip(log.actions, log.first_ends, strict=True)):
         if end in ("open", "cancelled"):
             waiting.add(action)
-        elif end == "told" and value is not None and action not in waiting:
-            results[action].append(value)
-    return results
+        elif end == "told" and action not in waiting:
+            now = outcomes[number]
+            for results, outcome in ((told, log.as_told.get(number, now)), (corrected, now)):
+                value = _value_of(outcome, measure)
+                if value is not None:
+                    results[action].append(value)
+    return told, corrected
+
+
+def _value_of(outcome: Any, measure: str | None) -> float | None:
+    """Return the number of an outcome, or that of one of its measures; None if it is not known."""
+    value = outcome if measure is None or outcome is None else outcome[measure]
+    return None if value is None else float(value)
 
 
 def _name(problem: Problem, action: int) -> str:

@@ -31,6 +31,8 @@ class PullHistories:
     measured : list of mapping or None
         The outcome on record by measure, if there are several; a measure that will never be known
         is None.
+    as_told : dict of int to float or mapping
+        The outcome that was told at first, for pulls whose outcome was corrected.
     ends : list of str
         ``"told"``, ``"lost"``, ``"cancelled"`` or ``"open"``.
     first_ends : list of str
@@ -48,6 +50,7 @@ class PullHistories:
         self.propensities: list[float | None] = []
         self.values: list[float | None] = []
         self.measured: list[Mapping[str, float | None] | None] = []
+        self.as_told: dict[int, Any] = {}
         self.ends: list[str] = []
         self.first_ends: list[str] = []
         self.results_before: list[int] = []
@@ -58,7 +61,7 @@ class PullHistories:
         self._batch = 0
         self._starts_batch = False
         for step in steps:
-            self._take(*step)
+            self.add(*step)
 
     def weighted_means(self, n_actions: int) -> list[float | None]:
         """Return the mean of every action, with each result weighted by its inverse propensity.
@@ -76,7 +79,7 @@ class PullHistories:
             total / weight if weight else None for total, weight in zip(sums, weights, strict=True)
         ]
 
-    def _take(
+    def add(
         self,
         _seq: int,
         kind: str,
@@ -87,6 +90,7 @@ class PullHistories:
         _stage: int | None,
         body: str | None,
     ) -> None:
+        """Add the next event of the log."""
         if action is None or number is None:
             return
         if kind == "ask":
@@ -97,6 +101,8 @@ class PullHistories:
             self._record(number, value, body)
             self._end(number, "told")
         elif kind == "amend":
+            outcomes = self.measured if self._has_measures else self.values
+            self.as_told.setdefault(number, outcomes[number])
             self._record(number, value, body)
         elif kind in ("expire", "fail"):
             self._end(number, "lost")
