@@ -107,3 +107,81 @@ def test_a_correction_of_the_cells_takes_the_alarm_back():
     for pull, row in told:
         policy.amend(pull, row, right.sample(pull, generator))
     assert policy.guarantee.proven
+
+
+def contradicted(problem, environment, rows=300):
+    """Return a policy whose rows contradict the model, its generator, and the rows told."""
+    policy = BlockBetting(problem, delta=1e-12, seed=0)
+    generator = np.random.default_rng(0)
+    told = []
+    while len(told) < rows:
+        pull = policy.ask()
+        told.append((pull, environment.sample(pull, generator)))
+        policy.tell(*told[-1])
+    assert not policy.guarantee.proven
+    return policy, generator, told
+
+
+def ask_more(policy, right, generator, _told):
+    policy.ask(400)
+
+
+def lose_more(policy, right, generator, _told):
+    for pull in policy.ask(400):
+        policy.fail(pull)
+
+
+def give_unasked(policy, right, generator, _told):
+    pull = policy.problem.pull(**policy.problem.labels(0))
+    policy.tell(pull, right.sample(pull, generator))
+
+
+def correct_unasked(policy, right, generator, _told):
+    pull = policy.problem.pull(**policy.problem.labels(0))
+    row = right.sample(pull, generator)
+    policy.tell(pull, row)
+    policy.amend(pull, row, right.sample(pull, generator))
+
+
+def continue_with_right_rows(policy, right, generator, _told):
+    for pull in policy.ask(2_000):
+        policy.tell(pull, right.sample(pull, generator))
+
+
+def correct_later_rows(policy, right, generator, _told):
+    later = [(pull, right.sample(pull, generator)) for pull in policy.ask(50)]
+    for pull, row in later:
+        policy.tell(pull, row)
+        policy.amend(pull, row, right.sample(pull, generator))
+
+
+def correct_an_outcome(policy, right, generator, told):
+    pull, row = told[0]
+    policy.amend(pull, row, row | {"Y": 1.0 - row["Y"]})
+
+
+def tell_late(policy, right, generator, _told):
+    for pull in policy.ask(50):
+        policy.fail(pull)
+        policy.tell(pull, right.sample(pull, generator))
+
+
+@pytest.mark.parametrize(
+    "happens",
+    [ask_more, lose_more, give_unasked, correct_unasked, continue_with_right_rows,
+     correct_later_rows, correct_an_outcome, tell_late],
+    ids=lambda happens: happens.__name__,
+)  # fmt: skip
+def test_a_fallen_label_stays_fallen_until_the_rows_are_corrected(happens):
+    problem, environment = wrong_world([0.98, 0.01, 0.01])
+    right = NetworkEnvironment(problem)
+    policy, generator, told = contradicted(problem, environment)
+    happens(policy, right, generator, told)
+    restored = policy.clone()
+    restored.set_state(policy.get_state())
+    for one in (policy, restored):
+        assert not one.guarantee.proven
+        assert any("rows fall into some cells" in warning for warning in one.warnings())
+        for pull, row in told:
+            one.amend(pull, row, right.sample(pull, generator))
+        assert one.guarantee.proven

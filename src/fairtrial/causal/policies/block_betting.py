@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -20,7 +21,7 @@ from fairtrial.causal._row_source import RowSource
 from fairtrial.causal.environments import RowEnvironment
 from fairtrial.causal.errors import NoInformation
 from fairtrial.causal.policies.allocations import allocation_of
-from fairtrial.causal.policies.cell_check import cells_contradict
+from fairtrial.causal.policies.cell_check import CellTest, cells_contradict
 from fairtrial.causal.policies.consistency import require_consistent
 from fairtrial.causal.policies.promises import promise
 from fairtrial.causal.policies.reports import gap_limits
@@ -36,7 +37,7 @@ from fairtrial.confidence.block_betting.bets import GRID, NO_BET
 from fairtrial.confidence.block_betting.cuts import Cuts, actions_of
 from fairtrial.confidence.loss_test import UNEQUAL_LOSSES
 from fairtrial.core.answers import Answers
-from fairtrial.core.pull import Pull
+from fairtrial.core.pull import UNSOLICITED, Pull
 from fairtrial.core.recommendation import Estimate, Guarantee
 from fairtrial.core.validation import check_choice, check_instance, check_optional_integer
 from fairtrial.errors import InvalidArgument, InvalidOutcome
@@ -197,6 +198,7 @@ class BlockBetting(BlockPolicy):
     environments = RowEnvironment
     results_are_independent = False
     version = 2
+    state_fields = (*BlockPolicy.state_fields, *(f"_cells.{name}" for name in CellTest.fields))
     contradictions: tuple[Contradiction, ...] = ()
     """Statements of the model that the rows of an analysed log contradict."""
 
@@ -229,6 +231,7 @@ class BlockBetting(BlockPolicy):
         if packed.unseen:
             warnings.warn(NoInformation(packed.unseen), stacklevel=3)
         self._blocks = _Blocks(packed.constants, self.randomize, self._key, **packed.dimensions)
+        self._cells = CellTest(self._functionals.actions)
         self._follow(assigned)
 
     def _cut(self, assigned: ArrayLike) -> Cuts:
@@ -331,6 +334,9 @@ class BlockBetting(BlockPolicy):
         """Learn one row; if it was lost before, it counts for bets if its block is known."""
         row = self._row(pull, outcome)
         self._blocks.learn(pull, row, was_lost=pull.number in self._lost)
+        if self._tests_cells(pull):
+            self._cells.add(pull.action, row[0])
+            self._look_at_cells(arrived=pull.number)
 
     def on_failure(self, pull: Pull, reason: str) -> None:
         """Count a lost row as the worst possible row."""
@@ -338,7 +344,22 @@ class BlockBetting(BlockPolicy):
 
     def on_amend(self, pull: Pull, old: Any, new: Any) -> None:
         """Correct the data and all bets on the row."""
-        self._blocks.amend(pull, self._row(pull, old), self._row(pull, new))
+        before, after = self._row(pull, old), self._row(pull, new)
+        self._blocks.amend(pull, before, after)
+        if self._tests_cells(pull):
+            self._cells.move(pull.number, before[0], after[0])
+            self._look_at_cells()
+
+    def _tests_cells(self, pull: Pull) -> bool:
+        """Whether a row is one of those whose cells are tested."""
+        known = self._functionals.knowledge == "cells" and not self.problem.model.fitted
+        return known and self._cuts is None and pull.number != UNSOLICITED
+
+    def _look_at_cells(self, arrived: int | None = None) -> None:
+        """Test the cells of the rows so far; the pull that has just arrived is still in flight."""
+        missing = len(self._outstanding) + len(self._lost) - (arrived is not None)
+        absent = (each for each in chain(self._outstanding, self._lost) if each != arrived)
+        self._cells.look(self.asked, missing, absent)
 
     def _row(self, pull: Pull, outcome: Any) -> Row:
         """Return the place of a row's cell, and its scaled outcome."""
@@ -365,6 +386,12 @@ class BlockBetting(BlockPolicy):
         else:
             self._simulate_compiled(source, generator, horizon)
         self.asked = self.told
+        if self._functionals.knowledge == "cells":
+            self._cells.counts, self._cells.rows = (
+                self._counts.copy(),
+                self._blocks.state.rows.copy(),
+            )
+            self._cells.look(self.asked, 0, ())
         return self._counts
 
     def _simulate_compiled(
@@ -553,12 +580,9 @@ class BlockBetting(BlockPolicy):
         known, state = self._functionals, self._blocks.state
         if known.knowledge != "cells" or self.problem.model.fitted:
             return False
-        missing = len(self._outstanding) + len(self._lost)
-        if self._cuts is not None:
-            missing = len(self._cuts.actions) - int(state.rows.sum())
-        elif self.told + missing > self.asked:
-            # It is not known how unsolicited rows were selected.
-            return False
+        if self._cuts is None:
+            return self._cells.contradicted
+        missing = len(self._cuts.actions) - int(state.rows.sum())
         return cells_contradict(state.counts, state.rows, known.actions, missing)
 
     def warnings(self) -> tuple[str, ...]:
