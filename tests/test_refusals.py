@@ -1,17 +1,22 @@
 """If a public function or class gets a wrong type of object, the error says what it accepts."""
 
+import dataclasses
 import importlib
 import inspect
 import warnings
 
 import pytest
 
-from fairtrial.errors import FairtrialError
+from fairtrial.core.validation import check_error_probability
+from fairtrial.errors import FairtrialError, InvalidArgument
+from tests.testing.families import POLICIES
 
 PACKAGES = (
     *("core", "simulation", "study", "plots", "confidence"),
     *("subpopulations", "linear", "delayed", "causal", "allocation"),
 )
+VAR_KEYWORD = inspect.Parameter.VAR_KEYWORD
+NOT_MADE_BY_USERS = ("Pull", "RemoteStudy", "Study", "StudyPull")
 NONSENSE = (None, "x", 3, object())
 
 
@@ -54,3 +59,60 @@ def test_nonsense_for_every_argument_is_answered_with_an_error_of_ours(
             except Exception as error:  # noqa: BLE001 - that is what is looked for
                 raw.append(f"{name}({given!r}): {type(error).__name__}: {error}")
     assert raw == []
+
+
+def is_record(function):
+    """Return whether a class only holds fields: users read it, and do not make it."""
+    return dataclasses.is_dataclass(function) or (
+        inspect.isclass(function) and issubclass(function, tuple)
+    )
+
+
+@pytest.mark.parametrize("package", [*PACKAGES, "report", "client", "testing", "sklearn"])
+def test_an_argument_that_nothing_takes_is_answered_with_an_error_that_names_it(package):
+    silent = []
+    for name, function in public_callables(package):
+        kinds = {p.kind for p in inspect.signature(function).parameters.values()}
+        if (
+            name in NOT_MADE_BY_USERS
+            or is_record(function)
+            or inspect.Parameter.VAR_KEYWORD in kinds
+        ):
+            continue
+        by_place = ["x" for p in required(function) if p.kind != p.KEYWORD_ONLY]
+        by_name = {p.name: "x" for p in required(function) if p.kind == p.KEYWORD_ONLY}
+        try:
+            function(*by_place, **by_name, no_such_argument=1)
+        except InvalidArgument as error:
+            if error.name == "no_such_argument":
+                continue
+            silent.append(f"{name}: {error}")
+        except Exception as error:  # noqa: BLE001 - that is what is looked for
+            silent.append(f"{name}: {type(error).__name__}: {error}")
+    assert silent == []
+
+
+@pytest.mark.parametrize("row", POLICIES, ids=lambda row: row.name)
+def test_what_a_policy_cannot_be_asked_for_is_named_and_changes_nothing(row):
+    policy, _ = row.make()
+    for ask in (lambda: policy.ask(stratum="x"), lambda: policy.ask(2, stratum="x")):
+        with pytest.raises(InvalidArgument) as error:
+            ask()
+        assert (error.value.name, error.value.given) == ("stratum", "x")
+    assert policy.asked == 0
+
+
+@pytest.mark.parametrize("row", POLICIES, ids=lambda row: row.name)
+@pytest.mark.parametrize("delta", [0.5, 0.95, 1.0, 95])
+def test_a_confidence_in_place_of_delta_is_refused(row, delta):
+    problem, _ = row.instance()
+    if "delta" in inspect.signature(row.policy).parameters:
+        with pytest.raises(InvalidArgument) as error:
+            row.policy(problem, **row.options | {"delta": delta})
+        assert (error.value.name, error.value.given) == ("delta", delta)
+
+
+def test_the_error_about_a_confidence_says_which_delta_was_meant():
+    with pytest.raises(InvalidArgument) as error:
+        check_error_probability("delta", 0.95)
+    assert "did you mean 0.05?" in error.value.accepted.lower()

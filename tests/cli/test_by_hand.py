@@ -320,3 +320,20 @@ def test_no_label_moves_the_cursor_or_becomes_a_formula(folder, invoke):
     assert "\x1b" not in refused.stderr
     fill("plate.csv", lambda row: "0.5")
     assert "6 results taken" in invoke("study", "tell", path, "plate.csv").stdout
+
+
+def test_a_confidence_in_place_of_delta_is_refused(folder, invoke):
+    path = write(folder, replayed(source=None, policy={"name": "BlockBetting", "delta": 0.95}))
+    refused = invoke("study", "create", path)
+    assert refused.exit_code == ExitCode.USAGE
+    assert "Did you mean 0.05?" in refused.stderr
+    fine = write(folder, replayed(source=None))
+    refused = invoke("plan", fine, "--delta", "0.9")
+    assert refused.exit_code == ExitCode.USAGE
+    assert "Did you mean 0.1?" in refused.stderr
+
+
+def test_messages_are_without_words_of_python(folder, invoke):
+    path = write(folder, replayed(source=None, policy={"randomize": "maybe"}))
+    refused = invoke("study", "create", path)
+    assert "must be true, false or 'bernoulli'" in refused.stderr

@@ -307,7 +307,7 @@ def test_all_mistakes_are_reported_at_once_in_the_order_of_the_sections(folder):
             {"source": {"kind": "command", "run": "echo '{arm}'"}},
             "source.run: has the placeholder {arm} within single quotes, where the shell would not",
         ),
-        ({"plan": {"delta": 0}}, "plan.delta: must be greater than 0; got 0"),
+        ({"plan": {"delta": 0}}, "plan.delta: must be a number strictly between 0 and 1; got 0"),
         ({"plan": {"means": [[0, 0], [0, 7]]}}, "plan.means[b, y]: must be a prob"),
     ],
 )

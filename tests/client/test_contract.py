@@ -133,16 +133,21 @@ def test_a_lease_and_its_extension(study):
 
 
 def test_a_study_that_has_stopped_gives_no_more_pulls(study):
-    pull = study.ask()
-    while pull is not None:
-        pull = study.tell_and_ask(pull, 0.9 if pull.arm == "a" else 0.1)
+    pulls = study.ask(1)
+    while pulls:
+        last = pulls[0]
+        pulls = study.tell_and_ask(last, 0.9 if last.arm == "a" else 0.1, 1)
     assert study.status == "decided"
     assert study.stopped
     assert study.recommend().arm == "a"
-    assert study.ask(3) == []
+    value = 0.9 if last.arm == "a" else 0.1
+    assert study.ask(3) == study.tell_and_ask(last, value, 3) == []
+    for ask in (study.ask, lambda: study.tell_and_ask(last, value)):
+        with pytest.raises(errors.ExperimentFinished):
+            ask()
     with pytest.raises(errors.ExperimentFinished) as caught:
         study.ask()
-    assert str(caught.value) == f"study {study.name!r} has stopped: see recommend()"
+    assert f"study {study.name!r} has stopped" in str(caught.value)
 
 
 def test_a_study_that_waits_for_results(place, name):

@@ -1,5 +1,6 @@
 """Objects that remember how they were made, and how they are written as data."""
 
+import inspect
 import json
 from fractions import Fraction
 
@@ -48,18 +49,46 @@ def test_a_clone_is_new_and_may_differ() -> None:
     other = learner.clone(decay=0.1)
     assert other is not learner
     assert (other.rate, other.decay, learner.decay) == (1, 0.1, 0.5)
-    with pytest.raises(InvalidArgument, match=r"^speed is not a parameter of Learner, which takes"):
-        learner.clone(speed=3)
+    with pytest.raises(InvalidArgument, match=r"did you mean 'rate'") as error:
+        learner.clone(rats=3)
+    assert error.value.name == "rats"
 
 
 def test_build_names_the_unknown_and_the_missing() -> None:
     assert build(Learner, {"decay": 0.1}, rate=2).rate == 2
     with pytest.raises(InvalidArgument, match=r"^rate is missing: Learner needs it$"):
         build(Learner, {"decay": 0.1})
-    with pytest.raises(InvalidArgument, match=r"takes rate, decay, arms, table; got 3$"):
+    with pytest.raises(InvalidArgument, match="did you mean 'decay'") as error:
         build(Learner, {"rate": 1, "Decay": 3})
-    with pytest.raises(InvalidArgument, match=r"^rate is not a parameter"):
+    assert (error.value.name, error.value.given) == ("Decay", 3)
+    with pytest.raises(InvalidArgument) as error:
         build(Learner, {"rate": 1}, rate=2)
+    assert error.value.name == "rate"
+
+
+def test_a_constructor_names_the_argument_that_it_does_not_take_or_lacks() -> None:
+    with pytest.raises(InvalidArgument, match="did you mean 'decay'") as error:
+        Learner(1, deccay=0.1)  # type: ignore[call-arg]
+    assert error.value.name == "deccay"
+    with pytest.raises(InvalidArgument) as error:
+        Learner()  # type: ignore[call-arg]
+    assert error.value.name == "rate"
+    with pytest.raises(InvalidArgument) as error:
+        Learner(1, 2, 3, 4, 5)  # type: ignore[call-arg]
+    assert error.value.name == "arguments"
+
+
+def test_a_type_error_inside_a_constructor_stays_what_it_is() -> None:
+    class Broken(Parametrized):
+        def __init__(self, size: int = 1) -> None:
+            self.size = size + "1"  # type: ignore[operator]
+
+    with pytest.raises(TypeError, match="unsupported operand"):
+        Broken(size=2)
+
+
+def test_a_signature_is_that_of_the_constructor() -> None:
+    assert list(inspect.signature(Learner).parameters) == ["rate", "decay", "arms", "table"]
 
 
 JSON = st.recursive(

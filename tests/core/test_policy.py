@@ -400,7 +400,7 @@ def test_a_constructor_without_a_seed_is_named() -> None:
             super().__init__(problem)
             self.size = size
 
-    with pytest.raises(InvalidArgument, match=r"^seed is not a parameter of Careless, which takes"):
+    with pytest.raises(InvalidArgument, match=r"^seed is not an argument of Careless"):
         Careless(PROBLEM).clone()
 
 

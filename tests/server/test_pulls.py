@@ -1,9 +1,11 @@
 """Pulls over HTTP: asked, told, reported, failed, corrected, each once."""
 
 import math
+import re
 
 import pytest
 
+from fairtrial import subpopulations
 from fairtrial.errors import ConflictingOutcome
 from fairtrial.server.problems import slug_of
 from fairtrial.study import Study
@@ -402,3 +404,33 @@ def test_names_that_no_family_knows_are_refused(service, name):
     ]
     assert [answer.status_code for answer in refused] == [422] * 3
     assert service.study().head_hash == before
+
+
+@pytest.mark.parametrize(
+    ("value", "given"), [(True, "true"), ("0.5", '"0.5"'), (None, "null"), ([1], "[1]")], ids=str
+)
+def test_what_is_no_outcome_gets_one_sentence_in_the_words_of_json(service, value, given):
+    [pull] = service.run.ask()
+    refused = service.run.post(pull_url(pull, "tell"), {"value": value})
+    assert refused.status_code == 422
+    expected = f"must be a number or an object with named values; got {given}"
+    assert refused.json()["errors"] == [{"name": "value", "message": expected}]
+    many = service.run.post(f"{URL}/tells", {"outcomes": [{"pull": pull["id"], "value": value}]})
+    assert [error["name"] for error in many.json()["errors"]] == ["outcomes[0].value"]
+
+
+def test_what_a_study_cannot_be_asked_for_is_named(service):
+    refused = service.run.post(f"{URL}/asks", {"context": {"stratum": "x"}})
+    assert refused.status_code == 422
+    assert [error["name"] for error in refused.json()["errors"]] == ["context.stratum"]
+    assert "choose" not in refused.text
+
+
+def test_no_message_has_words_of_python(service):
+    problem = subpopulations.Problem(["a", "b"], ["x"], reward_range=(0, 1)).to_dict()
+    policy = {"name": "BlockBetting", "randomize": None}
+    body = {"name": "other", "problem": problem, "policy": policy}
+    refused = service.admin.post("/v1/studies", body)
+    assert refused.status_code == 422
+    assert "got null" in refused.json()["detail"]
+    assert not re.search("None|True|False", refused.text)

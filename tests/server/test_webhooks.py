@@ -50,9 +50,9 @@ def webhooks(url, store, **options):
 
 
 def finish(study):
-    pull = study.ask()
-    while pull is not None:
-        pull = study.tell_and_ask(pull, 0.9 if pull.arm == "new" else 0.1)
+    pulls = study.ask(1)
+    while pulls:
+        pulls = study.tell_and_ask(pulls[0], 0.9 if pulls[0].arm == "new" else 0.1, 1)
 
 
 def told(script):

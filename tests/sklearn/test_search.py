@@ -302,6 +302,14 @@ def test_a_scorer_of_ones_own_needs_its_range_for_a_proof():
     assert free.best_params_["max_depth"] in (2, 3)
 
 
+@pytest.mark.parametrize("pre_dispatch", ["all", "n_jobs", 3])
+def test_handing_out_fits_in_advance_changes_no_result(pre_dispatch):
+    usual = search(tolerance=0.2).fit(*IRIS)
+    found = search(tolerance=0.2, pre_dispatch=pre_dispatch, n_jobs=2).fit(*IRIS)
+    assert found.best_params_ == usual.best_params_
+    assert found.n_pulls_ == usual.n_pulls_
+
+
 def test_without_refit_there_is_no_estimator():
     found = search(refit=False, tolerance=0.2).fit(*IRIS)
     assert not hasattr(found, "best_estimator_")
@@ -575,6 +583,7 @@ def test_a_score_outside_of_its_range_is_refused():
     ("given", "name"),
     [
         ({"delta": 1.0}, "delta"),
+        ({"delta": 0.95}, "delta"),
         ({"tolerance": -1.0}, "tolerance"),
         ({"batch_size": 0}, "batch_size"),
         ({"max_pulls": 0}, "max_pulls"),

@@ -405,15 +405,15 @@ def test_a_users_own_policy_runs_in_a_study(path):
     problem = ToyProblem(["a", "b"])
     with Study.create(problem, Careful(problem, lead=2.0), storage=path, name="own") as study:
         study.tell(study.ask(), 0.0)
-        pull = study.ask()
+        pulls = study.ask(1)
     with pytest.raises(InvalidArgument, match=r"'Careful'.*study 'own'.*policies=\[Careful\]"):
         Study.open(path, "own", problems=[ToyProblem])
     with pytest.raises(InvalidArgument, match=r"family 'study-toy'.*problems=\[TheClass\]"):
         Study.open(path, "own", policies=[Careful])
     with Study.open(path, "own", policies=[Careful], problems=[ToyProblem]) as study:
         assert study.policy.lead == 2.0
-        while pull is not None:
-            pull = study.tell_and_ask(pull.id, 1.0 if pull.arm == "b" else 0.0)
+        while pulls:
+            pulls = study.tell_and_ask(pulls[0].id, 1.0 if pulls[0].arm == "b" else 0.0, 1)
         assert (study.recommend().arm, study.policy.told) == ("b", 4)
         assert study.verify().ok
 

@@ -194,10 +194,10 @@ class StudyMachine(RuleBasedStateMachine):
         if pull is None:
             return
         self.note_expired()
-        following = self.studies[by].tell_and_ask(pull, value)
+        following = self.studies[by].tell_and_ask(pull, value, 1)
         [event] = [e for e in self.studies[by].events() if e.pull_id == pull and "tell" in e.kind]
         self.note_told(pull, value, event)
-        self.note_issued([] if following is None else [following], None)
+        self.note_issued(following, None)
 
     @rule(by=handles, some=st.lists(st.tuples(indices, values), max_size=4))
     def tell_many(self, by, some):

@@ -498,13 +498,24 @@ def test_telling_and_asking_in_one_write_is_the_same_as_in_two(make_study):
     assert same_state(one.policy, two.policy)
 
 
-def test_telling_and_asking_ends_with_none(make_study):
+def test_telling_and_asking_ends_as_asking_does(make_study):
     study = make_study(Elimination, width=0.1)
-    pull, told = study.ask(), 0
-    while pull is not None:
-        pull = study.tell_and_ask(pull, 5.0 if pull.arm == "1" else 0.0)
-        told += 1
+    pulls, told = study.ask(1), 0
+    while pulls:
+        last, told = pulls[0], told + 1
+        pulls = study.tell_and_ask(last, 5.0 if last.arm == "1" else 0.0, 1)
     assert (told, study.status) == (3, "decided")
+    with pytest.raises(ExperimentFinished):
+        study.tell_and_ask(last, 5.0 if last.arm == "1" else 0.0)
+
+
+def test_the_outcome_counts_even_if_no_pull_can_follow(make_study):
+    study = make_study(Racing, slots=2)
+    study.ask(2)
+    with pytest.raises(NothingToAsk):
+        study.tell_and_ask(study.problem.pull(arm="1"), 0.5)
+    assert study.policy.told == 1
+    assert study.verify().ok
 
 
 def test_telling_and_asking_again_gives_the_same_pull(make_study):

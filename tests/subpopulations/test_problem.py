@@ -188,9 +188,15 @@ def test_limits_change_sides_when_rewards_are_minimised() -> None:
         ({"ceilings": -math.inf}, r"ceilings\[0, 0\] must be a number, None, or inf"),
         ({"ceilings": [1, math.nan]}, r"ceilings\[0, 1\] must be a number, None, or inf"),
         ({"ceilings": "high"}, "ceilings must be a number or have shape"),
-        ({"ceilings": 0.0}, r"ceilings\[0, 0\] must be beyond the floor 0 by more than twice"),
-        ({"ceilings": [2, -1]}, r"ceilings\[0, 1\] must be beyond the floor 0"),
-        ({"ceilings": 1, "floor_tolerance": 0.5}, r"more than twice floor_tolerance \(0.5\)"),
+        (
+            {"floors": 0, "ceilings": 0.0},
+            r"ceilings\[0, 0\] must be beyond the floor 0 by",
+        ),
+        ({"floors": 0, "ceilings": [2, -1]}, r"ceilings\[0, 1\] must be beyond the floor 0"),
+        (
+            {"floors": 0, "ceilings": 1, "floor_tolerance": 0.5},
+            r"more than twice floor_tolerance \(0.5\)",
+        ),
         ({"noise_std": 0.0}, "noise_std must be finite and greater than 0"),
         ({"noise_std": -1.0}, "noise_std must be finite and greater than 0"),
         ({"noise_std": math.nan}, "noise_std must be finite and greater than 0"),
@@ -270,7 +276,7 @@ def test_json_round_trip_gives_the_same_problem(
     problem = Problem(
         ["a", "b", "c"],
         ["x", "y"],
-        group_weights=weights,
+        group_weights=np.array(weights) / sum(weights),
         floors=floors,  # type: ignore[arg-type]
         direction=direction,
         tolerance=tolerance,
@@ -406,3 +412,43 @@ def test_the_question_says_what_is_asked_against_the_control() -> None:
         "among those whose mean in every group is at least 0.2 and that are not worse than 'a' in "
         "any group by more than 0.1 and that are better overall than 'a' by at least 0.05?"
     )
+
+
+@pytest.mark.parametrize(
+    "weights",
+    [[0.4, 0.5], [0.5, 0.49], [0.3, 0.3, 0.3], [41.4, 19.2, 39.4], [1.0, 0.5], [0.07] * 13],
+    ids=str,
+)
+def test_weights_that_are_neither_shares_nor_counts_are_refused(weights) -> None:
+    by_group = {f"g{at}": weight for at, weight in enumerate(weights)}
+    for how in (
+        {"groups": len(weights), "group_weights": weights},
+        {"groups": by_group},
+        {"groups": list(by_group), "group_weights": by_group},
+    ):
+        with pytest.raises(InvalidArgument) as error:
+            Problem(2, noise_std=1.0, **how)
+        assert error.value.name == "group_weights"
+        assert f"sum to {sum(weights):.12g}" in error.value.accepted
+
+
+@pytest.mark.parametrize(
+    "weights",
+    [[0.33, 0.33, 0.33], [1 / 3, 1 / 3, 1 / 3], [0.17] * 6, [0.1] * 10, [414, 192, 394], [3, 1]],
+    ids=str,
+)
+def test_rounded_shares_and_counts_are_weights(weights) -> None:
+    problem = Problem(1, len(weights), group_weights=weights, noise_std=1.0)
+    assert problem.shares.tolist() == pytest.approx((np.array(weights) / sum(weights)).tolist())
+
+
+@pytest.mark.parametrize("direction", ["maximize", "minimize"])
+def test_ceilings_alone_set_no_floors(direction) -> None:
+    problem = Problem(2, 2, ceilings=-1.0, noise_std=1.0, direction=direction)
+    free = Problem(2, 2, floors=None, ceilings=-1.0, noise_std=1.0, direction=direction)
+    assert np.array_equal(problem.floors, free.floors)
+    usual = Problem(2, 2, noise_std=1.0, direction=direction)
+    assert usual.clone(ceilings=-1.0) == problem
+    assert usual.clone(costs=2.0).floors.tolist() == [[0.0, 0.0]] * 2
+    given = Problem(2, 2, floors=-2.0, noise_std=1.0)
+    assert given.clone(ceilings=1.0).floors.tolist() == [[-2.0, -2.0]] * 2

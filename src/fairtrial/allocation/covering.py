@@ -19,6 +19,7 @@ from fairtrial.allocation.problem import (
     as_groups,
     as_shares,
 )
+from fairtrial.core.keywords import named_arguments
 from fairtrial.core.validation import check_labels
 from fairtrial.errors import InvalidArgument
 
@@ -32,6 +33,7 @@ _ZERO = 1e-9
 _ACCURACY = 1e-6  # of the solver, with much to spare
 
 
+@named_arguments
 def cover_groups(
     arms: Sequence[str] | int,
     groups: Mapping[str, Any],

@@ -6,11 +6,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairtrial.allocation.problem import Problem
+from fairtrial.core.keywords import named_arguments
 from fairtrial.core.validation import check_array, check_instance
 
 __all__ = ["fair_value", "floored_quotas"]
 
 
+@named_arguments
 def fair_value(problem: Problem, means: ArrayLike) -> float:
     """Return the mean reward per round of the best schedule that keeps the shares exactly.
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from fairtrial.allocation.policies.base import AllocationPolicy
 from fairtrial.allocation.policies.initial_values import given_rewards
 from fairtrial.allocation.problem import MAX_DENOMINATOR
+from fairtrial.core.keywords import named_arguments
 from fairtrial.core.problem import Outcome
 from fairtrial.core.pull import Pull
 from fairtrial.core.recommendation import Progress
@@ -112,6 +113,7 @@ class LocalAllocator:
     1
     """
 
+    @named_arguments
     def __init__(
         self,
         policy: AllocationPolicy,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairtrial.allocation.environments.steady import SteadyEnvironment
+from fairtrial.core.keywords import named_arguments
 from fairtrial.core.validation import check_instance, check_integer
 from fairtrial.errors import NotSupported
 
@@ -48,6 +49,7 @@ class Complexity:
     sufficient_tolerance: float
 
 
+@named_arguments
 def complexity(environment: SteadyEnvironment, horizon: int) -> Complexity:
     """Return the regret bounds of the paper, for the true means of an environment.
 

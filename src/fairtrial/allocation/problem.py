@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from fairtrial.core.keywords import named_arguments
 from fairtrial.core.problem import Problem as BaseProblem
 from fairtrial.core.validation import as_exact, check_integer, check_labels, check_range
 from fairtrial.core.wording import listed, rewards_in_words
@@ -309,6 +310,7 @@ def as_group(arms: Sequence[str], label: str, value: Any) -> Group:
     return own, labels
 
 
+@named_arguments
 def round_shares(
     shares: Iterable[Share], denominator: int = MAX_DENOMINATOR
 ) -> tuple[Fraction, ...]:

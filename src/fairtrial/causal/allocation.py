@@ -17,6 +17,7 @@ from fairtrial.causal._gaps import is_empty
 from fairtrial.causal.divergences import divergences
 from fairtrial.causal.errors import NoInformation
 from fairtrial.causal.problem import Problem
+from fairtrial.core.keywords import named_arguments
 from fairtrial.core.parameters import plain
 from fairtrial.core.validation import check_instance, index_of
 from fairtrial.errors import InvalidArgument, NotSupported
@@ -93,6 +94,7 @@ class Wanted:
     pool_natural: bool = False
 
 
+@named_arguments
 def allocate(
     problem: Problem, live: Sequence[str] | None = None, pool_natural: bool = False
 ) -> Allocation:

@@ -18,6 +18,7 @@ from fairtrial.causal._sampling import Sampler
 from fairtrial.causal._structure import require_outcome_table
 from fairtrial.causal.errors import ModelError
 from fairtrial.causal.problem import Problem
+from fairtrial.core.keywords import named_arguments
 from fairtrial.core.parameters import plain
 from fairtrial.core.validation import check_instance, check_integer
 
@@ -80,6 +81,7 @@ class Divergences:
         }
 
 
+@named_arguments
 def divergences(problem: Problem, samples: int = 10_000, seed: int = 0) -> Divergences:
     """Return the divergences between the arms of a problem.
 

@@ -23,14 +23,15 @@ from fairtrial.causal._weighted import ESTIMATORS, Weighted
 from fairtrial.causal.errors import ContradictedModel, ThinOverlap
 from fairtrial.causal.estimates import Estimates, Verdict
 from fairtrial.causal.problem import Problem
+from fairtrial.core.keywords import named_arguments
 from fairtrial.core.recommendation import Guarantee
 from fairtrial.core.seeds import as_seed
 from fairtrial.core.validation import (
     check_choice,
+    check_error_probability,
     check_flag,
     check_instance,
     check_integer,
-    check_probability,
 )
 from fairtrial.errors import InvalidArgument
 
@@ -52,6 +53,7 @@ _ASSUMPTIONS = (
 _SOURCE = "docs/explanation/counterfactual-fairness.md"
 
 
+@named_arguments
 def estimate(
     problem: Problem,
     rows: Any,
@@ -137,7 +139,7 @@ def estimate(
     """
     check_instance("problem", problem, Problem)
     check_choice("estimator", estimator, ESTIMATORS)
-    check_probability("delta", delta)
+    check_error_probability("delta", delta)
     check_flag("fixed_allocation", fixed_allocation)
     _check_tables(problem, tables, replications)
     seed = seed if isinstance(seed, np.random.Generator) else as_seed(seed)

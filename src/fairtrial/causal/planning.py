@@ -20,7 +20,8 @@ from fairtrial.causal.policies import smallest_budget
 from fairtrial.causal.problem import Problem
 from fairtrial.confidence.complexity import Complexity
 from fairtrial.confidence.cutting_planes import CutsAt, best_shares
-from fairtrial.core.validation import check_instance, check_probability
+from fairtrial.core.keywords import named_arguments
+from fairtrial.core.validation import check_error_probability, check_instance
 from fairtrial.errors import InvalidArgument
 
 __all__ = ["Budgets", "Complexity", "complexity", "row_budgets"]
@@ -43,6 +44,7 @@ _COINS = "outcomes at one end of their range or the other"
 _GRADED = "outcomes that are one of the {} values in the model"
 
 
+@named_arguments
 def complexity(environment: NetworkEnvironment) -> Complexity:
     """Return the complexity T* of finding the best fair arm, and the optimal shares of rows.
 
@@ -254,6 +256,7 @@ class Budgets:
     allocation: Floats
 
 
+@named_arguments
 def row_budgets(environment: NetworkEnvironment, delta: float = 0.05) -> Budgets:
     """Return the numbers of rows that make verdicts certain, in an assumed environment.
 
@@ -288,7 +291,7 @@ def row_budgets(environment: NetworkEnvironment, delta: float = 0.05) -> Budgets
     >>> plan.least_budget, plan.certifying_budget
     (10, (84, 84))
     """
-    check_probability("delta", delta)
+    check_error_probability("delta", delta)
     problem = check_instance("environment", environment, NetworkEnvironment).problem
     if problem.outcome_range is None or not cell_model_of(problem).is_tabulated:
         raise InvalidArgument(

@@ -17,6 +17,7 @@ from fairtrial.causal.errors import ContradictedModel
 from fairtrial.causal.estimation import records_of
 from fairtrial.causal.policies.block_betting import BlockBetting
 from fairtrial.causal.problem import NATURAL, Problem
+from fairtrial.core.keywords import named_arguments
 from fairtrial.core.pull import UNSOLICITED, Pull
 from fairtrial.core.sheets import is_blank
 from fairtrial.core.tables import read_table
@@ -29,6 +30,7 @@ _AT_ONCE = 1_000
 _MISSING = "no outcome in the log"
 
 
+@named_arguments
 def read(
     problem: Problem,
     table: Any,

@@ -15,6 +15,7 @@ from fairtrial.cli.exits import EPILOG, ExitCode
 from fairtrial.cli.groups import study, token
 from fairtrial.cli.lazy import LazyCommand
 from fairtrial.cli.output import emit, error_document, say
+from fairtrial.core.mistakes import without_python
 from fairtrial.errors import (
     AlreadyTold,
     CorruptLog,
@@ -78,6 +79,7 @@ def _exit_code(error: FairtrialError) -> ExitCode:
 
 
 def _fail(ctx: click.Context, error: BaseException, message: str, code: ExitCode) -> NoReturn:
+    message = without_python(message, none="missing")
     if ctx.meta["fairtrial.json"]:
         emit(error_document(error, message))
     say(f"fairtrial: {message}", err=True)

@@ -1,4 +1,4 @@
-"""Times in the form in which people write them on a command line: ``30m``, ``12h``, ``2d``."""
+"""Values of options: times as people write them (``30m``, ``12h``, ``2d``), and delta."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import re
 
 import click
 
-__all__ = ["parse_seconds", "seconds"]
+from fairtrial.core.validation import check_error_probability
+from fairtrial.errors import InvalidArgument
+
+__all__ = ["error_probability", "parse_seconds", "seconds"]
 
 _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
@@ -34,3 +37,13 @@ def seconds(_ctx: click.Context, _parameter: click.Parameter, given: str | None)
             f"must be a number with s, m, h, d or w, such as 12h or 2d; got {given!r}"
         )
     return found
+
+
+def error_probability(
+    _ctx: click.Context, _parameter: click.Parameter, given: float | None
+) -> float | None:
+    """Return the value of an option that is an accepted probability of being wrong."""
+    try:
+        return None if given is None else check_error_probability("delta", given)
+    except InvalidArgument as error:
+        raise click.BadParameter(f"{error.accepted}; got {given:g}") from None

@@ -136,7 +136,7 @@ class _Session:
         if last or actor or self._left_open or self._interrupted():
             self._study.tell(pull, reward, actor=actor)
         else:
-            self._next = self._study.tell_and_ask(pull, reward)
+            self._next = next(iter(self._study.tell_and_ask(pull, reward, 1)), None)
 
     def _take(self) -> StudyPull | None:
         if self._left_open:

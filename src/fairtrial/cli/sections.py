@@ -19,6 +19,7 @@ from pydantic import (
 
 from fairtrial.core.family import Family
 from fairtrial.core.mistakes import did_you_mean
+from fairtrial.core.validation import check_error_probability
 from fairtrial.core.wording import abridged
 from fairtrial.errors import InvalidArgument
 from fairtrial.study.location import parse_storage
@@ -110,11 +111,16 @@ class PlanSection(_EnvironmentSection):
 
     parallel: int = Field(default=1, ge=1)
     replications: int | None = Field(default=None, ge=2)
-    delta: float | None = Field(default=None, gt=0, lt=1)
+    delta: float | None = None
     max_pulls: Any = None
     control: str | None = Field(default=None, min_length=1)
     pulls_per_day: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     arrivals: Any = None
+
+    @field_validator("delta")
+    @classmethod
+    def _is_an_error_probability(cls, given: float | None) -> float | None:
+        return None if given is None else check_error_probability("delta", given)
 
     @field_validator("max_pulls")
     @classmethod

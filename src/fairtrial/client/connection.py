@@ -15,6 +15,7 @@ from fairtrial.client.tokens import read_token
 from fairtrial.client.transport import Transport
 from fairtrial.client.viewing import study_path
 from fairtrial.core import Policy, Problem
+from fairtrial.core.keywords import named_arguments
 from fairtrial.core.seeds import Seed, as_seed
 from fairtrial.core.validation import check_number
 from fairtrial.errors import InvalidArgument, StudyExists
@@ -26,6 +27,7 @@ __all__ = ["Connection", "connect"]
 _NEW = 201
 
 
+@named_arguments
 def connect(
     url: str,
     token: str | None = None,
@@ -107,6 +109,7 @@ class Connection:
     'http://127.0.0.1:8765'
     """
 
+    @named_arguments
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
 

@@ -161,10 +161,11 @@ class RemoteStudy(RemoteViewing):
     def _action_of(self, pull_id: str) -> int:
         return int(self._transport.get(self._pull_path(pull_id))["action"])
 
-    def _tell_and_ask(self, pull: Pull | str, value: Outcome, asked: Asked) -> list[StudyPull]:
+    def _tell_and_ask(
+        self, pull: Pull | str, value: Outcome, asked: Asked
+    ) -> tuple[list[StudyPull], bool]:
         told = {"pull": self._pull_id(pull), "value": as_result(self.problem, value).outcome}
-        pulls, _ = self._issue(asked, told)
-        return pulls
+        return self._issue(asked, told)
 
     def _amend(self, pull_id: str, result: Result, reason: str, actor: str | None) -> Event:
         return self._written(pull_id, "amend", {"value": result.outcome, "reason": reason})

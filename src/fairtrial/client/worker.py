@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeVar
 
 from fairtrial.client.remote_study import MOST_AT_ONCE, RemoteStudy
 from fairtrial.core import Pull
+from fairtrial.core.keywords import named_arguments
 from fairtrial.core.problem import Outcome
 from fairtrial.core.validation import (
     check_instance,
@@ -59,6 +60,7 @@ _AT_ONCE = 1e-3
 _NOT_NEEDED = "no longer needed"
 
 
+@named_arguments
 def work(
     study: RemoteStudy,
     function: Callable[..., Outcome],

@@ -16,7 +16,12 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from fairtrial.core import Guarantee, Parametrized
-from fairtrial.core.validation import check_flag, check_number, check_numbers, check_probability
+from fairtrial.core.validation import (
+    check_error_probability,
+    check_flag,
+    check_number,
+    check_numbers,
+)
 from fairtrial.errors import InvalidArgument
 
 __all__ = ["Bound", "FiniteLIL", "NormalMixture", "PolynomialStitching"]
@@ -103,7 +108,7 @@ class Bound(Parametrized, ABC):
         >>> NormalMixture().radius([0, 10, 100], level=0.05).round(4)
         array([   inf, 1.035 , 0.3593])
         """
-        log_inverse_level = -math.log(check_probability("level", level))
+        log_inverse_level = -math.log(check_error_probability("level", level))
         counts, scales = _broadcast(
             check_numbers("pulls", pulls, low=0.0), check_numbers("sigma", sigma, low=0.0)
         )

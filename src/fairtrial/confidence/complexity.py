@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fairtrial.core.validation import check_probability
+from fairtrial.core.validation import check_error_probability
 
 __all__ = ["Complexity", "EvidencePrice", "assumptions_of", "positive_spread"]
 
@@ -163,5 +163,5 @@ class Complexity:
         >>> round(Complexity.kl(0.1), 6)
         1.75778
         """
-        level = check_probability("delta", delta)
+        level = check_error_probability("delta", delta)
         return (1.0 - 2.0 * level) * math.log((1.0 - level) / level) if level < 0.5 else 0.0

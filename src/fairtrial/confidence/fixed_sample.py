@@ -9,7 +9,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from fairtrial.core.validation import check_probability
+from fairtrial.core.validation import check_error_probability, check_probability
 
 __all__ = ["FixedDesign"]
 
@@ -63,7 +63,7 @@ class FixedDesign:
 
         It is a multiple of the number of actions; None if no number is enough.
         """
-        delta, power = check_probability("delta", delta), check_probability("power", power)
+        delta, power = check_error_probability("delta", delta), check_probability("power", power)
         if not self.signals.size:
             return self.actions
         if not self.signals.min() > 0.0:

@@ -11,7 +11,12 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from fairtrial.core import Guarantee, Parametrized
-from fairtrial.core.validation import check_integer, check_number, check_numbers, check_probability
+from fairtrial.core.validation import (
+    check_error_probability,
+    check_integer,
+    check_number,
+    check_numbers,
+)
 
 __all__ = ["StudentMixture"]
 
@@ -107,7 +112,7 @@ class StudentMixture(Parametrized):
         >>> StudentMixture().guarantee(0.05).label
         'calibrated'
         """
-        check_probability("level", level)
+        check_error_probability("level", level)
         return Guarantee(
             name=self.name,
             proven=False,

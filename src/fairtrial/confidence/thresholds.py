@@ -21,7 +21,13 @@ from fairtrial.confidence.penalties import (
     stylised_threshold,
 )
 from fairtrial.core import Guarantee, Parametrized
-from fairtrial.core.validation import check_choice, check_number, check_numbers, check_probability
+from fairtrial.core.keywords import named_arguments
+from fairtrial.core.validation import (
+    check_choice,
+    check_error_probability,
+    check_number,
+    check_numbers,
+)
 from fairtrial.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -89,7 +95,7 @@ class Threshold(Parametrized, ABC):
         return Guarantee(
             name=self.name,
             proven=self.proven,
-            statement=self._statement(check_probability("delta", delta)),
+            statement=self._statement(check_error_probability("delta", delta)),
             assumptions=self.assumptions,
             source=self.source,
         )
@@ -140,7 +146,7 @@ class Stylised(Threshold):
             Has the shape of `rounds`.
         """
         counts = check_numbers("rounds", rounds, low=1.0)
-        return np.asarray(stylised_threshold(counts, check_probability("delta", delta)))
+        return np.asarray(stylised_threshold(counts, check_error_probability("delta", delta)))
 
     def _statement(self, delta: float) -> str:
         return (
@@ -370,6 +376,7 @@ _BY_NAME: Mapping[str, type[Threshold]] = {
 }
 
 
+@named_arguments
 def threshold_named(name: str) -> Threshold:
     """Return the threshold named by a policy's argument ``stopping=``.
 
@@ -392,7 +399,7 @@ def threshold_named(name: str) -> Threshold:
 
 
 def _log_inverse(level: float) -> float:
-    return -math.log(check_probability("level", level))
+    return -math.log(check_error_probability("level", level))
 
 
 def _cells(pulls: ArrayLike) -> Floats:

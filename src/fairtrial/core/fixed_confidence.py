@@ -15,7 +15,7 @@ from fairtrial.core.policy import Policy
 from fairtrial.core.problem import Problem
 from fairtrial.core.recommendation import Effect, Estimate, Progress, Recommendation, Status
 from fairtrial.core.run import Run
-from fairtrial.core.validation import check_optional_integer, check_probability
+from fairtrial.core.validation import check_error_probability, check_optional_integer
 
 __all__ = ["FixedConfidencePolicy"]
 
@@ -93,7 +93,7 @@ class FixedConfidencePolicy(Policy):
     ) -> None:
         super().__init__(problem, seed)
         if self._has_delta:
-            self.delta = check_probability("delta", delta)
+            self.delta = check_error_probability("delta", delta)
         self.max_pulls = check_optional_integer("max_pulls", max_pulls, low=1)
         self._amended = 0
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
 from fairtrial.errors import FairtrialError, InvalidArgument
 
-__all__ = ["REFUSALS", "Mistakes", "did_you_mean", "in_words"]
+__all__ = ["REFUSALS", "Mistakes", "did_you_mean", "in_words", "without_python"]
 
 Built = TypeVar("Built")
 
@@ -16,6 +17,29 @@ REFUSALS = (FairtrialError, TypeError, ValueError, ArithmeticError)
 """Errors that a constructor may raise for a value of the wrong kind, such as a huge integer."""
 
 _LONGEST_NAME = 200
+
+_PYTHON = re.compile(r"(?<!\w)'[^']*'|\"[^\"]*\"|\b(?:None(?! of )|True|False)\b")
+"""Words of Python, and what is quoted, which is not changed."""
+
+_SYNONYMS = {
+    "alpha": "delta",
+    "significance": "delta",
+    "epsilon": "tolerance",
+    "slack": "tolerance",
+    "std": "noise_std",
+    "sigma": "noise_std",
+    "stratum": "group",
+    "segment": "group",
+    "strata": "groups",
+    "segments": "groups",
+    "weights": "group_weights",
+    "treatment": "arm",
+    "variant": "arm",
+    "treatments": "arms",
+    "variants": "arms",
+    "limit": "max_pulls",
+}
+"""What the words of other fields and packages are called here."""
 
 
 def in_words(prefix: str, error: Exception) -> str:
@@ -33,11 +57,36 @@ def did_you_mean(given: str, accepted: Iterable[str]) -> str:
     --------
     >>> did_you_mean("tabel", ["table", "arm"])
     "did you mean 'table'? accepted: arm, table"
+    >>> did_you_mean("stratum", ["group"])
+    "did you mean 'group'? accepted: group"
     """
     names = sorted(accepted)
     close = get_close_matches(given[:_LONGEST_NAME], names, n=1)
+    if _SYNONYMS.get(given) in names:
+        close = [_SYNONYMS[given]]
     hint = f"did you mean {close[0]!r}? " if close else ""
     return f"{hint}accepted: {', '.join(names)}"
+
+
+def without_python(text: str, none: str) -> str:
+    """Return a message for people who do not use Python; quoted names stay as they are.
+
+    Parameters
+    ----------
+    text : str
+        The message.
+    none : str
+        What they write where Python has None.
+
+    Examples
+    --------
+    >>> without_python("mask must be True or False; got None", "null")
+    'mask must be true or false; got null'
+    >>> without_python("the arm 'None' must have a number, None, or inf", "missing")
+    "the arm 'None' must have a number, missing, or inf"
+    """
+    words = {"None": none, "True": "true", "False": "false"}
+    return _PYTHON.sub(lambda found: words.get(found[0], found[0]), text)
 
 
 class Mistakes:

@@ -10,6 +10,8 @@ from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
+from fairtrial.core.keywords import named_arguments
+from fairtrial.core.mistakes import did_you_mean
 from fairtrial.core.wording import abridged
 from fairtrial.errors import InvalidArgument, NotSupported
 
@@ -22,6 +24,16 @@ class Parametrized:
     """Base of objects that keep their constructor arguments as attributes with the same names."""
 
     _not_parameters: ClassVar[frozenset[str]] = frozenset()
+
+    @named_arguments
+    def __init__(self) -> None:
+        """Take no arguments, unless a subclass takes some."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Let the constructor refuse arguments that it does not take with an error of ours."""
+        super().__init_subclass__(**options)
+        if "__init__" in vars(cls):
+            cls.__init__ = named_arguments(cls.__init__)  # type: ignore[method-assign]
 
     def get_params(self) -> dict[str, Any]:
         """Return the constructor's arguments by name, as given."""
@@ -78,9 +90,8 @@ def build(cls: type[_Built], arguments: Mapping[str, Any], **given: Any) -> _Bui
     accepted = [name for name in parameters if name not in given]
     for name, value in arguments.items():
         if name not in accepted:
-            expected = ", ".join(accepted) or "nothing"
-            message = f"is not a parameter of {cls.__name__}, which takes {expected}"
-            raise InvalidArgument(name, message, value)
+            expected = did_you_mean(name, accepted) if accepted else "it takes none"
+            raise InvalidArgument(name, f"is not an argument of {cls.__name__}: {expected}", value)
     for name in accepted:
         if parameters[name].default is inspect.Parameter.empty and name not in arguments:
             raise InvalidArgument(name, f"is missing: {cls.__name__} needs it")

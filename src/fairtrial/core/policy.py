@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 import numpy as np
 
 from fairtrial.core.compilation import compiled
+from fairtrial.core.keywords import call_with
 from fairtrial.core.problem import Outcome
 from fairtrial.core.pull import UNSOLICITED, Pull
 from fairtrial.core.recommendation import Guarantee, Progress, Recommendation
@@ -38,6 +39,8 @@ __all__ = ["Choice", "Policy", "State"]
 Choice = int | tuple[int, int] | tuple[int, int, float] | None
 """What `Policy.choose` returns: an action; an action and a tag; both and the propensity of the arm
 (NaN if it was not drawn at random); or None for "nothing now"."""
+
+_A_DETAIL = "a detail of a reading that this policy takes"
 
 
 class Policy(Resumable, ABC):
@@ -259,14 +262,16 @@ class Policy(Resumable, ABC):
         single = self._issue(context)
         if single is None:
             if self.stopped:
-                raise ExperimentFinished(f"{type(self).__name__} has stopped: see recommend()")
+                raise ExperimentFinished(
+                    f"{type(self).__name__} has stopped and issues no more pulls"
+                )
             raise NothingToAsk("no pull can be issued before the next result")
         return single
 
     def _issue(self, context: dict[str, Any]) -> Pull | None:
         if self.stopped or self._has_issued_all():
             return None
-        choice = self.choose(**context) if context else self.choose()
+        choice = self.choose() if not context else self._choose_for(context)
         if choice is None:
             return None
         action, tag, propensity = self._checked(choice)
@@ -276,6 +281,11 @@ class Policy(Resumable, ABC):
         self._outstanding[self.asked] = (action, tag)
         self.asked += 1
         return pull
+
+    def _choose_for(self, context: dict[str, Any]) -> Choice:
+        what = "something that this policy can be asked for"
+        choice: Choice = call_with(self.choose, what=what, context=context)
+        return choice
 
     def _has_issued_all(self) -> bool:
         most = self.max_pulls
@@ -394,7 +404,7 @@ class Policy(Resumable, ABC):
         number = _number_of(pull)
         entry = self._outstanding.get(number) or self._lost.get(number)
         if entry is None and 0 <= number < self.asked:
-            self.read_late(pull, clean, **details)
+            call_with(self.read_late, pull, clean, what=_A_DETAIL, context=details)
         else:
             self._require_known(pull, entry)
             self._read(pull, clean, **details)
@@ -403,12 +413,12 @@ class Policy(Resumable, ABC):
         """Take a reading; with measures, only new values, which are kept until the pull is told."""
         measured, before = self.problem.measured, self._values_so_far.get(pull.number)
         if measured is None:
-            self.read(pull, clean, **details)
+            call_with(self.read, pull, clean, what=_A_DETAIL, context=details)
             return
         new = measured.new_in(clean, before)
         if np.isnan(new).all():
             return
-        self.read(pull, new, **details)
+        call_with(self.read, pull, new, what=_A_DETAIL, context=details)
         self._values_so_far[pull.number] = new if before is None else np.fmax(before, new)
 
     def fail(self, pull: Pull, reason: str = "lost") -> None:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairtrial.core.environment import Environment
+from fairtrial.core.keywords import named_arguments
 from fairtrial.core.policy import Policy
 from fairtrial.core.pull import Pull
 from fairtrial.core.recommendation import Status
@@ -64,6 +65,7 @@ class Run:
     difference: float = math.nan
 
 
+@named_arguments
 def run_policy(
     policy: Policy,
     environment: Environment,

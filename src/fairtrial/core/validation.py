@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Hashable, Sequence
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -19,6 +20,8 @@ __all__ = [
     "as_floats",
     "check_array",
     "check_choice",
+    "check_confidence",
+    "check_error_probability",
     "check_flag",
     "check_instance",
     "check_integer",
@@ -33,6 +36,7 @@ __all__ = [
     "index_of",
     "plain_labels",
     "require_each",
+    "require_shares_or_counts",
 ]
 
 Floats = NDArray[np.float64]
@@ -40,6 +44,12 @@ Floats = NDArray[np.float64]
 _MOST_LABELS = 1_000_000
 _LONGEST_LABEL = 1_000
 _NOT_STORABLE = re.compile("[\0\ud800-\udfff]")
+
+_FEWEST_ROUNDED = 2
+"""The fewest decimals of shares that were rounded: nobody rounds shares to tenths."""
+
+_MOST_ROUNDING = 0.02
+"""How far the sum of rounded shares may be from 1, however many there are."""
 
 _LONGEST_NUMBER = 400
 """The most characters of a text, digits of an integer, or size of an exponent in a number."""
@@ -78,6 +88,45 @@ def check_probability(name: str, value: object) -> float:
     number = _as_float(value)
     if not 0.0 < number < 1.0:
         raise InvalidArgument(name, "must be a number strictly between 0 and 1", value)
+    return number
+
+
+def check_error_probability(name: str, value: object) -> float:
+    """Return `value`, an accepted probability of being wrong, as a float between 0 and 0.5.
+
+    Whoever gives more has given a confidence in its place: nobody wants an answer that may be wrong
+    more often than not.
+
+    Examples
+    --------
+    >>> check_error_probability("delta", 0.05)
+    0.05
+    >>> check_error_probability("delta", 0.95)
+    Traceback (most recent call last):
+    fairtrial.errors.InvalidArgument: delta must be less than 0.5: it is the accepted probability
+    of being wrong, not the confidence. Did you mean 0.05?; got 0.95
+    """
+    number = check_probability(name, value)
+    if number >= 0.5:
+        meaning = "it is the accepted probability of being wrong, not the confidence"
+        meant = f"{1.0 - number:.12g}" if number > 0.5 else "0.05"
+        accepted = f"must be less than 0.5: {meaning}. Did you mean {meant}?"
+        raise InvalidArgument(name, accepted, value)
+    return number
+
+
+def check_confidence(name: str, value: object) -> float:
+    """Return `value`, the confidence of an interval, as a float from 0.5 to 1.
+
+    Examples
+    --------
+    >>> check_confidence("level", 0.95)
+    0.95
+    """
+    number = check_probability(name, value)
+    if number < 0.5:
+        accepted = "must be at least 0.5: it is the confidence of the intervals. Did you mean"
+        raise InvalidArgument(name, f"{accepted} {1.0 - number:.12g}?", value)
     return number
 
 
@@ -415,6 +464,38 @@ def require_each(
     place = tuple(map(int, np.argwhere(~np.broadcast_to(fine, given.shape))[0]))
     named = [labels[at] for labels, at in zip(axes, place, strict=True)] if axes else place
     raise InvalidArgument(_entry(name, named), accepted, float(given[place]))
+
+
+def require_shares_or_counts(name: str, weights: Floats) -> None:
+    """Raise an error unless weights are shares that sum to 1, or counts.
+
+    Counts are whole numbers. The last digit of a share may be rounded, if there are at least two:
+    rounding n shares to d digits changes their sum by at most (n - 1) / 2 units of digit d.
+
+    Examples
+    --------
+    >>> require_shares_or_counts("group_weights", np.array([0.33, 0.33, 0.33]))
+    >>> require_shares_or_counts("group_weights", np.array([414.0, 192.0, 394.0]))
+    >>> require_shares_or_counts("group_weights", np.array([0.4, 0.5]))
+    Traceback (most recent call last):
+    fairtrial.errors.InvalidArgument: group_weights must be shares that sum to 1, or counts (whole
+    numbers); these sum to 0.9; got [0.4, 0.5]
+    """
+    total = float(weights.sum())
+    if (weights == np.floor(weights)).all():
+        return
+    digits = max(_decimals(weight) for weight in weights.tolist())
+    units = (weights.size - 1) // 2 if digits >= _FEWEST_ROUNDED else 0
+    rounding = min(units * 10.0**-digits, _MOST_ROUNDING)
+    if abs(total - 1.0) > rounding + 1e-9:
+        accepted = "must be shares that sum to 1, or counts (whole numbers)"
+        raise InvalidArgument(name, f"{accepted}; these sum to {total:.12g}", weights.tolist())
+
+
+def _decimals(number: float) -> int:
+    """Return the number of decimals with which a number is written."""
+    exponent = Decimal(repr(number)).as_tuple().exponent
+    return max(0, -exponent) if isinstance(exponent, int) else 0
 
 
 def _entry(name: str, place: Sequence[object]) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
+from fairtrial.core.keywords import named_arguments
 from fairtrial.core.validation import check_array
 from fairtrial.errors import InvalidArgument
 
@@ -40,6 +41,7 @@ class Diagnosis:
     warning: str | None
 
 
+@named_arguments
 def diagnose(arms: Sequence[Hashable], delays: ArrayLike, outcomes: ArrayLike) -> Diagnosis:
     """Compare delays with outcomes, within arms, after 20, 40, 80, ... pulls.
 
@@ -88,7 +90,7 @@ def diagnose(arms: Sequence[Hashable], delays: ArrayLike, outcomes: ArrayLike) -
         if own is not None and level is not None and level < _LEVEL / (look * (look + 1)):
             warning = (
                 f"delays and outcomes go together (rank correlation {own:.2f}, p = {level:.2g}): "
-                "set delay_depends_on_outcome=True in the problem"
+                "set delay_depends_on_outcome in the problem"
             )
         look, pulls = look + 1, 2 * pulls
     return Diagnosis(times.size, correlation, p_value, warning)

@@ -9,6 +9,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from fairtrial.core.keywords import named_arguments
 from fairtrial.core.validation import check_integer
 from fairtrial.delayed.delays import Delay, EmpiricalDelay, LognormalDelay
 from fairtrial.delayed.environments import CurveEnvironment, SimulatedEnvironment
@@ -24,6 +25,7 @@ _BINS = 10
 _LEAST_LEFT = 1e-3
 
 
+@named_arguments
 def fit_environment(
     problem: Problem,
     table: Any,

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairtrial.confidence.complexity import Complexity, assumptions_of, positive_spread
+from fairtrial.core.keywords import named_arguments
 from fairtrial.core.validation import check_instance
 from fairtrial.delayed.timed import TimedEnvironment
 
@@ -19,6 +20,7 @@ _TOLERANCE = 1e-5
 _MOST_STEPS = 20_000
 
 
+@named_arguments
 def complexity(environment: TimedEnvironment) -> Complexity:
     """Return the certified complexity T* of finding the best k arms, and its optimal shares.
 

@@ -15,6 +15,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fairtrial.core.keywords import named_arguments
 from fairtrial.core.validation import check_array, check_number
 from fairtrial.errors import InvalidArgument
 
@@ -85,6 +86,7 @@ class LastValue:
     (3.0, 1.0)
     """
 
+    @named_arguments
     def __init__(self) -> None:
         self._length = 1.0
         self._std = np.zeros(_DECILES)
@@ -108,6 +110,7 @@ class LinearPredictor:
         Weight of the penalty that keeps coefficients small, at least 0.
     """
 
+    @named_arguments
     def __init__(self, ridge: float = 1e-3) -> None:
         self.ridge = check_number("ridge", ridge, low=0.0)
         self._length = 1.0
@@ -176,6 +179,7 @@ class CalibratedPredictor:
     (0.4, True)
     """
 
+    @named_arguments
     def __init__(self, predictor: CurvePredictor, completed: Sequence[Curve]) -> None:
         self._length = _length(_whole(completed, least=2))
         self.factors = self._calibrate(predictor, completed)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairtrial.core.documentation import documented_by
+from fairtrial.core.keywords import named_arguments
 from fairtrial.core.validation import check_array, check_instance, check_integer, check_number
 from fairtrial.errors import FairtrialError, InvalidArgument
 from fairtrial.linear._kernels.designs import (
@@ -90,6 +91,7 @@ class Design:
         return np.flatnonzero(self.weights)
 
 
+@named_arguments
 def g_optimal_design(
     problem: Problem, tol: float = 1e-4, max_seconds: float | None = None, require: bool = False
 ) -> Design:
@@ -137,6 +139,7 @@ def g_optimal_design(
 
 
 @documented_by(g_optimal_design)
+@named_arguments
 def xy_optimal_design(
     problem: Problem,
     candidates: ArrayLike | None = None,
@@ -190,6 +193,7 @@ def _reduced_xy_design(problem: Problem, candidates: Integers, goal: _Goal) -> D
 
 
 @documented_by(g_optimal_design)
+@named_arguments
 def oracle_design(
     problem: Problem,
     theta: ArrayLike,
@@ -403,6 +407,7 @@ def _min_max(problem: Problem, points: Floats, pairs: bool, goal: _Goal) -> Desi
 # ------------------------------------------------------------------------------------ rounding
 
 
+@named_arguments
 def round_design(design: Design | ArrayLike, n: int) -> NDArray[np.int64]:
     """Return the whole numbers of pulls that come closest to a design, `n` in total.
 

@@ -11,6 +11,7 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
+from fairtrial.core.keywords import named_arguments
 from fairtrial.core.validation import check_instance
 from fairtrial.errors import InvalidArgument, InvalidOutcome
 from fairtrial.linear.problem import Problem
@@ -51,6 +52,7 @@ class LackOfFit:
     deviation: float
 
 
+@named_arguments
 def lack_of_fit(problem: Problem, arms: Sequence[Any], rewards: ArrayLike) -> LackOfFit:
     """Return the F test of whether mean rewards are linear in the features.
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from fairtrial.confidence.complexity import Complexity as CertifiedComplexity
 from fairtrial.confidence.complexity import assumptions_of, positive_spread
 from fairtrial.confidence.cutting_planes import CutsAt, best_shares
+from fairtrial.core.keywords import named_arguments
 from fairtrial.core.validation import check_instance, check_number
 from fairtrial.linear.designs import contrasts_at, oracle_design
 from fairtrial.linear.environments import ArmEnvironment
@@ -57,6 +58,7 @@ class Complexity(CertifiedComplexity):
     hardness: float = math.inf
 
 
+@named_arguments
 def complexity(
     environment: ArmEnvironment, tol: float = 1e-6, max_seconds: float | None = None
 ) -> Complexity:

@@ -12,6 +12,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
 
+from fairtrial.core.keywords import named_arguments
 from fairtrial.plots import _style as style
 from fairtrial.plots._fonts import legible
 from fairtrial.presentation.charts import Bar, ShareChart, most_pulled, share_chart
@@ -25,6 +26,7 @@ _MOST_LABELLED = 60
 
 
 @legible
+@named_arguments
 def allocation(
     source: Source,
     optimal: ArrayLike | None = None,

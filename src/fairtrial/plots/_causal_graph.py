@@ -11,6 +11,7 @@ from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Patch, PathPatch
 from matplotlib.path import Path
 from numpy.typing import NDArray
 
+from fairtrial.core.keywords import named_arguments
 from fairtrial.plots import _style as style
 from fairtrial.plots._causal import QuestionLike
 from fairtrial.plots._fonts import legible
@@ -31,6 +32,7 @@ _BOX_HEIGHT, _LAYER_GAP, _ROW_GAP = 0.32, 0.75, 0.62
 
 
 @legible
+@named_arguments
 def causal_graph(problem: QuestionLike, *, ax: Axes | None = None) -> Figure:
     """Draw the part of the causal graph that the question involves, causes on the left.
 

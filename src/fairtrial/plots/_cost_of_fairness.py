@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
 
+from fairtrial.core.keywords import named_arguments
 from fairtrial.errors import InvalidArgument
 from fairtrial.plots import _style as style
 from fairtrial.plots._fonts import legible
@@ -31,6 +32,7 @@ __all__ = ["cost_of_fairness"]
 
 
 @legible
+@named_arguments
 def cost_of_fairness(
     simulations: Sequence[AllocationRuns],
     bounds: Mapping[str, Bound] | None = None,

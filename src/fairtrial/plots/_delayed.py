@@ -11,6 +11,7 @@ from matplotlib.figure import Figure, SubFigure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 from numpy.typing import NDArray
 
+from fairtrial.core.keywords import named_arguments
 from fairtrial.core.recommendation import Progress
 from fairtrial.core.validation import check_array, check_number
 from fairtrial.errors import InvalidArgument
@@ -38,6 +39,7 @@ _STATUS: dict[str, dict[str, Any]] = {
 
 
 @legible
+@named_arguments
 def time_ratios(
     curves: Mapping[str, Mapping[float, Any]],
     across: str = "number of arms",
@@ -137,6 +139,7 @@ def _scale_numbers(ax: Axes, numbers: Floats) -> bool:
 
 
 @legible
+@named_arguments
 def cost_of_answers(
     results: Mapping[str, Any],
     delta: float | None = None,
@@ -238,6 +241,7 @@ def _scale_costs(left: Axes, right: Axes, unit: str, delta: float | None) -> Non
 
 
 @legible
+@named_arguments
 def race_over_time(
     source: StudyLike | Sequence[Progress],
     *,

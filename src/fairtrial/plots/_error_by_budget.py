@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
+from fairtrial.core.keywords import named_arguments
 from fairtrial.errors import InvalidArgument
 from fairtrial.plots import _style as style
 from fairtrial.plots._fonts import legible
@@ -19,6 +20,7 @@ __all__ = ["error_by_budget"]
 
 
 @legible
+@named_arguments
 def error_by_budget(errors: Mapping[str, Mapping[int, Any]], *, ax: Axes | None = None) -> Figure:
     """Draw how often rules give a wrong answer, by the number of rows that they may spend.
 

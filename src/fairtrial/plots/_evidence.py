@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
+from fairtrial.core.keywords import named_arguments
 from fairtrial.core.recommendation import Progress
 from fairtrial.plots import _style as style
 from fairtrial.plots._fonts import legible
@@ -28,6 +29,7 @@ _NARROWEST_NAMED = 0.11
 
 
 @legible
+@named_arguments
 def evidence(source: Traced | Sequence[Progress], *, ax: Axes | None = None) -> Figure:
     """Draw the evidence for the leader, and the threshold that stops the policy.
 

@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
+from fairtrial.core.keywords import named_arguments
 from fairtrial.core.validation import check_choice
 from fairtrial.plots import _style as style
 from fairtrial.plots._causal import EstimatesLike, QuestionLike
@@ -36,6 +37,7 @@ _SIDES = ((1, 1), (-1, 1), (1, -1), (-1, -1), (1, 0), (-1, 0))
 
 
 @legible
+@named_arguments
 def fair_outcomes(
     estimates: EstimatesLike, interval: str = "normal", *, ax: Axes | None = None
 ) -> Figure:

@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.ticker import MaxNLocator
 
+from fairtrial.core.keywords import named_arguments
 from fairtrial.plots import _style as style
 from fairtrial.plots._lines import handle, name_axes
 from fairtrial.presentation.learning_curves import (
@@ -40,6 +41,7 @@ _ENDS: dict[str, tuple[str, dict[str, Any]]] = {
 _PALE = {"color": "#b8b8b8", "linestyle": "-"}
 
 
+@named_arguments
 def learning_curves(search: SearchLike, *, figure: Figure | SubFigure | None = None) -> Figure:
     """Draw the mean score of every candidate of a search, split by split, until it was dropped.
 

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure, SubFigure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, StrMethodFormatter
 from numpy.typing import ArrayLike
 
+from fairtrial.core.keywords import named_arguments
 from fairtrial.core.recommendation import Progress
 from fairtrial.core.validation import check_array, check_integer, check_labels
 from fairtrial.errors import InvalidArgument
@@ -31,6 +32,7 @@ _DECADE = 10.0
 
 
 @legible
+@named_arguments
 def design_weights(
     designs: Mapping[str, Any],
     arms: Sequence[str] | None = None,
@@ -139,6 +141,7 @@ def _scale_shares(axes: Sequence[Axes], most: float) -> None:
 
 
 @legible
+@named_arguments
 def survivors_over_time(
     traces: Mapping[str, Traced | Sequence[Progress]], *, ax: Axes | None = None
 ) -> Figure:
@@ -226,6 +229,7 @@ def _scale_survivors(ax: Axes, times: Sequence[Floats], curves: Any) -> None:
 
 
 @legible
+@named_arguments
 def budget_by_dimension(
     budgets: Mapping[str, Mapping[int, Any]],
     bound: Mapping[int, float] | Callable[[float], float] | None = None,
@@ -335,6 +339,7 @@ def _scale_budgets(ax: Axes, dimensions: Sequence[int]) -> None:
 
 
 @legible
+@named_arguments
 def times_the_bound(
     simulations: Mapping[str, Mapping[str, SimulationLike]], *, ax: Axes | None = None
 ) -> Figure:

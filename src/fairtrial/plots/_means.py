@@ -10,6 +10,7 @@ from matplotlib.figure import Figure, SubFigure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
+from fairtrial.core.keywords import named_arguments
 from fairtrial.core.recommendation import Progress
 from fairtrial.plots import _style as style
 from fairtrial.plots._fonts import legible
@@ -33,6 +34,7 @@ _MARKS = {
 
 
 @legible
+@named_arguments
 def means(source: Progress | HasProgress, *, figure: Figure | SubFigure | None = None) -> Figure:
     """Draw every mean with its interval and its floor.
 

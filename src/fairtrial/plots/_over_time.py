@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
+from fairtrial.core.keywords import named_arguments
 from fairtrial.core.recommendation import Progress
 from fairtrial.core.validation import check_array, check_choice, check_number
 from fairtrial.errors import InvalidArgument
@@ -44,6 +45,7 @@ per round, a row per run, if there are several runs)."""
 
 
 @legible
+@named_arguments
 def regret_over_time(
     curves: Mapping[str, Curve],
     bounds: Mapping[str, Bound] | None = None,
@@ -92,6 +94,7 @@ def regret_over_time(
 
 
 @legible
+@named_arguments
 def violation_over_time(
     curves: Mapping[str, Curve | Traced | Sequence[Progress]],
     *,

@@ -7,6 +7,7 @@ import textwrap
 from matplotlib.figure import Figure, SubFigure
 from numpy.typing import ArrayLike
 
+from fairtrial.core.keywords import named_arguments
 from fairtrial.core.recommendation import Progress
 from fairtrial.plots import _style as style
 from fairtrial.plots._allocation import allocation
@@ -27,6 +28,7 @@ _NAMED_ALTERNATIVES = 6
 
 
 @legible
+@named_arguments
 def overview(study: StudyLike, optimal: ArrayLike | None = None) -> Figure:
     """Draw a study in one picture: decision, evidence, means with floors, allocation.
 

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
+from fairtrial.core.keywords import named_arguments
 from fairtrial.core.recommendation import Progress
 from fairtrial.errors import InvalidArgument
 from fairtrial.plots import _style as style
@@ -37,6 +38,7 @@ class _Life:
 
 
 @legible
+@named_arguments
 def rejections(
     source: Traced | Sequence[Progress], problem: QuestionLike, *, ax: Axes | None = None
 ) -> Figure:

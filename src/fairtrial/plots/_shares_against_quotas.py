@@ -13,6 +13,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike, NDArray
 
+from fairtrial.core.keywords import named_arguments
 from fairtrial.core.validation import check_array
 from fairtrial.errors import InvalidArgument
 from fairtrial.plots import _style as style
@@ -27,6 +28,7 @@ __all__ = ["shares_against_quotas", "shares_height"]
 
 
 @legible
+@named_arguments
 def shares_against_quotas(
     source: Source,
     quotas: ArrayLike | None = None,

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import StrMethodFormatter
 
+from fairtrial.core.keywords import named_arguments
 from fairtrial.core.validation import check_number
 from fairtrial.errors import InvalidArgument
 from fairtrial.plots import _style as style
@@ -49,6 +50,7 @@ class _Row:
 
 
 @legible
+@named_arguments
 def stopping_times(
     simulation: SimulationLike | Mapping[str, SimulationLike],
     lower_bound: float | None = None,

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from numpy.typing import ArrayLike
 
+from fairtrial.core.keywords import named_arguments
 from fairtrial.presentation.sources import StudyLike, VerificationLike, check_offers, replay_note
 from fairtrial.report.arms import arms
 from fairtrial.report.decision import decision
@@ -24,6 +25,7 @@ from fairtrial.report.recruitment import recruited
 __all__ = ["write_report"]
 
 
+@named_arguments
 def write_report(
     study: StudyLike,
     path: str | Path,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from fairtrial.core.keywords import named_arguments
 from fairtrial.core.recommendation import Progress
 from fairtrial.core.validation import check_instance
 from fairtrial.presentation.charts import evidence_chart
@@ -40,6 +41,7 @@ __all__ = ["write_characteristics"]
 _MOST_ARMS = 12
 
 
+@named_arguments
 def write_characteristics(
     found: OperatingCharacteristics,
     path: str | Path,

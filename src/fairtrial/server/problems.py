@@ -13,7 +13,9 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from fairtrial import errors
+from fairtrial.core.mistakes import without_python
 from fairtrial.errors import FairtrialError, InvalidArgument, MistakesFound
+from fairtrial.server.invalid_requests import mistakes_of
 from fairtrial.server.telemetry import Telemetry, request_id_of
 
 __all__ = ["Refusal", "add_problems", "as_refusal", "slug_of"]
@@ -108,9 +110,9 @@ class Refusal(Exception):
             "type": f"urn:fairtrial:problem:{self.slug}",
             "title": _TITLES.get(self.status, "Error"),
             "status": self.status,
-            "detail": _storable(self.detail),
+            "detail": _shown(self.detail),
             "errors": [
-                {"name": _storable(name), "message": _storable(message)}
+                {"name": _storable(name), "message": _shown(message)}
                 for name, message in self.mistakes
             ],
             **self.members,
@@ -208,22 +210,14 @@ def add_problems(app: FastAPI, telemetry: Telemetry) -> None:
 
 
 def _of_validation(error: RequestValidationError) -> Refusal:
-    mistakes = [(_place(item["loc"]), str(item["msg"])) for item in error.errors()]
-    detail = "; ".join(f"{name}: {message}" if name else message for name, message in mistakes)
+    mistakes = mistakes_of(error.errors())
+    detail = "; ".join(f"{name} {message}" if name else message for name, message in mistakes)
     return Refusal(422, "invalid-request", detail[:2_000], mistakes[:100])
 
 
-def _place(location: Sequence[Any]) -> str:
-    """Return the place of a mistake in the usual notation: ``outcomes[3].value``."""
-    parts = (
-        location[1:]
-        if location and location[0] in ("body", "query", "path", "header")
-        else location
-    )
-    text = ""
-    for part in parts:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
-    return text
+def _shown(text: str) -> str:
+    """Return a message in the words of JSON, not of Python."""
+    return _storable(without_python(text, none="null"))
 
 
 def _storable(text: str) -> str:

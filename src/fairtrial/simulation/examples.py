@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairtrial.core import Policy, Progress
+from fairtrial.core.keywords import named_arguments
 from fairtrial.core.validation import check_instance, check_integer
 from fairtrial.simulation.characteristics import Characteristics
 from fairtrial.simulation.trace import trace
@@ -38,6 +39,7 @@ class ExampleRun:
     trace: tuple[Progress, ...]
 
 
+@named_arguments
 def example_runs(policy: Policy, row: Characteristics, points: int = _POINTS) -> list[ExampleRun]:
     """Return a fast, a typical and a slow run: those at 5, 50 and 95 % of the stopping times.
 

@@ -14,13 +14,14 @@ from numpy.typing import NDArray
 from fairtrial.core import Policy, Problem, Truth
 from fairtrial.core.documentation import documented_by
 from fairtrial.core.family import FAMILIES, family_of
+from fairtrial.core.keywords import named_arguments
 from fairtrial.core.scenario import Scenario
 from fairtrial.core.seeds import as_seed
 from fairtrial.core.validation import (
+    check_confidence,
     check_instance,
     check_integer,
     check_number,
-    check_probability,
 )
 from fairtrial.errors import InvalidArgument
 from fairtrial.simulation.characteristics import (
@@ -43,6 +44,7 @@ _MOST_NAMED = 12
 
 
 @documented_by(simulate)
+@named_arguments
 def operating_characteristics(
     policy: Policy,
     scenarios: Iterable[Scenario],
@@ -95,7 +97,7 @@ def operating_characteristics(
     chosen = _checked(policy, scenarios)
     budgets = _budgets(max_pulls)
     per_day = _per_day(policy, pulls_per_day)
-    level = check_probability("level", level)
+    level = check_confidence("level", level)
     replications = check_integer("replications", replications, low=1)
     number = as_seed(seed)
 

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from fairtrial.core import Environment, Policy, Run
+from fairtrial.core.keywords import named_arguments
 from fairtrial.core.run import check_horizon
 from fairtrial.core.seeds import as_seed
 from fairtrial.core.validation import (
@@ -31,6 +32,7 @@ __all__ = ["check_pair", "simulate"]
 _CHUNKS_PER_WORKER = 8
 
 
+@named_arguments
 def simulate(
     policy: Policy,
     environment: Environment,

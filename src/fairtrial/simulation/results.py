@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fairtrial.core import Environment, Policy, Problem, Run, Truth
 from fairtrial.core.parameters import plain
 from fairtrial.core.tables import as_frame
-from fairtrial.core.validation import check_array, check_probability
+from fairtrial.core.validation import check_array, check_confidence
 from fairtrial.core.wording import plural
 from fairtrial.errors import InvalidArgument, NotSupported
 from fairtrial.simulation.summary import QUANTILES, Statistics, Summary, error_interval
@@ -199,7 +199,7 @@ class Simulation:
         quantiles : sequence of float in [0, 1]
             Probabilities of the quantiles to return.
         """
-        level = check_probability("level", level)
+        level = check_confidence("level", level)
         probabilities = _probabilities(quantiles)
         wrong = None if self.correct is None else int(self.wrong.sum())
         return Summary(

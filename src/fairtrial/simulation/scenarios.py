@@ -8,6 +8,7 @@ import numpy as np
 
 from fairtrial.core import Environment
 from fairtrial.core.family import FAMILIES, Family, family_of
+from fairtrial.core.keywords import named_arguments
 from fairtrial.core.scenario import Scenario
 from fairtrial.core.validation import check_instance, check_number
 from fairtrial.errors import NotSupported
@@ -23,6 +24,7 @@ _WHY = {
 }
 
 
+@named_arguments
 def default_scenarios(environment: Environment, control: str | None = None) -> tuple[Scenario, ...]:
     """Return the scenarios that a study protocol should cover, from the assumed means.
 
@@ -85,6 +87,7 @@ def _different(scenarios: list[Scenario]) -> Iterator[Scenario]:
             yield scenario
 
 
+@named_arguments
 def at_effect(environment: Environment, effect: float, control: str | None = None) -> Scenario:
     """Return the scenario in which all differences from the control are multiplied by `effect`.
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from fairtrial.core import Environment, Policy
 from fairtrial.core.documentation import documented_by
+from fairtrial.core.keywords import named_arguments
 from fairtrial.core.seeds import as_seed
 from fairtrial.core.validation import check_integer, check_probability
 from fairtrial.errors import InvalidArgument
@@ -72,6 +73,7 @@ class SmallestEffect:
 
 
 @documented_by(simulate)
+@named_arguments
 def smallest_effects(
     policy: Policy,
     environment: Environment,

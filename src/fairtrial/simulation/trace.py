@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fairtrial.core import Environment, Policy, Progress, run_policy
+from fairtrial.core.keywords import named_arguments
 from fairtrial.core.seeds import as_seed
 from fairtrial.core.validation import check_integer
 from fairtrial.simulation._replications import Task, replicate, start
@@ -13,6 +14,7 @@ from fairtrial.simulation.replicate import check_pair
 __all__ = ["trace"]
 
 
+@named_arguments
 def trace(
     policy: Policy,
     environment: Environment,

@@ -39,8 +39,8 @@ class WholeFitRace:
         The metric that decides.
     error_score : "raise" or float
         The score of a fit that fails; if it is NaN, the candidate is dropped.
-    n_jobs : int or None
-        Number of processes.
+    processes : dict
+        Arguments of joblib's `Parallel`: the number of processes, and how they are fed.
     batch_size : int
         Number of pulls that are chosen at once.
     verbose : int
@@ -54,7 +54,7 @@ class WholeFitRace:
         splits: RandomSplits | FixedSplits,
         metric: str,
         error_score: Any,
-        n_jobs: int | None,
+        processes: dict[str, Any],
         batch_size: int,
         verbose: int,
     ) -> None:
@@ -63,7 +63,7 @@ class WholeFitRace:
         self.splits = splits
         self.metric = metric
         self.error_score = error_score
-        self.n_jobs = n_jobs
+        self.processes = processes
         self.batch_size = batch_size
         self.verbose = verbose
         self.paired = isinstance(policy, PairedRacing)
@@ -73,8 +73,8 @@ class WholeFitRace:
     def run(self) -> None:
         """Race to the end."""
         # One process takes fits one by one, and skips those that the race no longer needs.
-        order = "generator" if effective_n_jobs(self.n_jobs) == 1 else "list"
-        with Parallel(n_jobs=self.n_jobs, return_as=order) as parallel:
+        order = "generator" if effective_n_jobs(self.processes["n_jobs"]) == 1 else "list"
+        with Parallel(**self.processes, return_as=order) as parallel:
             while not self.policy.stopped:
                 pulls = self.policy.ask(self.batch_size)
                 outcomes = parallel(self._task(pull) for pull in pulls)
@@ -139,7 +139,7 @@ class WholeFitRace:
             for at in wanted
             if not self.results.has(leader, self.splits.column(at))
         ]
-        with Parallel(n_jobs=self.n_jobs) as parallel:
+        with Parallel(**self.processes) as parallel:
             outcomes = parallel(self._task(pull) for pull in pulls)
         for pull, outcome in zip(pulls, outcomes, strict=True):
             if not np.isfinite(self._score(pull, outcome)):

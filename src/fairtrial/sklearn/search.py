@@ -14,7 +14,13 @@ from sklearn.model_selection._search import BaseSearchCV
 from sklearn.utils import check_random_state, indexable
 from sklearn.utils.parallel import Parallel
 
-from fairtrial.core.validation import check_choice, check_flag, check_integer, check_probability
+from fairtrial.core.keywords import named_arguments
+from fairtrial.core.validation import (
+    check_choice,
+    check_error_probability,
+    check_flag,
+    check_integer,
+)
 from fairtrial.delayed import InformationRacing, PairedRacing, Problem
 from fairtrial.errors import InvalidArgument
 from fairtrial.sklearn._answer import (
@@ -108,8 +114,13 @@ class RacingSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no
         not on `n_jobs`.
     n_jobs : int, optional
         Number of processes, as in GridSearchCV.
+    pre_dispatch : int or str
+        How many of a batch's fits are handed to processes in advance, as in GridSearchCV: fewer
+        need less memory. Results do not depend on it.
     refit : bool or str
-        Whether to fit the best settings on all data; for several metrics the name of one.
+        Whether to fit the best settings on all data. For several metrics it must name the one that
+        is raced. Unlike in GridSearchCV a function is refused: it would choose from scores on
+        different numbers of splits, and the guarantee would not be about its choice.
     error_score : "raise" or float
         The score of a fit that fails. By default (NaN) its candidate is dropped.
     return_train_score : bool
@@ -171,6 +182,7 @@ class RacingSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no
     ({'max_depth': 3}, 'decided', 'calibrated')
     """
 
+    @named_arguments
     def __init__(
         self,
         estimator: Any,
@@ -190,6 +202,7 @@ class RacingSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no
         max_pulls: int | None = None,
         batch_size: int = 16,
         n_jobs: int | None = None,
+        pre_dispatch: int | str = "2*n_jobs",
         refit: bool | str = True,
         error_score: Any = np.nan,
         return_train_score: bool = False,
@@ -203,6 +216,7 @@ class RacingSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no
             refit=refit,
             cv=cv,
             verbose=verbose,
+            pre_dispatch=pre_dispatch,
             error_score=error_score,
             return_train_score=return_train_score,
         )
@@ -266,13 +280,16 @@ class RacingSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no
         if isinstance(self.estimator, type) or not callable(getattr(self.estimator, "fit", None)):
             raise InvalidArgument("estimator", "must be an object with a `fit`", self.estimator)
         self._check_promise()
-        check_probability("delta", self.delta)
+        check_error_probability("delta", self.delta)
         check_integer("batch_size", self.batch_size, low=1)
         if self.n_jobs is not None:
             check_integer("n_jobs", self.n_jobs)
         if callable(self.refit):
             raise InvalidArgument(
-                "refit", "must be True, False or the name of a metric; the race chooses", self.refit
+                "refit",
+                "must be True, False or the name of a metric: the guarantee is about the "
+                "candidate that the race finds, not about another choice",
+                self.refit,
             )
         if isinstance(self.scoring, list | tuple | set | Mapping) and self.refit is False:
             raise InvalidArgument(
@@ -332,7 +349,7 @@ class RacingSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no
             splits,
             self._metric(),
             self.error_score,
-            self.n_jobs,
+            {"n_jobs": self.n_jobs, "pre_dispatch": self.pre_dispatch},
             self.batch_size,
             self.verbose,
         )
@@ -360,7 +377,7 @@ class RacingSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no
                 "partial", "must name a setting that is not raced itself", self.partial
             )
         race = StepwiseRace(settings, steps, X, y, scorer, splits)
-        with Parallel(n_jobs=self.n_jobs) as parallel:
+        with Parallel(n_jobs=self.n_jobs, pre_dispatch=self.pre_dispatch) as parallel:
             policy = race.run(
                 parallel, self.tolerance, self.delta, self._fits(len(settings)), self.batch_size
             )

@@ -12,6 +12,7 @@ from typing import Any
 
 from fairtrial.core import Problem
 from fairtrial.core.family import family_of
+from fairtrial.core.keywords import named_arguments
 from fairtrial.core.problem import Outcome
 from fairtrial.core.sheets import is_blank
 from fairtrial.core.tables import column_of, columns_of_measures, read_table
@@ -44,6 +45,7 @@ class _Unit:
     outcome: Outcome | None
 
 
+@named_arguments
 def analyse(
     problem: Problem,
     table: Any,

@@ -121,13 +121,16 @@ class BaseStudy(ABC):
         wanted = 1 if n is None else self._check_many("n", n)
         asked = self._asked(wanted, worker, lease, request_id, context)
         pulls, stopped = self._ask(asked)
-        if n is not None:
-            return pulls
+        return pulls if n is not None else self._single(pulls, stopped)
+
+    def _single(self, pulls: Sequence[StudyPull], stopped: bool, done: str = "") -> StudyPull:
+        """Return the only pull; raise if there is none, and say what was `done` all the same."""
         if pulls:
             return pulls[0]
         if stopped:
-            raise ExperimentFinished(f"study {self.name!r} has stopped: see recommend()")
-        raise NothingToAsk(f"study {self.name!r} has no pull to give before the next result")
+            message = f"{done}study {self.name!r} has stopped and issues no more pulls"
+            raise ExperimentFinished(message)
+        raise NothingToAsk(f"{done}study {self.name!r} has no pull to give before the next result")
 
     def extend(self, pull: Pull | str, lease: float) -> Event:
         """Renew the lease of an open pull for `lease` seconds from now (a heartbeat).
@@ -320,7 +323,7 @@ class BaseStudy(ABC):
         lease: float | None = None,
         request_id: str | None = None,
         **context: Any,
-    ) -> StudyPull | None: ...
+    ) -> StudyPull: ...
     @overload
     def tell_and_ask(
         self,
@@ -343,14 +346,18 @@ class BaseStudy(ABC):
         lease: float | None = None,
         request_id: str | None = None,
         **context: Any,
-    ) -> StudyPull | list[StudyPull] | None:
+    ) -> StudyPull | list[StudyPull]:
         """Record an outcome and issue the next pull, or up to `n`, in one write instead of two.
 
         Returns
         -------
-        StudyPull or None, or list of StudyPull
-            None, or an empty list, if the study has stopped or can issue no pull before the next
-            result.
+        StudyPull or list of StudyPull
+            As `ask` does: one pull without `n`, and with `n` a list that may be empty.
+
+        Raises
+        ------
+        ExperimentFinished, NothingToAsk
+            As `ask` does, if one pull was requested and there is none. The outcome is recorded.
 
         Examples
         --------
@@ -358,18 +365,16 @@ class BaseStudy(ABC):
         >>> from fairtrial.subpopulations import BlockBetting, Problem
         >>> problem = Problem(["a", "b"], ["x"], reward_range=(0, 1))
         >>> study = Study.create(problem, BlockBetting(problem), storage="memory://", name="demo")
-        >>> pull = study.ask()
-        >>> while pull is not None:
-        ...     pull = study.tell_and_ask(pull, 0.9 if pull.arm == "a" else 0.1)
+        >>> pulls = study.ask(1)
+        >>> while pulls:
+        ...     pulls = study.tell_and_ask(pulls[0], 0.9 if pulls[0].arm == "a" else 0.1, 1)
         >>> study.recommend().arm
         'a'
         """
         wanted = 1 if n is None else self._check_many("n", n)
         asked = self._asked(wanted, worker, lease, request_id, context)
-        pulls = self._tell_and_ask(pull, value, asked)
-        if n is not None:
-            return pulls
-        return pulls[0] if pulls else None
+        pulls, stopped = self._tell_and_ask(pull, value, asked)
+        return pulls if n is not None else self._single(pulls, stopped, "the outcome is recorded; ")
 
     def amend(
         self, pull: Pull | str, value: Outcome, reason: str, *, actor: str | None = None
@@ -547,7 +552,10 @@ class BaseStudy(ABC):
     def _tell_table(self, table: ResultTable, actor: str | None) -> list[Event]: ...
 
     @abstractmethod
-    def _tell_and_ask(self, pull: Pull | str, value: Outcome, asked: Asked) -> list[StudyPull]: ...
+    def _tell_and_ask(
+        self, pull: Pull | str, value: Outcome, asked: Asked
+    ) -> tuple[list[StudyPull], bool]:
+        """Record an outcome, then do as `_ask`."""
 
     @abstractmethod
     def _amend(self, pull_id: str, result: Result, reason: str, actor: str | None) -> Event: ...

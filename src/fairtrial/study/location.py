@@ -8,6 +8,7 @@ from datetime import UTC
 from pathlib import Path
 from typing import Literal, get_args
 
+from fairtrial.core.keywords import named_arguments
 from fairtrial.core.validation import check_choice
 from fairtrial.errors import InvalidArgument, MissingExtra, StorageError
 from fairtrial.study.file_systems import require_local
@@ -104,6 +105,7 @@ def open_store(
     return SQLiteStore(place, durability, create=create)
 
 
+@named_arguments
 def list_studies(storage: Storage) -> list[StudySummary]:
     """Return summaries of the studies in a storage, the oldest first.
 
@@ -121,6 +123,7 @@ def list_studies(storage: Storage) -> list[StudySummary]:
             store.close()
 
 
+@named_arguments
 def accept_loss(storage: str | os.PathLike[str]) -> list[tuple[str, int, int]]:
     """Continue with what is left of studies whose logs have lost their end.
 

@@ -106,14 +106,17 @@ class Recording(Viewing):
 
         return [Event.of(record) for record in self._session.write(tell)]
 
-    def _tell_and_ask(self, pull: Pull | str, value: Outcome, asked: Asked) -> list[StudyPull]:
+    def _tell_and_ask(
+        self, pull: Pull | str, value: Outcome, asked: Asked
+    ) -> tuple[list[StudyPull], bool]:
         tell = self._telling(pull, value, asked.worker, None)
 
         def both(writer: Writer) -> list[StudyPull]:
             tell(writer)
             return self._bound(_issue(writer, asked))
 
-        return self._session.write(both)
+        pulls = self._session.write(both)
+        return pulls, not pulls and self.stopped
 
     def _telling(
         self, pull: Pull | str, value: Outcome, actor: str | None, request_id: str | None

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from numbers import Complex, Integral, Real
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from fairtrial.core.keywords import named_arguments
 from fairtrial.errors import FairtrialError, InvalidOutcome, NotSupported, SourceError
 from fairtrial.study.worker_server import Unreachable
 
@@ -48,6 +49,8 @@ class Report:
         The pull, with its `number` and `labels`; its random numbers can be seeded by the number.
     """
 
+    @named_arguments
+    @named_arguments
     def __init__(self, pull: Pull, channel: Channel, attempt: str | None = None) -> None:
         self.pull = pull
         self._channel = channel

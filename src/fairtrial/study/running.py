@@ -8,6 +8,7 @@ from concurrent.futures import Executor
 from typing import TYPE_CHECKING
 
 from fairtrial.core import Recommendation
+from fairtrial.core.keywords import named_arguments
 from fairtrial.core.validation import check_instance, check_integer, check_number
 from fairtrial.errors import ExperimentFinished, InvalidArgument
 from fairtrial.study.driver import Driver
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["run_study"]
 
 
+@named_arguments
 def run_study(
     study: Study,
     function: Callable[..., Outcome],
@@ -136,7 +138,7 @@ def run_study(
         may_renew=not is_executor(executor),
     )
     if study.stopped:
-        raise ExperimentFinished(f"study {study.name!r} has stopped: see recommend()")
+        raise ExperimentFinished(f"study {study.name!r} has stopped and issues no more pulls")
     driver.run()
     return study.recommend()
 

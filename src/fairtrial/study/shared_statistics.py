@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from fairtrial.core.keywords import named_arguments
 from fairtrial.core.validation import check_instance
 from fairtrial.study.study import Study
 
@@ -33,6 +34,7 @@ class SharedStatistics:
     {'one': '{}'}
     """
 
+    @named_arguments
     def __init__(self, study: Study) -> None:
         check_instance("study", study, Study)
         self._store = study._store  # noqa: SLF001

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Self
 
 from fairtrial.core import Policy, Problem
+from fairtrial.core.keywords import named_arguments
 from fairtrial.core.parameters import Parametrized
 from fairtrial.core.seeds import as_seed
 from fairtrial.study.arguments import as_path, check_name, check_secret, check_template
@@ -52,6 +53,7 @@ class Study(Recording):
     """
 
     @classmethod
+    @named_arguments
     def create(
         cls,
         problem: Problem,
@@ -128,6 +130,7 @@ class Study(Recording):
         return cls(session)
 
     @classmethod
+    @named_arguments
     def open(
         cls,
         storage: Storage,
@@ -164,6 +167,7 @@ class Study(Recording):
         return cls(open_study(storage, name, (policies, problems), durability, notes))
 
     @classmethod
+    @named_arguments
     def import_log(
         cls,
         path: str | os.PathLike[str],

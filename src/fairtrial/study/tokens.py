@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Literal, Self, get_args
 
+from fairtrial.core.keywords import named_arguments
 from fairtrial.errors import InvalidArgument, StudyExists, StudyNotFound
 from fairtrial.study.arguments import check_name
 from fairtrial.study.location import Storage, open_store
@@ -117,6 +118,7 @@ class Tokens:
     ('ward 3', None, 46)
     """
 
+    @named_arguments
     def __init__(self, storage: Storage) -> None:
         self._store = open_store(storage)
         self._owns_store = self._store is not storage

@@ -374,9 +374,7 @@ class Writer:
         if earlier is not None:
             return earlier
         if self._replica.stopped:
-            raise ExperimentFinished(
-                f"study {self._study.name!r} has stopped by itself: see recommend()"
-            )
+            raise ExperimentFinished(f"study {self._study.name!r} has stopped by itself")
         return self._add("stop", actor=actor, body=to_json(reason=reason), perform=True)
 
     # -------------------------------------------------------------------- the log

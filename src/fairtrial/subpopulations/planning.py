@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from fairtrial.confidence.complexity import Complexity, assumptions_of, positive_spread
 from fairtrial.confidence.cutting_planes import best_shares
+from fairtrial.core.keywords import named_arguments
 from fairtrial.core.validation import check_instance, check_number
 from fairtrial.errors import InvalidArgument
 from fairtrial.subpopulations._kernels.model import CEILING, NO_CONTROL, Model
@@ -37,6 +38,7 @@ _NEAR = 1.1
 _LEAST_PART = 1e-9
 
 
+@named_arguments
 def complexity(
     environment: CellEnvironment, tol: float | None = None, arrivals: Any = None
 ) -> Complexity:

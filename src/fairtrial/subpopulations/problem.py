@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,6 +23,7 @@ from fairtrial.core.validation import (
     check_range,
     plain_labels,
     require_each,
+    require_shares_or_counts,
 )
 from fairtrial.core.wording import best_of, listed, or_within, rewards_in_words
 from fairtrial.errors import InvalidArgument, InvalidOutcome, NotSupported
@@ -65,12 +66,14 @@ class Problem(BaseProblem):
         Labels of the L groups. A mapping gives their weights as well, and so does a Series of
         numbers with the labels as index (``table["group"].value_counts(normalize=True)``).
     group_weights : array-like of shape (L,), or mapping by label, optional
-        Share of each group in the quality; any non-negative numbers, equal by default.
+        Share of each group in the quality, equal by default: shares that sum to 1 (their last digit
+        may be rounded), or counts of people, which are whole numbers.
     floors : float, None, "auto", array-like of shape (L,) or (K, L), or mapping by label
         What a group mean must reach: one number for all, by group, or by arm and group (``{"a":
         {"young": 0.2, "old": None}, ...}``). ``None`` or ``-inf`` sets no floor. With
         ``direction="minimize"`` the mean must not exceed it, and ``inf`` sets no floor.
-        ``"auto"`` (default) is 0, or no floor at all if `margin` or `superiority` is given.
+        ``"auto"`` (default) is 0, or no floor at all if `ceilings`, `margin` or `superiority` is
+        given.
     noise_std : float, array-like of shape (K, L), mapping by label, or "estimated"
         Standard deviation of a reward (of its sub-Gaussian bound), if it is known.
         ``"estimated"`` uses each cell's sample standard deviation; no rule is proven for this.
@@ -175,6 +178,9 @@ class Problem(BaseProblem):
 
     _noise = Noise()
 
+    _has_usual_floors = False
+    """Whether the floors were not given."""
+
     _limits_given: tuple[Limits, Limits]
     """Floors and ceilings of measures."""
 
@@ -234,10 +240,12 @@ class Problem(BaseProblem):
         for name in ("objective", "noise_cov"):
             if getattr(self, name) is not None:
                 raise InvalidArgument(name, "needs measures to be given", getattr(self, name))
-        if isinstance(floors, str) and floors == AUTO:
-            floors = None if self.refers_to_control else 0.0
-        self.floors = self._given_limits("floors", floors, free=-self.sign * math.inf)
         self.ceilings = self._given_limits("ceilings", ceilings, free=self.sign * math.inf)
+        self._has_usual_floors = isinstance(floors, str) and floors == AUTO
+        if self._has_usual_floors:
+            has_others = self.refers_to_control or bool(np.isfinite(self.ceilings).any())
+            floors = None if has_others else 0.0
+        self.floors = self._given_limits("floors", floors, free=-self.sign * math.inf)
         self.noise_std, self.reward_range = self._given_noise(noise_std, given)
         self._check_intervals()
         self._check_reach()
@@ -266,6 +274,15 @@ class Problem(BaseProblem):
         self.floors, self.ceilings = tuple(lower.as_data()), tuple(upper.as_data())
         self.limit_rows = limit_rows(lower, upper, measured, self.arms, self.groups)
         require_possible(self.limit_rows, measured, self.arms, self.groups, self.shares)
+
+    def clone(self, **changes: Any) -> Self:
+        """Return a new problem made from the same arguments, with some of them changed.
+
+        Floors that were not given are the usual ones of the new problem.
+        """
+        if self._has_usual_floors:
+            changes = {"floors": AUTO, **changes}
+        return super().clone(**changes)
 
     def in_words(self) -> Mapping[str, str]:
         """Return the question in words, by topic."""
@@ -344,6 +361,7 @@ class Problem(BaseProblem):
             raise InvalidArgument(
                 "group_weights", "must have a finite sum that is greater than 0", given.tolist()
             )
+        require_shares_or_counts("group_weights", given)
         return given
 
     def _given_limits(self, name: str, limits: ArrayLike | None, free: float) -> Floats:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fairtrial.core.environment import Environment, Trajectory
+from fairtrial.core.keywords import named_arguments
 from fairtrial.core.pull import Pull
 from fairtrial.core.validation import check_instance, check_integer
 from fairtrial.errors import NotSupported
@@ -12,6 +13,7 @@ from fairtrial.errors import NotSupported
 __all__ = ["check_environment"]
 
 
+@named_arguments
 def check_environment(environment: Environment, draws: int = 20, seed: int = 0) -> None:
     """Check that outcomes are valid, depend only on the generator, and fit the stated truth.
 

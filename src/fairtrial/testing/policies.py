@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from fairtrial.core.environment import Environment
+from fairtrial.core.keywords import named_arguments
 from fairtrial.core.policy import Policy, State
 from fairtrial.core.pull import Pull
 from fairtrial.core.run import Run, run_policy
@@ -39,6 +40,7 @@ _AS_IF_NEVER_PAUSED = (
 _NEVER_ISSUED = "a pull that was never issued"
 
 
+@named_arguments
 def check_policy(
     policy: Policy,
     environment: Environment,

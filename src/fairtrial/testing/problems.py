@@ -6,6 +6,7 @@ import json
 import math
 from typing import Any
 
+from fairtrial.core.keywords import named_arguments
 from fairtrial.core.problem import Problem
 from fairtrial.core.pull import UNSOLICITED
 from fairtrial.core.validation import check_instance
@@ -26,6 +27,7 @@ _BAD_OUTCOMES: tuple[Any, ...] = (
 )
 
 
+@named_arguments
 def check_problem(problem: Problem) -> None:
     """Check that a problem can be written as JSON, is frozen, and refuses invalid outcomes.
 

@@ -11,12 +11,14 @@ from numpy.typing import ArrayLike
 from fairtrial.causal.environments.network import NetworkEnvironment
 from fairtrial.causal.model import CausalModel
 from fairtrial.causal.problem import Problem
+from fairtrial.core.keywords import named_arguments
 from fairtrial.core.validation import check_array, check_number
 from fairtrial.errors import InvalidArgument
 
 __all__ = ["chain"]
 
 
+@named_arguments
 def chain(
     p_sensitive: float | ArrayLike | Mapping[str, float],
     arms: Mapping[str, ArrayLike] | ArrayLike,

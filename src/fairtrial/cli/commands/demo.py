@@ -16,6 +16,7 @@ from fairtrial.cli.demonstration import (
     variants,
 )
 from fairtrial.cli.display import answer_text, wrapped
+from fairtrial.cli.durations import error_probability
 from fairtrial.cli.exits import EPILOG, ExitCode
 from fairtrial.cli.output import emit, json_option, say
 from fairtrial.presentation.sources import said_of_replay
@@ -39,7 +40,8 @@ any stratum of patients? Every pull draws the result of a real patient, with rep
 @click.option("--seed", type=click.IntRange(min=0), default=6, show_default=True)
 @click.option(
     "--delta",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    type=float,
+    callback=error_probability,
     default=0.05,
     show_default=True,
     help="Accepted probability of a wrong answer.",

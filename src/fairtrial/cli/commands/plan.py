@@ -10,6 +10,7 @@ import click
 
 from fairtrial.cli.config import load_configuration
 from fairtrial.cli.display import name_of, print_table, shares_table, wrapped
+from fairtrial.cli.durations import error_probability
 from fairtrial.cli.exits import EPILOG
 from fairtrial.cli.output import emit, json_option, say, shown_number
 from fairtrial.cli.planning import FoundWith, Plan, find_effects, make_plan, pulls_in
@@ -27,7 +28,8 @@ _ARMS_SHOWN = 4
 @click.argument("config", type=click.Path(path_type=Path))
 @click.option(
     "--delta",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    type=float,
+    callback=error_probability,
     help="Plan for this probability of a wrong answer instead of the file's.",
 )
 @click.option(

@@ -11,6 +11,7 @@ from fastapi import APIRouter, Request, Response
 from starlette.responses import RedirectResponse
 
 from fairtrial.core import Problem
+from fairtrial.core.mistakes import without_python
 from fairtrial.core.wording import plural
 from fairtrial.errors import (
     AlreadyTold,
@@ -546,7 +547,7 @@ async def _carried_out(
 
 def _place(fields: Fields, error: Exception) -> None:
     """Attach an error to the field that it concerns."""
-    text = str(error)
+    text = without_python(str(error), none="missing")
     text = f"{text[:1].upper()}{text[1:]}"
     names = [one.name for one in fields]
     if isinstance(error, ConflictingOutcome | AlreadyTold):

@@ -10,6 +10,7 @@ from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.responses import RedirectResponse
 
+from fairtrial.core.mistakes import without_python
 from fairtrial.errors import FairtrialError
 from fairtrial.server.pages.site import page
 from fairtrial.server.problems import Refusal, as_refusal
@@ -55,7 +56,8 @@ def _said(request: Request, refusal: Refusal) -> Response:
         return RedirectResponse(refusal.headers["Location"], 303)
     title = _TITLES.get(refusal.status, "Something went wrong")
     headers = {"Cache-Control": "no-store", **refusal.headers}
-    detail = refusal.detail[:1].upper() + refusal.detail[1:]
+    detail = without_python(refusal.detail, none="missing")
+    detail = detail[:1].upper() + detail[1:]
     return page(request, "problem.html", None, refusal.status, headers, title=title, detail=detail)
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 from itertools import islice
 from typing import Annotated, Any, Literal
 
 from fastapi import Query, Response
 
 from fairtrial.core import Pull
+from fairtrial.core.keywords import refuse_unknown
 from fairtrial.core.problem import Outcome
 from fairtrial.errors import FairtrialError, InvalidArgument, MistakesFound, UnknownPull
 from fairtrial.server.blinding import (
@@ -89,12 +89,10 @@ async def ask(call: TheCall, body: Asks) -> Response:
 
 def _require_known(study: Study, context: dict[str, Any]) -> None:
     """Raise if the policy's family does not know this context."""
-    if not context:
-        return
     try:
-        inspect.signature(study.policy.choose).bind(**context)
-    except TypeError as error:
-        raise InvalidArgument("context", f"must be accepted by the family: {error}") from None
+        refuse_unknown(study.policy.choose, context, "something that this study can be asked for")
+    except InvalidArgument as error:
+        raise error.within("context") from None
 
 
 def _names_of_a_context(context: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,102 @@
+"""Arguments that a function does not take: refused by name, with what was probably meant."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
+from typing import Any, TypeVar, cast
+
+from fairtrial.core.mistakes import did_you_mean
+from fairtrial.errors import InvalidArgument
+
+__all__ = ["call_with", "named_arguments", "refuse_unknown"]
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def named_arguments(function: _Function) -> _Function:
+    """Return the function with errors of this package for arguments that it does not take.
+
+    Examples
+    --------
+    >>> @named_arguments
+    ... def plan(delta, power=0.8): ...
+    >>> plan(0.05, powr=0.9)
+    Traceback (most recent call last):
+    fairtrial.errors.InvalidArgument: powr is not an argument of plan: did you mean 'power'?
+    accepted: delta, power; got 0.9
+    """
+
+    @wraps(function)
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except TypeError:
+            _require_fitting(function, args, kwargs)
+            raise
+
+    return cast("_Function", checked)
+
+
+def _require_fitting(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> None:
+    """Raise if the arguments do not fit; say nothing of an error inside the function."""
+    signature = inspect.signature(function)
+    name = function.__name__
+    if name == "__init__":
+        name = type(args[0]).__name__
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        refuse_unknown(function, kwargs, f"an argument of {name}")
+        given = signature.bind_partial(*args[: len(signature.parameters)])
+        for parameter in signature.parameters.values():
+            named = parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+            is_given = parameter.name in kwargs or parameter.name in given.arguments
+            if named and parameter.default is parameter.empty and not is_given:
+                raise InvalidArgument(parameter.name, f"is missing: {name} needs it") from None
+        raise InvalidArgument("arguments", f"do not fit {name}: {error}") from None
+
+
+def refuse_unknown(
+    function: Callable[..., Any],
+    given: Mapping[str, Any],
+    what: str,
+    also: Iterable[str] = (),
+) -> None:
+    """Raise if a function does not take one of the keywords.
+
+    Parameters
+    ----------
+    function : callable
+        The function.
+    given : mapping of str to object
+        The keywords.
+    what : str
+        What an accepted keyword is, to be read after "is not".
+    also : iterable of str
+        Further names that the caller accepts.
+    """
+    parameters = inspect.signature(function).parameters.values()
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        return
+    by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    names = {one.name for one in parameters if one.kind in by_name and one.name != "self"}
+    for name, value in given.items():
+        if name not in names:
+            accepted = {*names, *also}
+            hint = did_you_mean(name, accepted) if accepted else "it takes none"
+            raise InvalidArgument(name, f"is not {what}: {hint}", value)
+
+
+def call_with(
+    function: Callable[..., Any], *args: Any, what: str, context: Mapping[str, Any]
+) -> Any:
+    """Return ``function(*args, **context)``; raise if it does not take a name in the context."""
+    try:
+        return function(*args, **context)
+    except TypeError:
+        refuse_unknown(function, context, what)
+        raise
