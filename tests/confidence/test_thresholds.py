@@ -23,7 +23,7 @@ from tests.confidence.test_bounds import slow_zeta
 ALL = [GaussianMixture(), KaufmannKoolen(), Stylised(), StylisedWithoutHalf()]
 PROVEN = [GaussianMixture(), GaussianMixture(kappa=40.0), KaufmannKoolen()]
 pull_lists = st.lists(st.integers(1, 10**6), min_size=1, max_size=6)
-levels = st.floats(1e-12, 0.9)
+levels = st.floats(1e-12, 0.49)
 
 # x and C(x), by a golden-section search with 40 digits.
 CONSTANTS = [

@@ -115,7 +115,7 @@ def test_mean_and_deviation_are_those_of_the_outcomes(outcomes, shift):
 
 
 def test_nothing_is_said_before_two_outcomes_of_both_arms():
-    policy = InformationRacing(UNKNOWN, delta=0.9)
+    policy = InformationRacing(UNKNOWN, delta=0.49)
     policy.tell(UNKNOWN.pull(arm="0"), 100.0)
     for value in (0.0, 0.1, 0.2):
         policy.tell(UNKNOWN.pull(arm="1"), value)

@@ -658,7 +658,7 @@ def test_sets_follow_from_estimates_as_in_the_slow_version(seed, arms, data, box
     slack = data.draw(st.sampled_from([0.0, 0.5, 2.0]))
     problem = Problem(arms, top=top, noise_std=1.0, tolerance=slack)
     policy = InformationRacing(
-        problem, delta=0.5, test="box" if boxes else "pairwise", sampling="uniform"
+        problem, delta=0.49, test="box" if boxes else "pairwise", sampling="uniform"
     )
     rng = np.random.default_rng(seed)
     truth = rng.normal(0, 2, arms)
@@ -669,7 +669,7 @@ def test_sets_follow_from_estimates_as_in_the_slow_version(seed, arms, data, box
         arms_now = policy._race.arms
         mean, variance, penalty = arms_now.estimate, arms_now.variance, arms_now.penalty
         lower, upper = arms_now.lower, arms_now.upper
-        level = math.log(top * (arms - top) / 0.5)
+        level = math.log(top * (arms - top) / 0.49)
         if boxes:
             alive, accepted = box_sets(lower, upper, alive, accepted, top)
             near = {(i, j) for i in alive for j in alive if lower[i] > upper[j] - slack}
