@@ -17,10 +17,10 @@ from fairtrial.causal.errors import ContradictedModel
 from fairtrial.causal.estimation import records_of
 from fairtrial.causal.policies.block_betting import BlockBetting
 from fairtrial.causal.problem import NATURAL, Problem
+from fairtrial.core.cells import is_blank
 from fairtrial.core.keywords import named_arguments
 from fairtrial.core.pull import UNSOLICITED, Pull
-from fairtrial.core.sheets import is_blank
-from fairtrial.core.tables import read_table
+from fairtrial.core.sheets import Sheet, naming_lines, read_sheet
 from fairtrial.core.validation import check_instance
 from fairtrial.errors import InvalidArgument, InvalidOutcome
 
@@ -40,6 +40,7 @@ def read(
     knowledge: str = "auto",
     arm: str = "arm",
     mode: str = "s_mode",
+    decimal: str | None = None,
 ) -> BlockBetting:
     """Analyse a log by block betting: the best fair intervention, with a proven error probability.
 
@@ -66,6 +67,8 @@ def read(
     arm, mode : str
         Names of the columns of the arm and of the mode of the sensitive attribute: ``natural`` (the
         default without such a column) or ``forced``.
+    decimal : {".", ","}, optional
+        The decimal separator of numbers in a file, if its columns do not show it.
 
     Returns
     -------
@@ -100,6 +103,22 @@ def read(
     ('b', 'proven')
     """
     check_instance("problem", problem, Problem)
+    if not isinstance(table, str | Path):
+        return _read(problem, table, delta, allocation, knowledge, arm, mode)
+    sheet = read_sheet(table, decimal)
+    with naming_lines(sheet):
+        return _read(problem, sheet, delta, allocation, knowledge, arm, mode)
+
+
+def _read(
+    problem: Problem,
+    table: Any,
+    delta: float,
+    allocation: str | ArrayLike | Sequence[str],
+    knowledge: str,
+    arm: str,
+    mode: str,
+) -> BlockBetting:
     rows = _Rows(problem, table, arm, mode)
     policy = BlockBetting(
         problem,
@@ -111,7 +130,7 @@ def read(
     _tell(policy, rows)
     policy.contradictions = rows.contradictions()
     if policy.contradictions:
-        warnings.warn(ContradictedModel(policy.contradictions), stacklevel=2)
+        warnings.warn(ContradictedModel(policy.contradictions), stacklevel=3)
     return policy
 
 
@@ -127,10 +146,9 @@ class _Rows:
     def __init__(self, problem: Problem, table: Any, arm: str, mode: str) -> None:
         self._problem = problem
         self._names = arm, mode
-        if isinstance(table, str | Path):
-            labelled = [name for name in problem.columns if name != problem.outcome_node]
-            discrete = [name for name in labelled if problem.model.is_discrete(name)]
-            table = read_table(table, text=[arm, mode, *discrete])
+        self._sheet = table if isinstance(table, Sheet) else None
+        if self._sheet is not None:
+            table = self._read(self._sheet)
         self._table = table
         self._columns = columns_of(table, (arm, *problem.columns), (mode,))
         if not len(self._columns[arm]):
@@ -142,6 +160,21 @@ class _Rows:
         self.actions = arms * len(problem.modes)
         self.actions[forced] += 1 + self._values(np.flatnonzero(forced))
 
+    def _read(self, sheet: Sheet) -> dict[str, list[Any]]:
+        """Return the columns of a file that the problem needs."""
+        problem = self._problem
+        wanted = dict.fromkeys([*self._names, *problem.columns])
+        numbers = {
+            name
+            for name in problem.columns
+            if name == problem.outcome_node or not problem.model.is_discrete(name)
+        }
+        return {
+            name: sheet.values(name) if name in numbers else sheet.labels(name)
+            for name in wanted
+            if sheet.has(name)
+        }
+
     def _values(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the values of the sensitive attribute in some rows."""
         labels = [
@@ -152,7 +185,11 @@ class _Rows:
 
     def numbers(self, names: Sequence[str]) -> list[list[float]]:
         """Return columns of numbers, one list for every row."""
-        columns = columns_of(self._table, names, ())
+        if self._sheet is not None:
+            table: Any = {name: self._sheet.numbers(name) for name in names}
+        else:
+            table = self._table
+        columns = columns_of(table, names, ())
         return [list(row) for row in zip(*(columns[name] for name in names), strict=True)]
 
     def outcome(self, row: int) -> Mapping[str, Any] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -24,6 +24,7 @@ from fairtrial.cli.sections import (
     SimulatedSource,
     SourceSection,
     StudySection,
+    TablesSection,
     assumed_over,
     parse_scenarios,
     parse_section,
@@ -85,6 +86,8 @@ class Configuration:
         Other possible truths for planning or simulating.
     text : str
         The text of the file.
+    tables : TablesSection
+        How tables are read.
     """
 
     folder: Path
@@ -97,6 +100,7 @@ class Configuration:
     assumed: Environment | None
     scenarios: tuple[Scenario, ...] = ()
     text: str = ""
+    tables: TablesSection = field(default_factory=TablesSection)
 
     @property
     def planned(self) -> Environment:
@@ -173,7 +177,9 @@ def difference_from(study: Study, path: str | Path) -> str:
     file = Path(path)
     data, _ = _read_toml(file)
     # The source is left out, because it may be a large table.
-    told = {key: part for key, part in data.items() if key in ("study", "problem", "policy")}
+    told = {
+        key: part for key, part in data.items() if key in ("study", "problem", "policy", "tables")
+    }
     if "problem" not in told:
         return ""
     described = _Draft(told, file.parent, "run").specification(study.seed)
@@ -238,6 +244,7 @@ class _Draft:
         self._family = _family(data)
         self._study = _parsed_study(data, folder, self._found["study"])
         self._source: SourceSection | None = self._parsed("source") if "source" in data else None
+        self._tables: TablesSection = self._parsed("tables") or TablesSection()
         self._plan: PlanSection | None = self._parsed("plan")
         self._doubtful: set[str] = set()
         self._problem = self._build_problem()
@@ -272,6 +279,7 @@ class _Draft:
             plan=self._plan,
             assumed=self._assumed,
             scenarios=tuple(self._scenarios),
+            tables=self._tables,
         )
 
     def specification(self, seed: int) -> Specification | None:
@@ -292,7 +300,7 @@ class _Draft:
         if not isinstance(section, Mapping):
             mistakes.append("problem: is required: a section with the family and its arguments")
             return None
-        filled = with_files(section, self._folder, mistakes, self._doubtful)
+        filled = with_files(section, self._folder, mistakes, self._doubtful, self._tables.decimal)
         problem = build_problem(filled, mistakes, self._doubtful)
         warn_of_tables(section, problem)
         return problem
@@ -313,7 +321,8 @@ class _Draft:
         if self._problem is None or source is None:
             return None
         if isinstance(source, ReplaySource):
-            return build_replay(self._problem, source, self._folder, mistakes)
+            decimal = self._tables.decimal
+            return build_replay(self._problem, source, self._folder, mistakes, decimal)
         if isinstance(source, SimulatedSource):
             return self._simulated(source.given, "source")
         check_command(self._problem, "source.run", source.run, mistakes)

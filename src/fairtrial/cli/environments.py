@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
@@ -13,10 +12,11 @@ from fairtrial.cli.sections import ReplaySource
 from fairtrial.cli.shell import misplaced, placeholders, variable
 from fairtrial.core import Environment, Problem
 from fairtrial.core.assumed import a, axes_of
+from fairtrial.core.cells import NotANumber, is_blank
 from fairtrial.core.family import family_of
 from fairtrial.core.mistakes import Mistakes, did_you_mean
-from fairtrial.core.sheets import is_blank
-from fairtrial.core.tables import columns_of_measures, read_table
+from fairtrial.core.sheets import Sheet, read_sheet
+from fairtrial.core.tables import columns_of_measures
 from fairtrial.core.wording import plural
 from fairtrial.errors import FairtrialError, InvalidArgument
 
@@ -56,7 +56,11 @@ def check_command(problem: Problem, key: str, command: str, mistakes: list[str])
 
 
 def build_replay(
-    problem: Problem, section: ReplaySource, folder: Path, mistakes: list[str]
+    problem: Problem,
+    section: ReplaySource,
+    folder: Path,
+    mistakes: list[str],
+    decimal: str | None = None,
 ) -> Environment | None:
     """Return an environment that draws rows of the table, or None after adding the mistakes."""
     family, labels = family_of(problem.family), {"arm": section.arm, "group": section.group}
@@ -77,14 +81,17 @@ def build_replay(
         mistakes.append(f"source.reward: {error.accepted}; got {error.given!r}")
         return None
     columns = {key: labels[key] for key in keys} | rewards
-    table = _read(folder / section.table, columns, mistakes, _fixed(problem, section))
-    if table is None:
+    fixed = _fixed(problem, section)
+    sheet = _open(folder / section.table, columns, mistakes, fixed, decimal)
+    if sheet is None:
         return None
     before = len(mistakes)
+    table: dict[str, list[Any]] = {}
     for key in keys:
+        table[columns[key]] = _labels(sheet, key, columns[key], mistakes, fixed)
         _check_labels(problem, key, columns[key], table[columns[key]], mistakes)
     for key, column in rewards.items():
-        _check_rewards(problem, key, column, table[column], mistakes)
+        table[column] = _rewards(problem, sheet, key, column, mistakes)
     if len(mistakes) > before:
         return None
     found = Mistakes("source", mistakes)
@@ -113,26 +120,40 @@ def _fixed(problem: Problem, section: ReplaySource) -> dict[str, str]:
     return {section.group: groups[0]}
 
 
-def _read(
-    path: Path, columns: Mapping[str, str], mistakes: list[str], fixed: Mapping[str, str]
-) -> dict[str, list[Any]] | None:
-    names = list(columns.values())
-    labels = [name for key, name in columns.items() if key in ("arm", "group")]
+def _open(
+    path: Path,
+    columns: Mapping[str, str],
+    mistakes: list[str],
+    fixed: Mapping[str, str],
+    decimal: str | None,
+) -> Sheet | None:
+    """Return the table with all columns that are not fixed, or None after adding mistakes."""
     try:
-        table = read_table(path, text=labels)
+        sheet = read_sheet(path, decimal)
     except FairtrialError as error:
         text = error.accepted if isinstance(error, InvalidArgument) else str(error)
         mistakes.append(f"source.table: {text}; got {str(path)!r}")
         return None
-    rows = len(next(iter(table.values())))
-    table = {name: [value] * rows for name, value in fixed.items()} | table
-    missing = [(key, name) for key, name in columns.items() if name not in table]
+    known = [*sheet.header, *fixed]
+    missing = [(key, name) for key, name in columns.items() if name not in known]
     for key, name in missing:
         mistakes.append(
-            f"source.{key}: must be a column of {path.name}; {did_you_mean(name, table)}; "
-            f"got {name!r}"
+            f"source.{key}: must be a column of {path.name}; "
+            f"{did_you_mean(name, sheet.header)}; got {name!r}"
         )
-    return None if missing else {name: table[name] for name in names}
+    return None if missing else sheet
+
+
+def _labels(
+    sheet: Sheet, key: str, column: str, mistakes: list[str], fixed: Mapping[str, str]
+) -> list[str]:
+    if not sheet.has(column):
+        return [fixed[column]] * len(sheet.rows)
+    try:
+        return sheet.labels(column)
+    except InvalidArgument as error:
+        mistakes.append(f"source.{key}: {error}")
+        return []
 
 
 def _check_labels(
@@ -154,39 +175,37 @@ def _check_labels(
     )
 
 
-def _check_rewards(
-    problem: Problem, key: str, column: str, values: Sequence[Any], mistakes: list[str]
-) -> None:
+def _rewards(
+    problem: Problem, sheet: Sheet, key: str, column: str, mistakes: list[str]
+) -> list[float | None]:
+    """Return a column of rewards, or of a measure, after adding the mistakes in it."""
     measure = key if problem.measures else None
-    refused = [
-        (row, reason)
-        for row, value in enumerate(values, start=1)
-        if (reason := _refusal(problem, value, measure))
-    ]
+    written = sheet.format_of(column)
+    found: list[float | None] = []
+    refused = []
+    for row, cell in enumerate(sheet.cells(column)):
+        value = None
+        try:
+            if measure is None or not is_blank(cell):
+                value = written.number(cell)
+                _check_reward(problem, value, measure)
+        except NotANumber as error:
+            refused.append((row, f"{error}; got {cell!r}"))
+        except InvalidArgument as error:
+            refused.append((row, f"{error.accepted}; got {value!r}"))
+        found.append(value)
     for row, reason in refused[:_MOST_ROWS_NAMED]:
-        mistakes.append(f"source.reward: column {column!r}, row {row}: {reason}")
+        mistakes.append(f"source.reward: column {column!r}, {sheet.where(row)}: {reason}")
     if len(refused) > _MOST_ROWS_NAMED:
         mistakes.append(
             f"source.reward: column {column!r}: {len(refused) - _MOST_ROWS_NAMED} more such rows"
         )
+    return found
 
 
-def _refusal(problem: Problem, value: Any, measure: str | None) -> str | None:
-    """Return why the problem refuses a reward, or None if it does not; a measure may be blank."""
-    if measure is not None and is_blank(value):
-        return None
-    if isinstance(value, str):
-        try:
-            value = float(value)
-        except ValueError:
-            return f"must be a number; got {value!r}"
-    if isinstance(value, float) and not math.isfinite(value):
-        return f"must be a finite number; got {value!r}"
-    try:
-        if measure is not None and problem.measured is not None:
-            problem.measured.named({measure: value})
-        else:
-            problem.check_outcome(value)
-    except InvalidArgument as error:
-        return f"{error.accepted}; got {value!r}"
-    return None
+def _check_reward(problem: Problem, value: float, measure: str | None) -> None:
+    """Raise if the problem refuses a reward, or the value of a measure."""
+    if measure is not None and problem.measured is not None:
+        problem.measured.named({measure: value})
+    else:
+        problem.check_outcome(value)

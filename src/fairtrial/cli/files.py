@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from fairtrial.core import Problem
+from fairtrial.core.cells import refuse_odd_cells, tidy
 from fairtrial.core.family import FAMILIES, Family, family_of
 from fairtrial.core.mistakes import in_words
-from fairtrial.core.tables import read_table
+from fairtrial.core.sheets import Sheet, read_sheet
 from fairtrial.errors import InvalidArgument, MissingExtra
 
 __all__ = ["warn_of_tables", "with_files"]
@@ -19,7 +20,11 @@ _LABELS = "arm"
 
 
 def with_files(
-    section: Mapping[str, Any], folder: Path, mistakes: list[str], doubtful: set[str]
+    section: Mapping[str, Any],
+    folder: Path,
+    mistakes: list[str],
+    doubtful: set[str],
+    decimal: str | None = None,
 ) -> dict[str, Any]:
     """Return the problem's section with paths resolved, and tables of features read.
 
@@ -36,7 +41,7 @@ def with_files(
         if not isinstance(filled.get(argument), str):
             continue
         try:
-            _fill_in(filled, family, argument, folder)
+            _fill_in(filled, family, argument, folder, decimal)
         except (InvalidArgument, MissingExtra) as error:
             mistakes.append(in_words("problem", error))
             doubtful.add(argument)
@@ -44,25 +49,29 @@ def with_files(
     return filled
 
 
-def _fill_in(filled: dict[str, Any], family: Family, argument: str, folder: Path) -> None:
+def _fill_in(
+    filled: dict[str, Any], family: Family, argument: str, folder: Path, decimal: str | None
+) -> None:
     """Replace the name of a file by its content."""
     path = folder / filled[argument]
-    if argument in family.row_arguments:
-        filled[argument] = _read_rows(argument, path)
-        return
-    labels, filled[argument] = _read_features(argument, path, "interactions" in filled)
+    try:
+        sheet = read_sheet(path, decimal)
+        if argument in family.row_arguments:
+            filled[argument] = _rows_of(sheet)
+            return
+        labels, filled[argument] = _features_of(sheet, "interactions" in filled)
+    except InvalidArgument as error:
+        if error.name == "path":
+            raise InvalidArgument(argument, error.accepted, error.given) from error
+        raise error.within(argument) from error
     if labels is not None:
         filled.setdefault(family.feature_arguments[argument], labels)
 
 
-def _read_rows(argument: str, path: Path) -> list[dict[str, str]]:
-    """Return the rows of a table, with every value as written."""
-    try:
-        table = read_table(path)
-        table = read_table(path, text=list(table))
-    except InvalidArgument as error:
-        raise InvalidArgument(argument, error.accepted, error.given) from error
-    return [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
+def _rows_of(sheet: Sheet) -> list[dict[str, str]]:
+    """Return the rows of a table, with every value as a label."""
+    columns = [sheet.labels(name) for name in sheet.header]
+    return [dict(zip(sheet.header, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 def warn_of_tables(section: Mapping[str, Any], problem: Problem | None) -> None:
@@ -75,18 +84,27 @@ def warn_of_tables(section: Mapping[str, Any], problem: Problem | None) -> None:
             warnings.warn(doubt, stacklevel=2)
 
 
-def _read_features(
-    argument: str, path: Path, by_name: bool
+def _features_of(
+    sheet: Sheet, by_name: bool
 ) -> tuple[list[str] | None, dict[str, list[Any]] | list[list[float]]]:
     """Return the labels of a table's rows, if it has them, and its other columns.
 
     If all of these are numbers, and their names do not matter, return them as rows of numbers.
     """
-    try:
-        table = read_table(path, text=[_LABELS])
-    except InvalidArgument as error:
-        raise InvalidArgument(argument, error.accepted, error.given) from error
-    labels = table.pop(_LABELS, None)
+    labels = sheet.labels(_LABELS) if sheet.has(_LABELS) else None
+    table = {name: _feature(sheet, name) for name in sheet.header if name != _LABELS}
     if by_name or any(isinstance(column[0], str) for column in table.values()):
         return labels, table
     return labels, [list(row) for row in zip(*table.values(), strict=True)]
+
+
+def _feature(sheet: Sheet, name: str) -> list[Any]:
+    """Return a column of features: numbers, or labels of categories."""
+    cells = sheet.cells(name)
+    if not name:
+        raise InvalidArgument("column", "must have a name, or be left out", cells[0])
+    for row, cell in enumerate(cells):
+        if isinstance(cell, str) and not tidy(cell):
+            raise InvalidArgument(f"{sheet.where(row)}: {name}", "must not be blank")
+    refuse_odd_cells(cells, sheet.format_of(name), name, sheet.where)
+    return sheet.values(name)

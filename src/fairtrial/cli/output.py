@@ -13,7 +13,16 @@ import click
 from fairtrial.core.printing import printable
 from fairtrial.errors import MistakesFound
 
-__all__ = ["answer", "emit", "emit_long", "error_document", "json_option", "say", "shown_number"]
+__all__ = [
+    "answer",
+    "decimal_option",
+    "emit",
+    "emit_long",
+    "error_document",
+    "json_option",
+    "say",
+    "shown_number",
+]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -28,6 +37,15 @@ def json_option(command: Command) -> Command:
         "as_json",
         is_flag=True,
         help="Print one JSON document on standard output, and nothing else there.",
+    )(command)
+
+
+def decimal_option(command: Command) -> Command:
+    """Give a command the option ``--decimal``."""
+    return click.option(
+        "--decimal",
+        type=click.Choice([".", ","]),
+        help="Decimal separator of the numbers in the table, if its columns do not show it.",
     )(command)
 
 

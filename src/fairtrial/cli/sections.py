@@ -34,6 +34,7 @@ __all__ = [
     "SimulatedSource",
     "SourceSection",
     "StudySection",
+    "TablesSection",
     "assumed_over",
     "parse_scenarios",
     "parse_section",
@@ -41,7 +42,7 @@ __all__ = [
 
 _LONGEST_NAME = 200
 
-SECTIONS = ("study", "problem", "policy", "source", "plan", "scenario")
+SECTIONS = ("study", "problem", "policy", "source", "tables", "plan", "scenario")
 
 
 class _Section(BaseModel):
@@ -63,6 +64,13 @@ class StudySection(_Section):
     def _is_an_address(cls, storage: str) -> str:
         parse_storage(storage)
         return storage
+
+
+class TablesSection(_Section):
+    """How the tables are read that the file names, and those that are analysed with it."""
+
+    decimal: Literal[".", ","] | None = None
+    unit: str | None = Field(default=None, min_length=1)
 
 
 class ReplaySource(_Section):
@@ -166,6 +174,7 @@ class ScenarioSection(_EnvironmentSection):
 
 _MODELS: dict[str, type[BaseModel]] = {
     "study": StudySection,
+    "tables": TablesSection,
     "plan": PlanSection,
     "scenario": ScenarioSection,
 }

@@ -143,6 +143,9 @@ class RemoteStudy(RemoteViewing):
                 row.check_labels(
                     self.problem, self._action_of(row.pull_id) if action is None else action
                 )
+                if row.result is None:
+                    accepted = "cannot be told by table to a service: fail these pulls one by one"
+                    raise InvalidArgument("failed", accepted)
                 told.append((row.pull_id, row.result.outcome))
             except FairtrialError as error:
                 mistakes.append((row.place, str(error)))

@@ -5,36 +5,38 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime, time
-from io import BytesIO, TextIOWrapper
+from io import StringIO
 from pathlib import Path
-from typing import Any, TextIO
-from zipfile import BadZipFile
+from typing import Any
 
-from fairtrial.core.reading import read_bytes, readable, require_small_archive
+from fairtrial.core.cells import check_decimal, tidy
+from fairtrial.core.columns import Columns
+from fairtrial.core.mistakes import did_you_mean
+from fairtrial.core.reading import read_bytes, readable, require_table, text_of
 from fairtrial.core.wording import plural
+from fairtrial.core.workbooks import rows_of_workbook
 from fairtrial.errors import InvalidArgument, MissingExtra
 
-__all__ = ["ENDINGS", "Sheet", "is_blank", "number_of", "number_or_text", "read_sheet"]
+__all__ = ["ENDINGS", "Sheet", "naming_lines", "read_sheet"]
 
 _COMMA, _SEMICOLON, _TAB = ",", ";", "\t"
-_EITHER = "either"
-_POINT = {_SEMICOLON: ",", _TAB: _EITHER}
-"""The decimal separator, by column separator; a point for all others."""
+_USUAL = {_COMMA: "."}
+"""The usual decimal separator, by column separator: others are written in all countries."""
 ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".xlsx", ".parquet")
 """Endings of the files that can be read."""
+_OTHER_TABLES = (".xls", ".xlsm", ".xlsb", ".ods", ".numbers")
 
-_BLANK = frozenset({"", "na", "nan", "nat", "<na>", "none", "null"})
-"""How tables write a missing value, in lower case."""
-_TRUTH = {"true": 1.0, "false": 0.0}
-_LITERAL = re.compile(r'"[^"]*"|\\.|\[[^\]]*\]')
-"""Parts of a cell's number format that are shown literally, and its colours and conditions."""
-_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+")
+_ROW = re.compile(r"(?:table )?row (\d+)\b")
+_LONGEST_CELL = 1_000_000
+
+Row = tuple[int, list[Any]]
+"""The line of a row, and its cells."""
 
 
 @dataclass(frozen=True)
-class Sheet:
+class Sheet(Columns):
     """The content of a file.
 
     Parameters
@@ -47,21 +49,33 @@ class Sheet:
         The cells: text, or numbers if the format has numbers.
     lines : list of int
         The line of the file, or row of the sheet, where people find each row.
-    decimal : {".", ",", "either"}
-        The decimal separator of numbers that are written as text.
+    usual : {".", None}
+        The usual decimal separator of numbers that are written as text in such a file.
     counted : {"line", "row"}
         What the numbers in `lines` count.
+    decimal : {".", ",", None}
+        The decimal separator that somebody has stated.
     """
 
     file: Path
     header: list[str]
     rows: list[list[Any]]
     lines: list[int]
-    decimal: str = "."
+    usual: str | None = "."
     counted: str = "line"
+    decimal: str | None = None
 
     def cells(self, name: str) -> list[Any]:
-        """Return a column as written."""
+        """Return a column as written.
+
+        Raises
+        ------
+        InvalidArgument
+            If there is no such column.
+        """
+        if name not in self.header:
+            accepted = f"must have the column {name!r}; {did_you_mean(name, self.header)}"
+            raise InvalidArgument("table", accepted, self.file.name)
         place = self.header.index(name)
         return [row[place] for row in self.rows]
 
@@ -69,32 +83,24 @@ class Sheet:
         """Return the place where people find a row."""
         return f"{self.counted} {self.lines[row]}"
 
-    def column(self, name: str, *, each: bool = False) -> list[Any]:
-        """Return a column with decimal commas changed to points.
-
-        If not all cells are then numbers, the column is returned as written: its commas may be part
-        of labels. With `each`, every cell is decided on its own.
-        """
-        cells = self.cells(name)
-        given = [cell for cell in cells if isinstance(cell, str) and not is_blank(cell)]
-        if self.decimal == "." or (self.decimal == _EITHER and _may_be_thousands(given)):
-            return cells
-        if not each and not all(map(_is_number, map(_with_point, given))):
-            return cells
-        return [_with_point(cell) if isinstance(cell, str) else cell for cell in cells]
+    def has(self, name: str) -> bool:
+        """Return whether there is such a column."""
+        return name in self.header
 
 
-def read_sheet(path: str | Path) -> Sheet:
+def read_sheet(path: str | Path, decimal: str | None = None) -> Sheet:
     r"""Return the content of a table with a header.
 
     Parameters
     ----------
     path : str or Path
-        A file that ends in one of `ENDINGS`. The columns of a .csv file are separated by commas,
-        semicolons or tabs: the separator that gives its header the most columns. With semicolons,
-        ``0,5`` is one half; with tabs too, unless all such numbers could be thousands. Spreadsheets
-        write numbers like this in countries with a decimal comma. From a workbook (.xlsx) the first
-        sheet is read.
+        A file that ends in one of `ENDINGS`. docs/reference/tables.md says what is read. The
+        columns of a .csv file are separated by commas, semicolons or tabs: as its first line
+        ``sep=;`` says, or by what gives its header the most columns. From a workbook (.xlsx) the
+        first sheet is read.
+    decimal : {".", ","}, optional
+        The decimal separator of numbers written as text. By default each column decides, and is
+        refused if it does not show it.
 
     Raises
     ------
@@ -109,186 +115,105 @@ def read_sheet(path: str | Path) -> Sheet:
     >>> path = Path(tempfile.mkdtemp()) / "trial.csv"
     >>> _ = path.write_text("arm;reward\na;0,5\n\nb;0,25\n")
     >>> sheet = read_sheet(path)
-    >>> sheet.column("reward"), sheet.lines
-    (['0.5', '0.25'], [2, 4])
+    >>> sheet.numbers("reward"), sheet.lines
+    ([0.5, 0.25], [2, 4])
     """
+    check_decimal(decimal)
     file = Path(path)
-    ending = next((end for end in ENDINGS if file.name.lower().endswith(end)), None)
+    name = file.name.lower()
+    ending = next((end for end in ENDINGS if name.endswith(end)), None)
     if ending is None:
-        raise InvalidArgument("path", f"must end in {', '.join(ENDINGS)}", str(path))
+        hint = "; save it as .xlsx or .csv" if name.endswith(_OTHER_TABLES) else ""
+        raise InvalidArgument("path", f"must end in {', '.join(ENDINGS)}{hint}", str(path))
     with readable(file):
-        sheet = _READERS.get(ending, _read_text)(file)
-    if not sheet.rows:
+        header, rows, usual = _READERS.get(ending, _read_text)(file)
+    if not rows:
         raise InvalidArgument("path", "must be a table with at least one row", str(file))
-    return sheet
+    lines, cells = [line for line, _ in rows], [row for _, row in rows]
+    counted = "row" if ending in _READERS else "line"
+    return Sheet(file, header, cells, lines, usual, counted, decimal)
 
 
-def is_blank(cell: Any) -> bool:
-    """Return whether a cell is a missing value.
-
-    Examples
-    --------
-    >>> is_blank(" "), is_blank("NA"), is_blank(float("nan")), is_blank(0)
-    (True, True, True, False)
-    """
-    return cell is None or str(cell).strip().lower() in _BLANK
-
-
-def number_of(cell: Any) -> float:
-    """Return the number in a cell; 1 and 0 for "true" and "false" in upper or lower case.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If it holds no number. Python reads "1_000" as a number, but no table means it as one.
-    """
-    if isinstance(cell, str):
-        if "_" in cell:
-            raise ValueError(cell)
-        cell = _TRUTH.get(cell.strip().lower(), cell)
-    return float(cell)
-
-
-def number_or_text(cell: Any) -> Any:
-    """Return a cell as a number if it is one, otherwise unchanged.
-
-    Examples
-    --------
-    >>> number_or_text("0.5"), number_or_text("yes")
-    (0.5, 'yes')
-    """
+@contextmanager
+def naming_lines(sheet: Sheet) -> Iterator[None]:
+    """Let errors about a row of the table, counted from 0, name the line of the file."""
     try:
-        return number_of(cell)
-    except (TypeError, ValueError):
-        return cell
+        yield
+    except InvalidArgument as error:
+        found = _ROW.match(error.name)
+        if found is None or int(found[1]) >= len(sheet.rows):
+            raise
+        name = _ROW.sub(sheet.where(int(found[1])), error.name, count=1)
+        raise type(error)(name, error.accepted, error.given) from None
 
 
 # ------------------------------------------------------------------------ text files
 
 
-def _read_text(file: Path) -> Sheet:
-    separator = _TAB if ".tsv" in file.name.lower()[-7:] else _separator_of(file)
-    with _open_text(file) as stream:
-        reader = _reader(stream, separator)
-        try:
-            header: list[str] = next(reader, [])
-            _require_header(file, header)
-            numbered = list(_rows_of_width(file, reader, len(header)))
-        except csv.Error as error:
-            line = max(reader.line_num, 1)
-            raise InvalidArgument(
-                "path", f"must be a well-formed table (line {line}: {error})", str(file)
-            ) from error
-    lines, rows = [line for line, _ in numbered], [row for _, row in numbered]
-    return Sheet(file, header, rows, lines, _POINT.get(separator, "."))
+def _read_text(file: Path) -> tuple[list[str], list[Row], str | None]:
+    content = read_bytes(file)
+    require_table(file, content)
+    text = text_of(file, content)
+    stated, text, before = _stated_separator(text)
+    separator = _TAB if ".tsv" in file.name.lower()[-7:] else stated or _separator_of(text)
+    header, rows = _as_table(file, "line", _text_rows(file, text, separator, before))
+    return header, rows, _USUAL.get(separator)
 
 
-def _reader(stream: TextIO, separator: str) -> Any:
-    # Strict: a quote in the wrong place is an error, not a part of the value.
-    return csv.reader(stream, delimiter=separator, strict=True)
+def _stated_separator(text: str) -> tuple[str | None, str, int]:
+    """Return the separator in a first line such as ``sep=;``, the text after it, and its lines."""
+    first, end, rest = text.partition("\n")
+    name, equals, separator = first.rstrip("\r").strip('"').partition("=")
+    if not equals or name.strip().lower() != "sep" or len(separator) != 1:
+        return None, text, 0
+    return separator, rest if end else "", 1
 
 
-def _separator_of(file: Path) -> str:
+def _separator_of(text: str) -> str:
     """Return the separator that gives the header the most columns; a comma if there is a tie."""
     columns = {}
     for separator in (_COMMA, _SEMICOLON, _TAB):
-        with _open_text(file) as stream:
-            try:
-                columns[separator] = len(next(_reader(stream, separator), []))
-            except csv.Error:
-                columns[separator] = 0
+        rows = _reader(text, separator)
+        try:
+            columns[separator] = len(next(filter(_has_content, rows), []))
+        except csv.Error:
+            columns[separator] = 0
     return max(columns, key=lambda separator: columns[separator])
 
 
-def _open_text(file: Path) -> TextIO:
-    # utf-8-sig drops the byte order mark that spreadsheets put at the beginning.
-    if file.name.lower().endswith(".gz"):
-        return TextIOWrapper(BytesIO(read_bytes(file)), encoding="utf-8-sig", newline="")
-    return file.open(encoding="utf-8-sig", newline="")
+def _reader(text: str, separator: str) -> Any:
+    # Strict: a quote in the wrong place is an error, not a part of the value.
+    csv.field_size_limit(_LONGEST_CELL)
+    lines = StringIO(text, newline="")
+    return csv.reader(lines, delimiter=separator, strict=True, skipinitialspace=True)
 
 
-def _require_header(file: Path, header: list[str]) -> None:
-    if not header:
-        raise InvalidArgument("path", "must be a table with a header; it is empty", str(file))
-    repeated = sorted({name for name in header if header.count(name) > 1})
-    if repeated:
-        raise InvalidArgument(
-            "path",
-            f"must have distinct column names; {', '.join(map(repr, repeated))} repeat",
-            str(file),
-        )
-
-
-def _rows_of_width(file: Path, reader: Any, width: int) -> Iterator[tuple[int, list[str]]]:
-    for row in reader:
-        if not row:
-            continue
-        if len(row) != width:
-            has = f"line {reader.line_num} has {len(row)}"
-            accepted = f"must have {plural(width, 'value')} in every row; {has}"
-            raise InvalidArgument("path", accepted, str(file))
-        yield reader.line_num, row
+def _text_rows(file: Path, text: str, separator: str, before: int) -> Iterator[Row]:
+    """Yield every row with the line that it begins on; `before` lines come before the text."""
+    reader = _reader(text, separator)
+    while True:
+        line = before + reader.line_num + 1
+        try:
+            row = next(reader, None)
+        except csv.Error as error:
+            is_open = "unexpected end" in str(error) or "field limit" in str(error)
+            what = "a quotation mark is opened and not closed" if is_open else error
+            accepted = f"must be a well-formed table (line {line}: {what})"
+            raise InvalidArgument("path", accepted, str(file)) from None
+        if row is None:
+            return
+        yield line, row
 
 
 # ----------------------------------------------------------------- Excel and Parquet
 
 
-def _read_excel(file: Path) -> Sheet:
-    try:
-        from openpyxl import load_workbook  # noqa: PLC0415 - optional
-    except ImportError:
-        raise MissingExtra(f"reading {file.name}", "excel") from None
-    with file.open("rb") as stream:
-        try:
-            require_small_archive(file, stream)
-            book = load_workbook(stream, read_only=True, data_only=True)
-            pages = book.worksheets
-            numbered = list(_rows_of_page(pages[0])) if pages else []
-        except (BadZipFile, KeyError, ValueError, TypeError, SyntaxError) as error:
-            raise InvalidArgument(
-                "path", f"must be an Excel workbook ({error})", str(file)
-            ) from None
-    if not numbered:
-        raise InvalidArgument("path", "must be a table with a header; it is empty", str(file))
-    header = [str(cell) for cell in numbered[0][1]]
-    _require_header(file, header)
-    width = len(header)
-    for line, row in numbered[1:]:
-        if len(row) > width:
-            accepted = f"must have {plural(width, 'value')} in every row; row {line} has {len(row)}"
-            raise InvalidArgument("path", accepted, str(file))
-    rows = [[*row, *[""] * (width - len(row))] for _, row in numbered[1:]]
-    return Sheet(file, header, rows, [line for line, _ in numbered[1:]], _EITHER, "row")
+def _read_excel(file: Path) -> tuple[list[str], list[Row], str | None]:
+    header, rows = _as_table(file, "row", rows_of_workbook(file))
+    return header, rows, None
 
 
-def _rows_of_page(page: Any) -> Iterator[tuple[int, list[Any]]]:
-    """Yield the rows that are not empty, each up to its last cell with content."""
-    # The size that the file states may be wrong, or include a million empty rows.
-    page.reset_dimensions()
-    for line, row in enumerate(page.iter_rows(), start=1):
-        cells = [_excel_cell(cell) for cell in row]
-        while cells and cells[-1] == "":
-            cells.pop()
-        if cells:
-            yield line, cells
-
-
-def _excel_cell(cell: Any) -> Any:
-    """Return the content of a cell: a number or text; a date as 2026-11-23.
-
-    A number that is shown as 72% is returned as that text: .72 is stored, but 72 may be meant.
-    """
-    value = cell.value
-    if value is None:
-        return ""
-    if isinstance(value, datetime):
-        return value.isoformat(sep=" ") if value.time() != time() else value.date().isoformat()
-    if isinstance(value, int | float) and "%" in _LITERAL.sub("", cell.number_format):
-        return f"{100 * value:.15g}%"
-    return value if isinstance(value, str | int | float) else str(value)
-
-
-def _read_parquet(file: Path) -> Sheet:
+def _read_parquet(file: Path) -> tuple[list[str], list[Row], str | None]:
     with file.open("rb") as stream:
         stream.read(1)
     try:
@@ -300,34 +225,77 @@ def _read_parquet(file: Path) -> Sheet:
         frame = pd.read_parquet(file)
     except (pa.ArrowException, ValueError) as error:
         raise InvalidArgument("path", f"must be a Parquet file ({error})", str(file)) from error
-    header = [str(name) for name in frame.columns]
+    header = [tidy(str(name)) for name in frame.columns]
+    _require_names(file, header)
     columns = [frame[name].tolist() for name in frame.columns]
     rows = [list(row) for row in zip(*columns, strict=True)]
-    return Sheet(file, header, rows, list(range(1, len(rows) + 1)), counted="row")
-
-
-# --------------------------------------------------------------------- decimal commas
-
-
-def _may_be_thousands(cells: Sequence[str]) -> bool:
-    """Return whether every comma may separate thousands: 1,000 may be one thousand."""
-    with_comma = [cell.strip() for cell in cells if _COMMA in cell]
-    return all(_THOUSANDS.fullmatch(cell) for cell in with_comma)
-
-
-def _with_point(cell: str) -> str:
-    """Return a number with its decimal comma changed to a point; other text unchanged."""
-    changed = cell.replace(_COMMA, ".")
-    return changed if _is_number(changed) else cell
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        number_of(cell)
-    except ValueError:
-        return False
-    return True
+    return header, list(enumerate(rows, 1)), "."
 
 
 _READERS = {".xlsx": _read_excel, ".parquet": _read_parquet}
 """The function that reads a file, by ending; all others are text."""
+
+
+# ------------------------------------------------------------------------------- rows
+
+
+def _as_table(file: Path, counted: str, rows: Iterator[Row]) -> tuple[list[str], list[Row]]:
+    """Return the header and the rows below it, without blank rows and blank columns."""
+    first = next((row for row in rows if _has_content(row[1])), None)
+    if first is None:
+        raise InvalidArgument("path", "must be a table with a header; it is empty", str(file))
+    header = [tidy(str(cell)) for cell in _without_blank_end(first[1])]
+    width = len(header)
+    found = []
+    for line, row in rows:
+        if not _has_content(row):
+            continue
+        if counted == "row" and len(row) < width:
+            # A workbook leaves out blank cells at the end of a row.
+            row += [""] * (width - len(row))
+        cells = row if len(row) == width else _of_width(file, row, width, f"{counted} {line}")
+        found.append((line, cells))
+    kept = [
+        place
+        for place, name in enumerate(header)
+        if name or any(_has_content(row[place : place + 1]) for _, row in found)
+    ]
+    _require_names(file, [header[place] for place in kept])
+    if len(kept) < width:
+        found = [(line, [row[place] for place in kept]) for line, row in found]
+    return [header[place] for place in kept], found
+
+
+def _has_content(row: Sequence[Any]) -> bool:
+    return any(not isinstance(cell, str) or tidy(cell) for cell in row)
+
+
+def _without_blank_end(row: list[Any]) -> list[Any]:
+    width = len(row)
+    while width and not _has_content(row[width - 1 : width]):
+        width -= 1
+    return row[:width]
+
+
+def _of_width(file: Path, row: list[Any], width: int, where: str) -> list[Any]:
+    """Return a row without blank cells at its end that the header does not have."""
+    cut = [*row[:width], *_without_blank_end(row[width:])]
+    if len(cut) != width:
+        accepted = f"must have {plural(width, 'value')} in every row; {where} has {len(cut)}"
+        if width == 1 and len(cut) > 1:
+            accepted += "; the first line must be the names of the columns, without a title above"
+        raise InvalidArgument("path", accepted, str(file))
+    return cut
+
+
+def _require_names(file: Path, header: list[str]) -> None:
+    repeated = sorted({name for name in header if header.count(name) > 1})
+    if repeated == [""]:
+        accepted = (
+            "must have a name for every column in its first line, without a title above; "
+            f"{header.count('')} have none"
+        )
+        raise InvalidArgument("path", accepted, str(file))
+    if repeated:
+        accepted = f"must have distinct column names; {', '.join(map(repr, repeated))} repeat"
+        raise InvalidArgument("path", accepted, str(file))

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import chain
-from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fairtrial.core.cells import check_decimal, is_blank, number_or_text
+from fairtrial.core.columns import Columns
 from fairtrial.core.documentation import documented_by
 from fairtrial.core.files import replacing
 from fairtrial.core.printing import printable
 from fairtrial.core.problem import Problem
-from fairtrial.core.sheets import Sheet, number_of, read_sheet
+from fairtrial.core.sheets import read_sheet
 from fairtrial.errors import InvalidArgument, InvalidOutcome, MissingExtra
 
 if TYPE_CHECKING:
@@ -24,7 +26,7 @@ __all__ = [
     "as_frame",
     "column_of",
     "columns_of_measures",
-    "label_of",
+    "open_table",
     "outcomes_by_labels",
     "read_table",
     "require_written",
@@ -41,6 +43,7 @@ def read_table(
     path: str | Path,
     columns: Sequence[str] | None = None,
     text: Collection[str] = (),
+    decimal: str | None = None,
 ) -> dict[str, list[Any]]:
     r"""Return the columns of a table with a header.
 
@@ -52,12 +55,14 @@ def read_table(
         The wanted columns; by default all.
     text : collection of str
         Columns that are labels: kept as text even if every value is a number.
+    decimal : {".", ","}, optional
+        The decimal separator, if the columns do not show it.
 
     Returns
     -------
     dict of str to list
-        Every column in the order of the rows: floats if the whole column is numeric,
-        otherwise text.
+        Every column in the order of the rows: floats, and None for blank cells, if all other cells
+        of the column are numbers; otherwise text.
 
     Raises
     ------
@@ -76,13 +81,43 @@ def read_table(
     >>> read_table(path, columns=["arm"], text=["arm"])
     {'arm': ['1', '2']}
     """
-    sheet = read_sheet(path)
+    sheet = read_sheet(path, decimal)
     wanted = sheet.header if columns is None else list(columns)
     _require_columns(sheet.file, wanted, sheet.header)
-    return {
-        name: _as_text(sheet.cells(name)) if name in text else _as_numbers(sheet, name)
-        for name in wanted
-    }
+    return {name: sheet.labels(name) if name in text else sheet.values(name) for name in wanted}
+
+
+@dataclass(frozen=True)
+class _GivenTable(Columns):
+    """A DataFrame, or a mapping of names to sequences; its rows count from 0."""
+
+    table: Any
+    decimal: str | None = None
+    usual: str | None = "."
+
+    def cells(self, name: str) -> list[Any]:
+        return column_of(self.table, name)
+
+    def where(self, row: int) -> str:
+        return f"row {row}"
+
+    def has(self, name: str) -> bool:
+        return name in getattr(self.table, "columns", self.table)
+
+
+def open_table(table: Any, decimal: str | None = None) -> Columns:
+    """Return the columns of a file, a DataFrame, or a mapping of names to sequences.
+
+    Raises
+    ------
+    InvalidArgument
+        If the file cannot be read or is not a table.
+    MissingExtra
+        If the package that reads such files is not installed.
+    """
+    if isinstance(table, str | Path):
+        return read_sheet(table, decimal)
+    return _GivenTable(table, check_decimal(decimal))
 
 
 def column_of(table: Any, name: str) -> list[Any]:
@@ -224,14 +259,7 @@ def outcomes_by_labels(
 
 def _as_value(cell: Any) -> Any:
     """Return a cell of a column of values: None if blank, a number if it is written as text."""
-    if cell is None or (isinstance(cell, float) and isnan(cell)):
-        return None
-    if not isinstance(cell, str):
-        return cell
-    try:
-        return number_of(cell) if cell.strip() else None
-    except ValueError:
-        return cell
+    return None if is_blank(cell) else number_or_text(cell)
 
 
 # --------------------------------------------------------------------------- values
@@ -245,22 +273,6 @@ def _require_columns(file: Path, wanted: list[str], existing: list[str]) -> None
             f"must be among those of {file.name}: {', '.join(map(repr, existing))}; "
             f"missing: {', '.join(map(repr, missing))}",
         )
-
-
-def _as_numbers(sheet: Sheet, name: str) -> list[Any]:
-    try:
-        return [number_of(cell) for cell in sheet.column(name)]
-    except (TypeError, ValueError):
-        return _as_text(sheet.column(name))
-
-
-def _as_text(cells: list[Any]) -> list[str]:
-    return [label_of(cell) for cell in cells]
-
-
-def label_of(value: Any) -> str:
-    """Return the label for a cell; 1.0 gives "1"."""
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def without_formula(cell: Any) -> Any:

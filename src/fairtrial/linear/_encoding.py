@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairtrial.core.cells import NumberFormat, label_of, labels_in, refuse_odd_cells
 from fairtrial.core.mistakes import did_you_mean
-from fairtrial.core.tables import label_of
 from fairtrial.core.wording import choices
 from fairtrial.errors import InvalidArgument
 from fairtrial.linear._arguments import is_frame
@@ -192,7 +192,12 @@ def _column(argument: str, name: str, column: Any) -> list[float] | list[str]:
             raise InvalidArgument(
                 f"{argument}: feature {name!r}", f"must not be blank (row {blank})"
             )
-        return given
+
+        def where(row: int) -> str:
+            return f"{argument}: row {row}"
+
+        refuse_odd_cells(given, NumberFormat(), name, where)
+        return labels_in(given, name, where)
     for row, value in enumerate(given):
         if not isinstance(value, Real | np.bool_) or not np.isfinite(float(value)):
             raise InvalidArgument(

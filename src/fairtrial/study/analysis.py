@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import math
+import warnings
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 from fairtrial.core import Problem
+from fairtrial.core.cells import FAILED, MISSING, is_blank, odd_cells
+from fairtrial.core.columns import Columns
 from fairtrial.core.family import family_of
 from fairtrial.core.keywords import named_arguments
 from fairtrial.core.problem import Outcome
-from fairtrial.core.sheets import is_blank
-from fairtrial.core.tables import column_of, columns_of_measures, read_table
+from fairtrial.core.tables import columns_of_measures, open_table
 from fairtrial.core.validation import check_instance
+from fairtrial.core.wording import plural
 from fairtrial.errors import InvalidArgument, InvalidOutcome, NotSupported
 from fairtrial.study.location import Storage
 from fairtrial.study.study import Study
@@ -29,10 +30,12 @@ AS_GIVEN = "as given"
 FROM_TABLE = "from the table"
 """The value of `group_weights` that weighs each group by its number of rows."""
 
-MISSING = "no outcome in the table"
+NO_OUTCOME = "no outcome in the table"
 """Why a unit without an outcome is recorded as lost."""
 
 _OUTCOME = "outcome"
+
+_NO_OUTCOME_WORDS = (FAILED, MISSING)
 
 _AT_ONCE = 1_000
 
@@ -55,6 +58,8 @@ def analyse(
     outcome: str | Mapping[str, str] = _OUTCOME,
     columns: Mapping[str, str] | None = None,
     group_weights: str | None = None,
+    unit: str | None = None,
+    decimal: str | None = None,
     storage: Storage = "memory://",
     name: str = "analysis",
 ) -> Study:
@@ -70,7 +75,8 @@ def analyse(
     problem : Problem
         The problem, as it was stated before the outcomes were known.
     table : path, pandas.DataFrame or mapping of str to sequence
-        One row per assigned unit. A blank outcome is missing: the unit counts as lost.
+        One row per assigned unit. An outcome that is blank, ``failed`` or ``missing`` is missing:
+        the unit counts as lost. docs/reference/tables.md says which files and numbers are read.
     delta : float
         The accepted probability of a wrong answer.
     order : str
@@ -86,6 +92,13 @@ def analyse(
     group_weights : str, optional
         ``"from the table"`` weighs each group by its share of the rows. By default the weights are
         those of the problem.
+    unit : str, optional
+        The column that names the unit of each row, such as a user, if units may have several rows.
+        A unit that appears in several arms is left out. Of a unit with several rows in one arm, the
+        first result counts. A warning says how many.
+    decimal : {".", ","}, optional
+        The decimal separator of numbers that are written as text. By default each column decides,
+        and is refused if it does not show it.
     storage, name
         Where to keep the study, and its name.
 
@@ -105,6 +118,11 @@ def analyse(
     NotSupported
         If the family does not support this analysis.
 
+    Warns
+    -----
+    UserWarning
+        If units that appear in several rows were left out.
+
     Notes
     -----
     Source and proof: docs/explanation/finished-experiments.md.
@@ -118,6 +136,41 @@ def analyse(
     ...     study.recommend().arm
     'new'
     """
+    study, repeated = study_of_table(
+        problem,
+        open_table(table, decimal),
+        delta,
+        order=order,
+        outcome=outcome,
+        columns=columns,
+        group_weights=group_weights,
+        unit=unit,
+        storage=storage,
+        name=name,
+    )
+    for left_out in repeated.in_words():
+        warnings.warn(f"unit {unit!r}: {left_out}", stacklevel=2)
+    return study
+
+
+def study_of_table(
+    problem: Problem,
+    table: Columns,
+    delta: float,
+    *,
+    order: str,
+    outcome: str | Mapping[str, str],
+    columns: Mapping[str, str] | None,
+    group_weights: str | None,
+    unit: str | None,
+    storage: Storage,
+    name: str,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> tuple[Study, RepeatedUnits]:
+    """Return the study of `analyse`, and which rows of units it left out.
+
+    `on_progress` is called with the number of units that were given to the study, and of all.
+    """
     check_instance("problem", problem, Problem)
     reader = family_of(problem.family).analysis
     if reader is None:
@@ -125,35 +178,68 @@ def analyse(
             f"finished experiments of the family {problem.family!r} cannot be analysed"
         )
     rows = _Rows(problem, table, columns or {}, outcome, order)
+    repeated = RepeatedUnits() if unit is None else rows.keep_first_of(unit)
     if group_weights is not None:
         problem = _weighed(problem, rows, group_weights)
     units = list(rows.units())
-    policy = reader(problem, [unit.action for unit in units], delta)
+    policy = reader(problem, [one.action for one in units], delta)
     study = Study.create(problem, policy, storage=storage, name=name, seed=0)
     try:
-        _play(study, units)
+        _play(study, units, on_progress)
     except BaseException:
         study.close()
         raise
-    return study
+    return study, repeated
+
+
+@dataclass(frozen=True)
+class RepeatedUnits:
+    """What was left out because units have several rows.
+
+    Parameters
+    ----------
+    several_variants : int
+        Units that appear in several variants: none of their rows is used.
+    rows_of_them : int
+        The number of their rows.
+    later_rows : int
+        Further rows of units in the same variant: the first result of such a unit is used.
+    """
+
+    several_variants: int = 0
+    rows_of_them: int = 0
+    later_rows: int = 0
+
+    def in_words(self) -> list[str]:
+        """Return what was left out, one sentence for each kind."""
+        found = []
+        if self.several_variants:
+            found.append(
+                f"{plural(self.several_variants, 'unit')} in several variants: none of their "
+                f"{self.rows_of_them:,} rows is used"
+            )
+        if self.later_rows:
+            found.append(
+                f"{plural(self.later_rows, 'further row')} of units in the same variant: only the "
+                "first result of a unit is used"
+            )
+        return found
 
 
 class _Rows:
     """The rows of a table in their order of assignment."""
 
     def __init__(
-        self, problem: Problem, table: Any, columns: Mapping[str, str], outcome: Any, order: str
+        self, problem: Problem, table: Columns, columns: Mapping[str, str], outcome: Any, order: str
     ) -> None:
         self._fields = () if problem.measures else tuple(problem.outcome_fields)
         self._problem = problem
+        self._table = table
         names = _outcome_columns(problem, outcome)
         if order in names.values():
             raise InvalidArgument("order", "must not be the column of the outcomes", order)
         sources = _sources_of(problem, columns)
-        self._is_file = isinstance(table, str | Path)
-        if self._is_file:
-            table = read_table(table, text=list(sources.values()))
-        self._outcomes = {name: column_of(table, column) for name, column in names.items()}
+        self._outcomes = {name: self._results(column) for name, column in names.items()}
         number = len(next(iter(self._outcomes.values())))
         for name, values in self._outcomes.items():
             _require_length(names[name], values, number)
@@ -163,38 +249,85 @@ class _Rows:
             name: _labels_of(problem, table, name, source, number)
             for name, source in sources.items()
         }
-        self._order = list(range(number))
+        self.order = list(range(number))
         if order != AS_GIVEN:
-            places = _as_order(column_of(table, order), order, self._place)
+            places = _as_order(table, order)
             _require_length(order, places, number)
-            self._order.sort(key=places.__getitem__)
+            self.order.sort(key=places.__getitem__)
 
-    def _place(self, row: int) -> str:
-        """Return a row's position: the line number for a file, the index for a table in memory."""
-        return f"line {row + 2}" if self._is_file else f"row {row}"
+    def _results(self, column: str) -> list[Any]:
+        """Return a column of outcomes: numbers, or fields as they are; None if missing."""
+        if self._fields:
+            return [None if is_blank(cell) else cell for cell in self._table.values(column)]
+        try:
+            return self._table.numbers(column, _NO_OUTCOME_WORDS)
+        except InvalidArgument as error:
+            if error.name == "table":
+                raise
+            raise InvalidOutcome(f"table, {error.name}", error.accepted, error.given) from None
+
+    def keep_first_of(self, unit: str) -> RepeatedUnits:
+        """Drop the rows of units in several variants, and further rows of units in the same one."""
+        keys = self._table.labels(unit)
+        _require_length(unit, keys, len(self.order))
+        blank = next((row for row in self.order if is_blank(keys[row])), None)
+        if blank is not None:
+            raise InvalidArgument(f"{self._table.where(blank)}: {unit}", "must name a unit")
+        arms = self.labels.get("arm", next(iter(self.labels.values())))
+        variants: dict[str, set[str]] = {}
+        for row in self.order:
+            variants.setdefault(keys[row], set()).add(arms[row])
+        first: dict[str, int] = {}
+        kept, in_several, later = [], 0, 0
+        for row in self.order:
+            key = keys[row]
+            if len(variants[key]) > 1:
+                in_several += 1
+            elif key not in first:
+                first[key] = row
+                kept.append(row)
+            else:
+                later += 1
+                self._take_if_missing(first[key], row)
+        if not kept:
+            raise InvalidArgument("unit", "must name units that have only one variant", unit)
+        self.order = kept
+        several = sum(len(own) > 1 for own in variants.values())
+        return RepeatedUnits(several, in_several, later)
+
+    def _take_if_missing(self, first: int, later: int) -> None:
+        """Give the first row of a unit the result of a later one, if it has none."""
+        if all(column[first] is None for column in self._outcomes.values()):
+            for column in self._outcomes.values():
+                column[first] = column[later]
 
     def units(self) -> Iterator[_Unit]:
         """Yield the units in the order of assignment."""
-        for row in self._order:
-            labels = {name: column[row] for name, column in self.labels.items()}
-            try:
-                action = self._problem.action(**labels)
-            except InvalidArgument as error:
-                where = f"table, {self._place(row)}"
-                raise InvalidArgument(where, error.accepted, labels) from None
+        actions: dict[tuple[str, ...], int] = {}
+        for row in self.order:
+            key = tuple(column[row] for column in self.labels.values())
+            action = actions.get(key)
+            if action is None:
+                action = actions[key] = self._action(row)
             yield _Unit(action, self._outcome(row))
+
+    def _action(self, row: int) -> int:
+        labels = {name: column[row] for name, column in self.labels.items()}
+        try:
+            return int(self._problem.action(**labels))
+        except InvalidArgument as error:
+            where = f"table, {self._table.where(row)}"
+            raise InvalidArgument(where, error.accepted, labels) from None
 
     def _outcome(self, row: int) -> Outcome | None:
         """Return a unit's outcome; None if blank. With measures, each blank one is None."""
-        cells = {name: column[row] for name, column in self._outcomes.items()}
-        values = {name: None if is_blank(cell) else cell for name, cell in cells.items()}
+        values = {name: column[row] for name, column in self._outcomes.items()}
         outcome: Any
         if self._fields:
             outcome = None if None in values.values() else values
         else:
-            numbers = {name: _as_number(value) for name, value in values.items()}
-            known = any(value is not None for value in numbers.values())
-            outcome = (numbers if self._problem.measures else numbers[""]) if known else None
+            known = any(value is not None for value in values.values())
+            outcome = (values if self._problem.measures else values[""]) if known else None
         return None if outcome is None else self._checked(outcome, row)
 
     def _checked(self, outcome: Any, row: int) -> Outcome:
@@ -202,7 +335,7 @@ class _Rows:
             checked: Outcome = self._problem.check_outcome(outcome)
         except InvalidOutcome as error:
             name = error.name if self._problem.measures else "outcome"
-            where = f"table, {self._place(row)}: {name}"
+            where = f"table, {self._table.where(row)}: {name}"
             raise InvalidOutcome(where, error.accepted, error.given) from None
         # The study expects measures by name, as callers report them.
         return outcome if self._problem.measures else checked
@@ -227,17 +360,14 @@ def _sources_of(problem: Problem, columns: Mapping[str, str]) -> dict[str, str]:
     return {name: columns.get(name, name) for name in names}
 
 
-def _labels_of(problem: Problem, table: Any, name: str, source: str, number: int) -> list[str]:
+def _labels_of(problem: Problem, table: Columns, name: str, source: str, number: int) -> list[str]:
     """Return a column of labels as text; the column is optional if only one label exists."""
     possible = {str(labels[name]) for labels in problem.action_labels}
-    if len(possible) == 1 and source not in getattr(table, "columns", table):
+    if len(possible) == 1 and not table.has(source):
         return [possible.pop()] * number
-    column = column_of(table, source)
+    column = table.labels(source)
     _require_length(source, column, number)
-    return [
-        str(int(label)) if isinstance(label, float) and label.is_integer() else str(label)
-        for label in column
-    ]
+    return column
 
 
 def _require_length(name: str, column: Sequence[Any], number: int) -> None:
@@ -246,35 +376,23 @@ def _require_length(name: str, column: Sequence[Any], number: int) -> None:
         raise InvalidArgument("table", accepted, number)
 
 
-def _as_order(column: Sequence[Any], name: str, place: Any) -> list[Any]:
+def _as_order(table: Columns, name: str) -> list[Any]:
     """Return the column as numbers or, failing that, as dates."""
-    numbers = [_number(value) for value in column]
-    if all(number is not None for number in numbers):
-        return numbers
-    dates = [_date(value) for value in column]
+    cells, written = table.cells(name), table.format_of(name)
+    if written.decimal is None:
+        # Which numbers they are is not shown: the error says so.
+        return table.numbers(name)
+    if all(not is_blank(cell) and written.reads(cell) for cell in cells):
+        return list(map(written.number, cells))
+    dates = [_date(cell) for cell in cells]
     for row, date in enumerate(dates):
         if date is None:
             accepted = f"must be a number or a date such as 2026-11-23 in the column {name!r}"
-            raise InvalidArgument(f"order, {place(row)}", accepted, column[row])
+            odd = next(iter(odd_cells(cells, written)), row)
+            raise InvalidArgument(f"order, {table.where(odd)}", accepted, cells[odd])
     if len({date.tzinfo is None for date in dates if date is not None}) > 1:
         raise InvalidArgument("order", "must have a time zone in all rows or in none", name)
     return dates
-
-
-def _number(value: Any) -> float | None:
-    if isinstance(value, bool):
-        return None
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        return None
-    return number if math.isfinite(number) else None
-
-
-def _as_number(value: Any) -> Any:
-    """Return a cell as a number if it is one, otherwise unchanged."""
-    number = _number(value)
-    return value if number is None else number
 
 
 def _date(value: Any) -> datetime | None:
@@ -292,19 +410,23 @@ def _weighed(problem: Problem, rows: _Rows, group_weights: str) -> Problem:
         accepted = f"must be {FROM_TABLE!r}, and the problem must have groups"
         raise InvalidArgument("group_weights", accepted, group_weights)
     groups = dict.fromkeys(str(labels["group"]) for labels in problem.action_labels)
-    counts = Counter(rows.labels["group"])
+    counts = Counter(rows.labels["group"][row] for row in rows.order)
     return problem.clone(group_weights=[counts[group] for group in groups])
 
 
-def _play(study: Study, units: Sequence[_Unit]) -> None:
+def _play(
+    study: Study, units: Sequence[_Unit], on_progress: Callable[[int, int], None] | None
+) -> None:
     """Give the units to the study in batches until it stops; tell the rest as unsolicited data."""
     asked = 0
     while pulls := study.ask(min(_AT_ONCE, len(units) - asked)):
         own = units[asked : asked + len(pulls)]
         asked += len(pulls)
+        if on_progress is not None:
+            on_progress(asked, len(units))
         missing = [pull for pull, unit in zip(pulls, own, strict=True) if unit.outcome is None]
         for pull in missing:
-            study.fail(pull, reason=MISSING)
+            study.fail(pull, reason=NO_OUTCOME)
         study.tell_many(
             [
                 (pull, unit.outcome)

@@ -282,7 +282,13 @@ class BaseStudy(ABC):
         told = [(self._pull_id(pull), as_result(self.problem, values)) for pull, values in pairs]
         return self._tell_many_known(told, actor)
 
-    def tell_table(self, path: str | os.PathLike[str], *, actor: str | None = None) -> list[Event]:
+    def tell_table(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        decimal: str | None = None,
+        actor: str | None = None,
+    ) -> list[Event]:
         """Record the results of a table in one write: all of them or, after an error, none.
 
         Parameters
@@ -293,7 +299,11 @@ class BaseStudy(ABC):
             with the ingredients of its arm, must agree with the pull. If an outcome is a row of
             fields, each has a column: ``outcome_`` followed by its name. If these fields are
             measures, a blank one is not known yet and the others are reported. Write ``missing``
-            for a value that will never be known.
+            for a value that will never be known, and ``failed`` or ``missing`` in all columns of
+            results if the pull will have none. docs/reference/tables.md says which files and
+            numbers are read.
+        decimal : {".", ","}, optional
+            The decimal separator, if the columns do not show it.
         actor : str, optional
             Who reports it; recorded.
 
@@ -310,7 +320,7 @@ class BaseStudy(ABC):
             If the file cannot be read, or lacks a column.
         """
         self._check_who(actor=actor)
-        return self._tell_table(ResultTable(self.problem, as_path(path)), actor)
+        return self._tell_table(ResultTable(self.problem, as_path(path), decimal), actor)
 
     @overload
     def tell_and_ask(

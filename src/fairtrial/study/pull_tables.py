@@ -11,10 +11,20 @@ from pathlib import Path
 from typing import Any
 
 from fairtrial.core import Problem
+from fairtrial.core.cells import (
+    FAILED,
+    MISSING,
+    NotANumber,
+    NumberFormat,
+    UnreadableCell,
+    label_of,
+    number_of,
+    tidy,
+)
 from fairtrial.core.printing import printable
 from fairtrial.core.problem import Outcome
-from fairtrial.core.sheets import number_of, number_or_text, read_sheet
-from fairtrial.core.tables import label_of, without_formula, write_table
+from fairtrial.core.sheets import read_sheet
+from fairtrial.core.tables import without_formula, write_table
 from fairtrial.errors import FairtrialError, InvalidArgument, InvalidTable
 from fairtrial.study.arguments import MOST_AT_ONCE, as_result
 from fairtrial.study.log import Result
@@ -25,8 +35,8 @@ __all__ = ["PullColumns", "ResultRow", "ResultTable", "write_pulls"]
 _ID, _NUMBER, _VALUE = "pull_id", "number", "value"
 _AS_A_NUMBER = re.compile(r"[+-]?\d+([.,]\d+)?(e[+-]?\d+)?", re.IGNORECASE)
 _DIGITS_OF_ID = 32
-_MISSING = "missing"
-"""Marks a measure that will never be known; a blank measure is not known yet."""
+_WITHOUT = (FAILED, MISSING)
+"""Words for a result that will never be known; a blank one is not known yet."""
 
 
 class PullColumns:
@@ -99,14 +109,14 @@ class ResultRow:
         The id of its pull.
     labels : mapping of str to str
         What the table states about the pull: its labels and the ingredients of its arm.
-    result : Result
-        The checked outcome.
+    result : Result or None
+        The checked outcome; None if the table says that the pull will have none.
     """
 
     place: int
     pull_id: str
     labels: Mapping[str, str]
-    result: Result
+    result: Result | None
 
     def check_labels(self, problem: Problem, action: int) -> None:
         """Raise if the labels are not the pull's: results were moved to other rows."""
@@ -129,6 +139,8 @@ class ResultTable:
         The problem that checks the outcomes.
     path : Path
         The file of the table.
+    decimal : {".", ","}, optional
+        The decimal separator, if the columns do not show it.
 
     Attributes
     ----------
@@ -138,11 +150,12 @@ class ResultTable:
         The indices of invalid rows, and what is wrong with them.
     """
 
-    def __init__(self, problem: Problem, path: Path) -> None:
+    def __init__(self, problem: Problem, path: Path, decimal: str | None = None) -> None:
         self._problem = problem
         self._columns = PullColumns(problem)
-        self._sheet = read_sheet(path)
+        self._sheet = read_sheet(path, decimal)
         self._require_columns()
+        self._formats = {name: self._sheet.format_of(name) for name in self._columns.results}
         self.mistakes: list[tuple[int, str]] = []
         self.rows = list(self._read())
         if len(self.rows) > MOST_AT_ONCE:
@@ -177,33 +190,63 @@ class ResultTable:
                 earlier = first.setdefault(pull_id, place)
                 if earlier != place:
                     raise InvalidArgument(_ID, f"repeats that of {self._sheet.where(earlier)}")
-                result = as_result(self._problem, self._outcome(given))
-                yield ResultRow(place, pull_id, self._labels(given), result)
+                yield ResultRow(place, pull_id, self._labels(given), self._result(given))
             except FairtrialError as error:
                 self.mistakes.append((place, str(error)))
 
     @property
+    def reason(self) -> str:
+        """Why pulls fail that the table says have no result."""
+        return f"no result, according to {self._sheet.file.name}"
+
+    @property
     def _cells(self) -> Iterator[dict[str, Any]]:
         """Yield the cells of each row, by column."""
-        sheet, results = self._sheet, set(self._columns.results)
-        columns = [
-            sheet.column(name, each=True) if name in results else sheet.cells(name)
-            for name in sheet.header
-        ]
-        for row in zip(*columns, strict=True):
-            yield dict(zip(sheet.header, row, strict=True))
+        header = self._sheet.header
+        for row in self._sheet.rows:
+            yield dict(zip(header, row, strict=True))
+
+    def _result(self, given: Mapping[str, Any]) -> Result | None:
+        """Return the result of a row; None if the pull will have none."""
+        words = {name: tidy(str(given.get(name, ""))).lower() for name in self._columns.results}
+        if all(word in _WITHOUT for word in words.values()):
+            return None
+        failed = [name for name, word in words.items() if word == FAILED]
+        if failed:
+            accepted = f"must be {MISSING!r} if other results of the row are known"
+            raise InvalidArgument(failed[0], accepted, given[failed[0]])
+        return as_result(self._problem, self._outcome(given))
 
     def _outcome(self, given: Mapping[str, Any]) -> Outcome:
         """Return the outcome of a row."""
         if self._problem.measures:
             columns = self._columns.fields.items()
-            return {own: _value(given[name]) for name, own in columns if name in given}
+            return {own: self._measure(name, given[name]) for name, own in columns if name in given}
         blank = [name for name in self._columns.results if name not in given]
         if blank:
             raise InvalidArgument(", ".join(blank), "must be filled in, like the others of the row")
         if not self._columns.fields:
-            return _number(_VALUE, given[_VALUE])
-        return {field: number_or_text(given[name]) for name, field in self._columns.fields.items()}
+            return self._number(_VALUE, given[_VALUE])
+        columns = self._columns.fields.items()
+        return {field: self._number_or_label(name, given[name]) for name, field in columns}
+
+    def _number(self, name: str, cell: Any) -> float:
+        try:
+            return self._formats[name].number(cell)
+        except NotANumber as error:
+            accepted = f"{error}; leave it blank while the pull is open"
+            raise InvalidArgument(name, accepted, cell) from None
+
+    def _measure(self, name: str, cell: Any) -> float | None:
+        """Return the value of a measure; None if the table says that it will never be known."""
+        return None if tidy(str(cell)).lower() == MISSING else self._number(name, cell)
+
+    def _number_or_label(self, name: str, cell: Any) -> Any:
+        """Return a field of a row: a number, or a label."""
+        written = self._formats[name]
+        if isinstance(cell, UnreadableCell) or (written.decimal is None and "," in str(cell)):
+            return self._number(name, cell)
+        return written.number(cell) if written.reads(cell) else label_of(cell)
 
     def _labels(self, given: Mapping[str, Any]) -> dict[str, str]:
         columns = self._columns.labels | {name: name for name in self._columns.conditions}
@@ -218,7 +261,7 @@ def _as_written(value: Any) -> Any:
 
 
 def _is_empty(cell: Any) -> bool:
-    return cell is None or (isinstance(cell, str) and not cell.strip())
+    return cell is None or (isinstance(cell, str) and not tidy(cell))
 
 
 def _pull_id(cell: Any) -> str:
@@ -237,26 +280,12 @@ def _pull_id(cell: Any) -> str:
     return text
 
 
-def _number(name: str, cell: Any) -> float:
-    try:
-        return number_of(cell)
-    except (TypeError, ValueError):
-        accepted = "must be a number, with a decimal point, or blank while the pull is open"
-        raise InvalidArgument(name, accepted, cell) from None
-
-
-def _value(cell: Any) -> Any:
-    """Return the value of a measure; None if the table says that it will never be known."""
-    if isinstance(cell, str) and cell.strip().lower() == _MISSING:
-        return None
-    return number_or_text(cell)
-
-
 def _is_same(given: str, known: str) -> bool:
     """Return whether two labels are the same; a spreadsheet may turn 0.50 into 0.5 or 0,5."""
-    if given in (known, without_formula(known), printable(without_formula(known))):
+    written = without_formula(known)
+    if given in map(label_of, (known, written, printable(written))):
         return True
     try:
-        return math.isclose(*(number_of(label.replace(",", ".")) for label in (given, known)))
-    except ValueError:
+        return math.isclose(NumberFormat.of([given]).number(given), number_of(known))
+    except NotANumber:
         return False

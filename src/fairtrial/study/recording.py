@@ -12,7 +12,7 @@ from fairtrial.study.arguments import as_result, is_unsolicited, own_action
 from fairtrial.study.base import Asked
 from fairtrial.study.log import Event, PullRow, Record, Result
 from fairtrial.study.pull import StudyPull
-from fairtrial.study.pull_tables import ResultTable
+from fairtrial.study.pull_tables import ResultRow, ResultTable
 from fairtrial.study.viewing import Viewing
 from fairtrial.study.writer import Writer
 
@@ -98,13 +98,22 @@ class Recording(Viewing):
             for row in table.rows:
                 try:
                     row.check_labels(self.problem, writer.pull(row.pull_id).action)
-                    records += writer.tell_or_report(row.pull_id, row.result, actor)
+                    records += self._told_row(writer, table, row, actor)
                 except FairtrialError as error:
                     mistakes.append((row.place, str(error)))
             table.refuse(mistakes)
             return records
 
         return [Event.of(record) for record in self._session.write(tell)]
+
+    @staticmethod
+    def _told_row(
+        writer: Writer, table: ResultTable, row: ResultRow, actor: str | None
+    ) -> list[Record]:
+        """Tell the result of a row, or that its pull will have none."""
+        if row.result is None:
+            return [writer.close_pull("fail", row.pull_id, table.reason, actor)]
+        return writer.tell_or_report(row.pull_id, row.result, actor)
 
     def _tell_and_ask(
         self, pull: Pull | str, value: Outcome, asked: Asked

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,17 +11,18 @@ import click
 from fairtrial.cli.config import load_configuration
 from fairtrial.cli.display import answer_text, wrapped
 from fairtrial.cli.exits import EPILOG, ExitCode
-from fairtrial.cli.output import emit, json_option, say
+from fairtrial.cli.output import decimal_option, emit, json_option, say
 from fairtrial.cli.status_tables import print_standing
+from fairtrial.core.tables import open_table
 from fairtrial.core.wording import plural
 from fairtrial.errors import InvalidArgument
 from fairtrial.presentation.sources import minimizes
 from fairtrial.report import write_report
-from fairtrial.study.analysis import FROM_TABLE
-from fairtrial.study.analysis import analyse as analyse_table
+from fairtrial.study.analysis import FROM_TABLE, study_of_table
 
 if TYPE_CHECKING:
     from fairtrial.study import Study
+    from fairtrial.study.analysis import RepeatedUnits
 
 __all__ = ["analyse"]
 
@@ -55,6 +57,13 @@ __all__ = ["analyse"]
     help="Weight each group by its share of the rows, instead of as stated in the file.",
 )
 @click.option(
+    "--unit",
+    metavar="COLUMN",
+    help="Column that names the unit of each row, such as a user: units that appear in several "
+    "arms are left out, and the first result of a unit counts.",
+)
+@decimal_option
+@click.option(
     "--name", help="Name of the study to keep; by default the name in the file and '-analysis'."
 )
 @click.option(
@@ -68,33 +77,41 @@ def analyse(
     outcome: str,
     columns: tuple[str, ...],
     weights_from_table: bool,
+    unit: str | None,
+    decimal: str | None,
     name: str | None,
     report: Path | None,
     as_json: bool,
 ) -> None:
     """Analyse the finished experiment in TABLE with the problem and delta in the file CONFIG.
 
-    TABLE has one row per assigned unit; a blank outcome is missing, and counts as lost.
+    TABLE has one row per assigned unit; an outcome that is blank, 'failed' or 'missing' counts as
+    lost.
     The answer has the guarantee of a study that is run by block betting, if neither the order of
     assignment nor the choice of arm for a unit depends on outcomes of the same block. The study is
     kept in the file's storage: `fairtrial study show` and `report` can read it.
     """
     configuration = load_configuration(config, "analyse")
-    study = analyse_table(
+    tables = configuration.tables
+    unit = unit or tables.unit
+    study, repeated = study_of_table(
         configuration.problem,
-        table,
+        open_table(table, decimal or tables.decimal),
         configuration.policy.delta or 0.05,
         order=order,
         outcome=outcome,
         columns=dict(_label_and_column(text) for text in columns),
         group_weights=FROM_TABLE if weights_from_table else None,
+        unit=unit,
         storage=configuration.study.storage,
         name=name or f"{configuration.study.name}-analysis",
     )
     with study:
-        _show(study, as_json)
+        _show(study, repeated, as_json)
         if report is not None:
-            write_report(study, report)
+            left_out = "; ".join(repeated.in_words())
+            facts = {} if unit is None else {f"repeated units ({unit})": left_out or "none"}
+            write_report(study, report, facts=facts)
         decided = study.recommend().decided
     if not decided:
         raise click.exceptions.Exit(ExitCode.NO_ANSWER)
@@ -107,12 +124,17 @@ def _label_and_column(text: str) -> tuple[str, str]:
     return label.strip(), column.strip()
 
 
-def _show(study: Study, as_json: bool) -> None:
+def _show(study: Study, repeated: RepeatedUnits, as_json: bool) -> None:
     progress, health = study.progress(), study.health()
     assigned = len(study.policy.get_params()["assigned"])
     document = {
         "study": study.name,
-        "units": {"assigned": assigned, "used": progress.asked, "lost": health["lost"]},
+        "units": {
+            "assigned": assigned,
+            "used": progress.asked,
+            "lost": health["lost"],
+            "left_out": asdict(repeated),
+        },
         "progress": progress.to_dict(),
         "health": health,
     }
@@ -123,6 +145,8 @@ def _show(study: Study, as_json: bool) -> None:
         f"A finished experiment with {plural(assigned, 'unit')}. The answer uses the first "
         f"{progress.asked:,}; {health['lost']:,} of them have no outcome."
     )
+    for left_out in repeated.in_words():
+        say(wrapped("Warning", left_out))
     say(answer_text(progress, endless=False))
     print_standing(progress, minimizes(study))
     for warning in health["warnings"]:

@@ -15,7 +15,7 @@ from fairtrial.cli.durations import seconds
 from fairtrial.cli.exits import EPILOG
 from fairtrial.cli.opening import create_study, open_study, refuse_to_replace, storage_option
 from fairtrial.cli.output import answer, emit, json_option, say
-from fairtrial.core.sheets import number_of
+from fairtrial.core.cells import number_of
 from fairtrial.core.tables import require_written
 from fairtrial.core.wording import plural
 from fairtrial.errors import AccessRefused, InvalidArgument, InvalidOutcome, StorageError

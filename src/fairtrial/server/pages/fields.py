@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fairtrial.core import Problem
-from fairtrial.core.sheets import number_or_text
+from fairtrial.core.cells import NotANumber, NumberFormat, number_or_text
 
 __all__ = [
     "Field",
@@ -143,12 +143,12 @@ def outcome_of(problem: Problem, fields: Fields) -> Any:
 def number_typed(fields: Fields, name: str) -> float | None:
     """Return the number in a field; None if invalid, with the error in the field."""
     text = fields[name]
-    # Many people type a decimal comma; none of these numbers has thousands separators.
-    value = number_or_text(text.replace(",", ".") if text.count(",") == 1 else text)
-    if isinstance(value, float):
-        return value
-    if text:
-        fields.refuse(name, f"This must be a number, such as 0.5; you typed “{text}”.")
+    try:
+        # Many people type a decimal comma.
+        return NumberFormat.of([text]).number(text)
+    except NotANumber:
+        if text:
+            fields.refuse(name, f"This must be a number, such as 0.5; you typed “{text}”.")
     return None
 
 
