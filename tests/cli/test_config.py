@@ -333,9 +333,9 @@ def test_every_mistake_in_a_table_is_listed_with_its_row(folder):
             "source.group: column 'group' holds 'z' in 1 row, "
             "which is not a group of the problem; accepted: x, y"
         ),
-        "source.reward: column 'reward', row 6: must be a number; got 'much'",
-        "source.reward: column 'reward', row 7: must be in [-1, 1]; got 1.5",
-        "source.reward: column 'reward', row 8: must be a finite number; got nan",
+        "source.reward: column 'reward', line 7: must be a number; got 'much'",
+        "source.reward: column 'reward', line 8: must be in [-1, 1]; got 1.5",
+        "source.reward: column 'reward', line 9: must be a number; got 'nan'",
         "source.reward: column 'reward': 1 more such rows",
     ]
 

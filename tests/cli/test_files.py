@@ -101,3 +101,24 @@ def test_a_table_of_arms_that_is_not_there_is_a_mistake(tmp_path):
     assert files.with_files(section, tmp_path, mistakes, doubtful) == {"family": "causal"}
     assert doubtful == {"arms"}
     assert "must be a readable file" in mistakes[0]
+
+
+@pytest.mark.parametrize(
+    ("content", "place"),
+    [
+        ("one,heat\n1,20\n\n1,25 C\n1,30\n", "line 4: heat"),
+        ("one,heat\n\n1,20\n1,\n", "line 4: heat"),
+        ("one;heat\n1;20\n1;2.347\n", "line 3: heat"),
+    ],
+)
+def test_a_cell_that_is_no_feature_is_named_with_its_line(tmp_path, content, place):
+    (tmp_path / "t.csv").write_text(content)
+    mistake = mistake_in({"family": "linear", "features": "t.csv"}, tmp_path)
+    assert mistake.startswith(f"problem.features: {place}: ")
+
+
+def test_the_decimal_separator_of_tables_can_be_stated(tmp_path):
+    (tmp_path / "t.csv").write_text("one;heat\n1;20\n1;2.347\n")
+    section = {"family": "linear", "features": "t.csv"}
+    filled = files.with_files(section, tmp_path, [], set(), ",")
+    assert filled["features"] == [[1.0, 20.0], [1.0, 2347.0]]

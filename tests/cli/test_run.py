@@ -214,7 +214,7 @@ def test_a_table_that_changes_between_sessions_is_checked_anew(folder, invoke):
     write_table(folder, [*ROWS, ("a", "x", 5)])
     result = invoke("run", path)
     assert result.exit_code == ExitCode.USAGE
-    assert "row 9: must be in [-1, 1]; got 5.0" in result.stderr
+    assert "line 10: must be in [-1, 1]; got 5.0" in result.stderr
 
 
 # ------------------------------------------------------------------- shell commands

@@ -377,7 +377,7 @@ def test_formulas_that_nobody_has_computed_are_refused_with_their_cell(tmp_path,
         book.calculation.fullCalcOnLoad = stale
 
     path = workbook(tmp_path, ["arm", "gain"], ["a", 0], ["b", 2], change=change)
-    with pytest.raises(InvalidArgument, match="cell B2 .*save it again") as caught:
+    with pytest.raises(InvalidArgument, match=r"cell B2 .*save it again") as caught:
         read_table(path)
     assert (caught.value.name, caught.value.given) == ("row 2: gain", "=B3*1")
     assert read_table(path, ["arm"]) == {"arm": ["a", "b"]}
@@ -436,7 +436,7 @@ def test_hidden_rows_are_read_and_other_sheets_not_with_a_warning(tmp_path):
         book.create_sheet("empty")
 
     path = workbook(tmp_path, ["arm"], ["a"], ["b"], change=hide)
-    with pytest.warns(UserWarning) as caught:
+    with pytest.warns(UserWarning, match=r"t\.xlsx") as caught:
         assert read_table(path) == {"arm": ["a", "b"]}
     said = sorted(str(one.message) for one in caught)
     assert "1 row hidden" in said[0]

@@ -222,3 +222,25 @@ def test_a_file_names_a_table_of_conditions_and_what_interacts(tmp_path):
     path.write_text(path.read_text().replace('"ligand"', '"ligant"'))
     with pytest.raises(Exception, match=r"problem\.interactions\[0\]: .*did you mean 'ligand'"):
         load_configuration(path, "create")
+
+
+def test_a_constant_column_is_named_and_not_the_one_that_tells_the_arms_apart():
+    features = {"heat": [90, 90, 90], "base": ["K", "Cs", "Na"]}
+    with pytest.raises(InvalidArgument) as caught:
+        Problem(features, noise_std=1.0)
+    assert caught.value.name == "features: feature 'heat'"
+    assert len(Problem({"base": features["base"]}, noise_std=1.0).arms) == 3
+
+
+def test_one_odd_text_does_not_make_categories_of_numbers():
+    features = {"heat": ["90", "105 C", "120"] * 3, "base": ["K", "Cs", "Na"] * 3}
+    with pytest.raises(InvalidArgument) as caught:
+        Problem(features, noise_std=1.0)
+    assert caught.value.name == "features: row 1: heat"
+
+
+def test_a_space_does_not_make_another_category():
+    features = {"heat": [90.0, 105, 120, 90], "base": ["B1", "B2", "B2 ", "B1"]}
+    with pytest.warns(UserWarning, match="'B2 ' is read as 'B2'"):
+        problem = Problem(features, noise_std=1.0, arms=["a", "b", "c", "d"])
+    assert problem.conditions(2)["base"] == "B2"

@@ -188,6 +188,65 @@ def test_a_bad_line_of_a_file_is_named_as_an_editor_counts(tmp_path: Path) -> No
         analyse(PROBLEM, path, order="as given")
 
 
+@pytest.mark.parametrize(
+    ("content", "place"),
+    [
+        ("arm,group,outcome\nold,f,0\nnew,f,1\n\n\nnew,f,7\n", "table, line 6: outcome"),
+        ('arm,group,outcome,note\nold,f,0,"two\nlines"\nnew,f,x,\n', "table, line 4: outcome"),
+        ("arm;group;outcome\nold;f;0,5\nnew;f;1.25\n", "table, line 3: outcome"),
+    ],
+)
+def test_lines_are_those_of_the_file(tmp_path: Path, content: str, place: str) -> None:
+    (tmp_path / "trial.csv").write_text(content)
+    with pytest.raises(errors.InvalidOutcome) as caught:
+        analyse(PROBLEM, tmp_path / "trial.csv", order="as given")
+    assert caught.value.name == place
+
+
+def test_numbers_that_may_be_two_are_refused_until_the_separator_is_stated(tmp_path: Path) -> None:
+    problem = PROBLEM.clone(reward_range=(0, 3000))
+    path = tmp_path / "trial.csv"
+    path.write_text("arm;group;outcome\n" + "old;f;1.500\nnew;f;2.347\n" * 2 + "old;m;2\nnew;m;2\n")
+    with pytest.raises(errors.InvalidOutcome) as caught:
+        analyse(problem, path, order="as given")
+    assert caught.value.name == "table, line 2: outcome"
+    for decimal, mean in ((".", 2.347), (",", 2347.0)):
+        with analyse(problem, path, order="as given", decimal=decimal) as study:
+            assert study.progress().actions[2].mean == pytest.approx(mean)
+
+
+def test_units_count_once_and_not_at_all_if_they_are_in_both_arms() -> None:
+    rows = [
+        ("u", "old", "f", 1),
+        ("v", "new", "f", 0),
+        ("u", "new", "f", 0),
+        ("w", "new", "m", None),
+    ]
+    rows += [("w", "new", "m", 1), ("w", "new", "m", 0), ("x", "old", "f", 0), ("y", "old", "m", 1)]
+    frame = pd.DataFrame(rows, columns=["user", "arm", "group", "outcome"])
+    with pytest.warns(UserWarning, match="unit 'user'") as caught:
+        study = analyse(PROBLEM, frame, order="as given", unit="user")
+    with study:
+        told = [(row[1], row[2], row[3]) for row in events(study) if row[0] == "tell"]
+    assert told == [("new", "f", 0), ("new", "m", 1), ("old", "f", 0), ("old", "m", 1)]
+    said = [str(one.message) for one in caught if "unit" in str(one.message)]
+    assert any("1 unit in several variants: none of their 2 rows" in one for one in said)
+    assert any("2 further rows" in one for one in said)
+
+
+def test_a_row_without_a_unit_is_refused_and_words_are_missing_outcomes() -> None:
+    rows = {
+        "arm": ["old", "new"] * 2,
+        "group": ["f", "f", "m", "m"],
+        "outcome": [0, "failed", 1, 1],
+    }
+    with pytest.raises(errors.InvalidArgument) as caught:
+        analyse(PROBLEM, {**rows, "user": [1, 2, None, 3]}, order="as given", unit="user")
+    assert caught.value.name == "row 2: user"
+    with analyse(PROBLEM, rows, order="as given") as study:
+        assert study.health()["lost"] == 1
+
+
 def test_an_arm_without_a_row_is_refused() -> None:
     rows = {"arm": ["old"] * 9, "group": ["f"] * 9, "outcome": [0] * 9}
     with pytest.raises(errors.InvalidArgument, match="'old' in 'm'"):

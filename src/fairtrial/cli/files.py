@@ -63,7 +63,8 @@ def _fill_in(
     except InvalidArgument as error:
         if error.name == "path":
             raise InvalidArgument(argument, error.accepted, error.given) from error
-        raise error.within(argument) from error
+        where = f"{argument}: {error.name}"
+        raise InvalidArgument(where, error.accepted, error.given) from error
     if labels is not None:
         filled.setdefault(family.feature_arguments[argument], labels)
 

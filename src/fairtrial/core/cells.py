@@ -222,6 +222,11 @@ class NumberFormat:
             raise NotANumber("must be a finite number")
         return found
 
+    @property
+    def settled(self) -> NumberFormat:
+        """The format to tell numbers from text: a column may not show what its numbers are."""
+        return self if self.decimal else NumberFormat(".", ",")
+
     def reads(self, cell: Any) -> bool:
         """Return whether a cell holds a number in this format."""
         try:
@@ -330,6 +335,7 @@ def refuse_odd_cells(
     InvalidArgument
         If it is one; the error names the first cell that is no number.
     """
+    numbers = numbers.settled
     for row in odd_cells(cells, numbers)[:1]:
         refusal = _refusal(cells[row], numbers)
         accepted = (

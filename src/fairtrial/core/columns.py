@@ -87,8 +87,7 @@ class Columns(ABC):
             If there is no such column, if a cell is unreadable, or if the column does not show
             which numbers its cells are.
         """
-        written = self.format_of(name)
-        settled = written if written.decimal else NumberFormat(".", ",")
+        settled = self.format_of(name).settled
         given = [cell for cell in self.cells(name) if not is_blank(cell)]
         if not given or not all(map(settled.reads, given)):
             return self.labels(name)

@@ -223,6 +223,7 @@ def encoding_of(table: Table, interactions: Any) -> Encoding:
     rows = len(next(iter(table.values())))
     for name, own in levels.items():
         if len(own) == rows > 1 and len(table) > 1:
+            _refuse_constant(table)
             raise InvalidArgument(
                 f"features: feature {name!r}",
                 "must not be different in every row: nothing is left for the other features. Leave "
@@ -233,6 +234,17 @@ def encoding_of(table: Table, interactions: Any) -> Encoding:
         for column in table.values()
     )
     return Encoding(levels, check_interactions(interactions, list(table)), constant)
+
+
+def _refuse_constant(table: Table) -> None:
+    """Refuse a column that is the same in every row: it is what keeps others from being used."""
+    for name, column in table.items():
+        if len(set(column)) == 1:
+            raise InvalidArgument(
+                f"features: feature {name!r}",
+                "must not be the same in every row: it says nothing about the arms. Leave it out",
+                column[0],
+            )
 
 
 def check_interactions(interactions: Any, columns: Sequence[str]) -> tuple[tuple[str, ...], ...]:
