@@ -13,6 +13,7 @@ import numpy as np
 
 from fairtrial.core.keywords import named_arguments
 from fairtrial.core.problem import Problem as BaseProblem
+from fairtrial.core.sizes import check_size
 from fairtrial.core.validation import as_exact, check_integer, check_labels, check_range
 from fairtrial.core.wording import listed, rewards_in_words
 from fairtrial.errors import InvalidArgument, InvalidOutcome
@@ -112,6 +113,7 @@ class Problem(BaseProblem):
         plays: int = 1,
     ) -> None:
         self.arms = check_labels("arms", arms)
+        check_size("arms", "actions", len(self.arms))
         self.shares = as_shares(self.arms, shares)
         self.unfairness_tolerance = _given_tolerance(unfairness_tolerance)
         self.reward_range = _given_range(reward_range)

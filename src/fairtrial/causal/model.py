@@ -17,6 +17,7 @@ from fairtrial.causal._states import positions_of
 from fairtrial.causal.bif import read_bif
 from fairtrial.causal.errors import ModelError
 from fairtrial.core.parameters import Parametrized
+from fairtrial.core.sizes import check_size
 from fairtrial.core.validation import check_instance, check_labels, check_number, check_numbers
 
 __all__ = ["CausalModel", "Density", "ThinRow"]
@@ -123,9 +124,12 @@ class CausalModel(Parametrized):
             if not isinstance(part, Mapping):
                 raise ModelError(name, "must be a mapping by node", part)
         self.edges = _checked_edges(edges)
-        self.states = {
-            str(node): check_labels(f"states of {node}", labels) for node, labels in states.items()
-        }
+        self.states: dict[str, tuple[str, ...]] = {}
+        total = 0
+        for node, labels in states.items():
+            total += labels if isinstance(labels, int) else 1
+            check_size("states", "states", total)
+            self.states[str(node)] = check_labels(f"states of {node}", labels)
         self.densities = dict(densities or {})
         for node, density in self.densities.items():
             check_instance(f"densities[{node}]", density, Density)

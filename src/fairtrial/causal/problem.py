@@ -18,6 +18,7 @@ from fairtrial.causal._outcomes import Outcomes
 from fairtrial.causal._structure import as_attributes, as_model, as_outcome, check_structure
 from fairtrial.causal.errors import BudgetInfeasible, ModelError
 from fairtrial.causal.model import CausalModel, Density
+from fairtrial.core.sizes import check_size
 from fairtrial.core.validation import (
     as_floats,
     check_choice,
@@ -239,6 +240,7 @@ class Problem(Outcomes):
 
     def _value_labels(self) -> tuple[str, ...]:
         states = [self.model.states[node] for node in self.attributes]
+        check_size("sensitive", "actions", len(self.arms) * math.prod(map(len, states)))
         labels = tuple(", ".join(combination) for combination in product(*states))
         if NATURAL in labels:
             raise ModelError("sensitive", f"must have no value called {NATURAL!r}")

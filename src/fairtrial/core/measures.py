@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairtrial.core.sizes import check_size
 from fairtrial.core.validation import check_labels, check_range
 from fairtrial.core.wording import listed
 from fairtrial.errors import ConflictingOutcome, InvalidArgument, InvalidOutcome
@@ -69,6 +70,7 @@ class Measures:
         for place, name in enumerate(names):
             if not isinstance(name, str):
                 raise InvalidArgument(f"measures[{place}]", "must be a name", name)
+        check_size("measures", "measures", len(names))
         labels = check_labels("measures", names)
         if not isinstance(measures, Mapping):
             return cls(labels)

@@ -109,6 +109,10 @@ def _parameters_of(function: Callable[..., Any]) -> Mapping[str, inspect.Paramet
     return inspect.signature(function).parameters
 
 
+_PLAIN_KINDS = "biufU"
+"""Kinds of NumPy arrays that become JSON's own types at once: truth values, numbers, texts."""
+
+
 def plain(value: Any, what: str = "value") -> Any:
     """Return `value` in JSON's own types; a `Parametrized` becomes its name and arguments.
 
@@ -125,7 +129,10 @@ def plain(value: Any, what: str = "value") -> Any:
     [0, 1, 2]
     """
     if isinstance(value, np.generic | np.ndarray):
+        is_plain = value.dtype.kind in _PLAIN_KINDS
         value = value.tolist()
+        if is_plain:
+            return value
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, Fraction):

@@ -116,7 +116,7 @@ class Problem(Parametrized, ABC):
     def action_labels(self) -> Sequence[Mapping[str, Any]]:
         """The labels of every action, in order: ``({"arm": "a", "group": "x"}, ...)``."""
 
-    @cached_property
+    @property
     def n_actions(self) -> int:
         """The number of different pulls that can be chosen."""
         return len(self.action_labels)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fairtrial.core.sizes import check_size
 from fairtrial.core.wording import choices
 from fairtrial.errors import InvalidArgument
 
@@ -41,7 +42,6 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 
-_MOST_LABELS = 1_000_000
 _LONGEST_LABEL = 1_000
 _NOT_STORABLE = re.compile("[\0\ud800-\udfff]")
 
@@ -292,8 +292,7 @@ def check_labels(name: str, value: object) -> tuple[str, ...]:
     """
     accepted = "must be a non-empty list of distinct labels, or their number"
     if isinstance(value, int | np.integer) and not isinstance(value, bool):
-        if check_integer(name, value, low=1) > _MOST_LABELS:
-            raise InvalidArgument(name, f"must be at most {_MOST_LABELS:,}", value)
+        check_size(name, "actions", check_integer(name, value, low=1))
         return tuple(map(str, range(value)))
     given: Any = value
     if _is_column(given):

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairtrial.core.problem import Problem as BaseProblem
+from fairtrial.core.sizes import check_size
 from fairtrial.core.validation import (
     as_floats,
     check_array,
@@ -141,11 +142,13 @@ class Problem(BaseProblem):
         control: str | None = None,
     ) -> None:
         self.arms = check_labels("arms", arms)
+        check_size("arms", "actions", len(self.arms))
         self.top = check_integer("top", top, low=1)
         if self.top > len(self.arms):
             raise InvalidArgument(
                 "top", f"must be at most the number of arms, {len(self.arms)}", top
             )
+        check_size("top", "comparisons", self.top * (len(self.arms) - self.top))
         self.feedback = check_choice("feedback", feedback, FEEDBACKS)
         self.direction = check_choice("direction", direction, ["maximize", "minimize"])
         self.noise = check_choice("noise", noise, NOISES)

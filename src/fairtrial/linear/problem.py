@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairtrial.core.problem import Problem as BaseProblem
+from fairtrial.core.sizes import check_size
 from fairtrial.core.validation import (
     check_array,
     check_choice,
@@ -230,6 +231,8 @@ class Problem(BaseProblem):
         self._described = described(features, candidates, interactions)
         self.interactions = self._described.interactions
         self.features, self.feature_names = self._described.features(features)
+        check_size("features", "actions", len(self.features))
+        check_size("features", "features", self.features.shape[1])
         self.arms = self._described.labels("arms", arms, "features", features, len(self.features))
         self.candidates = self._described.candidates(candidates, features, self.features.shape[1])
         self.answers = self._given_answers(candidates, answers)
@@ -264,6 +267,7 @@ class Problem(BaseProblem):
     ) -> tuple[str, ...]:
         if self.candidates is not None:
             number = len(self.candidates)
+            check_size("candidates", "actions", number)
             return self._described.labels("answers", answers, "candidates", candidates, number)
         if answers is not None and labels_of("answers", answers, None, len(self.arms)) != self.arms:
             raise InvalidArgument(
@@ -361,6 +365,7 @@ class Problem(BaseProblem):
         if number > distinct:
             accepted = f"must be at most {distinct}, the number of distinct candidates"
             raise InvalidArgument("top", accepted, top)
+        check_size("top", "comparisons", number * (distinct - number))
         return number
 
     def _warn_of_zero_arms(self) -> None:

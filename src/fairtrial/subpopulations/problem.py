@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fairtrial.core.measures import Measures
 from fairtrial.core.problem import Problem as BaseProblem
+from fairtrial.core.sizes import check_size
 from fairtrial.core.validation import (
     as_floats,
     check_array,
@@ -216,6 +217,7 @@ class Problem(BaseProblem):
             groups = list(groups)
         self.groups = check_labels("groups", groups)
         self.shape = (len(self.arms), len(self.groups))
+        check_size("arms, groups", "actions", self.n_actions)
         self.direction = check_choice("direction", direction, ["maximize", "minimize"])
         self.group_weights = self._given_weights(group_weights)
         self.control = check_optional_label("control", control, self.arms)
@@ -547,6 +549,11 @@ class Problem(BaseProblem):
         return np.broadcast_to(given, self.shape).copy()
 
     # -------------------------------------------------------------------- meaning
+
+    @property
+    def n_actions(self) -> int:
+        """The number of cells, each an arm in a group."""
+        return self.shape[0] * self.shape[1]
 
     @cached_property
     def action_labels(self) -> tuple[dict[str, str], ...]:

@@ -8,6 +8,7 @@ from fastapi import Query, Request, Response
 
 from fairtrial.core import Policy
 from fairtrial.core.seeds import as_seed
+from fairtrial.core.sizes import limited_sizes
 from fairtrial.errors import FairtrialError, InvalidArgument, StudyExists
 from fairtrial.server.documents import event_document, study_document, to_text
 from fairtrial.server.problems import Refusal
@@ -31,6 +32,15 @@ from fairtrial.study.specification import Specification
 from fairtrial.study.store import StudyRow
 
 routes = router("studies")
+
+_LARGEST = {
+    "actions": 2_000,
+    "comparisons": 20_000,
+    "features": 50,
+    "measures": 50,
+    "states": 10_000,
+}
+"""Sizes of problems that take a second and some 100 MB: a request with a larger one is refused."""
 
 
 @routes.get("/v1/studies", response_model=StudiesAnswer, summary="List studies")
@@ -99,7 +109,8 @@ def _specified(service: Service, body: NewStudy) -> tuple[Specification, Policy]
     """Check the specification of a study and return it with its policy; may load kernels."""
     spec = Specification(body.problem, body.policy, as_seed(body.seed))
     try:
-        fresh = spec.build(body.name, *service.own)
+        with limited_sizes(**_LARGEST):
+            fresh = spec.build(body.name, *service.own)
         exact = Specification.of(fresh.problem, fresh, spec.seed)
         exact.require_faithful(fresh)
     except FairtrialError:
