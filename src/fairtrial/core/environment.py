@@ -49,7 +49,7 @@ class Truth:
         A family overrides this if the right answers cannot be listed: sets of arms, for example,
         that are right in any order and within a tolerance.
         """
-        return answer in self.acceptable
+        return answer in self.acceptable or (answer,) in self.acceptable
 
     @property
     def interchangeable(self) -> tuple[Any, ...]:
@@ -73,14 +73,21 @@ class TopTruth(Truth):
     >>> truth = TopTruth(("a", "b"), (("a", "b"),), np.array([3.0, 2.0, 2.0]), good=("a", "b", "c"))
     >>> truth.accepts(("c", "a")), truth.accepts(("a",)), truth.accepts(("a", "a"))
     (True, False, False)
+    >>> TopTruth(("a",), (("a",),), np.array([3.0, 2.0]), good=("a",)).accepts("a")
+    True
     """
 
     good: tuple[str, ...] = ()
     same: Sequence[Sequence[str]] = ()
 
     def accepts(self, answer: Any) -> bool:
-        """Return whether the answer holds the wanted number of different good labels."""
-        if isinstance(answer, str) or not isinstance(answer, Sequence | AbstractSet):
+        """Return whether the answer holds the wanted number of different good labels.
+
+        A single label is the same as a tuple with one label.
+        """
+        if isinstance(answer, str):
+            answer = (answer,)
+        if not isinstance(answer, Sequence | AbstractSet):
             return False
         different = self._different(answer)
         return len(answer) == len(different) == len(self.best) and set(answer) <= set(self.good)

@@ -64,6 +64,12 @@ class Problem(Parametrized, ABC):
         return () if self.measured is None else self.measured.names
 
     @property
+    def answer_labels(self) -> Sequence[Any]:
+        """The labels that an answer may name: the arms, if actions have labels of that name."""
+        labels = (action.get("arm") for action in self.action_labels)
+        return [*dict.fromkeys(label for label in labels if label is not None)]
+
+    @property
     def outcome_fields(self) -> Sequence[str]:
         """The names of an outcome's fields, if it is a row; empty if it is a number."""
         return self.measures

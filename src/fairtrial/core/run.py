@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairtrial.core.contract import check_members, check_recommendation
 from fairtrial.core.environment import Environment
 from fairtrial.core.keywords import named_arguments
 from fairtrial.core.policy import Policy
@@ -19,7 +20,14 @@ from fairtrial.core.recommendation import Status
 from fairtrial.core.validation import check_instance, check_integer
 from fairtrial.errors import InvalidArgument
 
-__all__ = ["Run", "run_policy"]
+__all__ = ["LONGEST_RUN", "Run", "run_policy"]
+
+LONGEST_RUN = 1_000_000
+"""The most pulls of a run if neither the caller nor the policy states a number.
+
+Some questions have no answer: of ten equal arms, a run may by chance rule out one, and the other
+nine never differ. Such a run ends undecided here, instead of never.
+"""
 
 _READING, _END = 0, 1
 
@@ -85,7 +93,8 @@ def run_policy(
     generator : numpy.random.Generator
         The random numbers of the environment.
     horizon : int, optional
-        Most pulls to issue; needed if the policy never stops by itself.
+        Most pulls to issue; needed if the policy never stops by itself. If neither it nor the
+        policy's `max_pulls` or `budget` is given, a run ends after 1,000,000 pulls.
     parallel : int
         Most pulls in flight at once. Each takes its delay; readings arrive during that time,
         and a pull that the policy no longer needs is cancelled at once.
@@ -99,6 +108,7 @@ def run_policy(
         not a positive integer, or there is no horizon for a policy that never stops by itself.
     """
     check_instance("policy", policy, Policy)
+    check_members(policy, Policy, "policy")
     check_instance("environment", environment, Environment)
     check_instance("generator", generator, np.random.Generator)
     if policy.asked:
@@ -108,7 +118,9 @@ def run_policy(
     simulation = _Simulation(policy, environment.begin(generator), generator, limit, watch)
     while simulation.fill(parallel):
         simulation.advance()
-    answer = policy.recommend()
+    answer = check_recommendation(
+        policy.problem, policy.recommend(), f"{type(policy).__name__}.recommend"
+    )
     return Run(
         answer=answer.arm if answer.status == "decided" else None,
         status=answer.status,
@@ -121,13 +133,14 @@ def run_policy(
 
 
 def check_horizon(horizon: int | None, policy: Policy) -> float:
-    """Return the most pulls that a run may issue; infinity if the policy ends by itself."""
+    """Return the most pulls that a run may issue; infinity if the policy has such a number."""
     if horizon is not None:
         return check_integer("horizon", horizon, low=1)
     if policy.endless:
         name = type(policy).__name__
         raise InvalidArgument("horizon", f"is needed: {name} never stops by itself", horizon)
-    return math.inf
+    own = [getattr(policy, name, None) for name in ("max_pulls", "budget")]
+    return math.inf if any(limit is not None for limit in own) else LONGEST_RUN
 
 
 class _Simulation:

@@ -262,6 +262,11 @@ class Problem(BaseProblem):
 
     # --------------------------------------------------------------------- checks
 
+    @property
+    def answer_labels(self) -> Sequence[str]:
+        """The labels that an answer may name."""
+        return self.answers
+
     def _given_answers(
         self, candidates: Any, answers: Sequence[str] | int | None
     ) -> tuple[str, ...]:

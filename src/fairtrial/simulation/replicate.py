@@ -12,6 +12,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from fairtrial.core import Environment, Policy, Run
+from fairtrial.core.contract import check_members
 from fairtrial.core.keywords import named_arguments
 from fairtrial.core.run import check_horizon
 from fairtrial.core.seeds import as_seed
@@ -64,7 +65,9 @@ def simulate(
     seed : int, numpy.random.Generator or None
         Source of all randomness; None draws fresh entropy. The result holds the integer.
     horizon : int, optional
-        Most pulls of one run; needed if the policy never stops by itself.
+        Most pulls of one run; needed if the policy never stops by itself. If neither it nor the
+        policy's `max_pulls` or `budget` is given, a run ends undecided after 1,000,000 pulls, and
+        the summary says how many runs did.
     executor : concurrent.futures.Executor, optional
         Where the runs are computed: threads, processes, ``dask_client.get_executor()``. It is not
         closed. By default a pool of threads, in which compiled runs use all cores.
@@ -122,7 +125,7 @@ def simulate(
     """
     check_pair(policy, environment)
     replications = check_integer("replications", replications, low=1)
-    check_horizon(horizon, policy)
+    longest = check_horizon(horizon, policy)
     if lower_bound is not None:
         lower_bound = check_number("lower_bound", lower_bound, low=0, open_low=True)
     check_choice("engine", engine, ["auto", "python"])
@@ -130,7 +133,7 @@ def simulate(
         policy=policy.clone(),
         environment=environment,
         seed=as_seed(seed),
-        horizon=horizon,
+        horizon=None if longest == math.inf else int(longest),
         parallel=check_integer("parallel", parallel, low=1),
         engine=engine,
         estimates=check_flag("estimates", estimates),
@@ -155,7 +158,10 @@ def simulate(
 def check_pair(policy: object, environment: object) -> None:
     """Require a policy and an environment for the same problem."""
     problem = check_instance("policy", policy, Policy).problem
-    if check_instance("environment", environment, Environment).problem != problem:
+    check_members(policy, Policy, "policy")
+    answering = check_instance("environment", environment, Environment)
+    check_members(answering, Environment, "environment")
+    if answering.problem != problem:
         message = f"must be made for the policy's problem, {problem!r}"
         raise InvalidArgument("environment", message, environment)
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from fairtrial.core import Environment, Policy, Problem, Run, Truth
 from fairtrial.core.parameters import plain
+from fairtrial.core.run import LONGEST_RUN
 from fairtrial.core.tables import as_frame
 from fairtrial.core.validation import check_array, check_confidence
 from fairtrial.core.wording import plural
@@ -67,7 +68,7 @@ class Simulation:
     seed : int
         Source of all randomness.
     horizon : int or None
-        Most pulls of one run.
+        Most pulls of one run, as given; `cut_off` counts the runs that reached the default limit.
     parallel : int
         Most pulls in flight at once.
     lower_bound : float or None
@@ -189,6 +190,13 @@ class Simulation:
         """Share of the runs that ended without an answer."""
         return float(1 - self.decided.mean())
 
+    @property
+    def cut_off(self) -> int:
+        """Number of runs that ended undecided because they reached the default limit of pulls."""
+        if self.horizon is not None:
+            return 0
+        return int(((self.status == "running") & (self.pulls.sum(axis=1) >= LONGEST_RUN)).sum())
+
     def summary(self, level: float = 0.95, quantiles: Sequence[float] = QUANTILES) -> Summary:
         """Return means with standard errors, quantiles, the error rate with an exact interval.
 
@@ -224,6 +232,7 @@ class Simulation:
             right=self._right,
             tied=self.truth is not None and self.truth.tied,
             about=self.about,
+            cut_off=self.cut_off,
         )
 
     @property
@@ -307,10 +316,27 @@ def _truth_data(truth: Truth) -> dict[str, Any]:
 
 
 def _correct(runs: Sequence[Run], truth: Truth) -> NDArray[np.bool_]:
+    for run in runs:
+        if run.status == "decided":
+            _require_comparable(run.answer, truth)
     right = [
         run.status == "decided" and truth.accepts(run.answer) and not truth.tied for run in runs
     ]
     return _read_only(np.array(right, dtype=np.bool_))
+
+
+def _require_comparable(answer: object, truth: Truth) -> None:
+    """Raise if an answer has another form than the truth: it would always count as wrong."""
+    best = truth.best
+    if answer is None or best is None:
+        return
+    if isinstance(best, tuple):
+        comparable = isinstance(answer, tuple | frozenset | set | list) or len(best) == 1
+    else:
+        comparable = not isinstance(answer, tuple)
+    if not comparable:
+        accepted = f"must give answers that can be compared with the truth, {best!r}"
+        raise InvalidArgument("policy", accepted, answer)
 
 
 def _column(runs: Sequence[Run], name: str, dtype: Any) -> NDArray[Any]:

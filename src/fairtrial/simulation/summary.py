@@ -12,6 +12,7 @@ import scipy
 from numpy.typing import NDArray
 
 from fairtrial.core.parameters import plain
+from fairtrial.core.run import LONGEST_RUN
 from fairtrial.core.wording import listed, plural
 
 __all__ = ["QUANTILES", "Statistics", "Summary", "error_interval"]
@@ -110,6 +111,8 @@ class Summary:
         Whether these are exactly equally good, so that a run that names one of them is wrong.
     about : str or None
         What a reader must know about runs in this environment.
+    cut_off : int
+        How many of the undecided runs reached the default limit of pulls.
     """
 
     policy: str
@@ -131,6 +134,7 @@ class Summary:
     right: tuple[str, ...] = ()
     tied: bool = False
     about: str | None = None
+    cut_off: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """Return the summary as JSON's own types."""
@@ -145,7 +149,7 @@ class Summary:
             ("wrong", None if self.endless else self._error_text()),
             ("right answers", None if self.endless else self._right_text()),
             ("answers", None if self.endless else self._answers_text()),
-            ("undecided", None if self.endless else f"{self.undecided} of {self.replications}"),
+            ("undecided", None if self.endless else self._undecided_text()),
             ("mean pulls", self._pulls_text()),
             *((name, _number(mean)) for name, mean in self.metrics.items()),
         ]
@@ -164,6 +168,13 @@ class Summary:
             cut_short = plural(self.undecided, "run")
             return f"{bound} for rules that decide; not comparable: {cut_short} ended undecided"
         return f"{bound}; the mean is {self.ratio:.3g} times as large"
+
+    def _undecided_text(self) -> str:
+        text = f"{self.undecided} of {self.replications}"
+        if not self.cut_off:
+            return text
+        ended = f"{plural(self.cut_off, 'run')} ended at the default limit"
+        return f"{text}; {ended} of {LONGEST_RUN:,} pulls (`horizon` sets another)"
 
     def _right_text(self) -> str | None:
         if self.tied:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fairtrial.core import UNSOLICITED, Policy, Problem, Pull
+from fairtrial.core.contract import check_members
 from fairtrial.core.nesting import is_deeper
 from fairtrial.core.parameters import plain
 from fairtrial.core.problem import Outcome
@@ -100,6 +101,7 @@ def check_template(problem: object, policy: object) -> None:
     """Raise unless these are a problem and a policy for it."""
     check_instance("problem", problem, Problem)
     made_for = check_instance("policy", policy, Policy).problem
+    check_members(policy, Policy, "policy")
     if made_for != problem:
         raise InvalidArgument("policy", f"must be made for {problem!r}", made_for)
 

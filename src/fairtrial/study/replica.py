@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from fairtrial.core import Policy, Progress, Pull, Recommendation
+from fairtrial.core.contract import check_recommendation
 from fairtrial.errors import CorruptLog, StorageError
 from fairtrial.study.log import Record, Step, outcome_of
 
@@ -47,14 +48,19 @@ class Replica:
     @property
     def status(self) -> str:
         """The study's status; cheap while it runs."""
-        return self.recommend().status if self.stopped else "running"
+        if not self.stopped:
+            return "running"
+        # Whatever the policy answers, the result that stopped it is kept.
+        return self._as_stopped(self.policy.recommend()).status
 
     def recommend(self) -> Recommendation:
         """Return the present answer.
 
         A study that a user stopped has one only if late results have decided it.
         """
-        return self._as_stopped(self.policy.recommend())
+        source = f"{type(self.policy).__name__}.recommend"
+        found = check_recommendation(self.policy.problem, self.policy.recommend(), source)
+        return self._as_stopped(found)
 
     def progress(self) -> Progress:
         """Return the data for plots and pages."""

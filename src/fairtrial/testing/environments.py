@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from fairtrial.core.contract import check_members
 from fairtrial.core.environment import Environment, Trajectory
 from fairtrial.core.keywords import named_arguments
 from fairtrial.core.pull import Pull
@@ -38,6 +39,7 @@ def check_environment(environment: Environment, draws: int = 20, seed: int = 0) 
     >>> check_environment(GaussianEnvironment(problem, [[0.1], [0.3]]))
     """
     check_instance("environment", environment, Environment)
+    check_members(environment, Environment, "environment")
     check_integer("draws", draws, low=1)
     first, second = (_drawn(environment, draws, seed) for _ in range(2))
     assert first == second, "equal generators must give equal outcomes, contexts and delays"

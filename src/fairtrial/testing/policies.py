@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from fairtrial.core.contract import check_members, check_recommendation
 from fairtrial.core.environment import Environment
 from fairtrial.core.keywords import named_arguments
 from fairtrial.core.policy import Policy, State
@@ -86,6 +87,7 @@ def check_policy(
     >>> check_policy(BlockBetting(problem), GaussianEnvironment(problem, [[0.1], [0.3]]))
     """
     check_instance("policy", policy, Policy)
+    check_members(policy, Policy, "policy")
     check_instance("environment", environment, Environment)
     check_integer("pulls", pulls, low=1)
     check_integer("parallel", parallel, low=1)
@@ -191,10 +193,11 @@ class _LiveRun:
         _require_same_state(policy.get_state(), before, "a refused call must change nothing")
 
     def _check_what_is_said(self) -> None:
+        policy = self.steady
+        found = self._both(methodcaller("recommend"))
+        check_recommendation(policy.problem, found, f"{type(policy).__name__}.recommend")
         progress = self._both(methodcaller("progress"))
         json.dumps(progress.to_dict(), allow_nan=False)
-        found = self._both(methodcaller("recommend"))
-        policy = self.steady
         _require_same_state(self.restored.get_state(), policy.get_state(), _AS_IF_NEVER_PAUSED)
         assert (found.status == "running") == (not policy.stopped), "status must follow `stopped`"
         assert found.arm is None or found.decided, "an arm is named once the policy has decided"

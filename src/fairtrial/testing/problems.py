@@ -6,6 +6,7 @@ import json
 import math
 from typing import Any
 
+from fairtrial.core.contract import check_members
 from fairtrial.core.keywords import named_arguments
 from fairtrial.core.problem import Problem
 from fairtrial.core.pull import UNSOLICITED
@@ -47,6 +48,7 @@ def check_problem(problem: Problem) -> None:
     >>> check_problem(Problem(["a", "b"], ["x"], noise_std=1.0))
     """
     check_instance("problem", problem, Problem)
+    check_members(problem, Problem, "problem")
     _check_json(problem)
     _check_frozen(problem)
     _check_actions(problem)
