@@ -67,7 +67,7 @@ def test_rows_are_scaled_when_they_nearly_add_to_one():
         ("yes, maybe", "no, maybe", 4, "states are not distinct"),
         ("type discrete [ 3 ]", "type continuous [ 3 ]", 4, "only discrete variables"),
         ("variable V", "variable S", 4, "'S' is declared twice"),
-        ("( V | S )", "( V | Q )", 9, "'Q' is not declared before"),
+        ("( V | S )", "( V | Q )", 9, "'Q' is not declared"),
         ("( V | S )", "( V | V )", 9, "not distinct other variables"),
         ("( V | S )", "( S | V )", 9, "'S' has two probability blocks"),
         ("probability ( S )", "likelihood ( S )", 8, "expected 'network', 'variable'"),
@@ -227,3 +227,39 @@ def test_a_small_file_that_unpacks_to_a_huge_one_is_refused(tmp_path):
     assert path.stat().st_size < 500_000
     with pytest.raises(InvalidArgument, match="must unpack to 32,000,000 bytes or fewer"):
         CausalModel.from_bif(path)
+
+
+def test_the_files_of_older_tools_are_read():
+    """Quoted names, lists without commas, and tables before their variables, as JavaBayes writes."""
+    network = parse_bif(
+        """network "Dog-Problem" { //2 variables
+        property "credal-set constant-density-bounded 1.1" ;
+        }
+        probability ( "light-on" "family-out" ) { //2 variable(s) and 4 values
+            table 0.6 0.05 0.4 0.95 ;
+        }
+        variable  "light-on" { //2 values
+            type discrete[2] {  "true"  "false" };
+            property "position = (73, 165)" ;
+        }
+        variable  "family-out" { type discrete[2] { out "not out" }; }
+        probability (  "family-out" ) { table 0.15 0.85 ; }
+        """
+    )
+    assert network.edges == [("family-out", "light-on")]
+    assert network.states["family-out"] == ["out", "not out"]
+    assert network.tables["light-on"].tolist() == [[0.6, 0.4], [0.05, 0.95]]
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("variable S {\ntype discrete [ 2 ] { not at all, yes }; }", 2),
+        ("variable S {\ntype discrete [ 2 ] { yes, not at all }; }", 2),
+        ("variable S {\ntype discrete [ 2 ] { not at all yes }; }", 2),
+    ],
+)
+def test_a_state_with_spaces_and_without_quotation_marks_is_refused_with_a_hint(text, line):
+    with pytest.raises(BIFError, match="needs quotation marks") as caught:
+        parse_bif(text)
+    assert caught.value.line == line

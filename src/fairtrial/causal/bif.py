@@ -31,6 +31,9 @@ _TOKEN = re.compile(
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
+_QUOTES = '; a state with spaces needs quotation marks, such as "not at all"'
+
+
 class Network(NamedTuple):
     """A discrete network: edges (parent, child), states and tables by node."""
 
@@ -104,6 +107,8 @@ class _Parser:
         self.parents: dict[str, list[str]] = {}
         self.tables: dict[str, Floats] = {}
         self.cells = 0
+        self.blocks: list[int] = []
+        """Where the probability blocks begin: they are read last, as variables may follow them."""
 
     # ---------------------------------------------------------------------- grammar
 
@@ -118,10 +123,14 @@ class _Parser:
             elif keyword == "variable":
                 self._variable()
             elif keyword == "probability":
-                self._probability()
+                self._skip_block()
             else:
                 self._back()
                 raise self._expected("'network', 'variable' or 'probability'")
+        end = self.place
+        for self.place in self.blocks:
+            self._probability()
+        self.place = end
         for node in self.states:
             if node not in self.tables:
                 raise self._error(f"variable {node!r} has no probability block")
@@ -134,6 +143,16 @@ class _Parser:
         self._mark("{")
         while not self._at("}"):
             self._skip_property()
+        self._mark("}")
+
+    def _skip_block(self) -> None:
+        """Note where a probability block begins, and skip it."""
+        self.blocks.append(self.place)
+        while not self._at("}"):
+            if self._peek().kind == "end":
+                # Reading the block says what is wrong with it.
+                return
+            self.place += 1
         self._mark("}")
 
     def _skip_property(self) -> None:
@@ -177,7 +196,8 @@ class _Parser:
         self._mark("}")
         self._mark(";")
         if str(len(states)) != declared.lstrip("0"):
-            raise self._error(f"{declared} states are declared and {len(states)} given", back=1)
+            message = f"{declared} states are declared and {len(states)} given{_QUOTES}"
+            raise self._error(message, back=1)
         if len(set(states)) != len(states):
             raise self._error("the states are not distinct", back=1)
         return states
@@ -188,10 +208,11 @@ class _Parser:
         parents: list[str] = []
         if self._at("|"):
             self._mark("|")
-            while not self._at(")"):
-                parents.append(self._known_variable())
-                if not self._at(")"):
-                    self._mark(",")
+        # Older files list the parents after the node without a bar.
+        while not self._at(")"):
+            if self._at(","):
+                self._mark(",")
+            parents.append(self._known_variable())
         self._mark(")")
         if node in self.tables:
             raise self._error(f"variable {node!r} has two probability blocks", back=1)
@@ -236,7 +257,9 @@ class _Parser:
         states = tuple(self._words(")", "a state"))
         self._mark(")")
         if len(states) != len(parents):
-            message = f"{len(parents)} states of parents are needed and {len(states)} given"
+            message = (
+                f"{len(parents)} states of parents are needed and {len(states)} given{_QUOTES}"
+            )
             raise self._error(message, line=line)
         for parent, state in zip(parents, states, strict=True):
             if state not in self.states[parent]:
@@ -296,14 +319,20 @@ class _Parser:
     def _known_variable(self) -> str:
         name = self._word("a variable")
         if name not in self.states:
-            raise self._error(f"variable {name!r} is not declared before its use", back=1)
+            raise self._error(f"variable {name!r} is not declared", back=1)
         return name
 
     def _words(self, closing: str, what: str) -> list[str]:
-        words = [self._word(what)]
+        """Return the words of a list, with commas between all of them or between none."""
+        words, commas = [self._word(what)], 0
         while not self._at(closing):
-            self._mark(",")
+            if self._at(","):
+                self._mark(",")
+                commas += 1
             words.append(self._word(what))
+            if 0 < commas < len(words) - 1:
+                message = f"expected ',' or {closing!r}, found {words[-1]!r}{_QUOTES}"
+                raise self._error(message, back=1)
         return words
 
     def _numbers(self) -> list[float]:
