@@ -230,7 +230,7 @@ def test_a_small_file_that_unpacks_to_a_huge_one_is_refused(tmp_path):
 
 
 def test_the_files_of_older_tools_are_read():
-    """Quoted names, lists without commas, and tables before their variables, as JavaBayes writes."""
+    """Names in quotes, lists without commas, tables before variables: as JavaBayes writes."""
     network = parse_bif(
         """network "Dog-Problem" { //2 variables
         property "credal-set constant-density-bounded 1.1" ;

@@ -128,7 +128,8 @@ class _Parser:
                 self._back()
                 raise self._expected("'network', 'variable' or 'probability'")
         end = self.place
-        for self.place in self.blocks:
+        for begin in self.blocks:
+            self.place = begin
             self._probability()
         self.place = end
         for node in self.states:
