@@ -337,3 +337,25 @@ def test_messages_are_without_words_of_python(folder, invoke):
     path = write(folder, replayed(source=None, policy={"randomize": "maybe"}))
     refused = invoke("study", "create", path)
     assert "must be true, false or 'bernoulli'" in refused.stderr
+
+
+def test_a_table_fails_pulls_and_corrects_results(pulls, invoke, document):
+    invoke("study", "outstanding", "trial.toml", "--csv", "plate.csv")
+    fill("plate.csv", lambda row: "failed" if row["number"] == "2" else "0.5")
+    assert "6 results taken" in invoke("study", "tell", "trial.toml", "plate.csv").stdout
+    fill("plate.csv", lambda row: {"1": "0.25", "2": ""}.get(row["number"], "0.5"))
+    before = head()
+    amend = ["study", "amend", "trial.toml", "plate.csv", "--reason", "misread"]
+    found, _ = document(*amend, "--preview")
+    (row,) = found["corrections"]
+    assert (row["before"], row["after"], found["preview"]) == (0.5, 0.25, True)
+    assert head() == before
+    assert "1 result corrected" in invoke(*amend).stdout
+    assert head() != before
+    assert "0 results corrected" in invoke(*amend).stdout
+
+
+def test_a_preview_needs_a_table(pulls, document):
+    options = ["0.5", "--reason", "misread", "--preview"]
+    _, result = document("study", "amend", "trial.toml", "f" * 32, *options)
+    assert result.exit_code == ExitCode.USAGE

@@ -7,7 +7,7 @@ import pytest
 
 from fairtrial import causal, linear, subpopulations
 from fairtrial.errors import ConflictingOutcome, InvalidArgument, InvalidTable, StorageError
-from fairtrial.study import Study
+from fairtrial.study import Correction, Study
 
 
 @pytest.fixture
@@ -297,3 +297,92 @@ def test_a_row_of_fields_is_told_by_several_columns(tmp_path):
             mistake == f"line 4: {', '.join(fields[1:])} must be filled in, like the others of "
             "the row"
         )
+
+
+@pytest.mark.parametrize("word", ["failed", " FAILED ", "missing"])
+def test_a_word_says_that_a_pull_has_no_result(study, plate, word):
+    rows = fill(plate, ["0.5", word])
+    first, second = study.tell_table(plate, actor="lab")
+    assert (first.kind, first.value) == ("tell", 0.5)
+    assert (second.kind, second.pull_id, second.actor) == ("fail", rows[1]["pull_id"], "lab")
+    head = study.head_hash
+    assert [event.seq for event in study.tell_table(plate)] == [first.seq, second.seq]
+    assert study.head_hash == head
+
+
+def test_a_word_for_a_pull_with_a_result_is_refused_with_the_other_mistakes(study, plate):
+    fill(plate, ["0.5"])
+    study.tell_table(plate)
+    fill(plate, ["failed", "<1", "NA"])
+    first, second, third = refusals(study, plate)
+    assert first.startswith("line 2: pull ")
+    assert "was told before" in first
+    assert "only a limit is known" in second
+    assert third.startswith("line 4: value must be a number")
+
+
+def test_words_for_measures_are_values_that_will_never_be_known_or_failed_pulls(tmp_path):
+    problem = subpopulations.Problem(
+        ["a", "b"], ["x"], measures={"good": (0, 1), "harm": (0, 1)}, objective="good"
+    )
+    policy = subpopulations.BlockBetting(problem)
+    with Study.create(problem, policy, storage="memory://", name="two", seed=1) as study:
+        first, second, third = study.ask(3)
+        path = tmp_path / "plate.csv"
+        header = "pull_id,outcome_good,outcome_harm\n"
+        path.write_text(f"{header}{first.id},1,missing\n{second.id},failed,failed\n{third.id},,\n")
+        told, failed = study.tell_table(path)
+        assert (told.outcome, failed.kind) == ({"good": 1.0, "harm": None}, "fail")
+        path.write_text(f"{header}{third.id},failed,1\n")
+        (mistake,) = refusals(study, path)
+        assert mistake.startswith("line 2: outcome_good must be 'missing'")
+
+
+def test_a_column_of_results_has_one_number_format(study, plate):
+    fill(plate, ["0,5", "0,25", "0.125", "1"], separator=";")
+    (mistake,) = refusals(study, plate)
+    assert mistake.startswith("line 4: value must be a number with a decimal comma")
+
+
+# -------------------------------------------------------------------------- corrections
+
+
+@pytest.fixture
+def corrected(study, plate):
+    """A table of which three rows were told, with another value in the second row."""
+    fill(plate, ["0.5", "0.25", "1"])
+    study.tell_table(plate)
+    return fill(plate, ["0.5", "0.75", "1"])
+
+
+def test_a_table_corrects_the_results_that_differ(study, plate, corrected):
+    (correction,) = study.amend_table(plate, "a slip of the pen", actor="lab")
+    assert correction == Correction(corrected[1]["pull_id"], 0.25, 0.75)
+    *_, event = study.events()
+    assert (event.kind, event.pull_id, event.value) == ("amend", correction.pull_id, 0.75)
+    assert event.actor == "lab"
+    assert study.amend_table(plate, "again") == []
+
+
+def test_a_preview_changes_nothing(study, plate, corrected):
+    head = study.head_hash
+    (correction,) = study.amend_table(plate, "a slip of the pen", preview=True)
+    assert (correction.before, correction.after) == (0.25, 0.75)
+    assert study.head_hash == head
+    assert study.verify().ok
+    assert study.amend_table(plate, "a slip of the pen") == [correction]
+
+
+def test_corrections_with_a_mistake_change_nothing_and_name_every_row(study, plate, corrected):
+    rows = fill(plate, ["0.75", "7", "failed", "0.5"])
+    head = study.head_hash
+    with pytest.raises(InvalidTable) as caught:
+        study.amend_table(plate, "several")
+    assert [mistake.split(":")[0] for mistake in caught.value.mistakes] == [
+        "line 3",
+        "line 4",
+        "line 5",
+    ]
+    assert rows[3]["pull_id"] in caught.value.mistakes[2]
+    assert study.head_hash == head
+    assert study.verify().ok

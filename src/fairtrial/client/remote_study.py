@@ -11,12 +11,18 @@ from fairtrial.client.viewing import RemoteViewing
 from fairtrial.core import Pull
 from fairtrial.core.problem import Outcome
 from fairtrial.core.validation import check_integer
-from fairtrial.errors import AlreadyTold, FairtrialError, InvalidArgument, MistakesFound
+from fairtrial.errors import (
+    AlreadyTold,
+    FairtrialError,
+    InvalidArgument,
+    MistakesFound,
+    NotSupported,
+)
 from fairtrial.study import Event, StudyPull
 from fairtrial.study.arguments import as_result, check_lease, is_unsolicited, own_action
 from fairtrial.study.base import Asked
 from fairtrial.study.log import Result
-from fairtrial.study.pull_tables import ResultTable
+from fairtrial.study.pull_tables import Correction, ResultTable
 
 __all__ = ["RemoteStudy"]
 
@@ -172,6 +178,13 @@ class RemoteStudy(RemoteViewing):
 
     def _amend(self, pull_id: str, result: Result, reason: str, actor: str | None) -> Event:
         return self._written(pull_id, "amend", {"value": result.outcome, "reason": reason})
+
+    def _amend_table(
+        self, table: ResultTable, reason: str, preview: bool, actor: str | None
+    ) -> list[Correction]:
+        raise NotSupported(
+            "a service takes corrections one by one, with amend: a table could be refused half-way"
+        )
 
     def _report(
         self,

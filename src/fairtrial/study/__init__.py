@@ -5,6 +5,7 @@ from fairtrial.study.audit import Verification
 from fairtrial.study.location import accept_loss, list_studies
 from fairtrial.study.log import Event
 from fairtrial.study.pull import StudyPull
+from fairtrial.study.pull_tables import Correction
 from fairtrial.study.reporting import Report, StopPull
 from fairtrial.study.running import run_study
 from fairtrial.study.shared_statistics import SharedStatistics
@@ -13,6 +14,7 @@ from fairtrial.study.study import Study
 from fairtrial.study.tokens import Token, Tokens
 
 __all__ = [
+    "Correction",
     "Event",
     "Report",
     "SharedStatistics",

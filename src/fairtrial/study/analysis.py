@@ -434,10 +434,14 @@ def _play(
                 if unit.outcome is not None
             ]
         )
-    rest = [
-        (study.problem.pull(**study.problem.labels(unit.action)), unit.outcome)
-        for unit in units[asked:]
-        if unit.outcome is not None
-    ]
-    for start in range(0, len(rest), _AT_ONCE):
-        study.tell_many(rest[start : start + _AT_ONCE])
+    for start in range(asked, len(units), _AT_ONCE):
+        rest = units[start : start + _AT_ONCE]
+        study.tell_many(
+            [
+                (study.problem.pull(**study.problem.labels(unit.action)), unit.outcome)
+                for unit in rest
+                if unit.outcome is not None
+            ]
+        )
+        if on_progress is not None:
+            on_progress(start + len(rest), len(units))

@@ -27,7 +27,7 @@ from fairtrial.study.arguments import (
 )
 from fairtrial.study.log import Event, Result
 from fairtrial.study.pull import StudyPull
-from fairtrial.study.pull_tables import ResultTable, write_pulls
+from fairtrial.study.pull_tables import Correction, ResultTable, write_pulls
 
 __all__ = ["Asked", "BaseStudy"]
 
@@ -404,6 +404,50 @@ class BaseStudy(ABC):
         check_reason(reason)
         return self._amend(self._pull_id(pull), as_result(self.problem, value), reason, actor)
 
+    def amend_table(
+        self,
+        path: str | os.PathLike[str],
+        reason: str,
+        *,
+        preview: bool = False,
+        decimal: str | None = None,
+        actor: str | None = None,
+    ) -> list[Correction]:
+        """Correct results by a table in one write: all of them or, after an error, none.
+
+        Parameters
+        ----------
+        path : str or path
+            A table as `tell_table` takes it. Rows with a blank value, and rows with the value on
+            record, change nothing.
+        reason : str
+            Why the results are corrected; recorded with each.
+        preview : bool
+            Whether to return what would be corrected, and to write nothing.
+        decimal : {".", ","}, optional
+            The decimal separator, if the columns do not show it.
+        actor : str, optional
+            Who corrects them; recorded.
+
+        Returns
+        -------
+        list of Correction
+            The results that differ from those on record, in the order of the table.
+
+        Raises
+        ------
+        InvalidTable
+            If a row is refused; the error names all such rows with their lines.
+        InvalidArgument
+            If the file cannot be read, or lacks a column.
+        NotSupported
+            If the policy cannot correct outcomes, or the study is on a service.
+        """
+        self._check_who(actor=actor)
+        check_reason(reason)
+        table = ResultTable(self.problem, as_path(path), decimal)
+        return self._amend_table(table, reason, preview, actor)
+
     # ----------------------------------------------------------------- other events
 
     def report(
@@ -569,6 +613,11 @@ class BaseStudy(ABC):
 
     @abstractmethod
     def _amend(self, pull_id: str, result: Result, reason: str, actor: str | None) -> Event: ...
+
+    @abstractmethod
+    def _amend_table(
+        self, table: ResultTable, reason: str, preview: bool, actor: str | None
+    ) -> list[Correction]: ...
 
     @abstractmethod
     def _report(

@@ -30,7 +30,7 @@ from fairtrial.study.arguments import MOST_AT_ONCE, as_result
 from fairtrial.study.log import Result
 from fairtrial.study.pull import StudyPull
 
-__all__ = ["PullColumns", "ResultRow", "ResultTable", "write_pulls"]
+__all__ = ["Correction", "PullColumns", "ResultRow", "ResultTable", "write_pulls"]
 
 _ID, _NUMBER, _VALUE = "pull_id", "number", "value"
 _AS_A_NUMBER = re.compile(r"[+-]?\d+([.,]\d+)?(e[+-]?\d+)?", re.IGNORECASE)
@@ -128,6 +128,24 @@ class ResultRow:
                     f"is {given!r}, but this pull is of {known[name]!r}: were only some of the "
                     "columns sorted? The column may be left out",
                 )
+
+
+@dataclass(frozen=True)
+class Correction:
+    """A result that a table corrects.
+
+    Parameters
+    ----------
+    pull_id : str
+        The id of the pull.
+    before, after : float, or mapping of str to object
+        The result on record, and that of the table. With several measures or fields, the others
+        keep their values.
+    """
+
+    pull_id: str
+    before: Outcome
+    after: Outcome
 
 
 class ResultTable:

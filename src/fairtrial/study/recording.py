@@ -7,12 +7,12 @@ from typing import Any
 
 from fairtrial.core import Pull
 from fairtrial.core.problem import Outcome
-from fairtrial.errors import FairtrialError, MistakesFound
+from fairtrial.errors import FairtrialError, InvalidArgument, MistakesFound
 from fairtrial.study.arguments import as_result, is_unsolicited, own_action
 from fairtrial.study.base import Asked
 from fairtrial.study.log import Event, PullRow, Record, Result
 from fairtrial.study.pull import StudyPull
-from fairtrial.study.pull_tables import ResultRow, ResultTable
+from fairtrial.study.pull_tables import Correction, ResultRow, ResultTable
 from fairtrial.study.viewing import Viewing
 from fairtrial.study.writer import Writer
 
@@ -140,6 +140,28 @@ class Recording(Viewing):
     def _amend(self, pull_id: str, result: Result, reason: str, actor: str | None) -> Event:
         return self._event(lambda writer: writer.amend(pull_id, result, reason, actor))
 
+    def _amend_table(
+        self, table: ResultTable, reason: str, preview: bool, actor: str | None
+    ) -> list[Correction]:
+        def amend(writer: Writer) -> list[Correction]:
+            found, mistakes = [], list(table.mistakes)
+            for row in table.rows:
+                try:
+                    row.check_labels(self.problem, writer.pull(row.pull_id).action)
+                    found += _corrected(writer, row, reason, actor)
+                except FairtrialError as error:
+                    mistakes.append((row.place, str(error)))
+            table.refuse(mistakes)
+            if preview:
+                # The error undoes everything that was tried.
+                raise _Previewed(found)
+            return found
+
+        try:
+            return self._session.write(amend)
+        except _Previewed as previewed:
+            return previewed.corrections
+
     def _report(
         self,
         pull_id: str,
@@ -157,6 +179,26 @@ class Recording(Viewing):
 
     def _stop(self, reason: str, actor: str | None) -> Event:
         return self._event(lambda writer: writer.stop(reason, actor))
+
+
+class _Previewed(Exception):
+    """Carries what a table would correct out of a write, which it undoes."""
+
+    def __init__(self, corrections: list[Correction]) -> None:
+        super().__init__()
+        self.corrections = corrections
+
+
+def _corrected(writer: Writer, row: ResultRow, reason: str, actor: str | None) -> list[Correction]:
+    """Correct the result of a row; return nothing if it is on record."""
+    if row.result is None:
+        accepted = "cannot be a correction: a result that was told stays a result"
+        raise InvalidArgument("failed", accepted)
+    before = writer.outcome_of(row.pull_id)
+    if row.result.agrees_with(before):
+        return []
+    writer.amend(row.pull_id, row.result, reason, actor)
+    return [Correction(row.pull_id, before, row.result.outcome)]
 
 
 def _issue(writer: Writer, asked: Asked) -> list[PullRow]:

@@ -308,12 +308,20 @@ class Writer:
         self._duplicates += 1
         return first
 
+    def outcome_of(self, pull_id: str) -> Any:
+        """Return the outcome of a pull that is on record."""
+        current = self._record(self._value_seq(self.pull(pull_id)))
+        return outcome_of(current.value, current.body)
+
+    def _value_seq(self, row: PullRow) -> int:
+        if row.value_seq is None:
+            raise UnknownPull(f"pull {row.pull_id} has no outcome to correct: tell it first")
+        return row.value_seq
+
     def amend(self, pull_id: str, result: Result, reason: str, actor: str | None = None) -> Record:
         """Correct an outcome; do nothing if it is already on record."""
         row = self.pull(pull_id)
-        if row.value_seq is None:
-            raise UnknownPull(f"pull {pull_id} has no outcome to correct: tell it first")
-        current = self._record(row.value_seq)
+        current = self._record(self._value_seq(row))
         old = outcome_of(current.value, current.body)
         if result.agrees_with(old):
             return current

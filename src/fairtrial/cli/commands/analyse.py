@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from fairtrial.cli.config import load_configuration
-from fairtrial.cli.display import answer_text, wrapped
+from fairtrial.cli.display import answer_text, counting, wrapped
 from fairtrial.cli.exits import EPILOG, ExitCode
 from fairtrial.cli.output import decimal_option, emit, json_option, say
 from fairtrial.cli.status_tables import print_standing
@@ -94,18 +94,21 @@ def analyse(
     configuration = load_configuration(config, "analyse")
     tables = configuration.tables
     unit = unit or tables.unit
-    study, repeated = study_of_table(
-        configuration.problem,
-        open_table(table, decimal or tables.decimal),
-        configuration.policy.delta or 0.05,
-        order=order,
-        outcome=outcome,
-        columns=dict(_label_and_column(text) for text in columns),
-        group_weights=FROM_TABLE if weights_from_table else None,
-        unit=unit,
-        storage=configuration.study.storage,
-        name=name or f"{configuration.study.name}-analysis",
-    )
+    rows = open_table(table, decimal or tables.decimal)
+    with counting("Analysing units") as show:
+        study, repeated = study_of_table(
+            configuration.problem,
+            rows,
+            configuration.policy.delta or 0.05,
+            order=order,
+            outcome=outcome,
+            columns=dict(_label_and_column(text) for text in columns),
+            group_weights=FROM_TABLE if weights_from_table else None,
+            unit=unit,
+            storage=configuration.study.storage,
+            name=name or f"{configuration.study.name}-analysis",
+            on_progress=show,
+        )
     with study:
         _show(study, repeated, as_json)
         if report is not None:

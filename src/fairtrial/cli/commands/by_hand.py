@@ -14,7 +14,7 @@ from fairtrial.cli.display import answer_text, print_rows
 from fairtrial.cli.durations import seconds
 from fairtrial.cli.exits import EPILOG
 from fairtrial.cli.opening import create_study, open_study, refuse_to_replace, storage_option
-from fairtrial.cli.output import answer, emit, json_option, say
+from fairtrial.cli.output import answer, decimal_option, emit, json_option, say
 from fairtrial.core.cells import number_of
 from fairtrial.core.tables import require_written
 from fairtrial.core.wording import plural
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from fairtrial.core import Problem
     from fairtrial.core.problem import Outcome
     from fairtrial.study import Event, StudyPull
+    from fairtrial.study.pull_tables import Correction
 
 __all__ = ["amend", "ask", "create", "fail", "outstanding", "stop", "tell"]
 
@@ -124,10 +125,16 @@ def outstanding(
 @click.argument("study")
 @click.argument("pull")
 @click.argument("values", nargs=-1, metavar="[VALUE]")
+@decimal_option
 @storage_option
 @json_option
 def tell(
-    study: str, pull: str, values: tuple[str, ...], storage: str | None, as_json: bool
+    study: str,
+    pull: str,
+    values: tuple[str, ...],
+    decimal: str | None,
+    storage: str | None,
+    as_json: bool,
 ) -> None:
     """Tell STUDY the result of a pull, or the results in a table.
 
@@ -135,12 +142,15 @@ def tell(
     has several. Measures that are known before the others can be told separately; MEASURE=missing
     means that a measure will never be known. Without VALUE, PULL is a table with the columns
     pull_id and value: the one that `ask` wrote, filled in. A blank value means that the pull is
-    still open. If any row of a table is refused, nothing is told. Telling the same result again
-    changes nothing.
+    still open; 'failed' or 'missing' means that it will have no result. If any row of a table is
+    refused, nothing is told. Telling the same result again changes nothing.
     """
     with open_study(study, storage) as opened:
         events_before = opened.n_events
-        events = _told(opened, pull, values) if values else opened.tell_table(_table_path(pull))
+        if values:
+            events = _told(opened, pull, values)
+        else:
+            events = opened.tell_table(_table_path(pull), decimal=decimal)
         _show_told(opened, events, events_before, as_json)
 
 
@@ -164,8 +174,10 @@ def fail(study: str, pull: str, reason: str, storage: str | None, as_json: bool)
 @click.command(epilog=EPILOG, context_settings=_NEGATIVE_NUMBERS)
 @click.argument("study")
 @click.argument("pull")
-@click.argument("values", nargs=-1, required=True, metavar="VALUE")
+@click.argument("values", nargs=-1, metavar="[VALUE]")
 @click.option("--reason", required=True, help="Why the result is corrected (recorded).")
+@click.option("--preview", is_flag=True, help="Show what a table would correct; change nothing.")
+@decimal_option
 @storage_option
 @json_option
 def amend(
@@ -173,15 +185,27 @@ def amend(
     pull: str,
     values: tuple[str, ...],
     reason: str,
+    preview: bool,
+    decimal: str | None,
     storage: str | None,
     as_json: bool,
 ) -> None:
-    """Correct a result that was told to STUDY.
+    """Correct a result that was told to STUDY, or the results in a table.
 
     PULL is the id of the pull, and VALUE has the same form as in `tell`. The log keeps the old
-    value, the new one and the reason.
+    value, the new one and the reason. Without VALUE, PULL is a table as in `tell`: its rows correct
+    the results that differ, or none of them if a row is refused.
     """
+    if preview and values:
+        raise click.UsageError(
+            "--preview shows what a table would correct: give one, without VALUE"
+        )
     with open_study(study, storage) as opened:
+        if not values:
+            path = _table_path(pull)
+            found = opened.amend_table(path, reason, preview=preview, decimal=decimal)
+            _show_corrections(opened, found, preview, as_json)
+            return
         events_before = opened.n_events
         given = _measures if opened.problem.measures else _outcome
         event = opened.amend(pull, given(opened.problem, values), reason)
@@ -359,6 +383,21 @@ def _show_told(
     taken = plural(new, "result") if new else "no new result"
     still_open = plural(counts["open"], "pull")
     say(f"{opened.name}: {taken} taken{repeated}; {still_open} still open")
+    _say_decision(opened)
+
+
+def _show_corrections(
+    opened: AnyStudy, found: Sequence[Correction], preview: bool, as_json: bool
+) -> None:
+    if as_json:
+        rows = [{"pull_id": own.pull_id, "before": own.before, "after": own.after} for own in found]
+        emit({"study": opened.name, "preview": preview, "corrections": rows, **_decision(opened)})
+        return
+    if found:
+        rows_shown = [(own.pull_id, str(own.before), str(own.after)) for own in found]
+        print_rows(("pull_id", "before", "after"), rows_shown)
+    did = "would be corrected; nothing was changed" if preview else "corrected"
+    say(f"{opened.name}: {plural(len(found), 'result')} {did}")
     _say_decision(opened)
 
 
