@@ -222,7 +222,7 @@ def test_why_others_gave_a_pull_up_is_not_told(wards):
     pull = theirs.ask()[0]["id"]
     theirs.post(f"{URL}/pulls/{pull}/fail", {"reason": "died of arm b"})
     answer = mine.post(f"{URL}/pulls/{pull}/fail", {"reason": "lost"})
-    assert answer.status_code == 200
+    assert answer.status_code == 403
     assert "died" not in answer.text
 
 
@@ -241,7 +241,7 @@ def test_a_guess_at_measures_that_others_told_is_answered_alike_right_or_wrong(s
             body = one if path.endswith(f"{pull}/known") else {"outcomes": [{"pull": pull} | one]}
             answers.append(mine.post(path, body))
         right, wrong = answers
-        assert right.status_code == wrong.status_code == 409
+        assert right.status_code == wrong.status_code == 403
         assert right.json()["detail"] == wrong.json()["detail"]
 
 
@@ -259,6 +259,102 @@ def test_measures_that_others_reported_are_not_told(service, wards):
         mine.post(many, {"outcomes": [{"pull": pull, "values": {"cd4": 0.5}}]}),
         mine.get(url),
     ]
-    assert [answer.status_code for answer in answers] == [409, 200, 409, 422, 200]
+    assert {answer.status_code for answer in answers} == {403}
     assert not [answer for answer in answers if "0.8125" in answer.text]
+    assert theirs.post(f"{url}/known", {"values": {"safe": 1}}).status_code == 200
     assert "0.8125" in service.read.get(url).text
+
+
+# ------------------------------------------------------------------- pulls of others
+
+
+def arms_in(text):
+    """Return whether a text names an arm or an action, apart from what is true of all arms."""
+    return bool(re.search(r'"(arm|action)":|<bdi>[ab]</bdi>', text))
+
+
+def test_open_pulls_of_others_are_not_listed(service, wards):
+    mine, theirs = wards
+    theirs.ask(30)
+    own = {pull["id"] for pull in mine.ask(3)}
+    listed = mine.get(f"{URL}/pulls?limit=1000").json()
+    assert {pull["id"] for pull in listed["pulls"]} == own
+    assert mine.get(f"{URL}/pulls?limit=1").json()["next"] is not None
+    assert len(service.read.get(f"{URL}/pulls").json()["pulls"]) == 33
+    service.client.post("/login", data={"token": mine.secret})
+    page = service.client.get("/studies/trial/pulls").text
+    assert "3 pulls have no result yet" in page
+    assert page.count("Tell the result<") == 3
+
+
+def test_of_an_open_pull_of_somebody_else_nothing_is_shown_or_changed(service, wards):
+    mine, theirs = wards
+    pull = theirs.ask()[0]["id"]
+    before = service.study().head_hash
+    for method, path, _ in routes():
+        if "{pull}" not in path:
+            continue
+        answer = call(mine, method, path, pull)
+        assert answer.status_code == 403, path
+        assert not arms_in(answer.text)
+    for path, body in writes(pull, 1):
+        answer = mine.post(path, body)
+        assert answer.status_code == 403, path
+        assert not arms_in(answer.text)
+    body = {"outcomes": [{"pull": pull, "values": {"reward": 0.5}}]}
+    assert mine.post(f"{URL}/known", body).status_code == 403
+    assert service.study().head_hash == before
+
+
+def test_the_pages_of_somebody_elses_pull_show_and_change_nothing(service, wards):
+    mine, theirs = wards
+    pull = theirs.ask()[0]["id"]
+    before = service.study().head_hash
+    service.client.post("/login", data={"token": mine.secret})
+    shown = service.client.get(f"/studies/trial/pulls/{pull}")
+    assert shown.status_code == 403
+    assert not arms_in(shown.text)
+    own = mine.ask()[0]["id"]
+    form = service.client.get(f"/studies/trial/pulls/{own}").text
+    csrf = re.search(r'name="csrf" value="([^"]+)"', form)[1]
+    asked = service.study().head_hash
+    for name, fields in {
+        "tell": {"value": "1"},
+        "fail": {"reason": "lost"},
+        "amend": {"value": "1", "reason": "typing error"},
+    }.items():
+        data = {"csrf": csrf, "pull": pull, "key": name, "seen": "", **fields}
+        answer = service.client.post(f"/studies/trial/forms/{name}", data=data)
+        assert answer.status_code == 403, name
+        assert not arms_in(answer.text)
+    assert asked != before
+    assert service.study().head_hash == asked
+
+
+def test_what_an_event_of_somebody_else_was_is_not_told(service, wards):
+    mine, theirs = wards
+    pull = told(theirs, 1)
+    service.client.post("/login", data={"token": mine.secret})
+    seq = service.study().n_events
+    assert (
+        "result is recorded"
+        not in service.client.get(f"/studies/trial/pulls?done=event-{seq}").text
+    )
+    assert pull
+
+
+def test_only_ones_own_pulls_are_named_as_no_longer_needed(service, wards):
+    mine, theirs = wards
+    theirs.ask(5)
+    own = mine.ask()[0]["id"]
+    service.admin.post(f"{URL}/stop", {"reason": "recalled"})
+    found = mine.get(f"{URL}/to_cancel").json()["pulls"]
+    assert [pull["id"] for pull in found] == [own]
+    assert len(service.admin.get(f"{URL}/to_cancel").json()["pulls"]) == 6
+
+
+def test_whoever_may_read_tells_the_pulls_of_others(service, wards):
+    _, theirs = wards
+    pull = theirs.ask()[0]["id"]
+    manager = service.caller("data manager", ["run", "read"])
+    assert manager.post(f"{URL}/pulls/{pull}/tell", {"value": 1}).status_code == 200

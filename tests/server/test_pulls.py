@@ -434,3 +434,37 @@ def test_no_message_has_words_of_python(service):
     assert refused.status_code == 422
     assert "got null" in refused.json()["detail"]
     assert not re.search("None|True|False", refused.text)
+
+
+# ------------------------------------------------------------------- too many open pulls
+
+
+def test_a_token_has_at_most_half_of_the_open_pulls_of_a_study(serve):
+    service = serve(open_pulls=20)
+    service.admin.create()
+    other = service.caller("other", ["run"])
+    assert len(service.run.ask(10)) == 10
+    refused = service.run.post(f"{URL}/asks", {"n": 1})
+    assert refused.status_code == 409
+    assert refused.json()["type"].endswith("nothing-to-ask")
+    for word in ("open_pulls", "'ward 3'", "10"):
+        assert word in refused.json()["detail"]
+    assert len(other.ask(10)) == 10
+    third = service.caller("third", ["run"])
+    assert third.post(f"{URL}/asks", {"n": 1}).status_code == 409
+    mine = service.run.get(f"{URL}/pulls").json()["pulls"][0]["id"]
+    assert service.run.post(f"{URL}/pulls/{mine}/tell", {"value": 1}).status_code == 200
+    assert len(service.run.ask(1)) == 1
+
+
+def test_lists_of_pulls_are_read_a_page_at_a_time(service):
+    asked = [pull["id"] for pull in service.admin.ask(25)]
+    for number in range(0, 25, 2):
+        service.admin.post(f"{URL}/pulls/{asked[number]}/tell", {"value": 1})
+    for state, expected in {"open": asked[1::2], "told": asked[::2], "all": asked}.items():
+        found, after = [], ""
+        while after is not None:
+            page = service.admin.get(f"{URL}/pulls?state={state}&limit=4{after}").json()
+            found += [pull["id"] for pull in page["pulls"]]
+            after = None if page["next"] is None else f"&after={page['next']}"
+        assert found == expected, state

@@ -6,11 +6,12 @@ import json
 import socket
 import threading
 import time
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
-from fairtrial.errors import InvalidArgument
+from fairtrial.errors import InvalidArgument, StorageUnreachable
 from fairtrial.server.telemetry import Telemetry
 from fairtrial.server.webhooks import Webhooks, check_webhook, signature
 from fairtrial.study import Study
@@ -329,3 +330,116 @@ def endless_answers():
     is_over.set()
     answering.join()
     listening.close()
+
+
+class Away:
+    """A storage that cannot be reached at some of its calls."""
+
+    def __init__(self, store):
+        self._store = store
+        self.calls = 0
+        self.away = range(0)
+
+    def __getattr__(self, name):
+        found = getattr(self._store, name)
+        if not callable(found):
+            return found
+
+        def call(*arguments, **options):
+            self.calls += 1
+            if self.calls in self.away:
+                raise StorageUnreachable("the storage is away")
+            return found(*arguments, **options)
+
+        return call
+
+
+def delivered(store, away, clock, url):
+    """Let webhooks work, from a start on, until nothing more happens; return how often."""
+    faulty = Away(store)
+    faulty.away = away
+
+    def opened(name):
+        faulty.find_study(name)
+        return Study.open(store, name)
+
+    hooks = Webhooks(url, KEY, faulty, opened, Telemetry())
+    hooks.scan()
+    for _ in range(30):
+        clock(max(min(hooks.scan(), hooks.work()), 1.0))
+    return faulty.calls
+
+
+@pytest.mark.parametrize("lasts", [1, 3])
+@pytest.mark.parametrize("first", range(1, 8))
+def test_a_storage_that_is_away_at_any_step_delays_a_message_and_loses_and_doubles_none(
+    study, store, clock, first, lasts
+):
+    finish(study)
+    with scripted(OK) as script:
+        assert delivered(store, range(first, first + lasts), clock, script.url) > first + lasts
+    assert [request.body["type"] for request in script.requests] == ["study.stopped"]
+    assert len(store.notices(store.find_study("trial").id)) == 1
+
+
+def test_a_check_that_failed_is_made_again_soon(study, store, clock, monkeypatch):
+    verify, failing = Study.verify, [True]
+
+    def verified(opened, *arguments):
+        if failing[0]:
+            raise StorageUnreachable("the storage is away")
+        return replace(verify(opened, *arguments), ok=False)
+
+    monkeypatch.setattr(Study, "verify", verified)
+    with scripted(OK) as script:
+        hooks = webhooks(script.url, store)
+        hooks.changed(["trial"])
+        clock(hooks.work())
+        failing[0] = False
+        hooks.work()
+    assert [kind for kind, _ in told(script)] == ["study.verification_failed"]
+
+
+def test_what_another_process_has_done_is_found(study, store, clock):
+    with scripted(OK) as script:
+        hooks = webhooks(script.url, store)
+        hooks.scan()
+        hooks.work()
+        assert not script.requests
+        finish(study)
+        clock(hooks.scan())
+        hooks.scan()
+        hooks.work()
+    assert [kind for kind, _ in told(script)] == ["study.stopped"]
+
+
+def test_a_service_that_is_killed_between_delivery_and_record_sends_the_same_id_again(
+    study, store, clock
+):
+    finish(study)
+    with scripted(OK) as script:
+        for _ in range(2):
+            hooks = webhooks(script.url, store)
+            hooks._record = lambda _: None
+            hooks.changed(["trial"])
+            hooks.work()
+        # While it runs, it does not send again what was accepted.
+        hooks.work()
+    first, second = script.requests
+    assert first.headers["webhook-id"] == second.headers["webhook-id"]
+
+
+def test_a_thread_whose_storage_is_away_at_the_start_delivers_later(study, store, monkeypatch):
+    monkeypatch.setattr("fairtrial.server.webhooks._BETWEEN_LOOKS", 0.01)
+    monkeypatch.setattr("fairtrial.server.webhooks._FIRST_PAUSE", 0.01)
+    finish(study)
+    faulty = Away(store)
+    faulty.away = range(1, 20)
+    with scripted(OK) as script:
+        hooks = Webhooks(script.url, KEY, faulty, lambda name: Study.open(store, name), Telemetry())
+        hooks.start()
+        deadline = time.monotonic() + 30
+        while not store.notices(store.find_study("trial").id) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        hooks.close()
+    assert len(script.requests) == 1

@@ -309,3 +309,24 @@ def test_a_closed_store_says_so(store):
     store.close()
     with pytest.raises(StorageError):
         store.read_study(study.id)
+
+
+# -------------------------------------------------------------- a part of what there is
+
+
+def test_names_of_studies_come_in_pages_by_their_code_points(store):
+    names = ["b", "B", "a", "ä", "Z z", "z", "_", "臨床"]
+    for name in names:
+        store.transact(lambda name=name: store.insert_study(new_study(name)))
+    found, after = [], ""
+    while page := store.study_names(after, 3):
+        found += page
+        after = page[-1]
+    assert found == sorted(names)
+    assert [row.name for row in store.studies_named(["z", "none", "B"])] == ["z", "B"]
+    assert store.studies_named([]) == []
+    newest = store.newest_names(2**62, 3)
+    assert [name for _, name in newest] == names[:-4:-1]
+    assert [name for _, name in store.newest_names(newest[-1][0], 99)] == names[-4::-1]
+    assert store.statuses() == {"running": len(names)}
+    assert store.heads() == dict.fromkeys(names, 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 __all__ = ["RemoteViewing", "study_path"]
 
 _PULL_ID = re.compile(r"[\w-]{1,64}", re.ASCII)
+_BETWEEN_AUDITS = 1.0
+"""Seconds between two requests for the result of an audit that goes on in the service."""
 _BROKEN_OFF = 3
 """How often a stream of events can break off without a new event before it is given up."""
 
@@ -317,7 +320,12 @@ class RemoteViewing(BaseStudy):
         """
         heads = as_hashes(expected)
         noted = [] if witness is None else HeadNotes(as_path(witness)).hashes()
-        found = verification_of(self._transport.get(f"{self._path}/verify", head=heads or None))
+        document = self._transport.get(f"{self._path}/verify", head=heads or None)
+        while document["ok"] is None:
+            # The audit of a long log goes on in the service.
+            time.sleep(_BETWEEN_AUDITS)
+            document = self._transport.get(f"{self._path}/verify", head=heads or None)
+        found = verification_of(document)
         if not found.ok or not noted:
             return found
         # Compare here: an attacker with access to the storage may also run the service.

@@ -173,7 +173,7 @@ class Policy(Resumable, ABC):
             recommendation=self.recommend(),
             asked=self.asked,
             told=self.told,
-            outstanding=len(self._outstanding),
+            outstanding=self.n_outstanding,
         )
 
     def metrics(self) -> dict[str, float]:
@@ -462,6 +462,11 @@ class Policy(Resumable, ABC):
         if not UNSOLICITED <= number < self.asked or waited_for:
             raise UnknownPull(f"{pull!r} has no outcome to correct")
         self.on_amend(pull, clean_old, clean_new)
+
+    @property
+    def n_outstanding(self) -> int:
+        """Number of pulls in flight."""
+        return len(self._outstanding)
 
     def outstanding(self) -> list[Pull]:
         """Return the pulls in flight, in the order in which they were issued."""

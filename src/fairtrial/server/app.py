@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from functools import cache
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Response
 
 from fairtrial.core import Problem
 from fairtrial.core.parameters import Parametrized
+from fairtrial.server.audits import Audits
 from fairtrial.server.housekeeping import forget_old
 from fairtrial.server.pages import add_pages
 from fairtrial.server.problems import add_problems
@@ -88,7 +90,7 @@ def create_app(
         summary="Sequential experiments that find the best option",
         version=__version__,
         lifespan=lifespan,
-        openapi_url="/v1/openapi.json",
+        openapi_url=None,
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
@@ -97,6 +99,7 @@ def create_app(
     for part in (health, studies, pulls, reading):
         app.include_router(part.routes)
     add_direct_routes(app, pulls.routes.routes)
+    _add_openapi(app)
     add_pages(app)
     add_problems(app, service.telemetry)
     app.add_middleware(Guard, settings=chosen, telemetry=service.telemetry)
@@ -104,14 +107,26 @@ def create_app(
     return app
 
 
+def _add_openapi(app: FastAPI) -> None:
+    """Serve the OpenAPI document to everybody; it is written only once."""
+
+    @cache
+    def text() -> bytes:
+        return json.dumps(app.openapi(), ensure_ascii=False).encode()
+
+    @app.get("/v1/openapi.json", include_in_schema=False)
+    async def openapi() -> Response:
+        return Response(text(), media_type="application/json")
+
+
 def _composed(
     stores: _Stores, own: Classes, settings: Settings, webhook: tuple[str, bytes] | None
 ) -> Service:
     """Return the service, with its parts connected to each other."""
     heads = EventWaiters(stores.waiting)
-    readers = Readers(stores.reading, own, settings.studies_in_memory)
+    readers = Readers(stores.reading, own, settings.studies_in_memory, stores.access)
     telemetry = Telemetry(
-        studies=lambda: Counter(row.status for row in stores.waiting.studies()),
+        studies=stores.waiting.statuses,
         queue=lambda: writer.waiting,
     )
     webhooks = None
@@ -135,6 +150,7 @@ def _composed(
         writer=writer,
         readers=readers,
         access=Access(readers, writer, settings),
+        audits=Audits(readers),
         heads=heads,
         telemetry=telemetry,
         own=own,
@@ -144,7 +160,7 @@ def _composed(
 
 
 class _Stores:
-    """Handles of one storage: for writing, for reading, and for waiting."""
+    """Handles of one storage: for writing, for reading, for tokens, and for waiting."""
 
     def __init__(
         self, storage: Storage, durability: Durability, server_timeout: float = 30.0
@@ -155,6 +171,7 @@ class _Stores:
         self.all: list[Store] = [] if self.writing is storage else [self.writing]
         self._is_one = self.writing is storage or parse_storage(storage) is None  # type: ignore[arg-type]
         self.reading = [self.another() for _ in range(_READING_HANDLES)]
+        self.access = self.another()
         self.waiting = self.another()
 
     def another(self) -> Store:

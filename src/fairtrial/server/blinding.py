@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from fairtrial.errors import ConflictingOutcome, InvalidArgument, MistakesFound
+from fairtrial.errors import ConflictingOutcome, InvalidArgument, MistakesFound, NothingToAsk
 from fairtrial.server.documents import event_document
 from fairtrial.server.problems import Refusal
 from fairtrial.server.security.access import Caller
@@ -25,7 +25,9 @@ __all__ = [
     "may_see",
     "mistakes_for",
     "require_correction",
+    "require_own",
     "require_own_events",
+    "require_room",
     "require_untold",
     "seal",
     "write_as",
@@ -134,6 +136,52 @@ def require_untold(study: Study, viewer: Caller, pull: str) -> None:
     row = study.session.store.pull(study.session.id, pull)
     if row is not None and not _is_open_to(study, viewer, row):
         raise _told_by_somebody_else(pull)
+
+
+def require_own(study: Study, viewer: Caller, *pulls: str) -> None:
+    """Raise if somebody else asked for one of the pulls, and the caller may not read the study.
+
+    Otherwise those who recruit could count arms, or tell results of others' pulls.
+
+    Raises
+    ------
+    Refusal
+        With the status 403.
+    """
+    if viewer.can("read"):
+        return
+    store, study_id = study.session.store, study.session.id
+    for pull in pulls:
+        row = store.pull(study_id, pull)
+        if row is not None and row.worker != viewer.actor:
+            text = f"pull {pull} is somebody else's: without the scope 'read', a token sees and "
+            text += "tells only the pulls that it asked for"
+            raise Refusal(403, "access-refused", text, reason="scope")
+
+
+def require_room(service: Service, study: Study, viewer: Caller, number: int) -> None:
+    """Raise if a study or a token would have too many open pulls.
+
+    Raises
+    ------
+    NothingToAsk
+        Until enough of them have results or are given up.
+    """
+    most = service.settings.open_pulls
+    if study.policy.n_outstanding + number <= most // 2:
+        # The usual case, for which nothing has to be counted.
+        return
+    store, study_id = study.session.store, study.session.id
+    for owner, limit, worker in (
+        (f"token {viewer.actor!r}", most // 2, viewer.actor),
+        (f"study {study.name!r}", most, None),
+    ):
+        found = store.count_open(study_id, worker)
+        if found + number > limit:
+            raise NothingToAsk(
+                f"{owner} has {found:,} open pulls, and this service's limit `open_pulls` is "
+                f"{limit:,} for it: tell or give up some of them before you ask for {number:,}"
+            )
 
 
 def require_correction(study: Study, viewer: Caller, pull: str) -> None:

@@ -7,8 +7,12 @@ from typing import Any
 import uvicorn
 
 from fairtrial.server.security.connections import TimeLimitedProtocol
+from fairtrial.server.security.guard import KEEP_ALIVE
 
 __all__ = ["configured"]
+
+_MARGIN = 15
+"""Seconds by which a connection stays open longer than announced, so that no client is late."""
 
 
 def configured(app: Any, host: str, port: int, **options: Any) -> uvicorn.Config:
@@ -33,5 +37,6 @@ def configured(app: Any, host: str, port: int, **options: Any) -> uvicorn.Config
         log_config=None,
         access_log=False,
         server_header=False,
+        timeout_keep_alive=KEEP_ALIVE + _MARGIN,
         **options,
     )

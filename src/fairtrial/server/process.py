@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import signal
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -16,7 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["serve"]
 
-_GRACE_SECONDS = 20
+_LOG = logging.getLogger("fairtrial.server")
+_GRACE_SECONDS = 10
 """How long requests may still take once the service is told to end."""
 
 
@@ -45,8 +48,8 @@ def serve(app: FastAPI, host: str, port: int, announce: Callable[[str], object])
                 announce(_url_of(host, self.servers[0].sockets[0].getsockname()[1]))
 
         async def shutdown(self, sockets: Any = None) -> None:
-            # Otherwise the shutdown would wait for requests that wait for news.
-            app.state.service.heads.close()
+            # Otherwise the shutdown would wait for requests that wait for news or read long logs.
+            app.state.service.end()
             await super().shutdown(sockets)
 
     configure_logs()
@@ -60,6 +63,11 @@ def serve(app: FastAPI, host: str, port: int, announce: Callable[[str], object])
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+    if app.state.service.readers.is_busy:
+        # Everything is written. Python would wait for threads that still read.
+        _LOG.warning("a read does not end; the process ends without it")
+        logging.shutdown()
+        os._exit(0)
 
 
 def _url_of(host: str, port: int) -> str:

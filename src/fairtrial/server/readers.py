@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from typing import TypeVar
 from weakref import WeakValueDictionary
 
-from fairtrial.errors import StudyNotFound
+from fairtrial.errors import ServiceBusy, StudyNotFound
 from fairtrial.study import Store, Study
+from fairtrial.study.interruption import Interruption, interruptible, keep_going
 from fairtrial.study.opening import Classes, open_study
 from fairtrial.study.session import Session
 
@@ -23,11 +25,18 @@ _Answer = TypeVar("_Answer")
 _THREADS = 4
 _THREADS_OF_LONG_READS = 2
 _THREADS_OF_PAGES = 2
-_THREADS_OF_LOOKS = 2
+_THREADS_OF_TOKENS = 2
+_LAST_SECONDS = 5.0
+"""How long reads that were told to end may take for it; they see it every few milliseconds."""
+_AT_ONCE = 2
+"""Number of short reads that run at a time for each caller."""
 
 
 class Readers:
     """Reads studies of one storage, in threads of their own.
+
+    Every caller has few reads at a time, so nobody makes the others wait by sending many. Whoever
+    is looked up, and whether the storage answers, waits for no read of a study.
 
     Parameters
     ----------
@@ -37,42 +46,82 @@ class Readers:
         The caller's own classes of policies and problems.
     most_open : int
         Largest number of studies kept open.
+    access : Store, optional
+        A handle for tokens and for the state of the storage; by default the first of `stores`.
     """
 
     def __init__(
-        self, stores: Sequence[Store], own: Classes = ((), ()), most_open: int = 1_000
+        self,
+        stores: Sequence[Store],
+        own: Classes = ((), ()),
+        most_open: int = 1_000,
+        access: Store | None = None,
     ) -> None:
         self._stores = tuple(stores)
+        self._access = access or self._stores[0]
         self._own = own
         self._most_open = most_open
         self._lock = threading.Lock()
         self._sessions: OrderedDict[str, Session] = OrderedDict()
         self._threads = ThreadPoolExecutor(_THREADS, "fairtrial-read")
         self._long = ThreadPoolExecutor(_THREADS_OF_LONG_READS, "fairtrial-long-read")
+        self._audits = ThreadPoolExecutor(1, "fairtrial-audit")
         self._pages = ThreadPoolExecutor(_THREADS_OF_PAGES, "fairtrial-page")
-        # Separate threads, so that reading studies delays neither authentication nor writes.
-        self._looks = ThreadPoolExecutor(_THREADS_OF_LOOKS, "fairtrial-look")
+        self._tokens = ThreadPoolExecutor(_THREADS_OF_TOKENS, "fairtrial-token")
+        self._health = ThreadPoolExecutor(1, "fairtrial-health")
         self._openings = ThreadPoolExecutor(1, "fairtrial-open")
-        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._turns: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+        self._running: set[Interruption] = set()
+        self._is_ending = False
 
-    async def run(self, study: str, operation: Callable[[Study], _Answer]) -> _Answer:
+    async def run(
+        self, study: str, operation: Callable[[Study], _Answer], who: str = ""
+    ) -> _Answer:
         """Run an operation that reads a study, and return its result.
+
+        Only a few of them run at a time for each `who`.
 
         Raises
         ------
         StudyNotFound
             If there is no such study.
         """
-        return await self._in(self._threads, lambda: operation(Study(self.session(study))))
+        return await self._in_turn(
+            self._threads, lambda: operation(Study(self.session(study))), f"read {who}", _AT_ONCE
+        )
+
+    async def run_listing(self, operation: Callable[[Store], _Answer], who: str) -> _Answer:
+        """Run an operation that lists studies, in the turn of `run`."""
+        return await self._in_turn(
+            self._threads, lambda: operation(self._stores[0]), f"read {who}", _AT_ONCE
+        )
 
     async def run_long(
-        self, study: str, operation: Callable[[Study], _Answer], who: str = ""
+        self,
+        study: str,
+        operation: Callable[[Study], _Answer],
+        who: str = "",
+        interruption: Interruption | None = None,
     ) -> _Answer:
         """Run an operation that can take seconds; only one at a time for each `who`.
 
-        A caller who sends many such requests therefore does not block the others.
+        A caller who sends many such requests therefore does not block the others. It ends early
+        if nobody waits for it any more, or when an interruption is wanted.
         """
-        return await self._in_turn(self._long, study, operation, who)
+        return await self._in_turn(
+            self._long,
+            lambda: operation(Study(self.session(study))),
+            f"long {who}",
+            interruption=interruption,
+        )
+
+    async def run_audit(
+        self, study: str, operation: Callable[[Study], _Answer], interruption: Interruption
+    ) -> _Answer:
+        """Run an audit of a log; only one at a time, in a thread of its own."""
+        return await self._in(
+            self._audits, lambda: operation(Study(self.session(study))), interruption
+        )
 
     async def run_page(
         self, study: str, operation: Callable[[Study], _Answer], who: str
@@ -82,26 +131,56 @@ class Readers:
         A slow reader of a stream only occupies a thread while a page is made, and no page waits
         for a long read.
         """
-        return await self._in_turn(self._pages, study, operation, f"page {who}")
+        return await self._in_turn(
+            self._pages, lambda: operation(Study(self.session(study))), f"page {who}"
+        )
 
     async def _in_turn(
         self,
         threads: ThreadPoolExecutor,
-        study: str,
-        operation: Callable[[Study], _Answer],
+        operation: Callable[[], _Answer],
         who: str,
+        most: int = 1,
+        interruption: Interruption | None = None,
     ) -> _Answer:
-        turn = self._turns.setdefault(who, asyncio.Lock())
+        turn = self._turns.get(who)
+        if turn is None:
+            turn = self._turns[who] = asyncio.Semaphore(most)
         await turn.acquire()
+        wish = interruption or Interruption()
         loop = asyncio.get_running_loop()
         try:
-            future = threads.submit(lambda: operation(Study(self.session(study))))
-        except RuntimeError:
+            future = self._submitted(threads, operation, wish)
+        except BaseException:
             turn.release()
             raise
         # Released when the operation ends, even if its caller has gone, as it uses a thread.
         future.add_done_callback(lambda _: _in_loop(loop, turn.release))
-        return await asyncio.wrap_future(future)
+        try:
+            return await asyncio.wrap_future(future)
+        except asyncio.CancelledError:
+            wish.is_wanted = True
+            raise
+
+    def _submitted(
+        self, threads: ThreadPoolExecutor, operation: Callable[[], _Answer], wish: Interruption
+    ) -> Future[_Answer]:
+        if self._is_ending:
+            raise ServiceBusy("the service is shutting down; try again soon")
+
+        def work() -> _Answer:
+            with interruptible(wish):
+                keep_going()
+                return operation()
+
+        self._running.add(wish)
+        try:
+            future = threads.submit(work)
+        except RuntimeError:
+            self._running.discard(wish)
+            raise
+        future.add_done_callback(lambda _: self._running.discard(wish))
+        return future
 
     async def run_opening(self, study: str, operation: Callable[[Study], _Answer]) -> _Answer:
         """Run an operation that a write is waiting for."""
@@ -112,12 +191,21 @@ class Readers:
         return await self._in(self._openings, operation)
 
     async def run_on_store(self, operation: Callable[[Store], _Answer]) -> _Answer:
-        """Run an operation that reads the storage, and return its result."""
-        return await self._in(self._looks, lambda: operation(self._stores[0]))
+        """Run an operation that looks up a token; it waits for no other read."""
+        return await self._in(self._tokens, lambda: operation(self._access))
 
-    @staticmethod
-    async def _in(threads: ThreadPoolExecutor, operation: Callable[[], _Answer]) -> _Answer:
-        return await asyncio.get_running_loop().run_in_executor(threads, operation)
+    async def run_on_health(self, operation: Callable[[Store], _Answer]) -> _Answer:
+        """Run an operation that tries whether the storage answers; it waits for no other read."""
+        return await self._in(self._health, lambda: operation(self._access))
+
+    async def _in(
+        self,
+        threads: ThreadPoolExecutor,
+        operation: Callable[[], _Answer],
+        interruption: Interruption | None = None,
+    ) -> _Answer:
+        wish = interruption or Interruption()
+        return await asyncio.wrap_future(self._submitted(threads, operation, wish))
 
     def session(self, name: str) -> Session:
         """Return a session of a study, to read from any thread; the caller must not close it.
@@ -129,11 +217,15 @@ class Readers:
         """
         with self._lock:
             session = self._sessions.get(name)
-            if session is None:
-                session = self._sessions[name] = self._opened(name)
-                if len(self._sessions) > self._most_open:
-                    self._sessions.popitem(last=False)
-            self._sessions.move_to_end(name)
+            if session is not None:
+                self._sessions.move_to_end(name)
+                return session
+        # Not under the lock: opening takes a while, and nobody else has to wait for it.
+        opened = self._opened(name)
+        with self._lock:
+            session = self._sessions.setdefault(name, opened)
+            if len(self._sessions) > self._most_open:
+                self._sessions.popitem(last=False)
             return session
 
     def _opened(self, name: str) -> Session:
@@ -142,13 +234,29 @@ class Readers:
             raise StudyNotFound(f"there is no study {name!r}")
         return open_study(store, name, self._own, "full")
 
+    def end(self) -> None:
+        """Accept no more reads, and let those that run end soon."""
+        self._is_ending = True
+        for wish in list(self._running):
+            wish.is_wanted = True
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether any read still runs."""
+        return bool(self._running)
+
     def close(self) -> None:
-        """End the threads once their current operations are done."""
-        self._threads.shutdown(cancel_futures=True)
-        self._long.shutdown(cancel_futures=True)
-        self._pages.shutdown(cancel_futures=True)
-        self._looks.shutdown(cancel_futures=True)
-        self._openings.shutdown(cancel_futures=True)
+        """End the threads, once the reads that run have ended or a few seconds are over."""
+        self.end()
+        pools = (
+            *(self._threads, self._long, self._audits, self._pages),
+            *(self._tokens, self._health, self._openings),
+        )
+        for threads in pools:
+            threads.shutdown(wait=False, cancel_futures=True)
+        deadline = time.monotonic() + _LAST_SECONDS
+        while self.is_busy and time.monotonic() < deadline:
+            time.sleep(0.01)
         self._sessions.clear()
 
 

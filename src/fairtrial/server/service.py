@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Header, Request
 
+from fairtrial.server.audits import Audits
 from fairtrial.server.problems import Refusal
 from fairtrial.server.readers import Readers
 from fairtrial.server.security.access import Access, Caller
@@ -66,6 +67,8 @@ class Service:
         Access to the storage.
     access : Access
         Identifies callers.
+    audits : Audits
+        Audits logs.
     heads : EventWaiters
         Lets requests wait for events.
     telemetry : Telemetry
@@ -82,11 +85,19 @@ class Service:
     writer: StudyWriter
     readers: Readers
     access: Access
+    audits: Audits
     heads: EventWaiters
     telemetry: Telemetry
     own: Classes
     stores: Sequence[Store] = ()
     webhooks: Webhooks | None = None
+
+    def end(self) -> None:
+        """Begin to end: whoever waits for news is answered, and long reads are abandoned."""
+        if self.webhooks is not None:
+            self.webhooks.end()
+        self.heads.close()
+        self.readers.end()
 
     def close(self) -> None:
         """Write everything queued, then release the storage; calling it twice has no effect."""

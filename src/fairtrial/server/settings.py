@@ -27,6 +27,9 @@ class Settings:
         Requests per second that one token may make in the long run, with bursts of twice as many.
     queue : int
         Largest number of queued writes. One study can use half of it.
+    open_pulls : int
+        Largest number of open pulls of a study; one token can have half of them. Further asks are
+        refused until some of them have results or are given up.
     body_limit : int
         Largest size of a request's body, in bytes.
     batch_limit : int
@@ -58,6 +61,7 @@ class Settings:
     hosts: tuple[str, ...] = ()
     rate: float = 1_000.0
     queue: int = 2_000
+    open_pulls: int = 20_000
     body_limit: int = 1 << 20
     batch_limit: int = 1_000
     timeout: float = 30.0
@@ -71,7 +75,7 @@ class Settings:
             raise InvalidArgument("hosts", "must be names of hosts without a port", self.hosts)
         for name in ("rate", "timeout", "longest_wait", "server_timeout", "session_hours"):
             check_number(name, getattr(self, name), low=0, open_low=True)
-        for name in ("queue", "body_limit", "batch_limit", "studies_in_memory"):
+        for name in ("queue", "open_pulls", "body_limit", "batch_limit", "studies_in_memory"):
             check_integer(name, getattr(self, name), low=1)
 
     def knows(self, host: str) -> bool:

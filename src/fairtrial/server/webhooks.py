@@ -28,9 +28,10 @@ import httpx
 
 from fairtrial.client.address import is_loopback
 from fairtrial.core.wording import plural
-from fairtrial.errors import FairtrialError, InvalidArgument
+from fairtrial.errors import FairtrialError, InvalidArgument, StudyNotFound
 from fairtrial.server.telemetry import Telemetry
 from fairtrial.study import Store, Study
+from fairtrial.study.interruption import Interruption, interruptible
 
 __all__ = ["Webhooks", "check_webhook", "signature"]
 
@@ -38,6 +39,8 @@ _LOG = logging.getLogger("fairtrial.server")
 
 _TIMEOUT = 10.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 3_600.0
+_LONGEST_RETRY = 300.0
+"""Longest pause before a study that could not be examined is tried again, in seconds."""
 _SHORTEST_SECRET = 24
 _NUMBERS = re.compile(r"\d[\d.,%]*")
 _BETWEEN_LOOKS = 1.0
@@ -111,6 +114,8 @@ class _Notice:
     body: bytes
     due: float = 0.0
     failures: int = 0
+    is_delivered: bool = False
+    """Whether only the record of the delivery is missing."""
 
 
 @dataclass
@@ -122,11 +127,24 @@ class _Looked:
     has_changed: bool = False
 
 
+@dataclass
+class _Failed:
+    """How often in a row a study could not be examined, and when to try next."""
+
+    times: int
+    due: float
+
+
 class Webhooks:
     """Watches the studies of a storage, and sends notifications about them.
 
     The storage records which notifications were delivered; undelivered ones are found again after
-    a restart. So each message is delivered at least once, and always with the same id.
+    a restart. So each message is delivered at least once, and always with the same id. It arrives
+    twice only if the receiver's answer was lost, or if the service ended before it could record
+    the delivery.
+
+    All studies are looked over again and again, so a change is found although another process made
+    it, or the storage could not be reached at the time.
 
     Parameters
     ----------
@@ -144,6 +162,8 @@ class Webhooks:
         Seconds between two health checks of a study, each of which reads its log.
     verify_every : float
         Seconds between two audits of a study.
+    scan_every : float
+        Seconds after which all studies are looked over for changes.
     """
 
     def __init__(
@@ -156,6 +176,7 @@ class Webhooks:
         *,
         warnings_every: float = 300.0,
         verify_every: float = 86_400.0,
+        scan_every: float = 30.0,
     ) -> None:
         self._url = url
         self._key = key
@@ -164,6 +185,8 @@ class Webhooks:
         self._telemetry = telemetry
         self._warnings_every = warnings_every
         self._verify_every = verify_every
+        self._scan_every = scan_every
+        self._scan_due = float("-inf")
         # No proxies and no redirects: messages go to exactly the given URL.
         self._http = httpx.Client(timeout=_TIMEOUT, trust_env=False, follow_redirects=False)
         self._lock = threading.Lock()
@@ -173,6 +196,10 @@ class Webhooks:
         self._outbox: dict[str, _Notice] = {}
         self._looked: dict[str, _Looked] = {}
         self._promised: dict[str, str | None] = {}
+        self._examined: dict[str, int] = {}
+        """The number of events of each study when it was last examined with success."""
+        self._failed: dict[str, _Failed] = {}
+        self._interruption = Interruption()
         self._thread: threading.Thread | None = None
 
     # ------------------------------------------------------------------------- callers
@@ -190,23 +217,27 @@ class Webhooks:
 
     def close(self) -> None:
         """Stop; undelivered messages are sent after the next start."""
-        self._closing.set()
-        self._wake.set()
+        self.end()
         if self._thread is not None:
             self._thread.join(_TIMEOUT)
         self._http.close()
 
+    def end(self) -> None:
+        """Begin to stop; return at once."""
+        self._closing.set()
+        self._interruption.is_wanted = True
+        self._wake.set()
+
     # ---------------------------------------------------------------------- the thread
 
     def _run(self) -> None:
-        self.changed(row.name for row in self._store.studies())
         while not self._closing.wait(_BETWEEN_LOOKS):
             self._wake.clear()
             try:
-                pause = self.work()
-            except Exception:  # noqa: BLE001 - the service continues without webhooks
+                pause = min(self.scan(), self.work())
+            except Exception:  # noqa: BLE001 - whatever it is, it may be over soon
                 _LOG.exception("webhooks failed")
-                pause = _LONGEST_PAUSE
+                pause = self._scan_every
             self._wake.wait(pause)
 
     def work(self) -> float:
@@ -214,29 +245,69 @@ class Webhooks:
         with self._lock:
             names, self._changed = self._changed, set()
         for name in names | self._to_look_at_again():
-            try:
-                self._look(name)
-            except FairtrialError:
-                _LOG.exception("a study could not be examined")
+            self._examine(name)
         for notice in list(self._outbox.values()):
             if self._closing.is_set():
                 break
             if notice.due <= time.monotonic():
-                self._deliver(notice)
+                self._send(notice)
         return self._next_due()
 
+    def scan(self) -> float:
+        """Note every study that has changed since it was last examined, whoever changed it.
+
+        Return the seconds until next time.
+        """
+        now = time.monotonic()
+        if now >= self._scan_due:
+            self._scan_due = now + self._scan_every
+            self._note_changes()
+        return self._scan_due - now
+
+    def _note_changes(self) -> None:
+        try:
+            heads = self._store.heads()
+        except FairtrialError:
+            _LOG.exception("the studies could not be listed for webhooks")
+            self._scan_due = time.monotonic() + _FIRST_PAUSE
+            return
+        with self._lock:
+            self._changed.update(
+                name
+                for name, head in heads.items()
+                if self._examined.get(name) != head and name not in self._failed
+            )
+
+    def _examine(self, name: str) -> None:
+        """Look for what there is to tell about a study; after an error, try again later."""
+        try:
+            with interruptible(self._interruption):
+                self._look(name)
+        except StudyNotFound:
+            self._failed.pop(name, None)
+        except Exception:  # noqa: BLE001 - whatever it is, nothing must be forgotten
+            _LOG.exception("a study could not be examined")
+            before = self._failed.get(name)
+            times = 0 if before is None else before.times + 1
+            self._failed[name] = _Failed(times, time.monotonic() + _pause(times, _LONGEST_RETRY))
+        else:
+            self._failed.pop(name, None)
+
     def _to_look_at_again(self) -> set[str]:
-        """Return the changed studies whose next health check is due."""
-        before = time.monotonic() - self._warnings_every
-        return {
+        """Return the changed studies whose next health check is due, and those that failed."""
+        now = time.monotonic()
+        before = now - self._warnings_every
+        changed = {
             name
             for name, looked in self._looked.items()
-            if looked.has_changed and looked.for_warnings <= before
+            if looked.has_changed and looked.for_warnings <= before and name not in self._failed
         }
+        return changed | {name for name, failed in self._failed.items() if failed.due <= now}
 
     def _next_due(self) -> float:
         now = time.monotonic()
         due = [notice.due for notice in self._outbox.values()]
+        due += [failed.due for failed in self._failed.values()]
         due += [
             looked.for_warnings + self._warnings_every
             for looked in self._looked.values()
@@ -257,6 +328,7 @@ class Webhooks:
             if identity not in told and identity not in self._outbox:
                 body = _body(kind, name, row.head_seq, message)
                 self._outbox[identity] = _Notice(identity, row.id, body)
+        self._examined[name] = row.head_seq
 
     def _found(self, study: Study) -> Iterator[tuple[str, str, str]]:
         """Yield the reasons to notify about a study: for each, its kind, a key and a sentence."""
@@ -267,16 +339,17 @@ class Webhooks:
         yield from self._fallen(study)
         looked.has_changed = now - looked.for_warnings < self._warnings_every
         if not looked.has_changed:
-            looked.for_warnings = now
             for warning in study.health(blinded=True)["warnings"]:
                 # Numbers in a sentence change with every result, but it is the same warning.
                 yield "study.warning", _NUMBERS.sub("#", warning), warning
+            # Only a check that was completed delays the next one.
+            looked.for_warnings = now
         if now - looked.for_alterations >= self._verify_every:
-            looked.for_alterations = now
             audit = study.verify()
             if not audit.ok:
                 good = plural(audit.events, "good event")
                 yield "study.verification_failed", "", f"the log does not verify after {good}"
+            looked.for_alterations = now
 
     def _fallen(self, study: Study) -> Iterator[tuple[str, str, str]]:
         """Yield a notification if the guarantee is weaker than it was at first."""
@@ -292,6 +365,28 @@ class Webhooks:
 
     # -------------------------------------------------------------------------- delivery
 
+    def _send(self, notice: _Notice) -> None:
+        """Deliver a message and record that; each is tried again until it succeeds."""
+        if not notice.is_delivered:
+            self._deliver(notice)
+        if notice.is_delivered:
+            self._record(notice)
+
+    def _record(self, notice: _Notice) -> None:
+        try:
+            self._store.transact(
+                lambda: self._store.save_notice(notice.study_id, notice.id, self._store.now())
+            )
+        except FairtrialError:
+            _LOG.exception("the delivery of a webhook could not be recorded")
+            self._put_off(notice)
+        else:
+            del self._outbox[notice.id]
+
+    def _put_off(self, notice: _Notice) -> None:
+        notice.due = time.monotonic() + _pause(notice.failures, _LONGEST_PAUSE)
+        notice.failures += 1
+
     def _deliver(self, notice: _Notice) -> None:
         now = int(time.time())
         headers = {
@@ -306,20 +401,21 @@ class Webhooks:
                 "POST", self._url, content=notice.body, headers=headers
             ) as answer:
                 is_delivered, said = answer.is_success, str(answer.status_code)
-        except httpx.HTTPError as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is tried again
             is_delivered, said = False, type(error).__name__
         self._telemetry.notified(delivered=is_delivered)
         if is_delivered:
-            self._store.transact(
-                lambda: self._store.save_notice(notice.study_id, notice.id, self._store.now())
-            )
-            del self._outbox[notice.id]
+            notice.is_delivered, notice.failures = True, 0
             return
-        pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** min(notice.failures, 30))
-        notice.failures += 1
-        notice.due = time.monotonic() + random.uniform(pause / 2.0, pause)  # noqa: S311 - no secret
+        self._put_off(notice)
         facts = {"message": notice.id, "failures": notice.failures, "answer": said}
         _LOG.warning("a webhook was not delivered", extra={"facts": facts})
+
+
+def _pause(failures: int, longest: float) -> float:
+    """Return a random pause in seconds, which grows with the number of failures."""
+    pause = min(longest, _FIRST_PAUSE * 2.0 ** min(failures, 30))
+    return random.uniform(pause / 2.0, pause)  # noqa: S311 - no secret
 
 
 def _identity(text: str) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 from fairtrial.core import Policy
 from fairtrial.core.policy import State
 from fairtrial.errors import CorruptLog, StorageBusy, StorageError, StorageUnreachable
+from fairtrial.study.interruption import keep_going
 from fairtrial.study.log import PullRow, Record, commitment, project, seal
 from fairtrial.study.machine import environment
 from fairtrial.study.replica import Replica
@@ -19,7 +20,7 @@ from fairtrial.study.store import Store, StudyRow
 
 __all__ = ["Auditor", "Verification", "verify", "verify_last"]
 
-_BATCH = 1_000
+_BATCH = 250
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +178,7 @@ def _check_events(auditor: Auditor, store: Store, study: StudyRow, expected: Seq
     records = store.records(study.id, until=study.head_seq)
     while batch := list(islice(records, _BATCH)):
         auditor.check(batch)
+        keep_going(auditor.events)
         if batch[0].seq == 1:
             _check_secret(batch[0], study)
         if missing:

@@ -12,6 +12,7 @@ from typing import TypeVar
 from fairtrial.errors import StorageError
 from fairtrial.study.access_memory import AccessMemory
 from fairtrial.study.clock import microseconds
+from fairtrial.study.interruption import keep_going
 from fairtrial.study.log import PullRow, Record, Step
 from fairtrial.study.store import Addition, NewStudy, Snapshot, StudyRow
 from fairtrial.study.waiting import Waiting
@@ -21,6 +22,8 @@ __all__ = ["MemoryStore"]
 _Answer = TypeVar("_Answer")
 
 _SNAPSHOTS_KEPT = 2
+_BETWEEN_LOOKS = 250
+"""Number of events after which a long read sees whether it should go on."""
 _COMMON = frozenset({"ask", "report", "tell"})
 
 
@@ -167,6 +170,28 @@ class MemoryStore(AccessMemory, Waiting):
             self._usable()
             return [log.row for log in self._logs]
 
+    def studies_named(self, names: Sequence[str]) -> list[StudyRow]:
+        """Return the studies with these names, in the same order; leave out those that are none."""
+        found = {row.name: row for row in self.studies()}
+        return [found[name] for name in names if name in found]
+
+    def study_names(self, after: str, limit: int) -> list[str]:
+        """Return the next names of studies after that one, by code points."""
+        return sorted(row.name for row in self.studies() if row.name > after)[:limit]
+
+    def newest_names(self, before: int, limit: int) -> list[tuple[int, str]]:
+        """Return ids and names of the newest studies with an id below `before`."""
+        found = [(row.id, row.name) for row in reversed(self.studies()) if row.id < before]
+        return found[:limit]
+
+    def heads(self) -> Mapping[str, int]:
+        """Return the number of events of every study, by its name."""
+        return {row.name: row.head_seq for row in self.studies()}
+
+    def statuses(self) -> Mapping[str, int]:
+        """Return the number of studies by status."""
+        return Counter(row.status for row in self.studies())
+
     # ------------------------------------------------------------------------ log
 
     def append(self, study: StudyRow, added: Addition) -> StudyRow:
@@ -194,7 +219,7 @@ class MemoryStore(AccessMemory, Waiting):
             log = self._log(study_id)
             end = len(log.records) if until is None else min(until, len(log.records))
         # Events never change, so it does no harm if more are added meanwhile.
-        return (log.records[index] for index in range(after, end))
+        return _interruptible(log.records, after, end)
 
     def steps(self, study_id: int, after: int = 0, until: int | None = None) -> Iterator[Step]:
         """Yield the same events, reduced to what a replay needs."""
@@ -239,6 +264,22 @@ class MemoryStore(AccessMemory, Waiting):
         rows.sort(key=_by_number)
         return rows
 
+    def some_pulls(
+        self, study_id: int, state: str | None, worker: str | None, after: int, limit: int
+    ) -> list[PullRow]:
+        """Return pulls by number, after that number: those in a state, or of a worker, or all."""
+        rows = self.open_pulls(study_id) if state == "open" else list(self.pulls(study_id))
+        found = [
+            row
+            for row in rows
+            if row.number > after and state in (None, row.state) and worker in (None, row.worker)
+        ]
+        return sorted(found, key=_by_number)[:limit]
+
+    def count_open(self, study_id: int, worker: str | None = None) -> int:
+        """Return the number of open pulls, of one worker or of all."""
+        return sum(worker in (None, row.worker) for row in self.open_pulls(study_id))
+
     # ------------------------------------------------------------------ snapshots
 
     def save_snapshot(self, study_id: int, snapshot: Snapshot) -> None:
@@ -282,6 +323,13 @@ class MemoryStore(AccessMemory, Waiting):
     def damage(self) -> str | None:
         """Return None: no other process can change this store."""
         return None
+
+
+def _interruptible(records: Sequence[Record], after: int, end: int) -> Iterator[Record]:
+    for index in range(after, end):
+        if not index % _BETWEEN_LOOKS:
+            keep_going()
+        yield records[index]
 
 
 def _by_number(row: PullRow) -> int:

@@ -113,6 +113,8 @@ class PostgreSQLStore(TableStore):
         If there are no tables and `create` is false.
     """
 
+    _by_name = 'name COLLATE "C"'
+
     def __init__(
         self,
         address: ServerAddress,

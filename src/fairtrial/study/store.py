@@ -214,6 +214,21 @@ class Store(Protocol):
     def studies(self) -> list[StudyRow]:
         """Return all studies, the oldest first."""
 
+    def studies_named(self, names: Sequence[str]) -> list[StudyRow]:
+        """Return the studies with these names, in the same order; leave out those that are none."""
+
+    def study_names(self, after: str, limit: int) -> list[str]:
+        """Return the next names of studies after that one, by code points."""
+
+    def newest_names(self, before: int, limit: int) -> list[tuple[int, str]]:
+        """Return ids and names of the newest studies with an id below `before`."""
+
+    def heads(self) -> Mapping[str, int]:
+        """Return the number of events of every study, by its name."""
+
+    def statuses(self) -> Mapping[str, int]:
+        """Return the number of studies by status."""
+
     def append(self, study: StudyRow, added: Addition) -> StudyRow:
         """Add events and their pulls' rows, within a transaction; return the study after them.
 
@@ -237,6 +252,14 @@ class Store(Protocol):
 
     def open_pulls(self, study_id: int, due_by: int | None = None) -> list[PullRow]:
         """Return the open pulls by number; with `due_by`, those whose lease ends by then."""
+
+    def some_pulls(
+        self, study_id: int, state: str | None, worker: str | None, after: int, limit: int
+    ) -> list[PullRow]:
+        """Return pulls by number, after that number: those in a state, or of a worker, or all."""
+
+    def count_open(self, study_id: int, worker: str | None = None) -> int:
+        """Return the number of open pulls, of one worker or of all."""
 
     def first(self, study_id: int, kind: str) -> Record | None:
         """Return the first event of a rare kind: any but ask, report and tell."""

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from fairtrial.errors import CorruptLog, StorageError
 from fairtrial.study.access_tables import AccessTables
+from fairtrial.study.interruption import keep_going
 from fairtrial.study.log import PullRow, Record, Step
 from fairtrial.study.machine import boot
 from fairtrial.study.pending_writes import PendingWrites, replacing
@@ -27,7 +28,8 @@ _Answer = TypeVar("_Answer")
 _SNAPSHOTS_KEPT = 2
 _PAGE = 5_000
 """Number of events fetched at a time, so that long reads hold no lock that lets a log grow."""
-
+_BETWEEN_LOOKS = 250
+"""Number of events after which a long read sees whether it should go on."""
 
 _SELECT_STUDY = f"SELECT {columns(StudyRow)} FROM study"
 _INSERT_STUDY = (
@@ -53,6 +55,9 @@ class TableStore(AccessTables, Waiting):
     transaction adds to logs is collected, and written before it is next read or when the
     transaction is committed.
     """
+
+    _by_name = "name"
+    """How names are compared by their code points."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -221,6 +226,34 @@ class TableStore(AccessTables, Waiting):
         """Return all studies, the oldest first."""
         return [StudyRow(*row) for row in self._read(None, f"{_SELECT_STUDY} ORDER BY id")]
 
+    def studies_named(self, names: Sequence[str]) -> list[StudyRow]:
+        """Return the studies with these names, in the same order; leave out those that are none."""
+        if not names:
+            return []
+        marks = ", ".join("?" * len(names))
+        rows = self._read(None, f"{_SELECT_STUDY} WHERE name IN ({marks})", tuple(names))
+        found = {row.name: row for row in map(StudyRow._make, rows)}
+        return [found[name] for name in names if name in found]
+
+    def study_names(self, after: str, limit: int) -> list[str]:
+        """Return the next names of studies after that one, by code points."""
+        statement = f"SELECT name FROM study WHERE {self._by_name} > ? "
+        statement += f"ORDER BY {self._by_name} LIMIT ?"
+        return [name for (name,) in self._read(None, statement, (after, limit))]
+
+    def newest_names(self, before: int, limit: int) -> list[tuple[int, str]]:
+        """Return ids and names of the newest studies with an id below `before`."""
+        statement = "SELECT id, name FROM study WHERE id < ? ORDER BY id DESC LIMIT ?"
+        return [(number, name) for number, name in self._read(None, statement, (before, limit))]
+
+    def heads(self) -> Mapping[str, int]:
+        """Return the number of events of every study, by its name."""
+        return dict(self._read(None, "SELECT name, head_seq FROM study"))
+
+    def statuses(self) -> Mapping[str, int]:
+        """Return the number of studies by status."""
+        return dict(self._read(None, "SELECT status, count(*) FROM study GROUP BY status"))
+
     # ------------------------------------------------------------------------ log
 
     def append(self, study: StudyRow, added: Addition) -> StudyRow:
@@ -255,7 +288,9 @@ class TableStore(AccessTables, Waiting):
         last = 2**63 - 1 if until is None else until
         while True:
             page = self._read(study_id, statement, (study_id, after, last, _PAGE))
-            yield from page
+            for begin in range(0, len(page), _BETWEEN_LOOKS):
+                keep_going()
+                yield from page[begin : begin + _BETWEEN_LOOKS]
             if len(page) < _PAGE:
                 return
             after = page[-1][0]
@@ -321,6 +356,35 @@ class TableStore(AccessTables, Waiting):
             parameters.append(due_by)
         rows = self._read(study_id, f"{statement} ORDER BY number", parameters)
         return [PullRow(*row) for row in rows]
+
+    def some_pulls(
+        self, study_id: int, state: str | None, worker: str | None, after: int, limit: int
+    ) -> list[PullRow]:
+        """Return pulls by number, after that number: those in a state, or of a worker, or all."""
+        statement, parameters = self._those(_SELECT_PULL, study_id, state, worker)
+        statement += " AND number > ? ORDER BY number LIMIT ?"
+        rows = self._read(study_id, statement, (*parameters, after, limit))
+        return [PullRow(*row) for row in rows]
+
+    def count_open(self, study_id: int, worker: str | None = None) -> int:
+        """Return the number of open pulls, of one worker or of all."""
+        counting = "SELECT count(*) FROM pull WHERE study_id = ?"
+        [number] = self._read_one(study_id, *self._those(counting, study_id, "open", worker))
+        return int(number)
+
+    @staticmethod
+    def _those(
+        statement: str, study_id: int, state: str | None, worker: str | None
+    ) -> tuple[str, list[Any]]:
+        parameters: list[Any] = [study_id]
+        if state == "open":
+            # Spelled out, because there is an index of open pulls.
+            statement += " AND state = 'open'"
+        elif state is not None:
+            statement, parameters = f"{statement} AND state = ?", [study_id, state]
+        if worker is not None:
+            statement, parameters = f"{statement} AND worker = ?", [*parameters, worker]
+        return statement, parameters
 
     # ------------------------------------------------------------------ snapshots
 

@@ -132,7 +132,7 @@ class Viewing(Handle):
         """
         counts = self._store.counts(self._session.id)
         return {
-            "open": len(self._store.open_pulls(self._session.id)),
+            "open": self._store.count_open(self._session.id),
             "overdue": len(self._store.open_pulls(self._session.id, due_by=self._store.now())),
             "expired": counts.get("expire", 0),
             "reissued": counts.get("reissue", 0),

@@ -28,6 +28,8 @@ from fairtrial.server.blinding import (
     may_correct,
     may_see,
     require_correction,
+    require_own,
+    require_room,
     require_untold,
     write_as,
 )
@@ -114,19 +116,20 @@ async def _pulls_page(
 ) -> Response:
     def make(view: View) -> Response:
         opened = view.observer.study
-        rows = opened.session.store.open_pulls(opened.session.id)
+        store, worker = opened.session.store, None if viewer.can("read") else viewer.actor
+        rows = store.some_pulls(opened.session.id, "open", worker, -1, _MOST_SHOWN)
         return study_page(
             *(request, viewer, PULLS, view, [], "pulls.html"),
             status=status,
             headers=_NO_CACHE,
-            done=_done(opened, said),
+            done=_done(opened, viewer, said),
             stopped=opened.stopped,
             ask=ask or ask_fields(opened.problem),
             stop=stop or stop_fields(),
             may_stop=viewer.can("admin") and not opened.stopped,
             key=secrets.token_hex(16),
-            pulls=[_pull_line(row, opened.problem) for row in rows[:_MOST_SHOWN]],
-            total=len(rows),
+            pulls=[_pull_line(row, opened.problem) for row in rows],
+            total=store.count_open(opened.session.id, worker),
             columns=[str(name).capitalize() for name in opened.problem.action_labels[0]],
         )
 
@@ -171,6 +174,7 @@ async def _pull_page(
 ) -> Response:
     def make(view: View) -> Response:
         opened = view.observer.study
+        require_own(opened, viewer, pull)
         row = _row(opened, pull)
         forms = _forms_of(row, opened, viewer, refused or {})
         return study_page(
@@ -179,7 +183,7 @@ async def _pull_page(
             headers=_NO_CACHE,
             # Do not reload this page while somebody types; nothing else on it changes.
             state="",
-            done=_done(opened, said),
+            done=_done(opened, viewer, said),
             number=row.number,
             pull_id=pull,
             seen=row.value_seq,
@@ -330,7 +334,7 @@ _DONE = {
 }
 
 
-def _done(study: Study, said: str | None) -> str:
+def _done(study: Study, viewer: Caller, said: str | None) -> str:
     """Return what was done, read from the log so that a link cannot make the page lie."""
     if said is None:
         return ""
@@ -343,7 +347,9 @@ def _done(study: Study, said: str | None) -> str:
         return f"{plural(int(rest), 'pull')} asked for{where}."
     if kind == "event" and rest.isascii() and rest.isdigit() and len(rest) < 19:
         event = next(study.events(max(int(rest) - 1, 0)), None)
-        if event is not None and event.seq == int(rest) and event.kind in _DONE:
+        if event is None or not (viewer.can("read") or event.actor == viewer.actor):
+            return ""
+        if event.seq == int(rest) and event.kind in _DONE:
             return f"{_DONE[event.kind]}, as event {count(event.seq)}."
     return ""
 
@@ -355,7 +361,7 @@ def _done(study: Study, said: str | None) -> str:
 async def ask(request: Request, service: TheService, study: StudyName) -> Response:
     """Issue pulls."""
     form = await _Sent.of(request, service, study)
-    fields = ask_fields(await _problem(service, study)).filled(form.given)
+    fields = ask_fields(await _problem(service, study, form.viewer)).filled(form.given)
     wanted = _whole_number(fields, "n", 1, service.settings.batch_limit)
     lease = duration_of(fields)
     context = {
@@ -365,6 +371,7 @@ async def ask(request: Request, service: TheService, study: StudyName) -> Respon
     }
 
     def issue(opened: Study) -> Answer:
+        require_room(service, opened, form.viewer, wanted or 1)
         pulls = opened.ask(
             wanted or 1,
             worker=form.viewer.actor,
@@ -388,7 +395,7 @@ async def ask(request: Request, service: TheService, study: StudyName) -> Respon
 async def tell(request: Request, service: TheService, study: StudyName) -> Response:
     """Record the outcome of a pull."""
     form = await _Sent.of(request, service, study)
-    problem = await _problem(service, study)
+    problem = await _problem(service, study, form.viewer)
     fields = Fields(outcome_fields(problem)).filled(form.given)
     outcome = outcome_of(problem, fields)
 
@@ -430,7 +437,7 @@ async def fail(request: Request, service: TheService, study: StudyName) -> Respo
 async def amend(request: Request, service: TheService, study: StudyName) -> Response:
     """Correct an outcome."""
     form = await _Sent.of(request, service, study)
-    problem = await _problem(service, study)
+    problem = await _problem(service, study, form.viewer)
     fields = Fields([*outcome_fields(problem), reason_field()]).filled(form.given)
     outcome = outcome_of(problem, fields)
 
@@ -496,14 +503,15 @@ class _Sent:
         return key if key.isascii() and key.isalnum() and len(key) <= 64 else None
 
 
-async def _problem(service: Service, study: str) -> Problem:
-    return await service.readers.run(study, lambda opened: opened.problem)
+async def _problem(service: Service, study: str, viewer: Caller) -> Problem:
+    return await service.readers.run(study, lambda opened: opened.problem, viewer.actor)
 
 
 async def _on_pull(
     form: _Sent, name: str, fields: Fields, operation: Callable[[Study], Event]
 ) -> Response:
     def write(opened: Study) -> Answer:
+        require_own(opened, form.viewer, form.pull)
         _row(opened, form.pull)
         event = operation(opened)
         where = address(form.study, "pulls", form.pull)

@@ -71,15 +71,15 @@ class Observers:
         self._known: OrderedDict[str, Observer] = OrderedDict()
         self._tasks: dict[tuple[str, str], asyncio.Task[None]] = {}
 
-    async def show(self, name: str, page: Callable[[View], _Answer]) -> _Answer:
-        """Return the result of `page` for the present state of a study.
+    async def show(self, name: str, page: Callable[[View], _Answer], who: str) -> _Answer:
+        """Return the result of `page` for the present state of a study, in the turn of `who`.
 
         Raises
         ------
         StudyNotFound
             If there is no such study.
         """
-        answer, undone = await self._readers.run(name, lambda study: self._shown(study, page))
+        answer, undone = await self._readers.run(name, lambda study: self._shown(study, page), who)
         for work in undone:
             self._start(name, work)
         return answer

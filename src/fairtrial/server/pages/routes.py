@@ -339,7 +339,7 @@ async def shown(
         response.headers["ETag"] = tag_of(view)
         return response
 
-    return await _observers(request, service).show(study, answer)
+    return await _observers(request, service).show(study, answer, viewer.actor)
 
 
 def _tag(request: Request, viewer: Caller, state: str) -> str:

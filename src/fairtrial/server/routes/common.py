@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from pydantic import BaseModel
 
-from fairtrial.server.blinding import event_for, seal, write_as
+from fairtrial.server.blinding import event_for, require_own, seal, write_as
 from fairtrial.server.documents import to_text
 from fairtrial.server.problems import Refusal
 from fairtrial.server.schemas import ProblemDocument
@@ -118,15 +118,21 @@ class Call:
         )
 
     async def write_event(
-        self, body: BaseModel, operation: Callable[[Study], Event], looked_at: str | None = None
+        self,
+        body: BaseModel,
+        operation: Callable[[Study], Event],
+        pull: str,
+        *,
+        says_whether_to_stop: bool = False,
     ) -> Response:
-        """Return the written event; with `looked_at`, add whether that pull should stop."""
+        """Return the written event about a pull, and perhaps whether the pull should stop."""
         self.viewer.require("run", self.study)
 
         def write(opened: Study) -> Answer:
+            require_own(opened, self.viewer, pull)
             content = event_for(self.viewer, operation(opened), opened)
-            if looked_at is not None:
-                content["should_stop"] = opened.should_stop(looked_at)
+            if says_whether_to_stop:
+                content["should_stop"] = opened.should_stop(pull)
             return Answer(200, to_text(content))
 
         return await self.write(body, write)
@@ -158,7 +164,7 @@ async def unchanged(
     request: Request, service: Service, viewer: Caller, study: str
 ) -> tuple[dict[str, str], Response | None]:
     """Return headers with the study's state, and a 304 answer if the caller already has it."""
-    row = await service.readers.run(study, _row)
+    row = await service.readers.run(study, _row, viewer.actor)
     headers = {
         "ETag": _etag(row, viewer),
         "Cache-Control": "private, no-cache",

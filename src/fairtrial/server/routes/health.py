@@ -34,7 +34,7 @@ async def ready(service: TheService) -> Response:
     """Answer whether the storage can be read and more writes are accepted."""
     try:
         async with asyncio.timeout(_PATIENCE):
-            await service.readers.run_on_store(_read_something)
+            await service.readers.run_on_health(_read_something)
     except (StudyError, TimeoutError):
         raise _not_ready("the storage cannot be used") from None
     if not service.writer.accepts:

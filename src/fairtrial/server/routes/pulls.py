@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import Annotated, Any, Literal
 
 from fastapi import Query, Response
@@ -16,7 +15,9 @@ from fairtrial.server.blinding import (
     may_see,
     mistakes_for,
     require_correction,
+    require_own,
     require_own_events,
+    require_room,
     require_untold,
 )
 from fairtrial.server.documents import pull_document, to_text
@@ -66,6 +67,7 @@ async def ask(call: TheCall, body: Asks) -> Response:
 
     def issue(opened: Study) -> Answer:
         _require_known(opened, asked)
+        require_room(call.service, opened, call.viewer, body.n)
         options = {
             "worker": call.viewer.actor,
             "lease": body.lease,
@@ -75,6 +77,7 @@ async def ask(call: TheCall, body: Asks) -> Response:
         if body.tell is None:
             pulls = opened.ask(body.n, **options)
         else:
+            require_own(opened, call.viewer, body.tell.pull)
             require_untold(opened, call.viewer, body.tell.pull)
             pulls = opened.tell_and_ask(body.tell.pull, body.tell.value, body.n, **options)
         rows = [_row(opened, pull.id) for pull in pulls]
@@ -109,6 +112,8 @@ async def tell_many(call: TheCall, body: Tells) -> Response:
     require_batch(call.service, "outcomes", len(body.outcomes))
 
     def tell(opened: Study) -> Answer:
+        told = [each.pull for each in body.outcomes if isinstance(each, Told)]
+        require_own(opened, call.viewer, *told)
         outcomes = _outcomes(opened, body)
         events = opened.tell_many(outcomes, actor=call.viewer.actor, request_id=call.key)
         require_own_events(call.viewer, events, call.key)
@@ -130,6 +135,7 @@ async def tell_many_known(call: TheCall, body: KnownOfMany) -> Response:
 
     def tell(opened: Study) -> Answer:
         outcomes = [(told.pull, told.values) for told in body.outcomes]
+        require_own(opened, call.viewer, *(pull for pull, _ in outcomes))
         for pull, _ in outcomes:
             require_untold(opened, call.viewer, pull)
         try:
@@ -187,6 +193,7 @@ async def tell(call: TheCall, pull: PullId, body: Value) -> Response:
     return await call.write_event(
         body,
         lambda opened: opened.tell(pull, body.value, request_id=call.key, actor=call.viewer.actor),
+        pull,
     )
 
 
@@ -203,6 +210,7 @@ async def tell_known(call: TheCall, pull: PullId, body: Known) -> Response:
     call.viewer.require("run", call.study)
 
     def tell(opened: Study) -> Answer:
+        require_own(opened, call.viewer, pull)
         event = opened.tell_known(pull, body.values, actor=call.viewer.actor)
         events = [] if event is None else [event_for(call.viewer, event, opened)]
         return Answer(200, to_text({"events": events}))
@@ -224,6 +232,7 @@ async def report(call: TheCall, pull: PullId, body: Reading) -> Response:
             pull, body.value, request_id=call.key, actor=call.viewer.actor, **details
         ),
         pull,
+        says_whether_to_stop=True,
     )
 
 
@@ -242,6 +251,7 @@ async def fail(call: TheCall, pull: PullId, body: Reason) -> Response:
     return await call.write_event(
         body,
         lambda opened: opened.fail(pull, body.reason, actor=call.viewer.actor),
+        pull,
     )
 
 
@@ -253,6 +263,7 @@ async def cancel(call: TheCall, pull: PullId, body: Reason) -> Response:
     return await call.write_event(
         body,
         lambda opened: opened.cancel(pull, body.reason, actor=call.viewer.actor),
+        pull,
     )
 
 
@@ -271,7 +282,7 @@ async def amend(call: TheCall, pull: PullId, body: Amendment) -> Response:
         require_correction(opened, call.viewer, pull)
         return opened.amend(pull, body.value, body.reason, actor=call.viewer.actor)
 
-    return await call.write_event(body, correct)
+    return await call.write_event(body, correct, pull)
 
 
 @routes.post(
@@ -285,6 +296,7 @@ async def heartbeat(call: TheCall, pull: PullId, body: Heartbeat) -> Response:
         body,
         lambda opened: opened.extend(pull, body.lease),
         pull,
+        says_whether_to_stop=True,
     )
 
 
@@ -304,15 +316,22 @@ async def list_pulls(
     after: Annotated[int, Query(ge=-1, description="The cursor `next`.")] = -1,
     limit: Limit = 100,
 ) -> Response:
-    """Return pulls by number. Lists of other than open pulls need the scope ``read``."""
+    """Return pulls by number.
+
+    Without the scope ``read``, only the caller's own open pulls are listed: lists of other than
+    open pulls are refused.
+    """
     _require_run_or_read(viewer, study)
     if state != "open":
         viewer.require("read", study)
 
+    worker = None if viewer.can("read") else viewer.actor
+
     def find(opened: Study) -> dict[str, Any]:
         # In the order of their numbers; unsolicited results have none.
-        found = _in_state(opened, state)
-        page = list(islice((row for row in found if row.number > after), limit + 1))
+        page = opened.session.store.some_pulls(
+            opened.session.id, None if state == "all" else state, worker, after, limit + 1
+        )
         more = page[limit - 1].number if len(page) > limit else None
         return {
             "pulls": [_pull(viewer, opened, row) for row in page[:limit]],
@@ -320,17 +339,10 @@ async def list_pulls(
         }
 
     if state == "open":
-        found = await service.readers.run(study, find)
+        found = await service.readers.run(study, find, viewer.actor)
     else:
         found = await service.readers.run_long(study, find, viewer.actor)
     return document(found, {"Cache-Control": "no-store"})
-
-
-def _in_state(study: Study, state: str) -> list[PullRow]:
-    store, study_id = study.session.store, study.session.id
-    if state == "open":
-        return store.open_pulls(study_id)
-    return [row for row in store.pulls(study_id) if state in ("all", row.state)]
 
 
 @routes.get("/v1/studies/{study}/pulls/{pull}", response_model=PullAnswer, summary="Show a pull")
@@ -341,6 +353,7 @@ async def show_pull(
     _require_run_or_read(viewer, study)
 
     def find(opened: Study) -> dict[str, Any]:
+        require_own(opened, viewer, pull)
         row = _row(opened, pull)
         content = _pull(viewer, opened, row)
         told = _told(opened, row)
@@ -348,7 +361,8 @@ async def show_pull(
             content["outcome"] = told.outcome
         return {**content, "should_stop": opened.should_stop(pull)}
 
-    return document(await service.readers.run(study, find), {"Cache-Control": "no-store"})
+    found = await service.readers.run(study, find, viewer.actor)
+    return document(found, {"Cache-Control": "no-store"})
 
 
 @routes.get(
@@ -357,14 +371,16 @@ async def show_pull(
     summary="List pulls that are no longer needed",
 )
 async def to_cancel(service: TheService, viewer: TheViewer, study: StudyName) -> Response:
-    """Return the open pulls whose outcomes are no longer needed."""
+    """Return the open pulls whose outcomes are no longer needed: the caller's own, or all."""
     viewer.require("run", study)
 
     def find(opened: Study) -> dict[str, Any]:
-        rows = [_row(opened, pull.id) for pull in opened.to_cancel()]
+        found = (_row(opened, pull.id) for pull in opened.to_cancel())
+        rows = [row for row in found if viewer.can("read") or row.worker == viewer.actor]
         return {"pulls": [_pull(viewer, opened, row) for row in rows], "next": None}
 
-    return document(await service.readers.run(study, find), {"Cache-Control": "no-store"})
+    found = await service.readers.run(study, find, viewer.actor)
+    return document(found, {"Cache-Control": "no-store"})
 
 
 def _require_run_or_read(viewer: Caller, study: str) -> None:

@@ -27,6 +27,7 @@ from fairtrial.server.security.access import Caller
 from fairtrial.server.service import Answer, IdempotencyKey, Service, TheService, TheViewer
 from fairtrial.study import Store, Study
 from fairtrial.study.arguments import check_name
+from fairtrial.study.interruption import keep_going
 from fairtrial.study.opening import find_or_insert
 from fairtrial.study.specification import Specification
 from fairtrial.study.store import StudyRow
@@ -41,6 +42,8 @@ _LARGEST = {
     "states": 10_000,
 }
 """Sizes of problems that take a second and some 100 MB: a request with a larger one is refused."""
+_NAMES = 1_000
+"""Number of names that are read at a time."""
 
 
 @routes.get("/v1/studies", response_model=StudiesAnswer, summary="List studies")
@@ -48,19 +51,30 @@ async def list_studies(
     service: TheService, viewer: TheViewer, after: After = None, limit: Limit = 100
 ) -> Response:
     """Return the studies that the token may see, by name."""
-    rows = await service.readers.run_on_store(lambda store: store.studies())
-    seen = sorted(
-        (row for row in rows if viewer.sees(row.name) and (after is None or row.name > after)),
-        key=lambda row: row.name,
-    )
-    page = seen[:limit]
-    return document(
-        {
+
+    def find(store: Store) -> dict[str, Any]:
+        names = _visible_names(store, viewer, after or "", limit + 1)
+        page = store.studies_named(names[:limit])
+        return {
             "studies": [study_document(row, unblinded=viewer.can("read")) for row in page],
-            "next": page[-1].name if len(seen) > limit else None,
-        },
-        {"Cache-Control": "no-store"},
-    )
+            "next": names[limit - 1] if len(names) > limit else None,
+        }
+
+    found = await service.readers.run_listing(find, viewer.actor)
+    return document(found, {"Cache-Control": "no-store"})
+
+
+def _visible_names(store: Store, viewer: Caller, after: str, limit: int) -> list[str]:
+    """Return the names of the next studies that the caller may see, by code points."""
+    found: list[str] = []
+    while len(found) < limit:
+        keep_going()
+        names = store.study_names(after, _NAMES)
+        found += filter(viewer.sees, names)
+        if len(names) < _NAMES:
+            break
+        after = names[-1]
+    return found[:limit]
 
 
 @routes.post(
@@ -141,7 +155,9 @@ async def show_study(
     if known is not None:
         return known
     content = await service.readers.run(
-        study, lambda opened: _whole(opened.session.row(), viewer, opened.session.store)
+        study,
+        lambda opened: _whole(opened.session.row(), viewer, opened.session.store),
+        viewer.actor,
     )
     return document(content, headers)
 

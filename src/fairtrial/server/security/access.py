@@ -158,6 +158,7 @@ class Access:
         viewer = await self._by_cookie(request) if header is None else await self._by_header(header)
         if viewer is not None:
             request.state.actor = viewer.actor
+            _recognise(request, viewer.actor)
             self._rate.take(viewer.actor)
             self._note_use(viewer.token)
         return viewer
@@ -257,6 +258,13 @@ def _of_session(store: Store, digest: str) -> Token | None:
     session, row = found
     now, token = store.now(), Token.of(row)
     return token if now < session.expires_at and token.is_valid(as_time(now)) else None
+
+
+def _recognise(request: Request, name: str) -> None:
+    """Tell the connection that a valid token has come: then strangers cannot displace it."""
+    recognise = request.scope.get("extensions", {}).get("fairtrial", {}).get("recognise")
+    if recognise is not None:
+        recognise(name)
 
 
 def _is_secure(request: Request) -> bool:

@@ -12,7 +12,10 @@ from fairtrial.server.problems import Refusal
 from fairtrial.server.settings import Settings
 from fairtrial.server.telemetry import Telemetry, request_id_of
 
-__all__ = ["SLASH", "Guard"]
+__all__ = ["KEEP_ALIVE", "SLASH", "Guard"]
+
+KEEP_ALIVE = 60
+"""Seconds for which a connection without a request stays open, as every answer announces."""
 
 SLASH = "\x1f"
 """Replaces a slash within a part of a path; no name contains this character."""
@@ -33,6 +36,7 @@ _HEADERS = (
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
+    (b"keep-alive", f"timeout={KEEP_ALIVE}".encode()),
 )
 
 
