@@ -27,6 +27,7 @@ from benchmarks import (
     false_alarms,
     gaps,
     group_commit,
+    hostile_service,
     intervals,
     labels,
     learners,
@@ -99,6 +100,7 @@ BENCHMARKS: dict[str, Callable[..., None]] = {
     "stores": stores.run,
     "group commit": group_commit.run,
     "service": service.run,
+    "hostile service": hostile_service.run,
     "compilation": compilation.run,
 }
 

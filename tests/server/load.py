@@ -287,10 +287,10 @@ def require_same_again(client: Client, study: str, operations: list[Operation]) 
 
 
 @contextmanager
-def in_thread(storage, own=OWN, **limits):
+def in_thread(storage, own=OWN, trusted_proxies=(), **limits):
     """Yield the port of a service in a thread of this process, with special settings."""
     app = create_app(storage, settings=Settings(**limits), **own)
-    server = uvicorn.Server(configured(app, "127.0.0.1", 0))
+    server = uvicorn.Server(configured(app, "127.0.0.1", 0, trusted_proxies=trusted_proxies))
     thread = threading.Thread(target=server.run)
     thread.start()
     try:

@@ -1,15 +1,19 @@
 """Who may do what: tokens, scopes, tenants, sessions, hosts, origins, rates."""
 
+import html
+import re
 import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from fairtrial.errors import InvalidArgument
 from fairtrial.server.problems import Refusal
 from fairtrial.server.security.rate import Rate
 from fairtrial.server.settings import Settings
 from fairtrial.study import Tokens
 from tests.server.conftest import POLICY, PROBLEM, Caller
+from tests.server.load import Client, in_thread, make_study
 from tests.study.tools import Clock
 
 URL = "/v1/studies/trial"
@@ -379,3 +383,105 @@ def test_what_is_counted_over_all_studies_is_for_those_who_may_see_all(service):
     assert tenant.get("/metrics").status_code == 403
     assert service.run.get("/metrics").status_code == 403
     assert service.nobody.get("/metrics").status_code == 401
+
+
+# --------------------------------------------------------- guesses on pages, and proxies
+
+
+@pytest.mark.parametrize("path", ["/", "/studies/trial/decision", "/login"])
+@pytest.mark.parametrize("how", ["header", "cookie"])
+def test_guessing_through_pages_is_slowed_down(service, path, how):
+    statuses = set()
+    for number in range(60):
+        guess = f"ft_{number:043d}"
+        headers = {
+            "header": {"Authorization": f"Bearer {guess}"},
+            "cookie": {"Cookie": f"fairtrial={guess}"},
+        }[how]
+        answer = service.client.get(path, headers=headers, follow_redirects=False)
+        statuses.add(answer.status_code)
+    assert 429 in statuses
+    assert service.read.get(URL).status_code == 200
+    # Whoever shows nothing guesses nothing.
+    assert service.client.get("/login").status_code == 200
+
+
+def test_guessing_through_the_form_is_slowed_down(service):
+    statuses = {
+        service.client.post("/login", data={"token": f"ft_{number:043d}"}).status_code
+        for number in range(60)
+    }
+    assert statuses == {403, 429}
+
+
+@pytest.mark.parametrize(
+    ("trusted", "believed"), [((), False), (("192.0.2.0/24",), False), (("127.0.0.1",), True)]
+)
+def test_only_a_proxy_that_is_named_is_believed(tmp_path, trusted, believed):
+    address = f"sqlite:///{tmp_path}/studies.db"
+    make_study(address)
+    with in_thread(address, trusted_proxies=trusted) as port:
+        statuses = set()
+        for number in range(60):
+            client = Client(port, f"ft_{number:043d}")
+            client._headers["X-Forwarded-For"] = f"198.51.100.{number}"
+            statuses.add(client.once("GET", "/v1/studies")[0])
+            client.close()
+    assert (429 not in statuses) == believed
+
+
+# ------------------------------------------------------------- behind a path of a proxy
+
+
+@pytest.mark.parametrize("root", ["trials", "/trials/", "/a b", "//", '/"', "/é", None, 5])
+def test_a_root_path_that_is_none_is_refused(root):
+    with pytest.raises(InvalidArgument) as error:
+        Settings(root_path=root)
+    assert error.value.name == "root_path"
+
+
+@pytest.mark.parametrize("kept", ["", "/trials"])
+def test_under_the_path_of_a_proxy_every_link_leads_to_a_page(serve, kept):
+    service = serve(root_path="/trials")
+    service.admin.create()
+    service.admin.ask(2)
+
+    def get(path):
+        """Return what a browser gets from a proxy that removes or keeps the path."""
+        assert path.startswith("/trials/"), path
+        return service.client.get(kept + path.removeprefix("/trials"), follow_redirects=False)
+
+    login = service.client.post(
+        f"{kept}/login", data={"token": service.admin.secret}, follow_redirects=False
+    )
+    assert (login.status_code, login.headers["location"]) == (303, "/trials/")
+    seen, todo = set(), {"/trials/", "/trials/studies/trial"}
+    while todo:
+        path = todo.pop()
+        seen.add(path)
+        answer = get(path)
+        assert answer.status_code in (200, 303), path
+        if answer.status_code == 303:
+            todo.add(answer.headers["location"])
+        if answer.headers.get("content-type", "").startswith("text/html"):
+            found = re.findall(r'(?:href|src)="(/[^"#]*)', answer.text)
+            assert all(link.startswith("/trials/") for link in found)
+            actions = re.findall(r'action="([^"#]*)', answer.text)
+            assert all(action.startswith("/trials/") for action in actions)
+            todo |= {html.unescape(link) for link in found} - seen
+    assert len(seen) > 10
+    back = service.client.post(
+        f"{kept}/colours",
+        data={"theme": "dark", "back": "/trials/studies/trial/arms"},
+        follow_redirects=False,
+    )
+    assert back.headers["location"] == "/trials/studies/trial/arms"
+    assert service.admin.get(f"{kept}{URL}").status_code == 200
+    document = service.client.get(f"{kept}/v1/openapi.json").json()
+    assert document["servers"] == [{"url": "/trials"}]
+
+
+def test_health_is_asked_for_by_head_too(service):
+    for path in ("/health/live", "/health/ready"):
+        answer = service.client.head(path)
+        assert answer.status_code == 200

@@ -114,10 +114,12 @@ def test_a_full_disk_refuses_writes_and_later_they_go_on(tmp_path):
         # Everything readable can still be read, and the service continues.
         assert client.once("GET", "/v1/studies/trial")[0] == 200
         assert client.once("GET", "/health/live")[0] == 200
+        assert client.once("GET", "/health/ready")[0] == 503
         resource.prlimit(running.process.pid, resource.RLIMIT_FSIZE, (endless, endless))
         pull = first["pulls"][0]["id"]
         told = client.surely("POST", f"/v1/studies/trial/pulls/{pull}/tell", {"value": 1.0}, "c")
         assert told[0] == 200
+        assert client.once("GET", "/health/ready")[0] == 200
         status, answer = client.surely("POST", "/v1/studies/trial/asks", {"n": 100}, "b4")
         assert status == 200
         status, answer = client.surely("GET", "/v1/studies/trial/verify")

@@ -3,6 +3,7 @@
 import asyncio
 import sqlite3
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
@@ -17,7 +18,7 @@ from fairtrial.study.sqlite import SQLiteStore
 from tests.server.conftest import Caller
 from tests.server.pages.people import Person
 from tests.study.relay import frozen_on_demand
-from tests.study.tools import PATIENCE, Failing, end_sessions_of
+from tests.study.tools import PATIENCE, Failing, connect, end_sessions_of
 from tests.study.toys import OWN, Serving, ToyProblem
 
 URL = "/v1/studies/trial"
@@ -322,3 +323,74 @@ def test_a_read_that_takes_too_long_is_not_blamed_on_a_body_that_it_has_not(serv
     answer = service.read.get(URL)
     may_end.set()
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
+
+
+# ------------------------------------------------------ what others do to the storage
+
+
+def test_a_study_that_another_process_locks_keeps_no_other_study_waiting(postgresql_url, serve):
+    make(PostgreSQLStore(ServerAddress(postgresql_url), "process"))
+    app_store = PostgreSQLStore(ServerAddress(postgresql_url), "process")
+    service = serve(app_store, server_timeout=20.0)
+    for name in ("other", "third"):
+        assert service.admin.create(name).status_code == 201
+        service.run.ask(study=name)
+    service.run.ask()
+    answers = []
+    with psycopg.connect(postgresql_url) as other:
+        other.execute("SELECT id FROM fairtrial.study WHERE name = 'trial' FOR UPDATE")
+        waiting = [
+            threading.Thread(
+                target=lambda: answers.append(service.run.post(f"{URL}/asks", {}).status_code)
+            )
+            for _ in range(3)
+        ]
+        for thread in waiting:
+            thread.start()
+        began = time.monotonic()
+        for name in ("other", "third") * 10:
+            assert len(service.run.ask(study=name)) == 1
+        # Far less than the patience with the locked study; many times the need.
+        assert time.monotonic() - began < 10
+        assert not answers
+        other.rollback()
+        for thread in waiting:
+            thread.join()
+    assert answers == [200] * 3
+
+
+def test_a_study_that_stays_locked_is_given_up_in_time(postgresql_url, serve):
+    make(PostgreSQLStore(ServerAddress(postgresql_url), "process"))
+    service = serve(PostgreSQLStore(ServerAddress(postgresql_url), "process"), server_timeout=0.5)
+    service.run.ask()
+    with psycopg.connect(postgresql_url) as other:
+        other.execute("SELECT id FROM fairtrial.study WHERE name = 'trial' FOR UPDATE")
+        answer = service.run.post(f"{URL}/asks", {})
+        assert answer.status_code == 503
+        assert answer.json()["type"] == "urn:fairtrial:problem:storage-busy"
+        other.rollback()
+    assert len(service.run.ask()) == 1
+
+
+def test_a_service_whose_storage_was_upgraded_writes_nothing_more(serve, path):
+    store = SQLiteStore(path, "process")
+    make(store)
+    service = serve(store)
+    service.run.ask()
+    with closing(connect(path)) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    answer = service.run.post(f"{URL}/asks", {})
+    assert answer.status_code == 500
+    assert service.client.get("/health/ready").status_code == 503
+    assert service.read.get(URL).json()["head_seq"] == 1
+
+
+def test_a_service_whose_server_was_upgraded_writes_nothing_more(postgresql_url, serve):
+    make(PostgreSQLStore(ServerAddress(postgresql_url), "process"))
+    service = serve(PostgreSQLStore(ServerAddress(postgresql_url), "process"))
+    service.run.ask()
+    with psycopg.connect(postgresql_url, autocommit=True) as other:
+        other.execute("UPDATE fairtrial.meta SET value = '99' WHERE key = 'schema'")
+    assert service.run.post(f"{URL}/asks", {}).status_code == 500
+    assert service.client.get("/health/ready").status_code == 503
+    assert service.read.get(URL).json()["head_seq"] == 1

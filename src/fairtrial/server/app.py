@@ -17,6 +17,7 @@ from fairtrial.server.housekeeping import forget_old
 from fairtrial.server.pages import add_pages
 from fairtrial.server.problems import add_problems
 from fairtrial.server.readers import Readers
+from fairtrial.server.readiness import Readiness
 from fairtrial.server.routes import health, pulls, reading, studies
 from fairtrial.server.routes.direct import add_direct_routes
 from fairtrial.server.security.access import Access
@@ -94,6 +95,7 @@ def create_app(
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
+        servers=[{"url": chosen.root_path}] if chosen.root_path else None,
     )
     app.state.service = service
     for part in (health, studies, pulls, reading):
@@ -144,13 +146,18 @@ def _composed(
         if webhooks is not None:
             webhooks.changed(names)
 
-    writer = StudyWriter(stores.writing, own, settings.queue, committed, settings.studies_in_memory)
+    writer = StudyWriter(
+        *(stores.writing, own, settings.queue, committed),
+        most_open=settings.studies_in_memory,
+        patience=settings.server_timeout,
+    )
     return Service(
         settings=settings,
         writer=writer,
         readers=readers,
         access=Access(readers, writer, settings),
         audits=Audits(readers),
+        readiness=Readiness(readers, writer),
         heads=heads,
         telemetry=telemetry,
         own=own,

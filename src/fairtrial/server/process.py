@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import uvicorn
@@ -23,7 +23,13 @@ _GRACE_SECONDS = 10
 """How long requests may still take once the service is told to end."""
 
 
-def serve(app: FastAPI, host: str, port: int, announce: Callable[[str], object]) -> None:
+def serve(
+    app: FastAPI,
+    host: str,
+    port: int,
+    announce: Callable[[str], object],
+    trusted_proxies: Sequence[str] = (),
+) -> None:
     """Serve until a signal requests the end; first write everything that was accepted.
 
     Parameters
@@ -34,6 +40,8 @@ def serve(app: FastAPI, host: str, port: int, announce: Callable[[str], object])
         Where to listen; port 0 is any that is free.
     announce : callable
         Called with the address of the service once it listens.
+    trusted_proxies : sequence of str
+        Addresses or networks of proxies that may state the client's address and protocol.
 
     Raises
     ------
@@ -45,7 +53,10 @@ def serve(app: FastAPI, host: str, port: int, announce: Callable[[str], object])
         async def startup(self, sockets: Any = None) -> None:
             await super().startup(sockets)
             if self.started:
-                announce(_url_of(host, self.servers[0].sockets[0].getsockname()[1]))
+                announce(
+                    _url_of(host, self.servers[0].sockets[0].getsockname()[1])
+                    + app.state.service.settings.root_path
+                )
 
         async def shutdown(self, sockets: Any = None) -> None:
             # Otherwise the shutdown would wait for requests that wait for news or read long logs.
@@ -53,7 +64,12 @@ def serve(app: FastAPI, host: str, port: int, announce: Callable[[str], object])
             await super().shutdown(sockets)
 
     configure_logs()
-    server = Server(configured(app, host, port, timeout_graceful_shutdown=_GRACE_SECONDS))
+    config = configured(
+        *(app, host, port),
+        trusted_proxies=trusted_proxies,
+        timeout_graceful_shutdown=_GRACE_SECONDS,
+    )
+    server = Server(config)
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     for number in before:
         # uvicorn raises the signal again after it has ended, for the handlers from before.

@@ -13,6 +13,7 @@ from fastapi import Depends, Header, Request
 from fairtrial.server.audits import Audits
 from fairtrial.server.problems import Refusal
 from fairtrial.server.readers import Readers
+from fairtrial.server.readiness import Readiness
 from fairtrial.server.security.access import Access, Caller
 from fairtrial.server.settings import Settings
 from fairtrial.server.telemetry import Telemetry
@@ -69,6 +70,8 @@ class Service:
         Identifies callers.
     audits : Audits
         Audits logs.
+    readiness : Readiness
+        Finds out whether the storage can be used.
     heads : EventWaiters
         Lets requests wait for events.
     telemetry : Telemetry
@@ -86,6 +89,7 @@ class Service:
     readers: Readers
     access: Access
     audits: Audits
+    readiness: Readiness
     heads: EventWaiters
     telemetry: Telemetry
     own: Classes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from fairtrial.core.validation import check_integer, check_number
@@ -11,6 +12,9 @@ __all__ = ["LOOPBACK", "Settings"]
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 """Names by which a machine refers to itself."""
+
+
+_ROOT_PATH = re.compile(r"(/[A-Za-z0-9._~-]+)*", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +27,9 @@ class Settings:
         Host names that requests may use for the server, without the port:
         ``("trials.example.org",)``. The machine's names for itself are always accepted, and all
         others refused.
+    root_path : str
+        Path under which a proxy shows the service: ``"/trials"``. Links begin with it. Requests may
+        come with it or without it.
     rate : float
         Requests per second that one token may make in the long run, with bursts of twice as many.
     queue : int
@@ -59,6 +66,7 @@ class Settings:
     """
 
     hosts: tuple[str, ...] = ()
+    root_path: str = ""
     rate: float = 1_000.0
     queue: int = 2_000
     open_pulls: int = 20_000
@@ -73,6 +81,9 @@ class Settings:
     def __post_init__(self) -> None:
         if not isinstance(self.hosts, tuple) or not all(map(_is_host, self.hosts)):
             raise InvalidArgument("hosts", "must be names of hosts without a port", self.hosts)
+        if not isinstance(self.root_path, str) or not _ROOT_PATH.fullmatch(self.root_path):
+            accepted = "must be empty, or a path such as '/trials', without a slash at its end"
+            raise InvalidArgument("root_path", accepted, self.root_path)
         for name in ("rate", "timeout", "longest_wait", "server_timeout", "session_hours"):
             check_number(name, getattr(self, name), low=0, open_low=True)
         for name in ("queue", "open_pulls", "body_limit", "batch_limit", "studies_in_memory"):

@@ -15,6 +15,7 @@ from fairtrial.errors import ServiceBusy, StorageUnreachable, StudyError, StudyN
 from fairtrial.study import Store, Study
 from fairtrial.study.group import Action, Group, Outcome
 from fairtrial.study.opening import Classes, open_study
+from fairtrial.study.store import RowLocked
 
 __all__ = ["StudyWriter"]
 
@@ -25,11 +26,19 @@ _Answer = TypeVar("_Answer")
 MOST_AT_ONCE = 256
 
 
+_LOCK_PATIENCE = 0.1
+"""Seconds that all studies wait when another process has locked one of them."""
+_BETWEEN_TRIES = 0.05
+"""Seconds after which a study that was locked is tried again, without waiting for its lock."""
+_NO_PATIENCE = 0.001
+
+
 class _Item(NamedTuple):
     study: str | None
     operation: Callable[..., Any]
     loop: asyncio.AbstractEventLoop
     future: asyncio.Future[Any]
+    since: float
 
 
 class StudyWriter:
@@ -48,6 +57,9 @@ class StudyWriter:
         number of writes, and the duration in seconds.
     most_open : int
         Number of studies kept open, with their policies.
+    patience : float
+        Seconds that a write waits for a study that another process has locked. Writes to other
+        studies go on meanwhile.
     """
 
     def __init__(
@@ -57,6 +69,7 @@ class StudyWriter:
         capacity: int = 2_000,
         on_commit: Callable[[Sequence[str], int, float], object] | None = None,
         most_open: int = 1_000,
+        patience: float = 30.0,
     ) -> None:
         self._store = store
         self._own = own
@@ -65,6 +78,9 @@ class StudyWriter:
         self._most_open = most_open
         self._group = Group(store)
         self._studies: OrderedDict[str, Study] = OrderedDict()
+        self._patience = patience
+        self._locked: dict[str, float] = {}
+        """Studies that another process has locked, and when to try each again."""
         self._queues: OrderedDict[str, deque[_Item]] = OrderedDict()
         self._waiting = 0
         self._is_closing = False
@@ -109,8 +125,8 @@ class StudyWriter:
 
     async def _put(self, study: str | None, operation: Callable[..., Any]) -> Any:
         loop = asyncio.get_running_loop()
-        item = _Item(study, operation, loop, loop.create_future())
-        key = "" if study is None else study
+        item = _Item(study, operation, loop, loop.create_future(), time.monotonic())
+        key = _key_of(item)
         with self._has_work:
             queue = self._queues.setdefault(key, deque())
             if self._is_closing:
@@ -160,25 +176,49 @@ class StudyWriter:
     def _next(self) -> list[_Item]:
         """Wait for work; return items of the studies in turn, up to the limit of a commit."""
         with self._has_work:
-            while not self._waiting and not self._is_closing:
-                self._has_work.wait()
-            taken: list[_Item] = []
-            while self._queues and len(taken) < MOST_AT_ONCE:
-                key, queue = self._queues.popitem(last=False)
-                if queue:
-                    taken.append(queue.popleft())
-                    self._waiting -= 1
-                if queue:
-                    # Go to the end, so that no study makes the others wait.
-                    self._queues[key] = queue
-            return taken
+            while True:
+                while not self._waiting and not self._is_closing:
+                    self._has_work.wait()
+                taken = self._taken()
+                if taken or not self._waiting:
+                    return taken
+                # Only studies that are locked have work.
+                self._has_work.wait(_BETWEEN_TRIES)
+
+    def _taken(self) -> list[_Item]:
+        """Take items of the studies in turn, but none of a study that is to be tried later."""
+        now = time.monotonic()
+        later = {key for key, due in self._locked.items() if due > now}
+        taken: list[_Item] = []
+        while len(taken) < MOST_AT_ONCE:
+            key = next((key for key in self._queues if key not in later), None)
+            if key is None:
+                break
+            queue = self._queues.pop(key)
+            if queue:
+                taken.append(queue.popleft())
+                self._waiting -= 1
+            if queue:
+                # Go to the end, so that no study makes the others wait.
+                self._queues[key] = queue
+        return taken
+
+    def _put_back(self, items: Sequence[_Item]) -> None:
+        """Put items of locked studies back to the front of their queues, to be tried again."""
+        due = time.monotonic() + _BETWEEN_TRIES
+        with self._has_work:
+            for item in reversed(items):
+                self._queues.setdefault(_key_of(item), deque()).appendleft(item)
+                self._waiting += 1
+                self._locked[_key_of(item)] = due
 
     def _carry_out(self, items: Sequence[_Item]) -> None:
         # Skip the writes of callers who have gone away.
         wanted = [item for item in items if not item.future.cancelled()]
         begin = time.perf_counter()
-        answers = self._answers(wanted)
+        answers = self._answers_with_patience(wanted)
         seconds = time.perf_counter() - begin
+        wanted, answers = self._without_locked(wanted, answers)
         for loop in {item.loop for item in wanted}:
             told = [
                 (item.future, outcome)
@@ -209,6 +249,36 @@ class StudyWriter:
         while len(self._studies) > self._most_open:
             _, study = self._studies.popitem(last=False)
             study.close()
+
+    def _answers_with_patience(self, items: Sequence[_Item]) -> list[Outcome]:
+        """Carry out items; wait a little for locks, but not for those that were held before."""
+        known = [item for item in items if _key_of(item) in self._locked]
+        others = [item for item in items if _key_of(item) not in self._locked]
+        answers: dict[int, Outcome] = {}
+        for part, patience in ((others, _LOCK_PATIENCE), (known, _NO_PATIENCE)):
+            if part:
+                self._store.wait_for_locks(patience)
+                answers |= zip(map(id, part), self._answers(part), strict=True)
+        return [answers[id(item)] for item in items]
+
+    def _without_locked(
+        self, items: Sequence[_Item], answers: Sequence[Outcome]
+    ) -> tuple[list[_Item], list[Outcome]]:
+        """Put back what met a lock, unless it has waited for too long; return the rest."""
+        oldest = time.monotonic() - self._patience
+        pairs = list(zip(items, answers, strict=True))
+        for item, answer in pairs:
+            if not isinstance(answer.error, RowLocked):
+                self._locked.pop(_key_of(item), None)
+        again = [
+            item
+            for item, answer in pairs
+            if isinstance(answer.error, RowLocked) and item.since > oldest
+        ]
+        self._put_back(again)
+        put_back = set(map(id, again))
+        kept = [pair for pair in pairs if id(pair[0]) not in put_back]
+        return [item for item, _ in kept], [answer for _, answer in kept]
 
     def _answers(self, items: Sequence[_Item]) -> list[Outcome]:
         found: dict[int, Outcome] = {}
@@ -247,6 +317,10 @@ class StudyWriter:
             study = self._studies[name] = Study(session)
         self._studies.move_to_end(name)
         return study, study.session
+
+
+def _key_of(item: _Item) -> str:
+    return "" if item.study is None else item.study
 
 
 def _settle(told: Sequence[tuple[asyncio.Future[Any], Outcome]]) -> None:

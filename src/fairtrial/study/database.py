@@ -304,8 +304,10 @@ class Database(TableStore):
             self._taken_turns(self._path).take()
         try:
             self._patiently(partial(self._connection.execute, "BEGIN IMMEDIATE"))
+            [schema] = self._connection.execute("PRAGMA user_version").fetchone()
         except sqlite3.Error as error:
             raise self._error(error) from error
+        self._require_schema(schema)
 
     def _taken_turns(self, path: Path) -> Turns:
         if self._turns is None:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from fairtrial.core.loading import loaded_only, uninterrupted
 from fairtrial.errors import StorageBusy, StorageError, StorageUnreachable
 from fairtrial.study.session import Session, transact
-from fairtrial.study.store import Store
+from fairtrial.study.store import RowLocked, Store
 
 __all__ = ["Action", "Group", "Outcome"]
 
@@ -88,6 +88,15 @@ class Group:
         """Return outcomes of the actions, or of some of them if others have to wait."""
         try:
             outcomes: dict[int, Outcome] = self._kept(lambda: self._each(actions, waiting))
+        except RowLocked as error:
+            parts = _by_study(actions, waiting)
+            if len(parts) == 1:
+                return dict.fromkeys(waiting, Outcome(error=error))
+            # Only one of the studies is locked, perhaps for long: carry out the others.
+            outcomes = {}
+            for part in parts:
+                outcomes |= self._round(actions, part)
+            return outcomes
         except (StorageBusy, StorageUnreachable) as error:
             return dict.fromkeys(waiting, Outcome(error=error))
         except Exception as error:  # noqa: BLE001 - whatever it is, each may meet it by itself
@@ -156,6 +165,13 @@ class Group:
             if self.has_written or isinstance(error, StorageError):
                 raise _PartlyDone from error
             return Outcome(error=error)
+
+
+def _by_study(actions: Sequence[Action], waiting: Sequence[int]) -> list[list[int]]:
+    parts: dict[int, list[int]] = {}
+    for index in waiting:
+        parts.setdefault(_order(actions[index]), []).append(index)
+    return list(parts.values())
 
 
 def _order(action: Action) -> int:

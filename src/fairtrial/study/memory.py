@@ -143,6 +143,9 @@ class MemoryStore(AccessMemory, Waiting):
             self._usable()
         return self._logs[study_id - 1]
 
+    def wait_for_locks(self, seconds: float | None) -> None:
+        """Do nothing: no study is locked by itself."""
+
     # -------------------------------------------------------------------- studies
 
     def insert_study(self, new: NewStudy) -> StudyRow:

@@ -27,7 +27,7 @@ from fairtrial.study.postgresql_settings import SessionSettings
 from fairtrial.study.schema import APPLICATION_ID
 from fairtrial.study.server_address import ServerAddress
 from fairtrial.study.statements import Change, columns, is_in_no_row
-from fairtrial.study.store import StudyRow
+from fairtrial.study.store import RowLocked, StudyRow
 from fairtrial.study.tables import TableStore
 from fairtrial.version import __version__
 
@@ -43,6 +43,7 @@ _CONNECTING = {
 }
 # Whatever the address says: names may be in any script.
 _ENCODING = {"client_encoding": "UTF8"}
+_SCHEMA = f"SELECT value FROM {postgresql_schema.NAMESPACE}.meta WHERE key = 'schema'"
 _CHANNEL = "fairtrial"
 _COMMIT_AND_TELL = f"NOTIFY {_CHANNEL}; COMMIT"
 _LONGEST_SILENCE = 5.0
@@ -133,6 +134,7 @@ class PostgreSQLStore(TableStore):
         self._clock = clock
         self._is_closed = False
         self._locked_at: int | None = None
+        self._lock_patience: float | None = None
         self._has_warned = False
         self._present: list[str] = []
         self._backend = 0
@@ -233,7 +235,8 @@ class PostgreSQLStore(TableStore):
 
     def _error(self, error: psycopg.Error) -> StorageError:
         if isinstance(error, _BUSY):
-            return StorageBusy(
+            kind = RowLocked if isinstance(error, errors.LockNotAvailable) else StorageBusy
+            return kind(
                 f"{self._where} was locked by another process for {self._busy_timeout:g} s; "
                 "nothing of this call was kept: try again"
             )
@@ -285,7 +288,23 @@ class PostgreSQLStore(TableStore):
                 RuntimeWarning,
                 stacklevel=2,
             )
-        self._patiently(lambda: self._run(self._settings.begin, binary=False))
+        self._require_schema(self._patiently(self._begun))
+
+    def _begun(self) -> int:
+        """Begin a transaction, and return the schema of the tables in the same round trip."""
+        statements = [self._settings.begin]
+        if self._lock_patience is not None:
+            statements.append(f"SET LOCAL lock_timeout = '{round(self._lock_patience * 1000)}ms'")
+        statements.append(_SCHEMA)
+        cursor = self._run("; ".join(statements), binary=False)
+        while cursor.nextset():
+            pass
+        [schema] = cursor.fetchone() or (0,)
+        return int(schema)
+
+    def wait_for_locks(self, seconds: float | None) -> None:
+        """Set how long later writes wait for a lock on one study; None: as long as for the rest."""
+        self._lock_patience = seconds
 
     def _commit(self) -> None:
         try:

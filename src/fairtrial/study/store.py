@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
 
+from fairtrial.errors import StorageBusy
 from fairtrial.study.log import PullRow, Record, Step, origin
 
 __all__ = [
     "Addition",
     "AnswerRow",
     "NewStudy",
+    "RowLocked",
     "SessionRow",
     "Snapshot",
     "Store",
@@ -177,6 +179,10 @@ class StudySummary:
     created_at: datetime
 
 
+class RowLocked(StorageBusy):
+    """Another process has locked a part of the storage, such as one study, for too long."""
+
+
 @runtime_checkable
 class Store(Protocol):
     """Keeps studies: append-only logs, each with a head, the state of its pulls, and snapshots.
@@ -201,6 +207,12 @@ class Store(Protocol):
 
     def transact(self, operation: Callable[[], _Answer]) -> _Answer:
         """Carry out an operation while only this process writes; keep all of it or nothing."""
+
+    def wait_for_locks(self, seconds: float | None) -> None:
+        """Set how long later writes wait for a lock on one study; None: as long as for the rest.
+
+        If it is locked for longer, `RowLocked` is raised.
+        """
 
     def insert_study(self, new: NewStudy) -> StudyRow:
         """Record a study with an empty log, within a transaction."""

@@ -17,6 +17,7 @@ from fairtrial.study.log import PullRow, Record, Step
 from fairtrial.study.machine import boot
 from fairtrial.study.pending_writes import PendingWrites, replacing
 from fairtrial.study.recent_pulls import RecentPulls
+from fairtrial.study.schema import STEPS
 from fairtrial.study.statements import columns, places
 from fairtrial.study.store import Addition, AnswerRow, NewStudy, Snapshot, StudyRow
 from fairtrial.study.waiting import Waiting
@@ -102,6 +103,21 @@ class TableStore(AccessTables, Waiting):
     @abstractmethod
     def _end(self) -> None:
         """Undo what is not committed; calling it twice has no effect."""
+
+    def _require_schema(self, found: int) -> None:
+        """Raise if another program has upgraded the tables since they were opened."""
+        if found != len(STEPS):
+            raise StorageError(
+                f"{self._where} now has schema {found}, and this process writes schema "
+                f"{len(STEPS)}: a newer version of fairtrial upgraded it meanwhile. Nothing was "
+                "written; start this process again with that version"
+            )
+
+    def wait_for_locks(self, seconds: float | None) -> None:
+        """Set how long later writes wait for a lock on one study; None: as long as for the rest.
+
+        Only databases that lock studies separately need it.
+        """
 
     def _require_own_process(self) -> None:
         if os.getpid() != self._process:

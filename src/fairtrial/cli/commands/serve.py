@@ -21,6 +21,7 @@ from fairtrial.study.server_address import without_passwords
 __all__ = ["serve"]
 
 _SECRET_VARIABLE = "FAIRTRIAL_WEBHOOK_SECRET"  # noqa: S105 - a name, not a secret
+_PROXIES_VARIABLE = "FORWARDED_ALLOW_IPS"
 _HINT = "For example: fairtrial token create --name NAME --scope admin --storage STORAGE"
 
 
@@ -46,6 +47,20 @@ _HINT = "For example: fairtrial token create --name NAME --scope admin --storage
     help="Name by which other machines reach the service: trials.example.org. Can be repeated.",
 )
 @click.option(
+    "--trusted-proxy",
+    "trusted_proxies",
+    metavar="ADDRESS",
+    multiple=True,
+    help="Address or network of a proxy that states the client's address and protocol in "
+    "X-Forwarded-For and X-Forwarded-Proto: 127.0.0.1. Can be repeated. Nobody else is believed.",
+)
+@click.option(
+    "--root-path",
+    metavar="PATH",
+    default="",
+    help="Path under which a proxy shows the service: /trials.",
+)
+@click.option(
     "--webhook",
     metavar="URL",
     help="Notify this address when a study stops or needs attention; the messages are signed with "
@@ -62,6 +77,8 @@ def serve(
     host: str,
     port: int,
     allowed_hosts: tuple[str, ...],
+    trusted_proxies: tuple[str, ...],
+    root_path: str,
     webhook: str | None,
     webhook_secret_file: Path | None,
     storage: str | None,
@@ -77,13 +94,24 @@ def serve(
     hook = _checked_webhook(webhook, webhook_secret_file)
     has_token = _has_valid_token(address)
     _require_token(host, has_token)
-    app = server.create_app(address, settings=server.Settings(hosts=allowed_hosts), webhook=hook)
+    settings = server.Settings(hosts=allowed_hosts, root_path=root_path)
+    app = server.create_app(address, settings=settings, webhook=hook)
+    proxies = trusted_proxies or _proxies_of_environment()
     try:
-        server.serve(app, host, port, lambda url: _announce(url, address, has_token, as_json))
+        server.serve(
+            *(app, host, port),
+            lambda url: _announce(url, address, has_token, as_json),
+            trusted_proxies=proxies,
+        )
     except SystemExit:
         raise click.ClickException(
             f"the service cannot listen on {host}:{port}; the log above says why"
         ) from None
+
+
+def _proxies_of_environment() -> tuple[str, ...]:
+    given = os.environ.get(_PROXIES_VARIABLE, "")
+    return tuple(part.strip() for part in given.split(",") if part.strip())
 
 
 def _require_lasting(storage: str) -> None:

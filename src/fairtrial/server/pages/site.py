@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
@@ -29,6 +30,8 @@ _FILES = {
     "zoom.js": ("fairtrial.server.pages", "text/javascript"),
     "icon.svg": ("fairtrial.server.pages", "image/svg+xml"),
 }
+_LINK = re.compile(r'((?:href|src|action)=")/(?!/)')
+"""The beginning of a link to another page of the service."""
 # After a logout, the browser's "Back" button must show nothing to the next user.
 _HEADERS = {"Cache-Control": "no-store", "Vary": "Authorization, Cookie"}
 
@@ -128,4 +131,8 @@ def page(
         )
     )
     known = {**_HEADERS, **(headers or {})}
+    root = request.app.state.service.settings.root_path
+    if root:
+        # Text of users holds no quotation marks, so this finds only our own links.
+        text = _LINK.sub(rf"\1{root}/", text)
     return Response(text, status, known, "text/html")

@@ -7,38 +7,31 @@ import asyncio
 from fastapi import APIRouter, Response
 from fastapi.responses import PlainTextResponse
 
-from fairtrial.errors import StudyError
 from fairtrial.server.problems import Refusal
 from fairtrial.server.routes.common import STATUSES, document
 from fairtrial.server.service import TheService, TheViewer
-from fairtrial.study import Store
 
 routes = APIRouter(tags=["health"])
 
-_PATIENCE = 2.0
-"""Seconds within which reading from the storage must succeed."""
 
-
+@routes.head("/health/live", include_in_schema=False)
 @routes.get("/health/live", summary="Whether the process is running")
 async def live() -> Response:
     """Answer that the process is running."""
     return document({"status": "ok"}, {"Cache-Control": "no-store"})
 
 
+@routes.head("/health/ready", include_in_schema=False)
 @routes.get(
     "/health/ready",
     responses={503: STATUSES[503]},
     summary="Whether the service can do its work",
 )
 async def ready(service: TheService) -> Response:
-    """Answer whether the storage can be read and more writes are accepted."""
-    try:
-        async with asyncio.timeout(_PATIENCE):
-            await service.readers.run_on_health(_read_something)
-    except (StudyError, TimeoutError):
-        raise _not_ready("the storage cannot be used") from None
-    if not service.writer.accepts:
-        raise _not_ready("no more writes are accepted")
+    """Answer whether the storage can be read and written, and more writes are accepted."""
+    reason = await service.readiness.problem()
+    if reason is not None:
+        raise Refusal(503, "storage-unreachable", reason, headers={"Retry-After": "5"})
     return document({"status": "ok"}, {"Cache-Control": "no-store"})
 
 
@@ -55,12 +48,3 @@ async def metrics(service: TheService, viewer: TheViewer) -> Response:
     viewer.require_all()
     content, media_type = await asyncio.to_thread(service.telemetry.metrics)
     return Response(content, headers={"Cache-Control": "no-store", "Content-Type": media_type})
-
-
-def _read_something(store: Store) -> None:
-    # No study has this name, but the database still searches for it.
-    store.find_study("")
-
-
-def _not_ready(reason: str) -> Refusal:
-    return Refusal(503, "storage-unreachable", reason, headers={"Retry-After": "5"})

@@ -141,7 +141,8 @@ class Access:
             return known
         found = await self.find(request)
         if found is None:
-            self._unknown.take(request.client.host if request.client else "")
+            if not _shows_something(request):
+                self._unknown.take(_address_of(request))
             raise Refusal(
                 *(401, "access-refused", "a valid token is needed, as `Authorization: Bearer`"),
                 headers={"WWW-Authenticate": "Bearer"},
@@ -153,7 +154,13 @@ class Access:
         return found
 
     async def find(self, request: Request) -> Caller | None:
-        """Return the caller, or None if unknown."""
+        """Return the caller, or None if unknown.
+
+        Raises
+        ------
+        Refusal
+            429 after too many wrong tokens or sessions from one address.
+        """
         header = request.headers.get("authorization")
         viewer = await self._by_cookie(request) if header is None else await self._by_header(header)
         if viewer is not None:
@@ -161,6 +168,8 @@ class Access:
             _recognise(request, viewer.actor)
             self._rate.take(viewer.actor)
             self._note_use(viewer.token)
+        elif _shows_something(request):
+            self._unknown.take(_address_of(request))
         return viewer
 
     async def _by_header(self, header: str) -> Caller | None:
@@ -218,7 +227,7 @@ class Access:
         """Start a browser session with a cookie; return None if the token is invalid."""
         token = await self.token(secret.strip())
         if token is None:
-            self._unknown.take(request.client.host if request.client else "")
+            self._unknown.take(_address_of(request))
             return None
         self._rate.take(token.name)
         key = secrets.token_urlsafe(32)
@@ -258,6 +267,15 @@ def _of_session(store: Store, digest: str) -> Token | None:
     session, row = found
     now, token = store.now(), Token.of(row)
     return token if now < session.expires_at and token.is_valid(as_time(now)) else None
+
+
+def _shows_something(request: Request) -> bool:
+    """Return whether a request holds a token or a session, which may be a guess."""
+    return "authorization" in request.headers or _cookie_name(request) in request.cookies
+
+
+def _address_of(request: Request) -> str:
+    return request.client.host if request.client else ""
 
 
 def _recognise(request: Request, name: str) -> None:

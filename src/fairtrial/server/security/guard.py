@@ -64,7 +64,7 @@ class Guard:
             if scope["type"] == "lifespan":
                 await self._app(scope, receive, send)
             return
-        exchange = _Exchange(receive, send, self._settings.body_limit)
+        exchange = _Exchange(receive, send, self._settings)
         try:
             scope = self._checked(scope)
             async with asyncio.timeout(self._longest()) as limit:
@@ -99,16 +99,18 @@ class Guard:
             raise Refusal(400, "bad-request", text, headers={"Connection": "close"})
         if length is not None and length.isdigit() and int(length[:20]) > self._settings.body_limit:
             raise _too_large(self._settings.body_limit)
-        return {**scope, "path": _path(scope)}
+        raw = _without_root(_raw_path(scope), self._settings.root_path.encode())
+        return {**scope, "path": _path(raw), "raw_path": raw}
 
 
 class _Exchange:
     """A request and its answer, with counters that are updated as they proceed."""
 
-    def __init__(self, receive: Receive, send: Send, most: int) -> None:
+    def __init__(self, receive: Receive, send: Send, settings: Settings) -> None:
         self._receive = receive
         self._send = send
-        self._most = most
+        self._most = settings.body_limit
+        self._root = settings.root_path
         self._received = 0
         self.has_all = False
         self.has_asked = False
@@ -133,8 +135,16 @@ class _Exchange:
                 self.limit.reschedule(None)
             known = {name.lower() for name, _ in message["headers"]}
             more = [header for header in _HEADERS if header[0] not in known]
-            message = {**message, "headers": [*message["headers"], *more]}
+            own = [(name, self._located(name, value)) for name, value in message["headers"]]
+            message = {**message, "headers": [*own, *more]}
         await self._send(message)
+
+    def _located(self, name: bytes, value: bytes) -> bytes:
+        """Return the value of a header; an address of our own begins with the root path."""
+        root = self._root.encode()
+        if not root or name.lower() != b"location" or not value.startswith(b"/"):
+            return value
+        return value if value.startswith(root + b"/") else root + value
 
 
 def _too_large(most: int) -> Refusal:
@@ -174,11 +184,20 @@ def _netloc(origin: str) -> str:
         return ""
 
 
-def _path(scope: Scope) -> str:
+def _raw_path(scope: Scope) -> bytes:
+    raw: bytes = scope.get("raw_path") or scope["path"].encode()
+    return raw.partition(b"?")[0]
+
+
+def _without_root(raw: bytes, root: bytes) -> bytes:
+    """Return a path without the root path, which the proxy may have removed or not."""
+    return raw.removeprefix(root) or b"/" if raw == root or raw.startswith(root + b"/") else raw
+
+
+def _path(raw: bytes) -> str:
     """Return the path with each part decoded separately, so that slashes in names do not split."""
-    raw = scope.get("raw_path") or scope["path"].encode()
     try:
-        parts = [unquote_to_bytes(part).decode() for part in raw.partition(b"?")[0].split(b"/")]
+        parts = [unquote_to_bytes(part).decode() for part in raw.split(b"/")]
     except UnicodeDecodeError:
         raise _unknown_path() from None
     if any(character < " " for part in parts for character in part):
