@@ -113,7 +113,7 @@ def test_a_read_that_nobody_waits_for_ends():
     readers.close()
 
 
-def test_at_its_end_a_service_reads_no_more():
+def test_at_its_end_a_service_begins_no_more_long_reads():
     store = MemoryStore()
     Study.create(PROBLEM, POLICY, storage=store, name="trial", seed=7).close()
     readers = Readers([store])
@@ -121,7 +121,9 @@ def test_at_its_end_a_service_reads_no_more():
     async def scene():
         readers.end()
         with pytest.raises(ServiceBusy):
-            await readers.run("trial", lambda study: study.name, "somebody")
+            await readers.run_long("trial", lambda study: study.name, "somebody")
+        # Whoever waited for news is still answered.
+        assert await readers.run("trial", lambda study: study.name, "somebody") == "trial"
 
     asyncio.run(scene())
     readers.close()

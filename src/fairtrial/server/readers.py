@@ -71,7 +71,7 @@ class Readers:
         self._health = ThreadPoolExecutor(1, "fairtrial-health")
         self._openings = ThreadPoolExecutor(1, "fairtrial-open")
         self._turns: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
-        self._running: set[Interruption] = set()
+        self._running: dict[Interruption, ThreadPoolExecutor] = {}
         self._is_ending = False
 
     async def run(
@@ -165,7 +165,7 @@ class Readers:
     def _submitted(
         self, threads: ThreadPoolExecutor, operation: Callable[[], _Answer], wish: Interruption
     ) -> Future[_Answer]:
-        if self._is_ending:
+        if self._is_ending and self._takes_long(threads):
             raise ServiceBusy("the service is shutting down; try again soon")
 
         def work() -> _Answer:
@@ -173,14 +173,17 @@ class Readers:
                 keep_going()
                 return operation()
 
-        self._running.add(wish)
+        self._running[wish] = threads
         try:
             future = threads.submit(work)
         except RuntimeError:
-            self._running.discard(wish)
+            self._running.pop(wish, None)
             raise
-        future.add_done_callback(lambda _: self._running.discard(wish))
+        future.add_done_callback(lambda _: self._running.pop(wish, None))
         return future
+
+    def _takes_long(self, threads: ThreadPoolExecutor) -> bool:
+        return threads in (self._long, self._audits, self._pages)
 
     async def run_opening(self, study: str, operation: Callable[[Study], _Answer]) -> _Answer:
         """Run an operation that a write is waiting for."""
@@ -235,10 +238,10 @@ class Readers:
         return open_study(store, name, self._own, "full")
 
     def end(self) -> None:
-        """Accept no more reads, and let those that run end soon."""
+        """Accept no more long reads, and let those that run end soon."""
         self._is_ending = True
-        for wish in list(self._running):
-            wish.is_wanted = True
+        for wish, threads in list(self._running.items()):
+            wish.is_wanted = wish.is_wanted or self._takes_long(threads)
 
     @property
     def is_busy(self) -> bool:
@@ -248,6 +251,8 @@ class Readers:
     def close(self) -> None:
         """End the threads, once the reads that run have ended or a few seconds are over."""
         self.end()
+        for wish in list(self._running):
+            wish.is_wanted = True
         pools = (
             *(self._threads, self._long, self._audits, self._pages),
             *(self._tokens, self._health, self._openings),
