@@ -9,7 +9,7 @@ import pytest
 from fairtrial.cli import ExitCode
 from fairtrial.cli.config import load_configuration
 from fairtrial.errors import ConfigurationError
-from fairtrial.simulation import default_scenarios
+from fairtrial.simulation import default_scenarios, operating, simulate
 from tests.cli.configurations import replayed, write
 
 ASSUMED = {"means": {"a": [0.6, 0.6], "b": [0.1, 0.1]}, "std": 0.3, "replications": 10}
@@ -347,3 +347,63 @@ def test_a_file_that_cannot_be_written_is_said_before_the_runs(folder, invoke):
 def test_numbers_in_the_document_are_json(folder, document):
     found, _ = document("simulate", file_of(folder, TWO), "--scenarios")
     assert json.loads(json.dumps(found, allow_nan=False)) == found
+
+
+MEASURED = {
+    "problem": {
+        "family": "subpopulations",
+        "arms": ["low", "high"],
+        "groups": ["x", "y"],
+        "measures": {"cured": [0, 1], "harmed": [0, 1]},
+        "objective": "cured",
+        "ceilings": [{"measure": "harmed", "overall": True, "bound": 0.5}],
+    },
+    "source": None,
+    "plan": {
+        "means": {
+            "cured": {"low": [0.3, 0.25], "high": [0.6, 0.55]},
+            "harmed": {"low": [0.05, 0.1], "high": [0.375, 0.4]},
+        },
+        "max_pulls": 60,
+        "replications": 2,
+    },
+}
+
+
+def test_the_report_of_several_measures_shows_the_mean_of_each(folder, invoke):
+    path = file_of(folder, MEASURED)
+    result = invoke("simulate", path, "--scenarios", "--report", "p.html")
+    assert result.exit_code == ExitCode.OK, result.output
+    page = (folder / "p.html").read_text(encoding="utf-8")
+    assert all(name in page for name in ("x, cured", "y, harmed", "0.375"))
+
+
+def test_the_progress_names_the_scenario_and_the_number_of_pulls(folder, invoke):
+    said = invoke("simulate", file_of(folder, TWO), "--scenarios").stderr
+    assert "scenario one group harmed, at most 100 pulls: 10 of 10 replications" in said
+
+
+@pytest.mark.parametrize("finished", [0, 2, len(DEFAULTS) + 1])
+def test_an_interrupted_simulation_keeps_the_scenarios_that_are_finished(
+    folder, invoke, monkeypatch, finished
+):
+    plan = {"source": None, "plan": {**ASSUMED, "max_pulls": 100}}
+    path, calls = file_of(folder, plan), []
+
+    def interrupted(*arguments, **options):
+        calls.append(1)
+        if len(calls) > finished:
+            raise KeyboardInterrupt
+        return simulate(*arguments, **options)
+
+    monkeypatch.setattr(operating, "simulate", interrupted)
+    result = invoke("simulate", path, "--scenarios", "--csv", "p.csv", "--report", "p.html")
+    assert result.exit_code == ExitCode.INTERRUPTED
+    if not finished:
+        assert not (folder / "p.csv").exists()
+        return
+    with (folder / "p.csv").open(newline="") as file:
+        assert [row["scenario"] for row in csv.DictReader(file)] == DEFAULTS[:finished]
+    assert all(name in result.stdout for name in DEFAULTS[:finished])
+    assert "Interrupted" in result.stderr
+    assert (folder / "p.html").exists()

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from fairtrial.simulation import (
     operating_characteristics,
     simulate,
 )
-from fairtrial.simulation.operating import ROWS_ARE_MOVED
+from fairtrial.simulation.operating import ROWS_ARE_MOVED, Interrupted
 from fairtrial.version import __version__
 
 __all__ = ["REPLICATIONS", "Evaluation", "evaluate", "policy_of", "usual_horizon"]
@@ -50,11 +51,14 @@ class Evaluation:
         Results by the size of the effect, in order.
     configuration : Configuration
         The file.
+    interrupted : bool
+        Whether some scenarios are missing, because the user interrupted the simulation.
     """
 
     found: OperatingCharacteristics
     curve: tuple[tuple[float, Characteristics], ...]
     configuration: Configuration
+    interrupted: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON's own types."""
@@ -62,6 +66,7 @@ class Evaluation:
         return {
             "version": __version__,
             "study": configuration.study.name,
+            "interrupted": self.interrupted,
             "problem": configuration.problem.to_dict(),
             **self.found.to_dict(),
             "effects": [{"effect": effect, **row.to_dict()} for effect, row in self.curve],
@@ -83,20 +88,24 @@ def evaluate(
         If the problem's family has no scenarios.
     """
     policy, plan = policy_of(configuration), configuration.plan
+    scenarios = _scenarios(configuration)
     budgets = plan.budgets or [usual_horizon(configuration, policy, seed)]
     runs = _Runs(configuration, policy, seed)
     number = replications or plan.replications or REPLICATIONS
-    found = runs.of(_scenarios(configuration), budgets, number)
+    found, interrupted = runs.of(scenarios, budgets, number)
     known = _known_effects(configuration, found)
     more: list[tuple[float, Characteristics]] = []
-    between = _effects_between(configuration) if len(known) > 1 else {}
+    between = _effects_between(configuration) if len(known) > 1 and not interrupted else {}
     if between:
-        rows = runs.of(list(between.values()), budgets[-1:], max(number // 2, 1))
-        more = list(zip(between, rows, strict=True))
+        try:
+            rows, interrupted = runs.of(list(between.values()), budgets[-1:], max(number // 2, 1))
+            more = list(zip(between, rows, strict=False))  # fewer rows if it was interrupted
+        except KeyboardInterrupt:
+            interrupted = True
     curve = sorted([*known, *more], key=lambda pair: pair[0])
     # Two values around an assumed mean are simulated as rows, but no table contains them.
     said = f"{configuration.about} {ROWS_ARE_MOVED}" if configuration.about else None
-    return Evaluation(replace(found, about=said), tuple(curve), configuration)
+    return Evaluation(replace(found, about=said), tuple(curve), configuration, interrupted)
 
 
 @dataclass(frozen=True)
@@ -109,12 +118,16 @@ class _Runs:
 
     def of(
         self, scenarios: Sequence[Scenario], max_pulls: Sequence[int], replications: int
-    ) -> OperatingCharacteristics:
-        """Return the policy's results in these scenarios; announce the amount of work."""
+    ) -> tuple[OperatingCharacteristics, bool]:
+        """Return the policy's results in these scenarios, and whether some are missing.
+
+        Announce the amount of work. After an interruption (Ctrl-C) the finished scenarios are kept.
+        """
         number = plural(len(scenarios), "scenario")
         say(f"Simulating {plural(replications, 'run')} in each of {number} ...", err=True)
         plan = self.configuration.plan
-        return operating_characteristics(
+        call = partial(
+            operating_characteristics,
             self.policy,
             scenarios,
             max_pulls,
@@ -123,6 +136,10 @@ class _Runs:
             pulls_per_day=plan.pulls_per_day,
             parallel=plan.parallel,
         )
+        try:
+            return call(), False
+        except Interrupted as error:
+            return error.finished, True
 
 
 def _known_effects(

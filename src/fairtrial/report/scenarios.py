@@ -32,17 +32,24 @@ def scenarios(found: OperatingCharacteristics) -> Markup:
 
 
 def _means(shown: list[Scenario]) -> Markup:
+    """Return a table of the true means: a column for each group, and each measure of a pull."""
     problem = shown[0].environment.problem
-    groups = Grid.of(problem.action_labels).groups
-    heads = ("Scenario", "Arm", *(label(group or "mean") for group in groups))
-    every = [np.ravel(scenario.environment.truth.means).tolist() for scenario in shown]
-    places = decimals((value for means in every for value in means), 3)
+    grid = Grid.of(problem.action_labels)
+    measures = problem.measures or ("",)
+    columns = [(group, place) for group in grid.groups for place in range(len(measures))]
+    names = [", ".join(filter(None, (group, measures[place]))) for group, place in columns]
+    every = [
+        np.reshape(scenario.environment.truth.means, (problem.n_actions, len(measures)))
+        for scenario in shown
+    ]
+    places = decimals((value for means in every for value in means.ravel().tolist()), 3)
     rows = []
     for scenario, means in zip(shown, every, strict=True):
-        panels = dict(Grid.of(problem.action_labels).panels(means))
-        for place, arm in enumerate(Grid.of(problem.action_labels).arms[:_MOST_ARMS]):
-            values = (panels[group][place] for group in groups)
+        panels = [dict(grid.panels(one.tolist())) for one in means.T]
+        for row, arm in enumerate(grid.arms[:_MOST_ARMS]):
+            values = (panels[place][group][row] for group, place in columns)
             rows.append((label(scenario.name), label(arm), *(fixed(v, places) for v in values)))
-    more = len(Grid.of(problem.action_labels).arms) - _MOST_ARMS
+    more = len(grid.arms) - _MOST_ARMS
     note = f", of the first {_MOST_ARMS} arms" if more > 0 else ""
+    heads = ("Scenario", "Arm", *(label(name or "mean") for name in names))
     return table(f"True means{note}", heads, rows, words={0, 1})

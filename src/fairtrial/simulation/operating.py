@@ -35,7 +35,7 @@ from fairtrial.simulation.replicate import check_pair, simulate
 from fairtrial.simulation.results import NO_ARM, Simulation, name_of_answer
 from fairtrial.simulation.summary import Statistics
 
-__all__ = ["ROWS_ARE_MOVED", "operating_characteristics"]
+__all__ = ["ROWS_ARE_MOVED", "Interrupted", "operating_characteristics"]
 
 ROWS_ARE_MOVED = "In scenarios with other means, the rows are shifted to these means."
 
@@ -81,6 +81,8 @@ def operating_characteristics(
     ------
     InvalidArgument
         If an argument is not acceptable; then nothing has run.
+    Interrupted
+        If it is interrupted (Ctrl-C) when some scenarios are finished; the error holds them.
 
     Examples
     --------
@@ -109,20 +111,56 @@ def operating_characteristics(
         executor=executor,
         workers=workers,
         parallel=parallel,
-        progress=progress,
         estimates=True,
     )
-    found = [[run(one.environment, horizon=horizon) for horizon in budgets] for one in chosen]
-    return OperatingCharacteristics(
-        rows=tuple(_rows(policy, chosen, found, level, per_day)),
-        policy=policy.clone(),
-        replications=replications,
-        seed=number,
-        parallel=parallel,
-        level=level,
-        pulls_per_day=per_day,
-        about=_about(chosen),
-    )
+    found: list[list[Simulation]] = []
+
+    def finished() -> OperatingCharacteristics:
+        """Return the characteristics in the scenarios that are finished."""
+        return OperatingCharacteristics(
+            rows=tuple(_rows(policy, chosen[: len(found)], found, level, per_day)),
+            policy=policy.clone(),
+            replications=replications,
+            seed=number,
+            parallel=parallel,
+            level=level,
+            pulls_per_day=per_day,
+            about=_about(chosen),
+        )
+
+    try:
+        for scenario in chosen:
+            runs = [
+                run(scenario.environment, horizon=most, progress=progress and name)
+                for most, name in _named(scenario, budgets)
+            ]
+            found.append(runs)
+    except KeyboardInterrupt:
+        if not found:
+            raise
+        raise Interrupted(finished()) from None
+    return finished()
+
+
+class Interrupted(KeyboardInterrupt):
+    """Some scenarios were finished when the simulation was interrupted.
+
+    Attributes
+    ----------
+    finished : OperatingCharacteristics
+        The results in these scenarios.
+    """
+
+    def __init__(self, finished: OperatingCharacteristics) -> None:
+        super().__init__("interrupted")
+        self.finished = finished
+
+
+def _named(scenario: Scenario, budgets: Sequence[int]) -> Iterator[tuple[int, str]]:
+    """Yield each limit of pulls with a name for the runs that it ends."""
+    for most in budgets:
+        limit = f", at most {most:,} pulls" if len(budgets) > 1 else ""
+        yield most, f"scenario {scenario.name}{limit}"
 
 
 def _checked(policy: Policy, scenarios: Iterable[Scenario]) -> list[Scenario]:

@@ -43,7 +43,7 @@ def simulate(
     executor: Executor | None = None,
     workers: int | None = None,
     parallel: int = 1,
-    progress: bool = True,
+    progress: bool | str = True,
     lower_bound: float | None = None,
     engine: Engine = "auto",
     chunk_size: int | None = None,
@@ -76,8 +76,9 @@ def simulate(
         the chunks. By default the number of cores.
     parallel : int
         Most pulls in flight at once within one run.
-    progress : bool
-        Show a progress bar if standard error is a terminal, otherwise a line every ten seconds.
+    progress : bool or str
+        Show a progress bar if standard error is a terminal, otherwise a line every ten seconds. A
+        text is shown as the name of these runs.
     lower_bound : float, optional
         The mean stopping time that no policy can beat, for the summary.
     engine : {"auto", "python"}

@@ -9,10 +9,11 @@ import click
 from fairtrial.cli.config import load_configuration
 from fairtrial.cli.display import characteristics_tables, print_table, wrapped
 from fairtrial.cli.evaluation import Evaluation, evaluate
-from fairtrial.cli.exits import EPILOG
+from fairtrial.cli.exits import EPILOG, ExitCode
 from fairtrial.cli.output import answer, emit, json_option, say
 from fairtrial.cli.planning import simulate_configuration
 from fairtrial.core.files import replacing
+from fairtrial.core.wording import listed
 from fairtrial.report import write_characteristics
 from fairtrial.simulation import example_runs
 
@@ -81,6 +82,12 @@ def _scenarios(
 ) -> None:
     configuration = load_configuration(config, "simulate")
     made = evaluate(configuration, seed=seed, replications=replications)
+    if made.interrupted:
+        names = listed(list(dict.fromkeys(row.scenario.name for row in made.found)))
+        say(
+            f"Interrupted: these results are of the scenarios that were finished ({names})",
+            err=True,
+        )
     if table is not None:
         _write_table(made, table)
     if report is not None:
@@ -89,6 +96,8 @@ def _scenarios(
         emit(made.to_dict())
     else:
         _print(made)
+    if made.interrupted:
+        raise SystemExit(ExitCode.INTERRUPTED)
 
 
 def _print(made: Evaluation) -> None:
