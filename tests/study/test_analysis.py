@@ -492,3 +492,11 @@ def test_a_bad_row_of_interventions_is_named(
 def test_interventions_are_not_ordered_by_what_came_of_them() -> None:
     with pytest.raises(errors.InvalidArgument, match="must not be the column of the outcomes"):
         analyse(OFFERS, offers(40), order="Y")
+
+
+def test_one_snapshot_is_saved_however_many_rows_there_are() -> None:
+    """One for every thousand events would take time in proportion to the square of the rows."""
+    rows = {"arm": ["old", "new"] * 600, "group": ["f"] * 600 + ["m"] * 600}
+    with analyse(PROBLEM, {**rows, "outcome": [0.5] * 1_200}, order="as given") as study:
+        assert study.n_events > 2_000
+        assert len(list(study.session.store.snapshots(study.session.id))) == 1

@@ -109,6 +109,8 @@ def _parameters_of(function: Callable[..., Any]) -> Mapping[str, inspect.Paramet
     return inspect.signature(function).parameters
 
 
+_OWN_KINDS = frozenset({type(None), bool, int, float, str})
+"""JSON's own types that are not containers."""
 _PLAIN_KINDS = "biufU"
 """Kinds of NumPy arrays that become JSON's own types at once: truth values, numbers, texts."""
 
@@ -140,6 +142,9 @@ def plain(value: Any, what: str = "value") -> Any:
     if isinstance(value, Mapping):
         return {str(key): plain(item, f"{what}.{key}") for key, item in value.items()}
     if isinstance(value, list | tuple):
+        if _OWN_KINDS.issuperset(map(type, value)):
+            # A finished experiment has hundreds of thousands of them.
+            return list(value)
         return [plain(item, what) for item in value]
     if isinstance(value, set | frozenset):
         return sorted((plain(item, what) for item in value), key=repr)

@@ -20,6 +20,7 @@ from fairtrial.core.validation import check_instance
 from fairtrial.core.wording import plural
 from fairtrial.errors import InvalidArgument, InvalidOutcome, NotSupported
 from fairtrial.study.location import Storage
+from fairtrial.study.pull import StudyPull
 from fairtrial.study.study import Study
 
 __all__ = ["AS_GIVEN", "FROM_TABLE", "analyse"]
@@ -185,7 +186,8 @@ def study_of_table(
     policy = reader(problem, [one.action for one in units], delta)
     study = Study.create(problem, policy, storage=storage, name=name, seed=0)
     try:
-        _play(study, units, on_progress)
+        with study.session.without_snapshots():
+            _play(study, units, on_progress)
     except BaseException:
         study.close()
         raise
@@ -424,9 +426,7 @@ def _play(
         asked += len(pulls)
         if on_progress is not None:
             on_progress(asked, len(units))
-        missing = [pull for pull, unit in zip(pulls, own, strict=True) if unit.outcome is None]
-        for pull in missing:
-            study.fail(pull, reason=NO_OUTCOME)
+        _fail(study, [pull for pull, unit in zip(pulls, own, strict=True) if unit.outcome is None])
         study.tell_many(
             [
                 (pull, unit.outcome)
@@ -445,3 +445,11 @@ def _play(
         )
         if on_progress is not None:
             on_progress(start + len(rest), len(units))
+
+
+def _fail(study: Study, pulls: Sequence[StudyPull]) -> None:
+    """Record in one write that pulls have no outcome."""
+    if pulls:
+        study.session.write(
+            lambda writer: [writer.close_pull("fail", pull.id, NO_OUTCOME) for pull in pulls]
+        )

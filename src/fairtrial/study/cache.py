@@ -44,6 +44,8 @@ class Cache:
         self._mark = (0, 0)
         self._saved = 0
         self._savable = True
+        self.is_paused = False
+        """Whether no snapshots are saved for now."""
 
     def at_head(self, study: StudyRow) -> Replica:
         """Return the policy after the study's last event."""
@@ -146,7 +148,7 @@ class Cache:
 
     def save_if_due(self) -> None:
         """Save a snapshot every thousand events; warn once if the policy cannot be saved."""
-        if not self._savable or not self.is_due:
+        if self.is_paused or not self._savable or not self.is_due:
             return
         try:
             with suppress(StorageError):

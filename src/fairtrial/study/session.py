@@ -212,6 +212,20 @@ class Session:
             self._cache.save_if_due()
             return answer
 
+    @contextmanager
+    def without_snapshots(self) -> Iterator[None]:
+        """Save no snapshot before the end of many writes.
+
+        A snapshot of a finished experiment takes time in proportion to its size, so one for every
+        thousand events would take time in proportion to the square of it.
+        """
+        self._cache.is_paused = True
+        try:
+            yield
+        finally:
+            self._cache.is_paused = False
+        self.save_if_due()
+
     def pass_time(self) -> None:
         """Write the events that the clock alone has caused."""
         # Read first, so that waiting for results does not block writers.
