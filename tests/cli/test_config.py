@@ -304,6 +304,14 @@ def test_all_mistakes_are_reported_at_once_in_the_order_of_the_sections(folder):
             "source.run: has the placeholder {arms}; did you mean 'arm'?",
         ),
         (
+            {"source": {"kind": "command", "run": "measure {arm} {tag}"}},
+            "source.run: has the placeholder {tag}; accepted: arm, group, pull",
+        ),
+        (
+            {"source": {"kind": "command", "run": "measure {arm} {block}"}},
+            "source.run: has the placeholder {block}; accepted: arm, group, pull",
+        ),
+        (
             {"source": {"kind": "command", "run": "echo '{arm}'"}},
             "source.run: has the placeholder {arm} within single quotes, where the shell would not",
         ),

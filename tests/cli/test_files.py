@@ -36,7 +36,7 @@ def test_a_table_gives_features_and_labels(conditions):
     section = {"family": "linear", "features": "conditions.csv", "noise_std": 1.0}
     assert with_files(section, conditions.parent) == {
         "family": "linear",
-        "features": [[1.0, 20.0], [1.0, 25.5]],
+        "features": {"one": [1.0, 1.0], "heat": [20.0, 25.5]},
         "arms": ["7", "8"],
         "noise_std": 1.0,
     }
@@ -54,7 +54,7 @@ def test_labels_in_the_file_come_first_and_none_are_needed(conditions):
     assert with_files(given, conditions.parent)["arms"] == ["cold", "warm"]
     (conditions.parent / "bare.csv").write_text("x,y\n1,2\n")
     bare = with_files(LINEAR | {"features": "bare.csv"}, conditions.parent)
-    assert bare == LINEAR | {"features": [[1.0, 2.0]]}
+    assert bare == LINEAR | {"features": {"x": [1.0], "y": [2.0]}}
 
 
 @pytest.mark.parametrize("family", ["linear", "causal", "none such", 3])
@@ -68,7 +68,7 @@ def test_a_network_is_found_beside_the_configuration(tmp_path):
     assert with_files(section, tmp_path) == section | {"model": str(tmp_path / "net.bif")}
 
 
-def test_a_table_with_a_column_of_text_or_interactions_keeps_its_columns(tmp_path):
+def test_a_table_keeps_the_names_of_its_columns(tmp_path):
     (tmp_path / "t.csv").write_text("arm,solvent,heat\na,DMF,20\nb,THF,25\nc,THF,20\n")
     filled = with_files({"family": "linear", "features": "t.csv"}, tmp_path)
     assert filled["features"] == {"solvent": ["DMF", "THF", "THF"], "heat": [20.0, 25.0, 20.0]}

@@ -555,3 +555,10 @@ def test_a_table_may_have_some_measures_of_a_pull(doses, tmp_path):
 
 
 TABLE = (",1,0", ",1,", ",0,missing", ",,")
+
+
+def test_a_pull_of_a_paired_race_has_its_block(place, name):
+    problem = delayed.Problem(["a", "b"], reward_range=(0, 1))
+    study = place.create(problem, delayed.PairedRacing(problem), name=name)
+    assert [pull.block for pull in study.ask(4)] == [0, 0, 1, 1]
+    assert [pull.block for pull in study.outstanding()] == [0, 0, 1, 1]

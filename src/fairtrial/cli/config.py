@@ -325,7 +325,8 @@ class _Draft:
             return build_replay(self._problem, source, self._folder, mistakes, decimal)
         if isinstance(source, SimulatedSource):
             return self._simulated(source.given, "source")
-        check_command(self._problem, "source.run", source.run, mistakes)
+        has_blocks = self._policy is not None and self._policy.has_shared_blocks
+        check_command(self._problem, "source.run", source.run, mistakes, has_blocks=has_blocks)
         return None
 
     def _build_assumed(self, purpose: Purpose) -> Environment | None:

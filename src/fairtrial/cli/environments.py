@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
@@ -34,16 +35,21 @@ def warn_of(environment: Environment) -> None:
 # -------------------------------------------------------------------------- commands
 
 
-def check_command(problem: Problem, key: str, command: str, mistakes: list[str]) -> None:
-    """Note placeholders in a wrong place, and unknown ones that look like ours.
+def check_command(
+    problem: Problem, key: str, command: str, mistakes: list[str], *, has_blocks: bool
+) -> None:
+    """Note placeholders in a wrong place, and unknown ones.
 
-    Other braces belong to the shell. `key` is the key path of the command, for messages.
+    Within quotes, braces with a word may belong to another program (``awk '{print}'``): there only
+    names that look like ours are unknown. `key` is the key path of the command, for messages.
     """
-    known = [*problem.action_labels[0], "pull"]
+    known = [*problem.action_labels[0], "pull", *(["block"] if has_blocks else [])]
+    unknown = Counter(name for name in placeholders(command) if name not in known)
+    quoted = Counter(name for name, _ in misplaced(command, list(unknown)))
     mistakes.extend(
         f"{key}: has the placeholder {{{name}}}; {did_you_mean(name, known)}"
-        for name in placeholders(command)
-        if name not in known and get_close_matches(name, known, n=1)
+        for name, number in unknown.items()
+        if number > quoted[name] or get_close_matches(name, known, n=1)
     )
     mistakes.extend(
         f"{key}: has the placeholder {{{name}}} {where}, where the shell would not take it as one "

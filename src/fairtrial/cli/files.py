@@ -59,7 +59,7 @@ def _fill_in(
         if argument in family.row_arguments:
             filled[argument] = _rows_of(sheet)
             return
-        labels, filled[argument] = _features_of(sheet, "interactions" in filled)
+        labels, filled[argument] = _features_of(sheet)
     except InvalidArgument as error:
         if error.name == "path":
             raise InvalidArgument(argument, error.accepted, error.given) from error
@@ -85,18 +85,10 @@ def warn_of_tables(section: Mapping[str, Any], problem: Problem | None) -> None:
             warnings.warn(doubt, stacklevel=2)
 
 
-def _features_of(
-    sheet: Sheet, by_name: bool
-) -> tuple[list[str] | None, dict[str, list[Any]] | list[list[float]]]:
-    """Return the labels of a table's rows, if it has them, and its other columns.
-
-    If all of these are numbers, and their names do not matter, return them as rows of numbers.
-    """
+def _features_of(sheet: Sheet) -> tuple[list[str] | None, dict[str, list[Any]]]:
+    """Return the labels of a table's rows, if it has them, and its other columns."""
     labels = sheet.labels(_LABELS) if sheet.has(_LABELS) else None
-    table = {name: _feature(sheet, name) for name in sheet.header if name != _LABELS}
-    if by_name or any(isinstance(column[0], str) for column in table.values()):
-        return labels, table
-    return labels, [list(row) for row in zip(*table.values(), strict=True)]
+    return labels, {name: _feature(sheet, name) for name in sheet.header if name != _LABELS}
 
 
 def _feature(sheet: Sheet, name: str) -> list[Any]:

@@ -108,9 +108,10 @@ class CommandRewards:
     Parameters
     ----------
     command : str
-        Run by ``/bin/sh``. ``{arm}``, ``{group}`` and ``{pull}`` are replaced by the pull's labels
-        and number; each is one word, whatever it contains. The environment variables
-        ``FAIRTRIAL_ARM``, ``FAIRTRIAL_GROUP`` and ``FAIRTRIAL_PULL`` have the same values.
+        Run by ``/bin/sh``. ``{arm}``, ``{group}``, ``{pull}`` and, in a paired race, ``{block}``
+        are replaced by the pull's labels, number and block; each is one word, whatever it contains.
+        The environment variables ``FAIRTRIAL_ARM``, ``FAIRTRIAL_GROUP``, ``FAIRTRIAL_PULL`` and
+        ``FAIRTRIAL_BLOCK`` have the same values.
     problem : Problem
         Decides which rewards are accepted, and whether there are readings.
     timeout : float
@@ -315,7 +316,12 @@ def _temporary() -> IO[bytes]:
 
 
 def _values(pull: Pull) -> dict[str, str]:
-    return {**{name: str(label) for name, label in pull.labels.items()}, "pull": str(pull.number)}
+    block = getattr(pull, "block", None)
+    return {
+        **({} if block is None else {"block": str(block)}),
+        **{name: str(label) for name, label in pull.labels.items()},
+        "pull": str(pull.number),
+    }
 
 
 def _end_group(process: subprocess.Popen[Any]) -> None:

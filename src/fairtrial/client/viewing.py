@@ -196,7 +196,9 @@ class RemoteViewing(BaseStudy):
     def _bound(self, document: Mapping[str, Any]) -> StudyPull:
         action = document["action"]
         about = document["number"], action, self.problem.labels(action), document["tag"] or 0
-        return StudyPull(*about, document["id"], self, document["propensity"])
+        return StudyPull(
+            *about, document["id"], self, document["propensity"], document.get("block")
+        )
 
     def _pull_path(self, pull: Pull | str) -> str:
         return f"{self._path}/pulls/{self._pull_id(pull)}"

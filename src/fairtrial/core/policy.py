@@ -87,6 +87,10 @@ class Policy(Resumable, ABC):
     endless: ClassVar[bool] = False
     """Whether the policy never stops by itself; a simulation then needs a horizon."""
 
+    has_shared_blocks: ClassVar[bool] = False
+    """Whether pulls with the same tag must be measured under the same circumstances: on the same
+    split, day or case. The tag is then shown to whoever measures, as the pull's block."""
+
     results_are_independent: ClassVar[bool] = True
     """Whether results of different arms are independent; False if arms share random draws."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -26,8 +27,13 @@ def column_names(value: Any, number: int) -> tuple[str, ...]:
     return tuple(map(str, value.columns if is_frame(value) else range(number)))
 
 
-def rows_of(name: str, value: Any, width: int | None = None) -> Floats:
-    """Return features as read-only floats of shape (n, width), in sizes that can be scaled."""
+def rows_of(
+    name: str, value: Any, width: int | None = None, names: Sequence[str] | None = None
+) -> Floats:
+    """Return features as read-only floats of shape (n, width), in sizes that can be scaled.
+
+    `names` are those of the features, for errors; by default those of a table, or numbers.
+    """
     numbers = _numbers_of(value) if is_frame(value) else _without_booleans(value)
     rows = check_array(name, numbers, (None, width), axes=("rows", "features"))
     if not rows.size:
@@ -36,7 +42,7 @@ def rows_of(name: str, value: Any, width: int | None = None) -> Floats:
     wrong = np.flatnonzero((sizes > _LARGEST) | ((sizes > 0.0) & (sizes < 1.0 / _LARGEST)))
     if wrong.size:
         column = int(wrong[0])
-        feature = column_names(value, rows.shape[1])[column]
+        feature = (names or column_names(value, rows.shape[1]))[column]
         accepted = f"must be from {1.0 / _LARGEST:g} to {_LARGEST:g} in size: change its unit"
         raise InvalidArgument(f"{name}: feature {feature!r}", accepted, float(sizes[column]))
     return rows

@@ -53,7 +53,7 @@ class Described:
         """Return the arms' features, shape (K, d), and their names."""
         if self.encoding is not None:
             encoded = self.encoding.features("features", self.tables["features"])
-            return rows_of("features", encoded), self.encoding.names
+            return rows_of("features", encoded, names=self.encoding.names), self.encoding.names
         rows = rows_of("features", features)
         return rows, column_names(features, rows.shape[1])
 
@@ -61,8 +61,10 @@ class Described:
         """Return the candidates' features, shape (M, width); None if they are the arms."""
         if candidates is None:
             return None
-        if self.encoding is not None:
+        if self.encoding is not None and "candidates" in self.tables:
             candidates = self.encoding.features("candidates", self.tables["candidates"])
+        elif isinstance(candidates, Mapping):
+            candidates = list(zip(*candidates.values(), strict=True))
         elif is_frame(features) and is_frame(candidates):
             candidates = in_the_order_of(candidates, features)
         return rows_of("candidates", candidates, width)
@@ -80,6 +82,8 @@ class Described:
         """Return features of other predictions, one row per candidate, or their table."""
         if self.encoding is not None:
             table = table_of(name, given, is_encoded=True)
+            if table is None and self.encoding.is_plain:
+                return rows_of(name, given, len(names))
             if table is None:
                 raise InvalidArgument(
                     name, f"must be a table with the columns {list(self.tables['features'])}"
@@ -91,7 +95,7 @@ class Described:
 
     def rows_predicted(self, name: str, given: Any, width: int) -> Floats:
         """Return the result of `predicted` as floats of shape (n, width)."""
-        if self.encoding is None:
+        if self.encoding is None or isinstance(given, np.ndarray):
             return np.asarray(given)
         return rows_of(name, self.encoding.features(name, given), width)
 
@@ -115,6 +119,8 @@ def described(features: Any, candidates: Any, interactions: Any) -> Described:
     if candidates is None:
         return Described({"features": table}, encoding)
     chosen = table_of("candidates", candidates, is_encoded=True)
+    if chosen is None and encoding.is_plain:
+        return Described({"features": table}, encoding)
     if chosen is None:
         raise InvalidArgument("candidates", f"must be a table with the columns {list(table)}")
     return Described({"features": table, "candidates": chosen}, encoding)

@@ -53,6 +53,11 @@ class Encoding:
     has_constant: bool
 
     @property
+    def is_plain(self) -> bool:
+        """Whether the features are the columns of the table, all of them numbers."""
+        return not (self.interactions or any(self.levels.values()))
+
+    @property
     def references(self) -> dict[str, str]:
         """The level of each column of text that the others are compared with."""
         return {name: levels[0] for name, levels in self.levels.items() if levels}
@@ -140,9 +145,9 @@ def _products(blocks: Sequence[Floats]) -> Floats:
 
 
 def table_of(argument: str, value: Any, *, is_encoded: bool) -> Table | None:
-    """Return the columns of a table to encode, or None for rows of numbers.
+    """Return the columns of a table, or None for rows of numbers.
 
-    A DataFrame of numbers is rows of numbers unless `is_encoded`.
+    A DataFrame of numbers whose columns have no names is rows of numbers unless `is_encoded`.
 
     Raises
     ------
@@ -150,7 +155,8 @@ def table_of(argument: str, value: Any, *, is_encoded: bool) -> Table | None:
         If a column has neither numbers nor text, or columns have the same name.
     """
     if is_frame(value):
-        if not is_encoded and all(_kind(kind) in "biuf" for kind in value.dtypes):
+        unnamed = type(value.columns).__name__ == "RangeIndex"
+        if unnamed and not is_encoded and all(_kind(kind) in "biuf" for kind in value.dtypes):
             return None
         columns = _columns_of_frame(argument, value)
     elif isinstance(value, Mapping):

@@ -79,9 +79,10 @@ class Units:
         return Limits(rows, least, least - spare, least + spare, excluded)
 
     def can_be_fitted(self, counts: Floats) -> bool:
-        """Return whether every arm of a basis has a result."""
-        basis = self.problem.basis_arms
-        return len(basis) > 0 and bool((counts[basis] >= 1.0).all())
+        """Return whether the arms with results measure every direction."""
+        rows = self.problem.reduced.arms
+        rank, pulled = rows.shape[1], rows[counts >= 1.0]
+        return bool(0 < rank <= len(pulled)) and int(np.linalg.matrix_rank(pulled)) == rank
 
 
 def _in_units(value: float, unit: float) -> float:

@@ -68,8 +68,10 @@ def study_document(row: StudyRow, *, unblinded: bool) -> dict[str, Any]:
     }
 
 
-def pull_document(row: PullRow, problem: Problem, *, unblinded: bool) -> dict[str, Any]:
-    """Return a pull as a document.
+def pull_document(
+    row: PullRow, problem: Problem, *, unblinded: bool, has_blocks: bool
+) -> dict[str, Any]:
+    """Return a pull as a document; with its block, if the policy compares results by blocks.
 
     People who recruit or treat do not see probabilities, because leading arms have larger ones.
     Nor do they see the tag of a randomised pull: it shows where a block ends, and the last pulls
@@ -82,6 +84,7 @@ def pull_document(row: PullRow, problem: Problem, *, unblinded: bool) -> dict[st
         "labels": dict(problem.labels(row.action)),
         "action": row.action,
         "tag": row.tag if unblinded or not is_random else None,
+        "block": row.tag if has_blocks else None,
         "state": row.state,
         "propensity": row.propensity if unblinded else None,
         "lease_until": None if row.lease_until is None else _iso(as_time(row.lease_until)),

@@ -172,8 +172,9 @@ class Heartbeat(_Body):
 class PullAnswer(BaseModel):
     """A pull. `outcome` is only present if the caller may see it, `should_stop` for single pulls.
 
-    Without the scope ``read``, `propensity` is null, and so is `tag` if the pull was drawn at
-    random.
+    Pulls with the same `block` must be measured under the same circumstances; it is null if the
+    policy does not compare results in this way. Without the scope ``read``, `propensity` is null,
+    and so is `tag` if the pull was drawn at random.
     """
 
     id: str
@@ -181,6 +182,7 @@ class PullAnswer(BaseModel):
     labels: dict[str, Any]
     action: int
     tag: int | None
+    block: int | None
     state: Literal["open", "told", "expired", "cancelled", "lost"]
     propensity: float | None
     lease_until: str | None

@@ -56,10 +56,11 @@ class Handle(BaseStudy):
         return f"Study(name={self.name!r}, storage={self.storage!r})"
 
     def _bound(self, rows: Sequence[PullRow]) -> list[StudyPull]:
+        has_blocks = self._session.has_blocks
         return [
             StudyPull(
                 *(row.number, row.action, self.problem.labels(row.action), row.tag),
-                *(row.pull_id, self, row.propensity),
+                *(row.pull_id, self, row.propensity, row.tag if has_blocks else None),
             )
             for row in rows
         ]

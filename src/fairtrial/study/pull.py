@@ -37,9 +37,12 @@ class StudyPull(Pull):
         128 random bits as hexadecimal digits.
     study : Study or None
         The study that issued it.
+    block : int or None
+        Pulls with the same number must be measured under the same circumstances; None if the policy
+        does not compare results in this way.
     """
 
-    __slots__ = ("id", "study")
+    __slots__ = ("block", "id", "study")
 
     def __init__(
         self,
@@ -50,10 +53,12 @@ class StudyPull(Pull):
         id: str,  # noqa: A002 - a pull's id, as users write it
         study: Issuer | None = None,
         propensity: float | None = None,
+        block: int | None = None,
     ) -> None:
         super().__init__(number, action, labels, tag, propensity)
         self.id = id
         self.study = study
+        self.block = block
 
     def report(self, value: float | Mapping[str, float], **details: Any) -> Event:
         """Report a partial reading of this pull: see `Study.report`."""
@@ -71,7 +76,7 @@ class StudyPull(Pull):
 
     def __reduce__(self) -> tuple[Any, ...]:
         labels = dict(self.labels)
-        own = self.number, self.action, labels, self.tag, self.id, None, self.propensity
+        own = self.number, self.action, labels, self.tag, self.id, None, self.propensity, self.block
         return type(self), own
 
     def __eq__(self, other: object) -> bool:

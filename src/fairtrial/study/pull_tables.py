@@ -32,7 +32,7 @@ from fairtrial.study.pull import StudyPull
 
 __all__ = ["Correction", "PullColumns", "ResultRow", "ResultTable", "write_pulls"]
 
-_ID, _NUMBER, _VALUE = "pull_id", "number", "value"
+_ID, _NUMBER, _BLOCK, _VALUE = "pull_id", "number", "block", "value"
 _AS_A_NUMBER = re.compile(r"[+-]?\d+([.,]\d+)?(e[+-]?\d+)?", re.IGNORECASE)
 _DIGITS_OF_ID = 32
 _WITHOUT = (FAILED, MISSING)
@@ -46,11 +46,14 @@ class PullColumns:
     ----------
     problem : Problem
         The problem of the pulls.
+    has_blocks : bool
+        Whether the pulls have blocks.
     """
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, has_blocks: bool = False) -> None:
         self._problem = problem
-        taken = (_ID, _NUMBER, _VALUE)
+        self._own = [_ID, _NUMBER, *([_BLOCK] if has_blocks else [])]
+        taken = (_ID, _NUMBER, _BLOCK, _VALUE)
         self.labels = {
             name if name not in taken else f"label_{name}": name
             for name in problem.action_labels[0]
@@ -67,20 +70,21 @@ class PullColumns:
     @cached_property
     def conditions(self) -> list[str]:
         """The ingredients of the pulls' arms, unless another column has the same name."""
-        others = {_ID, _NUMBER, *self.labels, *self.results}
+        others = {_ID, _NUMBER, _BLOCK, *self.labels, *self.results}
         return [name for name in self._problem.conditions(0) if name not in others]
 
     @property
     def header(self) -> list[str]:
         """The names of all columns."""
-        return [_ID, _NUMBER, *self.labels, *self.conditions, *self.results]
+        return [*self._own, *self.labels, *self.conditions, *self.results]
 
     def row(self, pull: StudyPull) -> list[Any]:
         """Return the cells of a pull, with blank results."""
         labels = (pull.labels[name] for name in self.labels.values())
         known = self._problem.conditions(pull.action)
         own = (_as_written(known[name]) for name in self.conditions)
-        return [pull.id, pull.number, *labels, *own, *("" for _ in self.results)]
+        about = [pull.id, pull.number, pull.block][: len(self._own)]
+        return [*about, *labels, *own, *("" for _ in self.results)]
 
 
 def write_pulls(problem: Problem, pulls: Sequence[StudyPull], path: Path) -> None:
@@ -93,7 +97,7 @@ def write_pulls(problem: Problem, pulls: Sequence[StudyPull], path: Path) -> Non
     StorageError
         If the file cannot be written.
     """
-    columns = PullColumns(problem)
+    columns = PullColumns(problem, has_blocks=any(pull.block is not None for pull in pulls))
     write_table(path, columns.header, map(columns.row, pulls))
 
 

@@ -112,6 +112,10 @@ class Session:
 
     Attributes
     ----------
+    problem : Problem
+        The study's problem.
+    has_blocks : bool
+        Whether pulls with the same tag must be measured under the same circumstances.
     committer : Committer or None
         Begins and commits the transactions of this session's writes; None if the session does so.
     """
@@ -134,6 +138,7 @@ class Session:
         self.build = build
         fresh = build()
         self.problem: Problem = fresh.problem
+        self.has_blocks = fresh.has_shared_blocks
         _warn_of_version(row, fresh)
         self._cache = Cache(store, row.id, build)
         self._lock = threading.RLock()

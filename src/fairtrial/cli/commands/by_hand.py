@@ -349,7 +349,7 @@ def _show_pulls(
         emit(
             {
                 "study": opened.name,
-                "pulls": [_pull_document(pull) for pull in pulls],
+                "pulls": [_pull_document(opened.problem, pull) for pull in pulls],
                 "table": None if table is None else str(table),
             }
         )
@@ -359,15 +359,25 @@ def _show_pulls(
         say(f"{opened.name}: no pull is open")
     else:
         names = list(opened.problem.action_labels[0])
+        has_blocks = any(pull.block is not None for pull in pulls)
         rows = [
-            (pull.id, str(pull.number), *(str(pull.labels[name]) for name in names))
+            (
+                *(pull.id, str(pull.number)),
+                *([str(pull.block)] if has_blocks else []),
+                *(str(pull.labels[name]) for name in names),
+            )
             for pull in pulls
         ]
-        print_rows(("pull_id", "number", *names), rows)
+        print_rows(("pull_id", "number", *(["block"] if has_blocks else []), *names), rows)
 
 
-def _pull_document(pull: StudyPull) -> dict[str, Any]:
-    return {"pull_id": pull.id, "number": pull.number, "labels": dict(pull.labels)}
+def _pull_document(problem: Problem, pull: StudyPull) -> dict[str, Any]:
+    document: dict[str, Any] = {"pull_id": pull.id, "number": pull.number}
+    if pull.block is not None:
+        document["block"] = pull.block
+    conditions = dict(problem.conditions(pull.action))
+    more = {"conditions": conditions} if conditions else {}
+    return document | {"labels": dict(pull.labels)} | more
 
 
 def _show_told(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,11 +18,10 @@ from fairtrial.cli.exits import EPILOG, ExitCode
 from fairtrial.cli.output import answer, json_option, say
 from fairtrial.cli.running import Interruption
 from fairtrial.cli.sources import CommandRewards
-from fairtrial.errors import ConfigurationError
+from fairtrial.errors import AccessRefused, ConfigurationError
 
 if TYPE_CHECKING:
     from fairtrial.client import RemoteStudy
-    from fairtrial.core import Problem
     from fairtrial.study import Report
 
 __all__ = ["worker"]
@@ -151,7 +151,7 @@ def _measuring(
     if function is not None:
         return _imported(function)
     assert command is not None, "one of the two was given"
-    _check_command(command, study.problem)
+    _check_command(command, study)
     rewards = CommandRewards(command, study.problem, timeout=timeout)
 
     def measure(_: object, report: Report, **__: object) -> Any:
@@ -160,10 +160,14 @@ def _measuring(
     return measure
 
 
-def _check_command(command: str, problem: Problem) -> None:
+def _check_command(command: str, study: RemoteStudy) -> None:
     """Raise if a placeholder is unknown, or if a shell would not read it as one word."""
     mistakes: list[str] = []
-    check_command(problem, "--run", command, mistakes)
+    has_blocks = True
+    # Without the scope "read" the token does not see the policy.
+    with suppress(AccessRefused):
+        has_blocks = study.policy.has_shared_blocks
+    check_command(study.problem, "--run", command, mistakes, has_blocks=has_blocks)
     if mistakes:
         raise ConfigurationError(mistakes, "command line")
 

@@ -118,6 +118,7 @@ class PairedRacing(FixedConfidencePolicy):
 
     problem: Problem
     version = 3
+    has_shared_blocks = True
     results_are_independent = False
     _forecasts = False
     _nothing_yet = "every arm was withdrawn"

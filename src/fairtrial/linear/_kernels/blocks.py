@@ -208,15 +208,19 @@ def _issued(state: State, arm: int) -> float:
 def _extra_arm(model: Model, rules: Rules, state: State) -> int:
     """Return the least pulled opening arm; of several, the first or a drawn one.
 
-    The first opening arms measure all directions; the initial pulls are pulls of these arms.
+    The initial pulls are pulls of the first opening arms. Of these, a basis comes before the rest
+    of the start, and the start before all others: however few pulls are asked for, they measure as
+    many directions as that number can.
     """
     initial = int(rules.initial_pulls) * model.start.size
     number = model.opening.size
     if _all_issued(state) < initial:
         number = min(number, initial)
-    least = math.inf
-    for i in range(number):
-        least = min(least, _issued(state, int(model.opening[i])))
+    for first in (model.arms.shape[1], model.start.size):
+        if first < number and _least_issued(model, state, first) == 0.0:
+            number = first
+            break
+    least = _least_issued(model, state, number)
     weights = np.zeros(model.arms.shape[0])
     for i in range(number):
         k = int(model.opening[i])
@@ -225,6 +229,15 @@ def _extra_arm(model: Model, rules: Rules, state: State) -> int:
                 return k
             weights[k] = 1.0
     return draw_action(state.blocks, weights, 1)
+
+
+@inlined
+def _least_issued(model: Model, state: State, number: int) -> float:
+    """Return the fewest pulls of one of the first opening arms; infinity without arms."""
+    least = math.inf
+    for i in range(number):
+        least = min(least, _issued(state, int(model.opening[i])))
+    return least
 
 
 @kernel

@@ -43,6 +43,7 @@ from fairtrial.linear._kernels.planning import (
     find_design,
     fit,
     freeze_bounded,
+    measures_all,
     mix,
     natural_size,
     plan_large,
@@ -104,7 +105,7 @@ def leader_with_limits_now(model: Model, limits: Limits, rules: Rules, state: St
         for k in range(state.chosen.size):
             if state.chosen[k]:
                 return k
-    if not state.estimable[0]:
+    if not state.estimable[0] and not measures_all(model, state.counts):
         return -1
     metric, _ = _metric_of_data(model, rules, state)
     return leader_with_limits(model, limits, state, metric)

@@ -28,10 +28,17 @@ OPEN, ENOUGH, HOPELESS = range(3)
 
 
 @kernel
-def next_of(to_issue: Floats, support: Integers) -> int:
-    """Take a pull of the arm with the most pulls left; ties go to the first."""
+def next_of(to_issue: Floats, leading: Floats, support: Integers) -> int:
+    """Take a pull of a leading arm, once each, or else of the arm with the most pulls left.
+
+    Ties go to the first.
+    """
     best = support[0]
     for k in support:
+        if leading[k] > 0.0:
+            leading[k] = 0.0
+            to_issue[k] -= 1.0
+            return k
         if to_issue[k] > to_issue[best]:
             best = k
     to_issue[best] -= 1.0
@@ -50,16 +57,17 @@ def run_phase(
 ) -> int:
     """Make the remaining pulls of a phase, at most `most`; return their number.
 
-    The rows of `results` are the counts and sums of all data, the pulls to issue, and the counts
-    and sums of the phase.
+    The rows of `results` are the counts and sums of all data, the pulls to issue, the counts and
+    sums of the phase, and the arms that are pulled before all others.
     """
     counts, sums, to_issue, got, own = results[0], results[1], results[2], results[3], results[4]
+    leading = results[5]
     left = 0.0
     for k in support:
         left += to_issue[k]
     pulls = min(int(left), most)
     for _ in range(pulls):
-        arm = next_of(to_issue, support)
+        arm = next_of(to_issue, leading, support)
         reward = factors[arm] * draw(
             source.kind, source.first, source.second, source.starts, arm, generator
         )

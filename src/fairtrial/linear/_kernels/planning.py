@@ -70,6 +70,14 @@ def measures_start(model: Model, counts: Floats) -> bool:
 
 
 @kernel
+def measures_all(model: Model, counts: Floats) -> bool:
+    """Return whether pulls of every arm measure all directions, however roughly."""
+    rank = model.arms.shape[1]
+    root = np.empty((rank, rank))
+    return whitener_of_rows(model.arms, counts, root)
+
+
+@kernel
 def fit(model: Model, rules: Rules, state: State, root: Floats, theta: Floats) -> float:
     """Fill the whitener of all data and the least-squares estimate; return the noise's variance.
 
@@ -118,12 +126,12 @@ def choose_leaders(
 
 @kernel
 def leaders_now(model: Model, rules: Rules, state: State, chosen: Integers) -> bool:
-    """Mark the leaders by all data so far; return False before theta can be estimated."""
+    """Mark the leaders by all data so far; return False until the data measure all directions."""
     if state.finished[0]:
         for k in range(chosen.size):
             chosen[k] = state.chosen[k]
         return True
-    if not state.estimable[0]:
+    if not state.estimable[0] and not measures_all(model, state.counts):
         return False
     rank = model.arms.shape[1]
     theta = np.empty(rank)

@@ -9,9 +9,10 @@ from fairtrial.core.answers import Answers
 from fairtrial.core.wording import is_best, or_within
 from fairtrial.linear.problem import Problem
 
-__all__ = ["NOTHING_YET", "DistinctCandidates"]
+__all__ = ["NOTHING_YET", "STARTING", "DistinctCandidates"]
 
 NOTHING_YET = "not every direction has been measured yet"
+STARTING = "every direction has been measured, but not all of the first pulls have results yet"
 """Why there is no answer at first."""
 
 

@@ -16,7 +16,7 @@ from fairtrial.core.validation import check_instance, check_optional_integer
 from fairtrial.errors import InvalidArgument
 from fairtrial.linear._units import Units
 from fairtrial.linear.environments import ArmEnvironment
-from fairtrial.linear.policies.answers import NOTHING_YET, DistinctCandidates
+from fairtrial.linear.policies.answers import DistinctCandidates
 from fairtrial.linear.policies.findings import Findings
 from fairtrial.linear.policies.levels import Level, level_named
 from fairtrial.linear.policies.race import Race, state_in
@@ -55,7 +55,6 @@ class LinearPolicy(FixedConfidencePolicy):
     problem: Problem
     environments = ArmEnvironment
     state_fields = state_in(Tracker)
-    _nothing_yet = NOTHING_YET
 
     _answers: DistinctCandidates
 
@@ -148,6 +147,8 @@ class LinearPolicy(FixedConfidencePolicy):
         return self._findings.dead_end or super()._ending
 
     def _reason(self, status: Status, answer: Sequence[int] | None) -> str:
+        if answer is None:
+            return self._findings.nothing_yet
         return self._findings.hidden_best or super()._reason(status, answer)
 
     def _candidates(self) -> tuple[str, ...] | None:

@@ -148,9 +148,9 @@ class BlockStanding(Standing):
         return min(evidence, threshold) if self.found_best else evidence, threshold
 
     @property
-    def is_estimable(self) -> bool:
-        """Whether the results so far measure every direction."""
-        return bool(self._state.estimable[0])
+    def is_estimable(self) -> bool | None:
+        """Whether the start is measured; None before that, when other arms may do as well."""
+        return True if self._state.estimable[0] else None
 
     @property
     def initial_counts(self) -> Floats:

@@ -25,7 +25,7 @@ from fairtrial.linear._kernels import blocks
 from fairtrial.linear._kernels.state import CONSTANTS, Constants, Rules
 from fairtrial.linear._units import Units
 from fairtrial.linear.environments import ArmEnvironment
-from fairtrial.linear.policies.answers import NOTHING_YET, DistinctCandidates
+from fairtrial.linear.policies.answers import DistinctCandidates
 from fairtrial.linear.policies.block_standing import BlockStanding, LinearBlocks
 from fairtrial.linear.policies.effects import effects_of_candidates
 from fairtrial.linear.policies.findings import Findings
@@ -91,10 +91,9 @@ class BlockBetting(BlockPolicy):
     'ab'
     """
 
-    version = 6
+    version = 7
     problem: Problem
     environments = ArmEnvironment
-    _nothing_yet = NOTHING_YET
 
     _answers: DistinctCandidates
 
@@ -315,6 +314,8 @@ class BlockBetting(BlockPolicy):
         return self._findings.finished
 
     def _reason(self, status: Status, answer: Sequence[int] | None) -> str:
+        if answer is None:
+            return self._findings.nothing_yet
         return self._findings.hidden_best or super()._reason(status, answer)
 
     @property

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fairtrial.core.recommendation import Estimate, Guarantee, Status
 from fairtrial.linear._limits import Requirement
 from fairtrial.linear._units import Units
-from fairtrial.linear.policies.answers import DistinctCandidates
+from fairtrial.linear.policies.answers import NOTHING_YET, STARTING, DistinctCandidates
 from fairtrial.linear.policies.checks import contradiction
 from fairtrial.linear.policies.race import Standing
 
@@ -59,6 +59,11 @@ class Findings:
     def answer(self) -> Sequence[int] | None:
         """The answer, or the leaders, as distinct candidates; None if there are none yet."""
         return self.best_first(self.standing.leaders)[: self._problem.top] or None
+
+    @property
+    def nothing_yet(self) -> str:
+        """Why nothing leads yet."""
+        return STARTING if self._units.can_be_fitted(self.standing.counts) else NOTHING_YET
 
     @property
     def finished(self) -> bool:

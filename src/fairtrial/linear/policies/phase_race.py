@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 
 from fairtrial.confidence.noise_kernels import record_result, replace_result
@@ -35,8 +36,9 @@ __all__ = ["Phases", "eliminate", "halve", "plan_budget", "plan_design", "plan_g
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-COUNTS, SUMS, TO_ISSUE, GOT, OWN = range(5)
-"""Rows of the results: all data, pulls of the phase to issue, and the phase's data."""
+COUNTS, SUMS, TO_ISSUE, GOT, OWN, LEADING = range(6)
+"""Rows of the results: all data, pulls of the phase to issue, the phase's data, and its first arms.
+"""
 
 _MOST_IN_PHASE = 10_000_000.0
 
@@ -81,7 +83,7 @@ class Phases(Race):
         self._plan, self._judge = plan, judge
         self._promise = promise
         self._is_confidence_set = is_confidence_set
-        self.results = np.zeros((5, arms))
+        self.results = np.zeros((6, arms))
         self.record, self.early = NoiseTest.empty_record(arms), NoiseTest.empty_record(arms)
         self.alive = np.ones(candidates, dtype=np.int64)
         self.number = 0
@@ -118,7 +120,18 @@ class Phases(Race):
         planned = self._plan(self)
         self.results[TO_ISSUE] = planned
         self.results[GOT:] = 0.0
+        if self.number == 1:
+            self.results[LEADING, self._basis_of(planned)] = 1.0
         self.waiting = int(planned.sum())
+
+    def _basis_of(self, planned: Floats) -> Integers:
+        """Return planned arms that measure all that the plan measures, as few as possible."""
+        arms = np.flatnonzero(planned)
+        columns = self.units.problem.reduced.arms[arms].T
+        if not columns.size:
+            return arms[:0]
+        _, pivots = scipy.linalg.qr(columns, mode="r", pivoting=True, check_finite=False)
+        return np.asarray(arms[pivots[: np.linalg.matrix_rank(columns)]])
 
     def choose(self) -> Choice:
         """Return the next pull of the phase; None if the next one needs results first."""
@@ -127,7 +140,7 @@ class Phases(Race):
         support = np.flatnonzero(self.results[TO_ISSUE])
         if not support.size:
             return None
-        return int(next_of(self.results[TO_ISSUE], support)), self.number
+        return int(next_of(self.results[TO_ISSUE], self.results[LEADING], support)), self.number
 
     def learn(self, pull: Pull, reward: float, in_flight: bool, was_lost: bool) -> None:
         """Take one reward; judge the phase after its last reward."""

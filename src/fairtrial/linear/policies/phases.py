@@ -87,6 +87,7 @@ class XYAdaptive(LinearPolicy):
     ['0', '1']
     """
 
+    version = 4
     state_fields = state_in(Phases)
 
     def __init__(
@@ -135,6 +136,7 @@ class Rage(LinearPolicy):
     'proven'
     """
 
+    version = 4
     state_fields = state_in(Phases)
 
     def __init__(
@@ -179,6 +181,7 @@ class ODLinBAI(LinearPolicy):
     20
     """
 
+    version = 4
     state_fields = state_in(Phases)
     _has_delta = False
 

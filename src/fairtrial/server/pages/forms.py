@@ -128,20 +128,29 @@ async def _pulls_page(
             stop=stop or stop_fields(),
             may_stop=viewer.can("admin") and not opened.stopped,
             key=secrets.token_hex(16),
-            pulls=[_pull_line(row, opened.problem) for row in rows],
+            pulls=[
+                _pull_line(row, opened.problem, has_blocks=opened.session.has_blocks)
+                for row in rows
+            ],
             total=store.count_open(opened.session.id, worker),
-            columns=[str(name).capitalize() for name in opened.problem.action_labels[0]],
+            columns=[
+                *(str(name).capitalize() for name in opened.problem.action_labels[0]),
+                *(["Block"] if opened.session.has_blocks else []),
+            ],
         )
 
     return await shown(request, service, viewer, study, make, may_be_known=status == 200)
 
 
-def _pull_line(row: PullRow, problem: Problem) -> dict[str, Any]:
+def _pull_line(row: PullRow, problem: Problem, *, has_blocks: bool) -> dict[str, Any]:
     due = "no date" if row.lease_until is None else f"{as_time(row.lease_until):%Y-%m-%d %H:%M} UTC"
     return {
         "id": row.pull_id,
         "number": row.number,
-        "cells": [str(label) for label in problem.labels(row.action).values()],
+        "cells": [
+            *(str(label) for label in problem.labels(row.action).values()),
+            *([str(row.tag)] if has_blocks else []),
+        ],
         "due": due,
         "worker": row.worker or "",
     }
@@ -211,6 +220,8 @@ def _facts(study: Study, row: PullRow, viewer: Caller) -> list[tuple[str, str]]:
         (str(name), number(value) if isinstance(value, float) else str(value))
         for name, value in problem.conditions(row.action).items()
     ]
+    if study.session.has_blocks:
+        facts.append(("Block", str(row.tag)))
     facts.append(("State", _STATES.get(row.state, row.state)))
     if row.worker:
         facts.append(("Asked for by", row.worker))

@@ -301,7 +301,12 @@ async def heartbeat(call: TheCall, pull: PullId, body: Heartbeat) -> Response:
 
 
 def _pull(viewer: Caller, study: Study, row: PullRow) -> dict[str, Any]:
-    return pull_document(row, study.problem, unblinded=viewer.can("read"))
+    return pull_document(
+        row,
+        study.problem,
+        unblinded=viewer.can("read"),
+        has_blocks=study.session.has_blocks,
+    )
 
 
 # ----------------------------------------------------------------------------- reading
