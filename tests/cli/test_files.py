@@ -121,4 +121,4 @@ def test_the_decimal_separator_of_tables_can_be_stated(tmp_path):
     (tmp_path / "t.csv").write_text("one;heat\n1;20\n1;2.347\n")
     section = {"family": "linear", "features": "t.csv"}
     filled = files.with_files(section, tmp_path, [], set(), ",")
-    assert filled["features"] == [[1.0, 20.0], [1.0, 2347.0]]
+    assert filled["features"] == {"one": [1.0, 1.0], "heat": [20.0, 2347.0]}
