@@ -122,7 +122,9 @@ def test_labels_that_are_numbers_are_matched_as_text(tmp_path: Path) -> None:
 
 def test_groups_may_weigh_as_much_as_they_have_rows() -> None:
     frame = trial(400)
-    with analyse(PROBLEM, frame, order="day", group_weights="from the table") as study:
+    with pytest.warns(UserWarning, match="group_weights"):
+        study = analyse(PROBLEM, frame, order="day", group_weights="from the table")
+    with study:
         shares = frame.group.value_counts(normalize=True)
         assert study.problem.shares.tolist() == pytest.approx([shares["f"], shares["m"]])
 
@@ -289,6 +291,25 @@ def test_two_columns_of_one_name_in_a_file_are_refused(tmp_path: Path) -> None:
     path.write_text("arm,group,outcome,outcome\nold,f,0,1\nnew,f,1,0\n")
     with pytest.raises(errors.InvalidArgument, match="outcome"):
         analyse(PROBLEM, path, order="as given")
+
+
+def test_rows_with_equal_places_are_warned_about_and_stay_in_the_order_of_the_table() -> None:
+    table = trial(200)
+    table["day"] = np.arange(200) // 10
+    with pytest.warns(UserWarning, match="200 of 200 rows") as found:
+        study = analyse(PROBLEM, table, order="day")
+    with study, analyse(PROBLEM, table, order="as given") as same:
+        assert events(study) == events(same)
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize("order", ["constant", "label"])
+def test_a_column_that_gives_no_order_is_refused(order: str) -> None:
+    table = trial(200).assign(constant=1).replace({"f": "1", "m": "2"})
+    problem = PROBLEM.clone(groups=["1", "2"])
+    with pytest.raises(errors.InvalidArgument) as error:
+        analyse(problem, table, order="group" if order == "label" else order)
+    assert error.value.name == "order"
 
 
 def test_the_outcomes_are_no_order() -> None:

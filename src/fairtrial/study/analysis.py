@@ -29,6 +29,13 @@ AS_GIVEN = "as given"
 """The value of `order` for rows that are already in the order of assignment."""
 
 FROM_TABLE = "from the table"
+
+_ABOUT_WEIGHTS = (
+    "group_weights: each group has the weight of its share of the rows. If the end of the "
+    "experiment, or who was admitted, depended on outcomes, then these weights and so the question "
+    "depend on outcomes, and the answer may be wrong more often than stated: state the weights in "
+    "the problem instead"
+)
 """The value of `group_weights` that weighs each group by its number of rows."""
 
 NO_OUTCOME = "no outcome in the table"
@@ -82,7 +89,8 @@ def analyse(
         The accepted probability of a wrong answer.
     order : str
         The column that gives the order of assignment: numbers, or dates such as 2026-11-23. The
-        rows are sorted by it. ``"as given"`` states that the rows are already in that order.
+        rows are sorted by it; rows with equal values stay in the order of the table, and a warning
+        says how many. ``"as given"`` states that the rows are already in that order.
     outcome : str, or mapping of str to str
         The column of the outcomes. If the problem has measures: the column of each measure; the
         default is the measure's name, and a blank cell is a missing value. If an outcome is a row
@@ -91,8 +99,8 @@ def analyse(
         For each label of an action (``"arm"``, ``"group"``), the column that holds it. The default
         is the column of the same name.
     group_weights : str, optional
-        ``"from the table"`` weighs each group by its share of the rows. By default the weights are
-        those of the problem.
+        ``"from the table"`` weighs each group by its share of the rows; a warning says when these
+        weights depend on outcomes. By default the weights are those of the problem.
     unit : str, optional
         The column that names the unit of each row, such as a user, if units may have several rows.
         A unit that appears in several arms is left out. Of a unit with several rows in one arm, the
@@ -112,8 +120,8 @@ def analyse(
     Raises
     ------
     InvalidArgument
-        If a column is missing, a label is unknown, the order column cannot be sorted, or an arm
-        has no row.
+        If a column is missing, a label is unknown, the order column cannot be sorted, has the same
+        value in all rows, or is one of the labels, or an arm has no row.
     InvalidOutcome
         If the problem refuses an outcome; the row is named.
     NotSupported
@@ -122,7 +130,8 @@ def analyse(
     Warns
     -----
     UserWarning
-        If units that appear in several rows were left out.
+        If units that appear in several rows were left out, if rows have equal values in the order
+        column, or if the weights of groups are those of the table.
 
     Notes
     -----
@@ -137,7 +146,7 @@ def analyse(
     ...     study.recommend().arm
     'new'
     """
-    study, repeated = study_of_table(
+    study, repeated, remarks = study_of_table(
         problem,
         open_table(table, decimal),
         delta,
@@ -151,6 +160,8 @@ def analyse(
     )
     for left_out in repeated.in_words():
         warnings.warn(f"unit {unit!r}: {left_out}", stacklevel=2)
+    for remark in remarks:
+        warnings.warn(remark, stacklevel=2)
     return study
 
 
@@ -167,8 +178,8 @@ def study_of_table(
     storage: Storage,
     name: str,
     on_progress: Callable[[int, int], None] | None = None,
-) -> tuple[Study, RepeatedUnits]:
-    """Return the study of `analyse`, and which rows of units it left out.
+) -> tuple[Study, RepeatedUnits, tuple[str, ...]]:
+    """Return the study of `analyse`, which rows of units it left out, and what it assumed.
 
     `on_progress` is called with the number of units that were given to the study, and of all.
     """
@@ -180,8 +191,10 @@ def study_of_table(
         )
     rows = _Rows(problem, table, columns or {}, outcome, order)
     repeated = RepeatedUnits() if unit is None else rows.keep_first_of(unit)
+    remarks = rows.about_order(order)
     if group_weights is not None:
         problem = _weighed(problem, rows, group_weights)
+        remarks = (*remarks, _ABOUT_WEIGHTS)
     units = list(rows.units())
     policy = reader(problem, [one.action for one in units], delta)
     study = Study.create(problem, policy, storage=storage, name=name, seed=0)
@@ -191,7 +204,7 @@ def study_of_table(
     except BaseException:
         study.close()
         raise
-    return study, repeated
+    return study, repeated, remarks
 
 
 @dataclass(frozen=True)
@@ -252,10 +265,29 @@ class _Rows:
             for name, source in sources.items()
         }
         self.order = list(range(number))
+        self._places: list[Any] = self.order.copy()
         if order != AS_GIVEN:
-            places = _as_order(table, order)
-            _require_length(order, places, number)
-            self.order.sort(key=places.__getitem__)
+            self._places = _as_order(table, order)
+            _require_length(order, self._places, number)
+            if order in sources.values():
+                raise InvalidArgument("order", "must not be the column of a label", order)
+            if number > 1 and len(set(self._places)) == 1:
+                raise InvalidArgument("order", "must not have the same value in all rows", order)
+            self.order.sort(key=self._places.__getitem__)
+
+    def about_order(self, column: str) -> tuple[str, ...]:
+        """Return a warning if the order column leaves the order of some rows open."""
+        counts = Counter(self._places[row] for row in self.order)
+        shared = [count for count in counts.values() if count > 1]
+        if not shared:
+            return ()
+        said = (
+            f"order: {sum(shared):,} of {plural(len(self.order), 'row')} have the same value as "
+            f"another row in {column!r}; these rows were read in the order of the table. If that "
+            "order depends on outcomes, the answer may be wrong more often than stated: give a "
+            "column without equal values"
+        )
+        return (said,)
 
     def _results(self, column: str) -> list[Any]:
         """Return a column of outcomes: numbers, or fields as they are; None if missing."""

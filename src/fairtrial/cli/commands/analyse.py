@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -96,7 +97,7 @@ def analyse(
     unit = unit or tables.unit
     rows = open_table(table, decimal or tables.decimal)
     with counting("Analysing units") as show:
-        study, repeated = study_of_table(
+        study, repeated, remarks = study_of_table(
             configuration.problem,
             rows,
             configuration.policy.delta or 0.05,
@@ -110,10 +111,12 @@ def analyse(
             on_progress=show,
         )
     with study:
-        _show(study, repeated, as_json)
+        _show(study, repeated, remarks, as_json)
         if report is not None:
             left_out = "; ".join(repeated.in_words())
             facts = {} if unit is None else {f"repeated units ({unit})": left_out or "none"}
+            if remarks:
+                facts["assumptions about the table"] = "; ".join(remarks)
             write_report(study, report, facts=facts)
         decided = study.recommend().decided
     if not decided:
@@ -127,7 +130,7 @@ def _label_and_column(text: str) -> tuple[str, str]:
     return label.strip(), column.strip()
 
 
-def _show(study: Study, repeated: RepeatedUnits, as_json: bool) -> None:
+def _show(study: Study, repeated: RepeatedUnits, remarks: Sequence[str], as_json: bool) -> None:
     progress, health = study.progress(), study.health()
     assigned = len(study.policy.get_params()["assigned"])
     document = {
@@ -138,6 +141,7 @@ def _show(study: Study, repeated: RepeatedUnits, as_json: bool) -> None:
             "lost": health["lost"],
             "left_out": asdict(repeated),
         },
+        "remarks": list(remarks),
         "progress": progress.to_dict(),
         "health": health,
     }
@@ -148,8 +152,8 @@ def _show(study: Study, repeated: RepeatedUnits, as_json: bool) -> None:
         f"A finished experiment with {plural(assigned, 'unit')}. The answer uses the first "
         f"{progress.asked:,}; {health['lost']:,} of them have no outcome."
     )
-    for left_out in repeated.in_words():
-        say(wrapped("Warning", left_out))
+    for remark in (*repeated.in_words(), *remarks):
+        say(wrapped("Warning", remark))
     say(answer_text(progress, endless=False))
     print_standing(progress, minimizes(study))
     for warning in health["warnings"]:
