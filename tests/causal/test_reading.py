@@ -457,3 +457,27 @@ def test_the_contract_holds_for_a_policy_that_reads_a_log():
     chances = rng.dirichlet(np.ones(problem.n_actions) * 4, size=80)
     policy = BlockBetting(problem, delta=1e-3, assigned=actions, allocation=chances)
     check_policy(policy, environment)
+
+
+@pytest.mark.parametrize(
+    ("column", "cell", "place"),
+    [("Y", "1_0", "line 5: Y"), ("Y", "<1", "line 5: Y"), ("V", "9", "line 5: outcome: V")],
+)
+def test_a_bad_cell_of_a_file_is_refused_with_its_line(tmp_path, column, cell, place):
+    problem, environment = tiny()
+    log = environment.table([0, 3, 6] * 10, np.random.default_rng(0))
+    log[column] = [cell if row == 1 else own for row, own in enumerate(log[column])]
+    lines = [",".join(log), *(",".join(map(str, row)) for row in zip(*log.values(), strict=True))]
+    (tmp_path / "log.csv").write_text("\n\n".join(lines))
+    with pytest.raises(InvalidOutcome) as caught:
+        read(problem, tmp_path / "log.csv")
+    assert caught.value.name.startswith(place)
+
+
+def test_text_that_only_python_reads_as_a_number_is_none():
+    problem, environment = tiny()
+    log = environment.table([0, 3, 6] * 10, np.random.default_rng(0))
+    log["Y"] = ["0_1", *map(str, log["Y"][1:])]
+    with pytest.raises(InvalidOutcome) as caught:
+        read(problem, log)
+    assert caught.value.name.startswith("row 0")

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from fairtrial.causal._cell_model import Rows, cell_model_of
 from fairtrial.causal._outcomes import LARGEST_SIZE, LEAST_SIZE, NO_SUCH_SIZE
 from fairtrial.causal._states import positions_of
+from fairtrial.core.cells import NotANumber, number_of
 from fairtrial.errors import InvalidArgument, InvalidOutcome
 
 if TYPE_CHECKING:
@@ -109,7 +110,10 @@ def forced_rows(problem: Problem, mode: str, values: Sequence[Any]) -> NDArray[n
 
 def _reals(name: str, values: Sequence[Any]) -> Floats:
     try:
-        numbers = np.array(values, dtype=np.float64)
+        # NumPy reads more texts as numbers than a table means, such as "1_000".
+        has_text = any(isinstance(value, str) for value in values)
+        given = [_float_or_nan(value) for value in values] if has_text else values
+        numbers = np.array(given, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
         numbers = np.array([_float_or_nan(value) for value in values])
     if not np.isfinite(numbers).all():
@@ -120,8 +124,8 @@ def _reals(name: str, values: Sequence[Any]) -> Floats:
 
 def _float_or_nan(value: Any) -> float:
     try:
-        return float(value)
-    except (TypeError, ValueError, OverflowError):
+        return number_of(value)
+    except NotANumber:
         return math.nan
 
 

@@ -162,18 +162,23 @@ class _Rows:
 
     def _read(self, sheet: Sheet) -> dict[str, list[Any]]:
         """Return the columns of a file that the problem needs."""
+        wanted = dict.fromkeys([*self._names, *self._problem.columns])
+        return {name: self._column(sheet, name) for name in wanted if sheet.has(name)}
+
+    def _column(self, sheet: Sheet, name: str) -> list[Any]:
         problem = self._problem
-        wanted = dict.fromkeys([*self._names, *problem.columns])
-        numbers = {
-            name
-            for name in problem.columns
-            if name == problem.outcome_node or not problem.model.is_discrete(name)
-        }
-        return {
-            name: sheet.values(name) if name in numbers else sheet.labels(name)
-            for name in wanted
-            if sheet.has(name)
-        }
+        known = problem.outcome_values
+        if name == problem.outcome_node and known is not None:
+            labels = sheet.labels(name)
+            if all(label in known or is_blank(label) for label in labels):
+                return labels
+        is_label = name in self._names or problem.model.is_discrete(name)
+        if is_label and name != problem.outcome_node:
+            return sheet.labels(name)
+        try:
+            return sheet.numbers(name)
+        except InvalidArgument as error:
+            raise InvalidOutcome(error.name, error.accepted, error.given) from None
 
     def _values(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the values of the sensitive attribute in some rows."""

@@ -59,8 +59,9 @@ def test_several_pulls_are_asked_for_the_group_that_is_there(people, storage):
         ({"value": ""}, "Result: please fill this in."),
         ({"value": "a lot"}, "This must be a number, such as 0.5; you typed “a lot”."),
         ({"value": "1.5"}, "Reward must be"),
-        ({"value": "nan"}, "Reward must be"),
-        ({"value": "1e999"}, "Reward must be"),
+        ({"value": "nan"}, "This must be a number, such as 0.5; you typed “nan”."),
+        ({"value": "1e999"}, "This must be a number, such as 0.5; you typed “1e999”."),
+        ({"value": "1,234"}, "This must be a number, such as 0.5; you typed “1,234”."),
         ({"value": "<b>bold</b>"}, "&lt;b&gt;bold&lt;/b&gt;"),
     ],
 )
