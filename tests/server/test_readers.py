@@ -92,3 +92,32 @@ def test_a_page_of_a_stream_waits_for_no_long_read_and_for_no_other_reader(reade
         assert asyncio.run(scene()) == "trial"
     finally:
         may_end.set()
+
+
+def test_who_wants_many_short_reads_leaves_others_their_turn(readers):
+    may_end = threading.Event()
+
+    async def scene():
+        greedy = [
+            asyncio.ensure_future(readers.run("trial", lambda _: may_end.wait(), "greedy"))
+            for _ in range(20)
+        ] + [
+            asyncio.ensure_future(readers.run_listing(lambda _: may_end.wait(), "greedy"))
+            for _ in range(20)
+        ]
+        await asyncio.sleep(0.05)
+        found = [
+            await asyncio.wait_for(readers.run("trial", name_of, "another"), PATIENCE),
+            await asyncio.wait_for(
+                readers.run_listing(lambda store: store.study_names("", 9), "third"), PATIENCE
+            ),
+            await asyncio.wait_for(readers.run_on_health(lambda store: store.now()), PATIENCE),
+        ]
+        may_end.set()
+        await asyncio.gather(*greedy)
+        return found
+
+    try:
+        assert asyncio.run(scene())[:2] == ["trial", ["trial"]]
+    finally:
+        may_end.set()

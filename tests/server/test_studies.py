@@ -1,7 +1,11 @@
 """Studies over HTTP: made once, listed page by page, shown, stopped."""
 
+import re
+
 import pytest
 
+from fairtrial.study.sqlite import SQLiteStore
+from fairtrial.study.store import NewStudy
 from tests.server.conftest import POLICY, PROBLEM
 
 
@@ -170,3 +174,67 @@ def test_what_one_scope_sees_is_not_what_another_one_knows(service):
     shown = service.read.get("/v1/studies/trial", headers={"If-None-Match": tag})
     assert shown.status_code == 200
     assert "Authorization" in shown.headers["vary"]
+
+
+# --------------------------------------------------------------------- many studies
+
+
+def insert_many(service, names):
+    """Add studies like the first in everything but the name."""
+    same = service.store.find_study("trial")[2 : len(NewStudy._fields) + 1]
+
+    def insert():
+        for name in names:
+            service.store.insert_study(NewStudy(name, *same))
+
+    service.store.transact(insert)
+
+
+def listed(caller):
+    """Return the names that a caller sees, page by page."""
+    found, options = [], {"limit": 7}
+    while True:
+        page = caller.get("/v1/studies", params=options).json()
+        found += [study["name"] for study in page["studies"]]
+        if page["next"] is None:
+            return found
+        options["after"] = page["next"]
+
+
+def test_lists_of_many_studies_come_in_pages_to_all_and_to_some(service, monkeypatch):
+    monkeypatch.setattr("fairtrial.server.routes.studies._NAMES", 5)
+    monkeypatch.setattr("fairtrial.server.pages.routes._NAMES", 5)
+    monkeypatch.setattr("fairtrial.server.pages.routes._STUDIES", 6)
+    names = [f"{kind}-{number:02d}" for number in range(12) for kind in ("heart", "lung")]
+    insert_many(service, names)
+    some = service.caller("some", ["run"], studies=["heart-*", "none"])
+    assert listed(service.admin) == sorted([*names, "trial"])
+    assert listed(some) == [name for name in sorted(names) if name.startswith("heart")]
+    for caller, expected in ((service.admin, ["trial", *names]), (some, names[::2])):
+        service.client.cookies.clear()
+        service.client.post("/login", data={"token": caller.secret})
+        seen, path = [], "/"
+        while path is not None:
+            page = service.client.get(path).text
+            assert f"{len(expected)} studies, the newest first" in page
+            seen += re.findall(r"<bdi>((?:heart|lung)-\d\d|trial)</bdi></a>", page)
+            older = re.search(r'href="(/\?before=\d+)"', page)
+            path = None if older is None else older[1]
+        assert seen == expected[::-1]
+
+
+def test_no_list_reads_all_studies_or_all_open_pulls(serve, tmp_path, monkeypatch):
+    def refuse(*_):
+        raise AssertionError("everything was read")
+
+    service = serve(SQLiteStore(tmp_path / "studies.db", "process"))
+    service.admin.create()
+    service.admin.ask(3)
+    service.client.post("/login", data={"token": service.admin.secret})
+    lists = ["/", "/studies/trial/pulls", "/v1/studies", "/metrics"]
+    lists += [f"/v1/studies/trial/{what}" for what in ("pulls", "pulls?state=all")]
+    # The first look at a page reads its log.
+    assert {service.client.get(path).status_code for path in lists[:2]} == {200}
+    for name in ("studies", "open_pulls", "pulls"):
+        monkeypatch.setattr(service.store, name, refuse)
+    assert [service.admin.get(path).status_code for path in lists] == [200] * len(lists)

@@ -37,12 +37,15 @@ from fairtrial.server.routes.common import StudyName
 from fairtrial.server.security.access import Caller
 from fairtrial.server.service import Service, TheService
 from fairtrial.study import Store
+from fairtrial.study.interruption import keep_going
 from fairtrial.study.log import as_time
 from fairtrial.study.store import StudyRow
 
 routes = APIRouter(include_in_schema=False, route_class=PageRoute)
 
 _STUDIES = 100
+_NAMES = 1_000
+"""Number of names that are read at a time."""
 _EVENTS = 50
 _LOOK = 0.15
 """Seconds that a request may spend reading more detail; the rest is read in the background."""
@@ -135,15 +138,31 @@ async def list_studies(request: Request, service: TheService, before: int = 0) -
     """Return the studies that the user may see, the newest first."""
     viewer = await viewer_of(request, service)
 
-    def read(store: Store) -> list[StudyRow]:
-        return [row for row in store.studies() if viewer.sees(row.name)]
-
-    seen = (await service.readers.run_on_store(read))[::-1]
     begin = max(before, 0)
-    shown = seen[begin : begin + _STUDIES]
-    more = f"/?before={begin + _STUDIES}" if len(seen) > begin + _STUDIES else None
+
+    def read(store: Store) -> tuple[list[StudyRow], int]:
+        names, total = _newest(store, viewer, begin + _STUDIES)
+        return store.studies_named(names[begin:]), total
+
+    shown, total = await service.readers.run_listing(read, viewer.actor)
+    more = f"/?before={begin + _STUDIES}" if total > begin + _STUDIES else None
     rows = [_line(row, viewer) for row in shown]
-    return page(request, "studies.html", viewer, rows=rows, total=len(seen), older=more)
+    return page(request, "studies.html", viewer, rows=rows, total=total, older=more)
+
+
+def _newest(store: Store, viewer: Caller, most: int) -> tuple[list[str], int]:
+    """Return names of the newest studies that the user may see, and how many there are."""
+    sees_all = viewer.token.studies is None
+    names: list[str] = []
+    before: int | None = None
+    while not (sees_all and len(names) >= most):
+        keep_going()
+        found = store.newest_names(2**62 if before is None else before, _NAMES)
+        names += (name for _, name in found if viewer.sees(name))
+        if len(found) < _NAMES:
+            break
+        before = found[-1][0]
+    return names[:most], sum(store.statuses().values()) if sees_all else len(names)
 
 
 def _line(row: StudyRow, viewer: Caller) -> dict[str, Any]:
