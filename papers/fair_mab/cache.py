@@ -68,8 +68,8 @@ def behind(simulation: Simulation) -> Floats:
     """Return by run the largest number of pulls by which an arm is behind its share at the end."""
     assert isinstance(simulation.problem, Problem)
     shares = np.array([float(share) for share in simulation.problem.shares])
-    lacking: Floats = (shares * simulation.horizon - simulation.pulls).max(axis=1)
-    return lacking
+    lacking = (shares * simulation.horizon - simulation.pulls).max(axis=1)
+    return np.asarray(lacking, dtype=np.float64)
 
 
 def half_width(mean: float, width: float) -> Measured:

@@ -78,9 +78,9 @@ def _longest(delay: Any) -> float:
         case None:
             return 1.0
         case delays.UniformDelay():
-            return float(np.max(delay.high))
+            return float(np.max(np.asarray(delay.high)))
         case delays.ConstantDelay():
-            return float(np.max(delay.time))
+            return float(np.max(np.asarray(delay.time)))
         case delays.Delay():
             return math.inf
     return float(np.max(delay))

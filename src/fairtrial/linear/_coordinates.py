@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
@@ -179,7 +179,7 @@ def _independent_columns(scaled: Floats) -> tuple[Integers, Floats, bool]:
     (triangle,) = scipy.linalg.qr(rows.T, mode="r", pivoting=True, check_finite=False)[:1]
     sizes = np.abs(np.diag(triangle))
     rank = int((sizes > ROUNDING * math.sqrt(width)).sum())
-    order = np.arange(width)
+    order: NDArray[Any] = np.arange(width)
     if rank < width:
         order = scipy.linalg.qr(rows, mode="r", pivoting=True, check_finite=False)[1]
     columns = np.sort(order[:rank]).astype(np.int64)

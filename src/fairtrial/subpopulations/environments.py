@@ -190,8 +190,8 @@ class CellEnvironment(StationaryEnvironment):
                 gap, spread, compared = min(limits)
                 found.append((-gap, spread, compared))
             elif best is not None:
-                pair = variances[[best, k]].mean(axis=0) @ problem.shares
-                found.append((quality[best] - quality[k], pair, 2.0))
+                pair = float(variances[[best, k]].mean(axis=0) @ problem.shares)
+                found.append((float(quality[best] - quality[k]), pair, 2.0))
         gaps, spreads, compared = np.array(found).T
         with np.errstate(divide="ignore", invalid="ignore"):
             reaches = np.where(gaps > 0.0, compared / gaps, np.inf)

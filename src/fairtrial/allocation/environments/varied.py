@@ -292,7 +292,7 @@ class ContextualEnvironment(VariedEnvironment):
         contexts, arms = self.means.shape
         gain = -(self._weights[:, None] * self.means).ravel()
         served = np.kron(self._weights, np.eye(arms))
-        solution = scipy.optimize.linprog(
+        solution: Any = scipy.optimize.linprog(
             gain,
             A_ub=-served,
             b_ub=-np.array([float(share) for share in self.problem.shares]),

@@ -130,4 +130,4 @@ class ReplayEnvironment(RowEnvironment):
             return known
         values = self._rows.value[~self._rows.forced]
         counts = np.bincount(values, minlength=len(self.problem.values))
-        return np.asarray(counts / max(1, counts.sum()))
+        return np.asarray(counts / max(1, int(counts.sum())))
