@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from importlib.metadata import requires, version
 from pathlib import Path
 
 import click
@@ -91,6 +92,32 @@ def test_the_container_installs_the_versions_that_are_tested():
     wanted = [*project["dependencies"], *extras["server"], *extras["postgres"]]
     names = {re.split(r"[\[>=<~!;]", each)[0].strip() for each in wanted}
     assert names <= installed.keys()
+
+
+def test_all_that_the_container_fetches_is_pinned_by_a_hash():
+    for command in instructions("RUN"):
+        for part in command.split("&&"):
+            if "pip install" in part or "pip wheel" in part:
+                is_ours = "--no-deps" in part and ("--no-index" in part or "--no-build-iso" in part)
+                assert is_ours or "--require-hashes" in part, part
+    for file in ("requirements.lock", "build.lock"):
+        blocks = re.split(r"\n(?=\S)", (DEPLOY / file).read_text().strip())
+        assert all("--hash=sha256:" in block for block in blocks)
+
+
+def test_the_build_backend_is_locked_with_all_that_it_needs():
+    locked = dict(re.findall(r"^([\w.-]+)==([^ ;\\]+)", (DEPLOY / "build.lock").read_text(), re.M))
+    built_by = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
+    wanted = [re.split(r"[\[>=<~!;]", each)[0].strip() for each in built_by]
+    assert wanted
+    while wanted:
+        name = wanted.pop()
+        assert locked[name] == version(name)
+        wanted += [
+            re.split(r"[ \[>=<~!;(]", each)[0]
+            for each in requires(name) or ()
+            if "python_version <" not in each and "extra ==" not in each
+        ]
 
 
 # ------------------------------------------------------------------------ the compose file
