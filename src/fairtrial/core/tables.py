@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unicodedata import category, normalize
 
 from fairtrial.core.cells import check_decimal, is_blank, number_or_text
 from fairtrial.core.columns import Columns
@@ -36,7 +37,9 @@ __all__ = [
 ]
 
 _WRITTEN = (".csv", ".xlsx")
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+_FORMULA = ("=", "+", "-", "@")
+_INVISIBLE = ("Cc", "Cf", "Zs", "Zl", "Zp")
+"""Kinds of characters that spreadsheets skip before a formula: controls, formats, blanks."""
 
 
 def read_table(
@@ -286,13 +289,19 @@ def without_formula(cell: Any) -> Any:
     >>> without_formula("=cmd|' /c calc'!A1"), without_formula("-1"), without_formula(-1.5)
     ("'=cmd|' /c calc'!A1", '-1', -1.5)
     """
-    if not isinstance(cell, str) or not cell.startswith(_FORMULA):
+    if not isinstance(cell, str) or not _begins_like_a_formula(cell):
         return cell
     try:
         float(cell)
     except ValueError:
         return f"'{cell}"
     return cell
+
+
+def _begins_like_a_formula(text: str) -> bool:
+    """Return whether the first visible character, of any width, begins a formula."""
+    first = next((letter for letter in text if category(letter) not in _INVISIBLE), "")
+    return text[:1] in ("\t", "\r", "\n") or normalize("NFKC", first).startswith(_FORMULA)
 
 
 def as_frame(data: Any, what: str) -> pd.DataFrame:
