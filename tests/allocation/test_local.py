@@ -2,6 +2,8 @@
 
 import json
 import multiprocessing
+import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -285,6 +287,29 @@ def test_the_thread_goes_on_after_errors_and_notes_the_last_one():
         place.is_down = False
         wait_until(lambda: local.last_error is None and place.bodies)
     assert json.loads(place.bodies[local.name])["rewards"][0][0] == [1, 0, 0]
+
+
+def test_a_failing_exchange_is_logged_once_and_so_is_its_end(caplog):
+    place = Unreachable()
+    caplog.set_level("INFO", logger="fairtrial")
+    with LocalAllocator(FairLearn(PROBLEM), place, interval=0.005) as local:
+        wait_until(lambda: local.last_error is not None)
+        time.sleep(0.05)
+        place.is_down = False
+        wait_until(lambda: local.last_error is None and place.bodies)
+    found = [(record.name, record.levelname) for record in caplog.records]
+    name = "fairtrial.allocation"
+    assert found == [(name, "WARNING"), (name, "INFO")]
+    assert "does not answer" in caplog.text
+
+
+def test_a_program_without_logging_is_told_nothing():
+    script = (
+        "import fairtrial.allocation.local, logging;"
+        "logging.getLogger('fairtrial.allocation').warning('x')"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
+    assert done.stderr == b""
 
 
 def test_what_was_learned_last_is_published_on_close():

@@ -19,6 +19,8 @@ from fairtrial.allocation.policies.base import AllocationPolicy
 from fairtrial.allocation.policies.initial_values import given_rewards
 from fairtrial.allocation.problem import MAX_DENOMINATOR
 from fairtrial.core.keywords import named_arguments
+from fairtrial.core.logs import logger
+from fairtrial.core.policy import Policy
 from fairtrial.core.problem import Outcome
 from fairtrial.core.pull import Pull
 from fairtrial.core.recommendation import Progress
@@ -29,6 +31,7 @@ __all__ = ["LocalAllocator", "OverallShares", "SharedPlace"]
 
 Floats = NDArray[np.float64]
 
+_LOG = logger("allocation")
 _CLOSING_SECONDS = 5.0
 _LONGEST_INTERVAL = 86_400.0
 _MOST_IN_WHOLE = 2**63
@@ -116,13 +119,13 @@ class LocalAllocator:
     @named_arguments
     def __init__(
         self,
-        policy: AllocationPolicy,
+        policy: Policy,
         shared: SharedPlace,
         interval: float | None = 10.0,
         seed: int | None = None,
     ) -> None:
-        check_instance("policy", policy, AllocationPolicy)
-        self._policy = policy.clone(seed=seed)
+        checked: AllocationPolicy = check_instance("policy", policy, AllocationPolicy)
+        self._policy = checked.clone(seed=seed)
         _refuse_window(self._policy)
         for method in ("publish", "published"):
             if not callable(getattr(shared, method, None)):
@@ -211,7 +214,7 @@ class LocalAllocator:
             with self._here():
                 self._learn(others)
             self._overall = _overall(self._policy.problem.arms, [own, *others])
-            self._last_error = "; ".join(mistakes) or None
+            self._note_error("; ".join(mistakes) or None)
             return len(others)
 
     def overall(self) -> OverallShares:
@@ -230,7 +233,7 @@ class LocalAllocator:
 
     @property
     def last_error(self) -> str | None:
-        """What went wrong in the last exchange; None if nothing did."""
+        """What went wrong in the last exchange; None if nothing did. It is also logged."""
         return self._last_error
 
     def close(self) -> None:
@@ -255,9 +258,17 @@ class LocalAllocator:
             try:
                 self.exchange()
             except Exception as error:  # noqa: BLE001 - whatever the place does, decisions go on
-                self._last_error = str(error) or repr(error)
+                self._note_error(str(error) or repr(error))
             if is_last:
                 return
+
+    def _note_error(self, error: str | None) -> None:
+        """Log what went wrong in an exchange, once until it changes."""
+        if error is not None and error != self._last_error:
+            _LOG.warning("the exchange with other processes failed: %s", error)
+        if error is None and self._last_error is not None:
+            _LOG.info("the exchange with other processes works again")
+        self._last_error = error
 
     def _record(self) -> _Record:
         own = self._policy.rewards - self._own_start - self._from_others

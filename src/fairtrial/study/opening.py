@@ -92,7 +92,8 @@ def find_or_insert(
     row = store.find_study(name)
     if row is None:
         return store.insert_study(_new_study(name, spec, fresh, secret, store.now())), True
-    _require_same(row, spec, store.url, exist_ok=exist_ok, any_seed=any_seed)
+    existing = Specification.from_json(row.spec_json).canonical(row.name, fresh)
+    _require_same(row, existing, spec, store.url, exist_ok=exist_ok, any_seed=any_seed)
     if secret not in (None, row.secret):
         raise StudyExists(f"{store.url} has a study {name!r} with another secret")
     return row, False
@@ -203,9 +204,14 @@ def _new_study(
 
 
 def _require_same(
-    row: StudyRow, spec: Specification, url: str, *, exist_ok: bool, any_seed: bool
+    row: StudyRow,
+    existing: Specification,
+    spec: Specification,
+    url: str,
+    *,
+    exist_ok: bool,
+    any_seed: bool,
 ) -> None:
-    existing = Specification.from_json(row.spec_json)
     wanted = replace(spec, seed=existing.seed) if any_seed else spec
     difference = existing.difference(wanted)
     if difference:

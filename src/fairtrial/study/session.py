@@ -11,6 +11,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from fairtrial.core import Policy, Problem
 from fairtrial.core.loading import NotLoaded, loaded_only, uninterrupted
+from fairtrial.core.logs import logger
 from fairtrial.core.policy import State
 from fairtrial.errors import ConnectionLost, CorruptLog, NotSupported, StorageError
 from fairtrial.study.cache import Cache
@@ -26,6 +27,7 @@ __all__ = ["Behind", "Committer", "Session", "transact"]
 
 _Answer = TypeVar("_Answer")
 
+_LOG = logger("study")
 _MOST_LOST = 3
 """Number of connections lost in one write after which the write is given up."""
 
@@ -159,11 +161,18 @@ class Session:
             self._is_closed = True
             try:
                 if self._has_written or self._cache.is_due:
-                    with suppress(StorageError, NotSupported):
-                        self._cache.save()
+                    self._save_at_the_end()
             finally:
                 if self._owns_store:
                     self.store.close()
+
+    def _save_at_the_end(self) -> None:
+        try:
+            self._cache.save()
+        except NotSupported:
+            pass
+        except StorageError as error:
+            _LOG.warning("no snapshot of study %r could be saved: %s", self.name, error)
 
     # ----------------------------------------------------------------------- reading
 

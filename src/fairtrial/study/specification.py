@@ -17,9 +17,11 @@ from fairtrial.core.specification import (
     problem_from_dict,
 )
 from fairtrial.core.wording import abridged
-from fairtrial.errors import InvalidArgument, NotSupported
+from fairtrial.errors import CorruptLog, FairtrialError, InvalidArgument, NotSupported
 
-__all__ = ["Specification", "own_classes"]
+__all__ = ["Specification", "family_and_policy", "own_classes"]
+
+_UNREADABLE = "unreadable"
 
 
 @dataclass(frozen=True)
@@ -52,9 +54,20 @@ class Specification:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Return the specification from the output of `to_json`."""
-        data = json.loads(text)
-        return cls(data["problem"], data["policy"], data["seed"])
+        """Return the specification from the output of `to_json`.
+
+        Raises
+        ------
+        CorruptLog
+            If it is not such an output.
+        """
+        try:
+            data = json.loads(text)
+            return cls(data["problem"], data["policy"], data["seed"])
+        except (ValueError, LookupError, TypeError, RecursionError) as error:
+            raise CorruptLog(
+                f"a specification cannot be read: it was altered ({error!r})"
+            ) from error
 
     def to_json(self) -> str:
         """Return the specification as JSON, in which keys keep the order of the actions."""
@@ -133,6 +146,18 @@ class Specification:
                 list(policies),
             ) from None
 
+    def canonical(self, name: str, like: Policy) -> Specification:
+        """Return this specification as a new study of the same policy would be specified.
+
+        Older versions wrote some defaults in two ways. `like` brings the caller's own classes; if
+        the policy cannot be built with them, return the specification as it is.
+        """
+        try:
+            policy = self.build(name, own_classes(like), (type(like.problem),))
+            return Specification.of(policy.problem, policy, self.seed)
+        except (FairtrialError, ValueError, TypeError, LookupError):
+            return self
+
     def require_faithful(self, policy: Policy) -> None:
         """Raise if a policy built from this specification has other parameters.
 
@@ -151,6 +176,24 @@ class Specification:
         mine, theirs = _flat(json.loads(self.to_json())), _flat(json.loads(other.to_json()))
         keys = sorted(key for key in {**mine, **theirs} if _differ(mine, theirs, key))
         return "; ".join(f"{key} is {_shown(mine, key)} and {_shown(theirs, key)}" for key in keys)
+
+
+def family_and_policy(text: str) -> tuple[str, str]:
+    """Return the names of family and policy in a stored specification, for a list of studies.
+
+    A specification that was altered until it cannot be read does not hide the other studies; the
+    study itself is refused when it is opened.
+
+    Examples
+    --------
+    >>> family_and_policy("{")
+    ('unreadable', 'unreadable')
+    """
+    try:
+        data = json.loads(text)
+        return str(data["problem"]["family"]), str(data["policy"]["name"])
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return _UNREADABLE, _UNREADABLE
 
 
 def own_classes(policy: Policy) -> tuple[type[Parametrized], ...]:

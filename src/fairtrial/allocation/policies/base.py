@@ -98,6 +98,18 @@ class AllocationPolicy(Policy):
             )
         return (arm, cell_row) if cell_row else arm
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the policy's name and parameters; the default learner is left out, however given.
+
+        So policies that decide the same have the same specification.
+        """
+        written = super().to_dict()
+        default = as_learner(None)
+        is_default = type(self._learner) is type(default)
+        if is_default and self._learner.get_params() == default.get_params():
+            written["learner"] = None
+        return written
+
     @property
     def _lets_sleep(self) -> bool:
         return self._takes_awake and self.problem.plays == 1 and not self.problem.groups
