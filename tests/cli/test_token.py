@@ -25,6 +25,15 @@ def test_a_token_is_the_only_thing_on_standard_output(invoke, storage):
     assert (token.name, token.scopes, token.studies) == ("ward 3", ("read", "run"), None)
 
 
+@pytest.mark.parametrize("command", [("list",), ("revoke", "--name", "ward 3")])
+def test_looking_for_tokens_makes_no_storage(invoke, tmp_path, command):
+    path = tmp_path / "mistyped.db"
+    result = invoke("token", *command, "--storage", f"sqlite:///{path}")
+    assert result.exit_code != 0
+    assert "no such file" in result.stderr
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_token_may_be_for_some_studies_and_some_time(document, storage):
     found, _ = document(
         *("token", "create", "--storage", storage, "--name", "ana", "--scope", "read"),
@@ -126,9 +135,9 @@ def test_a_storage_must_be_named(invoke, monkeypatch):
 
 
 def test_errors_come_as_a_document_if_wanted(invoke, storage):
+    make(invoke, storage)
     result = invoke("token", "revoke", "--storage", storage, "--name", "x", "--json")
     assert json.loads(result.stdout)["error"]["type"] == StudyNotFound.__name__
-    make(invoke, storage)
     result = make(invoke, storage, "--json")
     assert json.loads(result.stdout)["error"]["type"] == StudyExists.__name__
 

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from fairtrial.server import Settings, create_app
-from fairtrial.study import Study
+from fairtrial.study import Study, list_studies
 from fairtrial.study.postgresql import PostgreSQLStore
 from fairtrial.study.server_address import ServerAddress
 from fairtrial.study.sqlite import SQLiteStore
@@ -148,6 +148,29 @@ def test_a_storage_that_is_held_by_another_program_is_busy(serve, path):
         assert service.read.get(f"{URL}/recommendation").status_code == 200
         other.execute("ROLLBACK")
     assert len(service.run.ask()) == 1
+
+
+@pytest.mark.parametrize("altered", ["{", "[]", "null", '{"problem": 1}', '{"problem": {}}'])
+def test_an_altered_specification_hides_no_other_study(serve, path, altered):
+    store = SQLiteStore(path, "process")
+    make(store)
+    problem = ToyProblem()
+    Study.create(problem, Serving(problem), storage=store, name="altered", seed=7)
+    with closing(sqlite3.connect(path)) as other:
+        other.execute("DROP TRIGGER study_is_never_changed")
+        other.execute("UPDATE study SET spec_json = ? WHERE name = 'altered'", (altered,))
+        other.commit()
+    service = serve(store)
+    found = service.read.get("/v1/studies")
+    assert found.status_code == 200
+    families = {study["name"]: study["family"] for study in found.json()["studies"]}
+    assert families == {"trial": "study-toy", "altered": "unreadable"}
+    assert [study.family for study in list_studies(store)] == ["study-toy", "unreadable"]
+    person = Person(service.client, service.admin.secret)
+    assert "altered" in person.get("/").text
+    answer = service.read.get("/v1/studies/altered")
+    assert answer.json()["type"] == "urn:fairtrial:problem:corrupt-log"
+    assert service.run.ask() != []
 
 
 def test_a_form_that_meets_a_busy_storage_is_told_so_without_the_place(serve, path):

@@ -1,10 +1,14 @@
 """Addresses of PostgreSQL databases: what is shown of them, and never the password."""
 
+import traceback
+
 import pytest
 
 from fairtrial.errors import InvalidArgument
+from fairtrial.study import Study
 from fairtrial.study.location import parse_storage
 from fairtrial.study.server_address import ServerAddress
+from tests.study.toys import Serving, ToyProblem
 
 
 @pytest.mark.parametrize(
@@ -17,6 +21,9 @@ from fairtrial.study.server_address import ServerAddress
         ("postgresql:///t?host=/run/pg&user=ana", "postgresql:///t?host=/run/pg&user=ana"),
         ("postgresql://h/t?password=secrets&sslmode=require", "postgresql://h/t?sslmode=require"),
         ("postgresql://h/t?pass%77ord=secrets", "postgresql://h/t"),
+        ("postgresql://h/t?PASSWORD=secrets", "postgresql://h/t"),
+        ("postgresql://h/t?PassWord=secrets&a=b", "postgresql://h/t?a=b"),
+        ("postgresql://h/t?SSLpassword=secrets", "postgresql://h/t"),
         ("postgresql://ana:secrets@[::1]:5432/t", "postgresql://ana@[::1]:5432/t"),
         ("postgresql://ana:secrets@h1:1,h2:2/t", "postgresql://ana@h1:1,h2:2/t"),
     ],
@@ -47,6 +54,16 @@ def test_the_password_is_given_to_the_client_library():
         "mysql://ana:sec@rets@h/t",
         "mysql://h/t?password=secrets",
         "postgresql://ana:secrets@h\0/t",
+        "mysql://h/t?PASSWORD=secrets",
+        "mysql://h/t?pass%77ord=secrets",
+        "host=h dbname=t password=secrets",
+        "dbname=t password = 'my secrets'",
+        "password=secrets",
+        "HOST=h PASSWORD=secrets",
+        "POSTGRESQL://ana:secrets@h/t",
+        "postgresql:ana:secrets@h/t",
+        "ana:secrets@h/t",
+        "sqlite:///host=h password=secrets",
     ],
 )
 def test_a_refused_address_keeps_its_password_to_itself(address):
@@ -63,3 +80,20 @@ def test_what_the_client_library_refuses_is_told_in_our_words():
     ) as caught:
         address.parameters()
     assert "secrets" not in f"{caught.value!r}"
+
+
+@pytest.mark.parametrize("text", ["trial.db", "a=b.db", "x@y.db", "C:\\data@home.db", "my host.db"])
+def test_names_of_files_are_not_taken_for_addresses(text):
+    assert str(parse_storage(text)) == text
+
+
+def test_a_text_of_the_client_library_is_no_name_of_a_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    problem = ToyProblem()
+    with pytest.raises(InvalidArgument) as caught:
+        Study.create(
+            problem, Serving(problem), storage="host=h dbname=t password=secrets", name="a", seed=1
+        )
+    assert caught.value.name == "storage"
+    assert "secrets" not in "".join(traceback.format_exception(caught.value))
+    assert not list(tmp_path.iterdir())

@@ -11,6 +11,7 @@ from typing import Any
 from fairtrial.core import Problem
 from fairtrial.study import Event
 from fairtrial.study.log import PullRow, Record, as_time
+from fairtrial.study.specification import family_and_policy
 from fairtrial.study.store import StudyRow
 
 __all__ = ["event_document", "pull_document", "spelled", "study_document", "to_text"]
@@ -54,15 +55,15 @@ def study_document(row: StudyRow, *, unblinded: bool) -> dict[str, Any]:
 
     People who recruit or treat learn whether a study runs, but not whether it found an answer.
     """
-    spec = json.loads(row.spec_json)
+    family, policy = family_and_policy(row.spec_json)
     status = row.status if unblinded or row.status == "running" else "stopped"
     return {
         "name": row.name,
         "status": status,
         "stopped": row.status != "running",
         "events": row.head_seq,
-        "family": spec["problem"]["family"],
-        "policy": spec["policy"]["name"],
+        "family": family,
+        "policy": policy,
         "seed": int(row.seed) if unblinded else None,
         "created_at": _iso(as_time(row.created_at)),
     }

@@ -55,8 +55,11 @@ LONGEST_LEASE = 3.2e9
 def check_name(name: object) -> None:
     """Raise if `name` cannot be the name of a study."""
     fits = isinstance(name, str) and name.isprintable() and 0 < len(name.strip()) <= 200
-    if not fits:
-        raise InvalidArgument("name", "must be 1 to 200 printable characters", name)
+    # A browser takes the last two for a step in a path.
+    if not fits or name in (".", ".."):
+        raise InvalidArgument(
+            "name", 'must be 1 to 200 printable characters, not "." or ".."', name
+        )
 
 
 def check_texts(**texts: object) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from datetime import UTC
 from pathlib import Path
@@ -15,6 +14,7 @@ from fairtrial.study.file_systems import require_local
 from fairtrial.study.log import as_time
 from fairtrial.study.memory import MemoryStore
 from fairtrial.study.server_address import ServerAddress, without_passwords
+from fairtrial.study.specification import family_and_policy
 from fairtrial.study.sqlite import SQLiteStore
 from fairtrial.study.store import Store, StudyRow, StudySummary
 from fairtrial.study.witness import Witness
@@ -59,7 +59,7 @@ def parse_storage(storage: str | os.PathLike[str]) -> Path | ServerAddress | Non
     file = address.removeprefix("sqlite:///") if address.startswith("sqlite:///") else address
     if address == "memory://" or file == ":memory:":
         return None
-    if "://" in file or not file or "\0" in file:
+    if "://" in file or not file or "\0" in file or ServerAddress.is_meant(file):
         raise InvalidArgument("storage", accepted, without_passwords(address))
     return Path(file)
 
@@ -161,13 +161,13 @@ def accept_loss(storage: str | os.PathLike[str]) -> list[tuple[str, int, int]]:
 
 
 def _summary(row: StudyRow) -> StudySummary:
-    spec = json.loads(row.spec_json)
+    family, policy = family_and_policy(row.spec_json)
     return StudySummary(
         name=row.name,
         status=row.status,
         events=row.head_seq,
-        family=spec["problem"]["family"],
-        policy=spec["policy"]["name"],
+        family=family,
+        policy=policy,
         seed=int(row.seed),
         created_at=as_time(row.created_at).astimezone(UTC),
     )

@@ -14,7 +14,16 @@ _FORM = re.compile(
     r"postgres(?:ql)?://(?:(?P<user>[^:@/?#]*)(?::(?P<password>[^@/?#]*))?@)?"
     r"(?P<place>[^@?#]*)(?:\?(?P<options>[^@#]*))?"
 )
-_SECRET_OPTIONS = frozenset({"password", "sslpassword"})
+_SECRET_OPTIONS = frozenset(
+    {"password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key"}
+)
+_OTHER_FORMS = re.compile(
+    # "host=... dbname=...", as libpq also accepts; "postgresql:..."; "user:password@host".
+    r"(?:.*\s)?(?:host|hostaddr|port|dbname|user|password|service|sslmode)\s*=.*"
+    r"|postgres(?:ql)?:.*"
+    r"|[\w.%+-]+:[^/\\\s]*@.*",
+    re.IGNORECASE | re.DOTALL,
+)
 _ACCEPTED = (
     'must be "postgresql://user:password@host:port/database", where characters such as @ : / ? # '
     "in user and password are percent-encoded"
@@ -50,7 +59,7 @@ class ServerAddress:
         options = [
             option
             for option in (found["options"] or "").split("&")
-            if option and unquote(option.partition("=")[0]) not in _SECRET_OPTIONS
+            if option and not _is_secret(option.partition("=")[0])
         ]
         self.shown = f"postgresql://{user}{found['place']}{'?' * bool(options)}{'&'.join(options)}"
         """The address without a password."""
@@ -62,6 +71,17 @@ class ServerAddress:
     def begins(address: str) -> bool:
         """Return whether a text begins like an address of PostgreSQL."""
         return address.startswith(_SCHEMES)
+
+    @staticmethod
+    def is_meant(text: str) -> bool:
+        """Return whether a text is another form of an address, perhaps with a password.
+
+        Examples
+        --------
+        >>> ServerAddress.is_meant("host=db password=secret"), ServerAddress.is_meant("trial.db")
+        (True, False)
+        """
+        return _OTHER_FORMS.fullmatch(text) is not None
 
     def parameters(self) -> dict[str, str]:
         """Return libpq's parameters in the address, including the password.
@@ -82,13 +102,21 @@ class ServerAddress:
             raise InvalidArgument("storage", accepted, self.shown) from None
 
 
+def _is_secret(option: str) -> bool:
+    return unquote(option).strip().lower() in _SECRET_OPTIONS
+
+
 def without_passwords(address: str) -> str:
     """Return an address of any kind with possible passwords hidden.
 
     Examples
     --------
-    >>> without_passwords("mysql://ana:secret@host/x?password=secret&y=1")
-    'mysql://***@host/x?password=***&y=1'
+    >>> without_passwords("mysql://ana:secret@host/x?PASSWORD=secret&y=1")
+    'mysql://***@host/x?PASSWORD=***&y=1'
     """
-    hidden = re.sub(r"(:/+).*@", r"\1***@", address)
-    return re.sub(r"(password=)[^&]*", r"\1***", hidden)
+    hidden = re.sub(r"(:/*)[^\s]*@", r"\1***@", address)
+    return re.sub(
+        r"([\w%]+)(\s*=\s*)('[^']*'|[^&\s]*)",
+        lambda found: f"{found[1]}{found[2]}***" if _is_secret(found[1]) else found[0],
+        hidden,
+    )

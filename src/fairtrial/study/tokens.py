@@ -107,6 +107,8 @@ class Tokens:
     ----------
     storage : str, path or Store
         As for `Study.create`.
+    create : bool
+        Whether to create a storage that does not exist; without it, it is refused.
 
     Examples
     --------
@@ -119,8 +121,8 @@ class Tokens:
     """
 
     @named_arguments
-    def __init__(self, storage: Storage) -> None:
-        self._store = open_store(storage)
+    def __init__(self, storage: Storage, *, create: bool = True) -> None:
+        self._store = open_store(storage, create=create)
         self._owns_store = self._store is not storage
 
     def close(self) -> None:

@@ -116,7 +116,7 @@ def _make_file(path: Path) -> None:
 @json_option
 def list_(storage: str | None, as_json: bool) -> None:
     """List the tokens in a storage, including invalid ones. The secret texts are not shown."""
-    with Tokens(required(storage)) as tokens:
+    with Tokens(required(storage), create=False) as tokens:
         found = tokens.all()
     if as_json:
         emit({"tokens": [_document(item) for item in found]})
@@ -144,7 +144,7 @@ def revoke(name: str, storage: str | None, as_json: bool) -> None:
 
     It is invalid from the next request on, and its name cannot be used again.
     """
-    with Tokens(required(storage)) as tokens:
+    with Tokens(required(storage), create=False) as tokens:
         revoked = tokens.revoke(name)
     answer(as_json, _document(revoked), f"{name}: revoked")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import islice
@@ -39,6 +38,7 @@ from fairtrial.server.service import Service, TheService
 from fairtrial.study import Store
 from fairtrial.study.interruption import keep_going
 from fairtrial.study.log import as_time
+from fairtrial.study.specification import family_and_policy
 from fairtrial.study.store import StudyRow
 
 routes = APIRouter(include_in_schema=False, route_class=PageRoute)
@@ -173,7 +173,7 @@ def _line(row: StudyRow, viewer: Caller) -> dict[str, Any]:
         "name": row.name,
         "link": address(row.name, tabs_of(viewer)[0].name),
         "state": state,
-        "kind": _KINDS.get(json.loads(row.spec_json)["problem"]["family"], "A question of its own"),
+        "kind": _KINDS.get(family_and_policy(row.spec_json)[0], "A question of its own"),
         "events": row.head_seq,
         "begun": f"{as_time(row.created_at):%Y-%m-%d}",
     }

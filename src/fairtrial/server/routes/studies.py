@@ -93,7 +93,7 @@ async def make_study(
 ) -> Response:
     """Create a study, or return the existing one with the same name and specification."""
     viewer.require("admin")
-    _require_name(body.name)
+    check_name(body.name)
     if not viewer.sees(body.name):
         raise Refusal(403, "access-refused", "the token may not create studies of that name")
     spec, fresh = await service.readers.run_apart(lambda: _specified(service, body))
@@ -111,12 +111,6 @@ async def make_study(
 
     known = key_of(request, viewer, key, body.model_dump())
     return answered(await service.write_on_store(make, known))
-
-
-def _require_name(name: str) -> None:
-    check_name(name)
-    if name in (".", ".."):
-        raise InvalidArgument("name", "must be a name that can be part of an address", name)
 
 
 def _specified(service: Service, body: NewStudy) -> tuple[Specification, Policy]:
