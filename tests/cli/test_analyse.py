@@ -145,3 +145,38 @@ def test_other_families_are_analysed_as_well(folder, invoke, document, table, fa
     found, done = document("analyse", path, few, *OPTIONS, "--name", "few")
     assert done.exit_code == ExitCode.NO_ANSWER
     assert found["progress"]["remaining"] > 0
+
+
+UNITS = "user;arm;cured\n1;old;0,5\n2;new;1\n1;new;0\n2;new;0\n3;old;failed\n4;old;0,25\n"
+
+
+@pytest.mark.parametrize("in_file", [True, False])
+def test_units_and_the_decimal_separator_are_stated_by_options_or_in_the_file(
+    folder, document, in_file
+):
+    tables = "[tables]\nunit = 'user'\ndecimal = ','\n" if in_file else ""
+    (folder / "cure.toml").write_text(
+        "[study]\nname = 'cure'\n[problem]\nfamily = 'subpopulations'\narms = ['old', 'new']\n"
+        f"groups = ['all']\nreward_range = [0, 1]\n{tables}"
+    )
+    (folder / "cure.csv").write_text(UNITS)
+    options = [] if in_file else ["--unit", "user", "--decimal", ","]
+    found, _ = document(
+        *("analyse", "cure.toml", "cure.csv", "--order", "as given", "--outcome", "cured"),
+        *("--report", "cure.html", *options),
+    )
+    assert found["units"] == {
+        "assigned": 3,
+        "used": 3,
+        "lost": 1,
+        "left_out": {"several_variants": 1, "rows_of_them": 2, "later_rows": 1},
+    }
+    assert "1 unit in several variants" in (folder / "cure.html").read_text()
+
+
+def test_an_unknown_key_for_tables_is_refused(folder, invoke, table):
+    path = configuration(folder)
+    path.write_text(path.read_text() + "\n[tables]\ndecimals = ','\n")
+    done = invoke("analyse", path, table, *OPTIONS)
+    assert done.exit_code == ExitCode.USAGE
+    assert "tables.decimals" in done.stderr

@@ -455,3 +455,8 @@ def test_a_file_that_is_no_workbook_says_what_it_is(tmp_path):
     path = write(tmp_path, b"\xd0\xcf\x11\xe0" + b"0" * 40, "t.xlsx")
     with pytest.raises(InvalidArgument, match="password"):
         read_table(path)
+
+
+def test_a_column_in_another_case_is_suggested(tmp_path):
+    with pytest.raises(InvalidArgument, match="did you mean 'ARM'"):
+        read_sheet(write(tmp_path, "ARM,gain\na,1\n")).labels("arm")

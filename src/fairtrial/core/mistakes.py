@@ -61,7 +61,10 @@ def did_you_mean(given: str, accepted: Iterable[str]) -> str:
     "did you mean 'group'? accepted: group"
     """
     names = sorted(accepted)
-    close = get_close_matches(given[:_LONGEST_NAME], names, n=1)
+    start = given[:_LONGEST_NAME]
+    # Upper and lower case make texts very different for difflib.
+    close = [name for name in names if name.casefold() == start.casefold()]
+    close = close or get_close_matches(start, names, n=1)
     if _SYNONYMS.get(given) in names:
         close = [_SYNONYMS[given]]
     hint = f"did you mean {close[0]!r}? " if close else ""
