@@ -8,6 +8,7 @@ connections may have reset them.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import chain
 from typing import Any
 
 import psycopg
@@ -92,8 +93,10 @@ class SessionSettings:
             ]
         self._settings["synchronous_commit"] = synchronous
         self.begin = _beginning(self._settings)
-        for item in {**self._settings, **_OF_CONNECTIONS}.items():
-            connection.execute("SELECT set_config(%s, %s, false)", item)
+        wanted = {**self._settings, **_OF_CONNECTIONS}
+        # All at once: each statement is a round trip.
+        calls = ", ".join(["set_config(%s, %s, false)"] * len(wanted))
+        connection.execute(f"SELECT {calls}", list(chain.from_iterable(wanted.items())))
 
 
 def _beginning(settings: Mapping[str, str]) -> str:
