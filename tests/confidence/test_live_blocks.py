@@ -149,3 +149,31 @@ def test_where_no_more_pulls_are_made_nothing_is_left_to_forecast():
         policy.tell(unsolicited(policy), 0.5)
     progress = policy.progress()
     assert (progress.remaining, progress.no_forecast) == (0.0, "")
+
+
+def test_a_loss_of_an_initial_pull_weakens_such_a_label_until_its_result_comes(make):
+    policy = make(None)
+    label = policy.guarantee
+    lost, *others = policy.ask(30)
+    policy.fail(lost)
+    for pull in others:
+        policy.tell(pull, pull.number % 3 / 4)
+    assert not policy.guarantee.proven
+    policy.tell(lost, 0.25)
+    assert policy.guarantee == label
+
+
+@pytest.mark.parametrize("family", ["subpopulations", "delayed"])
+def test_a_late_result_of_an_initial_pull_enters_effects_and_the_noise_test(family):
+    late, in_time = FAMILIES[family](None), FAMILIES[family](None)
+    pulls = late.ask(10)
+    in_time.set_state(late.get_state())
+    late.fail(pulls[0])
+    for pull in pulls:
+        in_time.tell(pull, pull.number**2 % 7 / 4)
+    for pull in [*pulls[1:], pulls[0]]:
+        late.tell(pull, pull.number**2 % 7 / 4)
+    assert late._blocks.state.blocks.first[0] > 0
+    found, expected = (policy._blocks.state.settled_noise for policy in (late, in_time))
+    assert found == pytest.approx(expected)
+    assert late.progress().effects == in_time.progress().effects

@@ -116,17 +116,11 @@ def test_the_right_answer_is_ever_excluded_in_at_most_delta_of_studies(settings,
 # ------------------------------------------------------- what is in no bet, what is
 
 
-def test_a_loss_among_the_initial_pulls_leaves_the_label() -> None:
-    policy = BlockBetting(problem(), delta=0.1, seed=0)
-    policy.fail(policy.ask())
-    assert policy.guarantee.proven
-    assert run(policy).guarantee.proven
-
-
-def test_a_loss_in_a_bet_weakens_the_label_of_known_noise_only() -> None:
+@pytest.mark.parametrize("is_lost", [lambda pull: True, lambda pull: pull.tag > 0])
+def test_a_loss_weakens_the_label_of_known_noise_only_in_a_bet_or_not(is_lost) -> None:
     for settings, proven in (({}, False), ({"noise_std": None, "reward_range": (-9, 9)}, True)):
         policy = BlockBetting(problem(**settings), delta=0.1, seed=0)
-        policy.fail(until(policy, lambda pull: pull.tag > 0))
+        policy.fail(until(policy, is_lost))
         assert policy.guarantee.proven is proven
 
 

@@ -90,14 +90,15 @@ def settle_record(settled: Floats, block: Floats) -> None:
     depends on their values.
     """
     for cell in range(block.shape[0]):
-        if block[cell, COUNT] > 0.0:
-            _add(settled[cell], block[cell])
-            block[cell] = 0.0
+        add_row(settled[cell], block[cell])
+        block[cell] = 0.0
 
 
 @kernel
-def _add(total: Floats, more: Floats) -> None:
+def add_row(total: Floats, more: Floats) -> None:
     """Add the results of a later block to the total of a cell."""
+    if more[COUNT] == 0.0:
+        return
     if total[COUNT] == 0.0:
         total[FIRST] = more[FIRST]
         total[NUMBER] = more[NUMBER]

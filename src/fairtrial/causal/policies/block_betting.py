@@ -614,7 +614,7 @@ class BlockBetting(BlockPolicy):
             stated = stated.assuming(_LOSSES_IGNORABLE)
             if self._blocks.loses_unequally(len(self.problem.modes)):
                 stated = stated.weakened("some arms lose more rows than others by chance alone")
-        return self._blocks.as_it_stands(stated, leaves_out=False)
+        return self._blocks.as_it_stands(stated, left_out=0)
 
 
 def _functionals_of(problem: Problem, wanted: str) -> Functionals:

@@ -248,6 +248,13 @@ def slot_of_tag(blocks: Blocks, tag: int) -> int:
 
 
 @inlined
+def serial_in(blocks: Blocks, slot: int) -> int:
+    """Return the serial number of the open block in a slot."""
+    slots = blocks.waiting.size
+    return blocks.first[0] + (slot - blocks.first[0]) % slots
+
+
+@inlined
 def receive(blocks: Blocks, slot: int, action: int, value: float) -> None:
     """Add a result to an open block."""
     blocks.results[slot, action] += 1.0

@@ -94,7 +94,7 @@ class LiveBlocks:
     Attributes
     ----------
     lost : int
-        Lost pulls that bets were placed on.
+        Lost pulls, also those without a bet: with a known noise, means and effects leave them out.
     amended, corrected : int
         Corrections of results that the bets cannot take into account, and that they did.
     late : list of int
@@ -124,9 +124,6 @@ class LiveBlocks:
         "blocks.lost": "blocks.losses",
     }
     """Arrays with sums over paid blocks, and the arrays of a block that they sum."""
-
-    details_of_a_loss: ClassVar[tuple[Any, ...]] = ()
-    """What the family's kernel needs to know about a pull that was cancelled after the stop."""
 
     kernels: ClassVar[BlockKernels]
     """The family's compiled functions."""
@@ -315,14 +312,24 @@ class LiveBlocks:
         before = self._first.item()
         counts = self.kernels.tell_late(self.arrays, *told)
         self._keep_paid(before)
-        if counts:
-            self.lost -= pull.tag >= 0 and not self.finished
-        elif tag >= 0 and self._change_paid(
-            tag, lambda arrays: self.kernels.tell_late(arrays, *told)
+        if is_too_late:
+            return
+        # Outside of blocks only the data can count a result, and they do. Without a bet, a lost
+        # pull stays the worst value if there is one.
+        counts = counts or tag == _OUTSIDE
+        can_count = tag >= 0 or self._leaves_out_losses
+        if counts or (
+            can_count
+            and self._change_paid(tag, lambda arrays: self.kernels.tell_late(arrays, *told))
         ):
             self.lost -= 1
-        elif not is_too_late:
+        else:
             self.late.append(pull.number)
+
+    @property
+    def _leaves_out_losses(self) -> bool:
+        """Whether nothing counts in place of a lost pull: only then the noise is tested."""
+        return "settled_noise" in self.state._fields and self.state.settled_noise.size > 0
 
     def lose(self, pull: Pull, *details: Any, stopped: bool) -> None:
         """Record that a pull is lost.
@@ -337,7 +344,7 @@ class LiveBlocks:
         self._lose(pull.action, pull.tag, *details)
 
     def _lose(self, action: int, tag: int, *details: Any) -> None:
-        self.lost += tag >= 0
+        self.lost += 1
         before = self._first.item()
         self.kernels.lose(self.arrays, action, tag, *details)
         self._keep_paid(before)
@@ -355,22 +362,21 @@ class LiveBlocks:
             self.corrected += follows
             self.amended += not follows
 
-    def as_it_stands(self, promise: Guarantee, *, leaves_out: bool) -> Guarantee:
+    def as_it_stands(self, promise: Guarantee, *, left_out: int) -> Guarantee:
         """Add to a guarantee what it assumes about the losses and corrections so far.
 
         Parameters
         ----------
         promise : Guarantee
             The guarantee without losses and corrections.
-        leaves_out : bool
-            Whether bets leave out lost pulls.
+        left_out : int
+            Number of lost pulls that bets, means or effects leave out.
         """
         if self.corrected:
             corrections = plural(self.corrected, "correction")
             promise = promise.assuming(f"after {corrections} every value is the true one")
-        if leaves_out:
-            event = "got lost for reasons unrelated to rewards"
-            promise = promise.weakened_by(self.lost, "pull", event)
+        event = "got lost for reasons unrelated to rewards"
+        promise = promise.weakened_by(left_out, "pull", event)
         event = "came too late for bets on the values to follow"
         return promise.weakened_by(self.amended, "correction", event)
 
@@ -407,6 +413,11 @@ class LiveBlocks:
 
     # ------------------------------------------------------------------ paying again
 
+    def _is_paid(self, pull: Pull) -> bool:
+        """Return whether a pull belongs to a block whose bets are paid."""
+        in_block = pull.number != UNSOLICITED and pull.number not in self.late
+        return in_block and 0 <= _serial_of(pull.tag) < self._first.item()
+
     def _keep_paid(self, before: int) -> None:
         """Keep the blocks paid since `before` was the first one, if all earlier ones are kept."""
         now = self._first.item()
@@ -414,12 +425,14 @@ class LiveBlocks:
             if len(self.paid) == serial:
                 self.paid.keep(self._slots, self._slot_of(serial))
 
-    def _change_paid(self, tag: int, change: Callable[[Arrays], bool | None]) -> bool:
+    def _change_paid(
+        self, tag: int, change: Callable[[Arrays], bool | None], *, moves_bets: bool = True
+    ) -> bool:
         """Change a paid block, identified by the tag of a pull; return whether this is possible.
 
         Every bet stays frozen; only late or corrected results differ. If bets were placed on the
-        pull, all blocks are paid again. `change` gets the arrays of a state in which the block is
-        open; it returns False if it cannot make the change.
+        pull and can move, all blocks are paid again. `change` gets the arrays of a state in which
+        the block is open; it returns False if it cannot make the change.
         """
         serial = _serial_of(tag)
         if not 0 <= serial < self._first.item() == len(self.paid):
@@ -432,7 +445,7 @@ class LiveBlocks:
         for total, part in self.accounts.items():
             _leaf(self.state, total)[...] += _leaf(again.state, part)[0] - old[part]
         self.paid.replace(serial, again.slots, 0)
-        if tag >= 0:
+        if tag >= 0 and moves_bets:
             self._pay_again()
         return True
 
@@ -463,9 +476,13 @@ class LiveBlocks:
         Blocks still wait for the pulls that were cancelled after the stop; these are now lost.
         """
         self.reopened += 1
-        for _, action, tag in self.called_back:
-            self._lose(action, tag, *self.details_of_a_loss)
+        for number, action, tag in self.called_back:
+            self._lose(action, tag, *self._details_of_a_loss(number))
         self.called_back = []
+
+    def _details_of_a_loss(self, number: int) -> tuple[Any, ...]:
+        """Return what the family's kernel needs to know about a pull cancelled after the stop."""
+        return ()
 
     # ------------------------------------------------------------------------- more room
 

@@ -143,6 +143,18 @@ class BlockPolicy(FixedConfidencePolicy):
     def _can_run(self, environment: Any, horizon: int | None, parallel: int) -> bool:
         return self._cuts is None and super()._can_run(environment, horizon, parallel)
 
+    def _left_out(self, results: float) -> int:
+        """Return the number of pulls without a result; `results`: number of all results."""
+        return self._blocks.lost if self._cuts is None else self._ended_units - int(results)
+
+    @property
+    def _ended_units(self) -> int:
+        """Units of a finished experiment that have a result or will have none."""
+        known = self.told + len(self._lost) + len(self._outstanding)
+        # Units after the stop are told without being asked for.
+        own = self._cuts.actions if self._cuts is not None else ()
+        return len(own) if known > self.asked else self.asked - len(self._outstanding)
+
     @property
     def _capped(self) -> bool:
         if self._cuts is None:

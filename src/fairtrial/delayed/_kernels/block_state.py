@@ -73,7 +73,9 @@ class State(NamedTuple):
     squares: Annotated[Floats, "arms"]  # sums of squares about the means
     pending: Annotated[Floats, "arms"]  # pulls in flight
     shares: Annotated[Floats, "arms"]  # the plan from which the next one starts
-    losses: Annotated[Floats, "arms"]  # lost pulls that bets were placed on
+    losses: Annotated[Floats, "arms"]  # lost pulls, without those that no bet needed any more
+    live_came: Annotated[Floats, "arms"]  # results of settled blocks that needed the arm
+    live_lost: Annotated[Floats, "arms"]  # lost pulls of these blocks
     settled_sums: Annotated[Floats, "arms"]  # of the results of settled blocks
     wealth: Wealth
     forecast: Annotated[Floats, "1"]  # pulls still needed when the last block was planned
@@ -81,6 +83,7 @@ class State(NamedTuple):
     finished: Annotated[Integers, "1"]
     blocks: Blocks
     plans: Plans
+    live: Annotated[Floats, "slots arms"]  # 1 for arms that bets needed until the block was settled
     noise: Annotated[Floats, f"slots tested {NUMBERED_COLUMNS}"]
     bets: Bets
 

@@ -161,11 +161,11 @@ def end(arrays: Arrays, arm: int, tag: int, outcome: float, number: int, is_loss
     value = counted(rules, outcome)
     if not math.isnan(value):
         _add_value(state.counts, state.means, state.squares, arm, value)
+    if is_loss:
+        state.losses[arm] += 1.0
     slot = slot_of_tag(state.blocks, tag)
     if slot == OUTSIDE:
         return
-    if is_loss and tag >= 0:
-        state.losses[arm] += 1.0
     if math.isnan(value):
         note_loss(state.blocks, slot, arm, False)
     else:
@@ -217,10 +217,11 @@ def tell_late(arrays: Arrays, arm: int, tag: int, outcome: float, number: int) -
     _add_value(state.counts, state.means, state.squares, arm, value)
     slot = slot_of_tag(state.blocks, tag)
     if slot == OUTSIDE:
+        if state.settled_noise.size and serial_of(tag) >= 0:
+            own = value / math.sqrt(variances[arm])
+            record_as_issued(state.settled_noise, arm, float(number), own)
         return False
     undo_loss(state.blocks, slot, arm, False)
-    if tag >= 0 and state.losses[arm] > 0.0:
-        state.losses[arm] -= 1.0
     _take_in_block(variances, state, slot, arm, value, number)
     if rules.bounded:
         planned = state.blocks.planned[slot]
@@ -267,6 +268,8 @@ def _settle(rules: Rules, state: State) -> None:
     blocks = state.blocks
     slot = complete_slot(blocks)
     while slot != OUTSIDE and not state.finished[0]:
+        last = blocks.first[0] + blocks.number[0]
+        mark_live_arms(state.wealth, state.plans, blocks.first[0], last, state.live[slot])
         if blocks.first[0] > 0 and pay_bets(
             rules, state.wealth, state.plans, blocks, state.bets, slot
         ):
@@ -275,8 +278,21 @@ def _settle(rules: Rules, state: State) -> None:
             state.settled_sums[arm] += blocks.sums[slot, arm]
         if state.settled_noise.size:
             settle_record(state.settled_noise, state.noise[slot])
+        _count_losses(state, slot)
         close_oldest(blocks)
         slot = complete_slot(blocks)
+
+
+@inlined
+def _count_losses(state: State, slot: int) -> None:
+    """Count a block in the comparison of losses, except arms whose pulls could be cancelled.
+
+    Pulls of an arm that no bet needs any more are cancelled while they take long, so a comparison
+    would find fast losses instead of frequent ones.
+    """
+    for arm in range(state.live_came.size):
+        state.live_came[arm] += state.live[slot, arm] * state.blocks.results[slot, arm]
+        state.live_lost[arm] += state.live[slot, arm] * state.blocks.losses[slot, arm]
 
 
 @kernel

@@ -30,7 +30,7 @@ from fairtrial.confidence.effects import (
     effects_of_arms,
     level_of_each,
 )
-from fairtrial.confidence.loss_test import UNEQUAL_LOSSES
+from fairtrial.confidence.loss_test import UNEQUAL_LOSSES, losses_differ
 from fairtrial.confidence.noise_test import NoiseTest
 from fairtrial.core.documentation import documented_by
 from fairtrial.core.pull import Pull
@@ -41,7 +41,6 @@ from fairtrial.core.wording import plural
 from fairtrial.delayed._kernels import block_runs, blocks
 from fairtrial.delayed._kernels.block_state import CONSTANTS, Constants, Rules
 from fairtrial.delayed.policies.answers import BestArms
-from fairtrial.delayed.policies.assumption_tests import contradicts, log_evidence_of_losses
 from fairtrial.delayed.problem import Problem
 from fairtrial.delayed.timed import TimedEnvironment, draw_key
 from fairtrial.errors import InvalidArgument, InvalidOutcome
@@ -64,9 +63,42 @@ class _Blocks(LiveBlocks):
     accounts: ClassVar[Mapping[str, str]] = {
         **LiveBlocks.accounts,
         "settled_sums": "blocks.sums",
-        "losses": "blocks.losses",
     }
-    details_of_a_loss = (True,)
+    fields = (*LiveBlocks.fields, "unneeded")
+
+    def __init__(self, *arguments: Any, **dimensions: int) -> None:
+        super().__init__(*arguments, **dimensions)
+        self.unneeded: list[int] = []
+        """Lost pulls that no bet needed any more."""
+
+    def _details_of_a_loss(self, number: int) -> tuple[Any, ...]:
+        return (True,)
+
+    def lose(self, pull: Pull, *details: Any, stopped: bool) -> None:
+        """Record that a pull is lost; `details`: whether a bet needed it."""
+        super().lose(pull, *details, stopped=stopped)
+        if not stopped and not details[0]:
+            self.unneeded.append(pull.number)
+
+    def _learn_late(self, pull: Pull, value: Any) -> None:
+        lost, is_paid = self.lost, self._is_paid(pull)
+        super()._learn_late(pull, value)
+        if self.lost == lost:
+            return
+        if pull.number in self.unneeded:
+            self.unneeded.remove(pull.number)
+        else:
+            self.state.losses[pull.action] -= 1.0
+        if is_paid:
+            live = self.paid.floats[pull.tag if pull.tag >= 0 else -2 - pull.tag]
+            counted = live[self._slots.in_row("live")][pull.action]
+            self.state.live_came[pull.action] += counted
+            self.state.live_lost[pull.action] -= counted
+
+    def loses_unequally(self, groups: int = 1) -> bool:
+        """Return whether some arms lose far more results than others while bets need them."""
+        came, lost = self.state.live_came, self.state.live_lost
+        return losses_differ(came.reshape(-1, groups), lost.reshape(-1, groups))
 
 
 @documented_by(BlockPolicy)
@@ -118,9 +150,9 @@ class BlockBetting(BlockPolicy):
     """
 
     problem: Problem
-    version = 4
+    version = 5
     environments = TimedEnvironment
-    state_fields = ("_valued", *BlockPolicy.state_fields)
+    state_fields = ("_valued", "_blocks.unneeded", *BlockPolicy.state_fields)
 
     def __init__(
         self,
@@ -439,6 +471,8 @@ class BlockBetting(BlockPolicy):
         """The guarantee, and its basis after losses and corrections."""
         problem, state = self.problem, self._blocks.state
         lost = int(state.losses.sum())
+        if self._cuts is not None:
+            lost = self._left_out(state.counts.sum())
         stated = promise(
             self.delta,
             problem.reward_range,
@@ -453,7 +487,7 @@ class BlockBetting(BlockPolicy):
             chance = f"{plural(lost, 'pull')} got lost for reasons unrelated to outcomes"
             if problem.failure != "independent":
                 stated = stated.weakened(chance)
-            elif contradicts(log_evidence_of_losses(state.counts, state.losses)):
+            elif self._blocks.loses_unequally():
                 stated = stated.weakened(
                     f"{chance} (contradicted: some arms lose far more than others)"
                 )
@@ -463,7 +497,7 @@ class BlockBetting(BlockPolicy):
                 "other outcomes does not cover"
             )
         # Losses were already stated above, by arm.
-        stated = self._blocks.as_it_stands(stated, leaves_out=False)
+        stated = self._blocks.as_it_stands(stated, left_out=0)
         if self._contradicts_noise:
             stated = stated.weakened(_WIDE_SPREAD)
         return stated

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fairtrial.core.recommendation import Guarantee
 from fairtrial.core.wording import plural
@@ -19,6 +20,8 @@ from fairtrial.delayed.policies.assumption_tests import (
 from fairtrial.delayed.policies.race_state import RaceState
 
 __all__ = ["findings", "guarantee", "noise_assumption"]
+
+Floats = NDArray[np.float64]
 
 _SOURCE = "docs/explanation/delayed.md"
 
@@ -144,11 +147,27 @@ def _found_in_losses(race: RaceState) -> list[str]:
     chance = f"{plural(len(race.lost), 'pull')} got lost for reasons unrelated to outcomes"
     if race.problem.failure != "independent":
         return [chance]
-    rows = [row for row in race.lost if row >= 0]
-    lost = np.bincount(race.pulls.arm[rows], minlength=len(race.problem.arms)).astype(np.float64)
-    if contradicts(log_evidence_of_losses(race.arms.completed.astype(np.float64), lost)):
+    if contradicts(log_evidence_of_losses(*_losses_by_arm(race))):
         return [f"{chance} (contradicted: some arms lose far more of them than others)"]
     return []
+
+
+def _losses_by_arm(race: RaceState) -> tuple[Floats, Floats]:
+    """Return how many pulls of each arm gave an outcome, and how many were lost.
+
+    Only the pulls before the first one count that is in flight or was cancelled. Otherwise an arm
+    whose outcomes take long would seem to lose more.
+    """
+    number, arms = len(race.problem.arms), race.pulls.arm[: race.rows]
+    is_lost = np.zeros(race.rows, dtype=np.bool_)
+    is_lost[[row for row in race.lost if row >= 0]] = True
+    has_ended = is_lost | (race.pulls.state[: race.rows] == DONE)
+    until = race.rows if has_ended.all() else int(has_ended.argmin())
+    counts = [
+        np.bincount(arms[:until][kind[:until]], minlength=number).astype(np.float64)
+        for kind in (~is_lost, is_lost)
+    ]
+    return counts[0], counts[1]
 
 
 def _found_in_results(race: RaceState) -> list[str]:

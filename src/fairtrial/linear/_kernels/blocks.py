@@ -41,7 +41,7 @@ from fairtrial.confidence.block_betting.blocks import (
     slot_of_tag,
     undo_loss,
 )
-from fairtrial.confidence.noise_kernels import record_result, replace_result
+from fairtrial.confidence.noise_kernels import record_as_issued, replace_numbered
 from fairtrial.core.compilation import inlined, kernel
 from fairtrial.core.draw_kernels import draw
 from fairtrial.core.draws import Source
@@ -60,7 +60,6 @@ from fairtrial.linear._kernels.matrices import (
     Floats,
     Integers,
     add_outer,
-    copy_into,
     dot,
     gram,
     invert,
@@ -85,6 +84,15 @@ from fairtrial.linear._kernels.state import (
     State,
     opened,
     wealth_of,
+)
+from fairtrial.linear._kernels.testing import (
+    add_block,
+    add_late,
+    add_unsolicited,
+    correct_tested,
+    end_initial,
+    is_initial,
+    note_issue,
 )
 
 __all__ = [
@@ -151,6 +159,7 @@ def _next_arm(
         arm, serial = next_pull(state.blocks, -1, 1)
     if arm >= 0:
         state.pending[arm] += 1.0
+        note_issue(state, serial)
     return arm, serial
 
 
@@ -181,7 +190,9 @@ def ask_assigned(arrays: Arrays, arm: int) -> int:
     """Issue a pull of the only open block, if one is open; return its tag."""
     _, state = opened(arrays)
     state.pending[arm] += 1.0
-    return issue_assigned(state.blocks, arm)
+    serial = issue_assigned(state.blocks, arm)
+    note_issue(state, serial)
+    return serial
 
 
 @kernel
@@ -246,25 +257,27 @@ def tell(arrays: Arrays, arm: int, tag: int, reward: float, number: int) -> None
     (model, rules, limits), state = opened(arrays)
     if number >= 0:
         state.pending[arm] -= 1.0
-    _take(model, rules, limits, state, arm, serial_of(tag), reward - rules.shift)
+    _take(model, rules, limits, state, arm, serial_of(tag), reward - rules.shift, number)
 
 
 @kernel
-def tell_late(arrays: Arrays, arm: int, tag: int, reward: float, _number: int) -> bool:
+def tell_late(arrays: Arrays, arm: int, tag: int, reward: float, number: int) -> bool:
     """Record the reward of a pull reported lost; return whether its block still counts it.
 
     The block counts it while it is open. This is valid because every bet had used the worst
     possible value for the lost pull.
     """
-    (model, rules, limits), state = opened(arrays)
+    (model, rules, _), state = opened(arrays)
     value = reward - rules.shift
     # A pull that was cancelled after the stop was not counted as lost.
     state.lost[arm] = max(0.0, state.lost[arm] - 1.0)
-    _take(model, rules, limits, state, arm, OUTSIDE, value)
+    _take_data(model, state, arm, value)
     slot = slot_of_tag(state.blocks, tag)
     if slot == OUTSIDE:
+        add_late(state, serial_of(tag), arm, number, value)
         return False
     undo_loss(state.blocks, slot, arm, False)
+    record_as_issued(state.noise[slot], arm, float(number), value)
     receive(state.blocks, slot, arm, value - dot(model.arms[arm], state.prediction[slot]))
     if rules.bounded:
         _correct_bets(model, rules, state, slot, arm, LOST, value)
@@ -273,34 +286,51 @@ def tell_late(arrays: Arrays, arm: int, tag: int, reward: float, _number: int) -
 
 @kernel(inline="always")
 def _take(
-    model: Model, rules: Rules, limits: Limits, state: State, arm: int, serial: int, reward: float
+    model: Model,
+    rules: Rules,
+    limits: Limits,
+    state: State,
+    arm: int,
+    serial: int,
+    reward: float,
+    number: int,
 ) -> None:
     """Record a reward, in a block or outside of all blocks; settle the complete blocks."""
-    state.counts[arm] += 1.0
-    state.sums[arm] += reward
-    state.squares[arm] += reward * reward
-    record_result(state.record, arm, reward)
-    if not state.estimable[0] and measures_start(model, state.counts):
-        state.estimable[0] = 1
-        copy_into(state.early, state.record)
+    _take_data(model, state, arm, reward)
     slot = slot_of(state.blocks, serial)
     if slot == OUTSIDE:
+        if is_initial(state, serial, number):
+            end_initial(model, state, arm, number, reward)
+        elif number < 0:
+            add_unsolicited(model, state, arm, reward)
         return
     receive(state.blocks, slot, arm, reward - dot(model.arms[arm], state.prediction[slot]))
+    record_as_issued(state.noise[slot], arm, float(number), reward)
     if rules.bounded:
         _multiply_bets(model, rules, state, slot, arm, reward)
     if state.blocks.waiting[slot] == 0:
         _settle(model, rules, limits, state)
 
 
+@kernel(inline="always")
+def _take_data(model: Model, state: State, arm: int, reward: float) -> None:
+    state.counts[arm] += 1.0
+    state.sums[arm] += reward
+    state.squares[arm] += reward * reward
+    if not state.estimable[0] and measures_start(model, state.counts):
+        state.estimable[0] = 1
+
+
 @kernel
-def lose(arrays: Arrays, arm: int, tag: int) -> None:
+def lose(arrays: Arrays, arm: int, tag: int, number: int) -> None:
     """Record that a pull will have no reward."""
     (model, rules, limits), state = opened(arrays)
     state.pending[arm] -= 1.0
     state.lost[arm] += 1.0
     slot = slot_of_tag(state.blocks, tag)
     if slot == OUTSIDE:
+        if is_initial(state, tag, number):
+            end_initial(model, state, arm, number, math.nan)
         return
     note_loss(state.blocks, slot, arm, False)
     if rules.bounded:
@@ -309,7 +339,7 @@ def lose(arrays: Arrays, arm: int, tag: int) -> None:
 
 
 @kernel
-def correct(arrays: Arrays, arm: int, tag: int, old: float, new: float, _number: int) -> None:
+def correct(arrays: Arrays, arm: int, tag: int, old: float, new: float, number: int) -> None:
     """Replace a reward in the data, and in its block's bets if they are not paid yet.
 
     The tag is -1 for a reward that is in no bet.
@@ -318,12 +348,11 @@ def correct(arrays: Arrays, arm: int, tag: int, old: float, new: float, _number:
     before, after = old - rules.shift, new - rules.shift
     state.sums[arm] += after - before
     state.squares[arm] += after * after - before * before
-    # Restart the test of the noise, because its first results may have changed.
-    replace_result(state.record, arm, before, after)
-    copy_into(state.early, state.record)
     slot = slot_of_tag(state.blocks, tag)
     if slot == OUTSIDE:
+        correct_tested(state, serial_of(tag), arm, number, before, after)
         return
+    replace_numbered(state.noise[slot], arm, float(number), before, after)
     predicted = dot(model.arms[arm], state.prediction[slot])
     replace_in_block(state.blocks, slot, arm, before - predicted, after - predicted)
     if rules.bounded:
@@ -388,6 +417,7 @@ def _settle(model: Model, rules: Rules, limits: Limits, state: State) -> None:
             _pay_bounded(state, slot)
         else:
             _pay_known_noise(model, rules, state, slot)
+        add_block(model, state, slot)
         close_oldest(state.blocks)
         _conclude(model, rules, limits, state)
         if rules.misspecification > 0.0 and not state.finished[0]:
@@ -585,6 +615,6 @@ def run(
         arm, serial = _next_arm(model, rules, limits, state, batch)
         reward = draw(source.kind, source.first, source.second, source.starts, arm, generator)
         state.pending[arm] -= 1.0
-        _take(model, rules, limits, state, arm, serial, factors[arm] * reward - rules.shift)
+        _take(model, rules, limits, state, arm, serial, factors[arm] * reward - rules.shift, pulls)
         pulls += 1
     return pulls

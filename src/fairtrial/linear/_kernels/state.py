@@ -4,7 +4,7 @@ from typing import Annotated, NamedTuple
 
 from fairtrial.confidence.block_betting.bets import Bets
 from fairtrial.confidence.block_betting.blocks import Blocks
-from fairtrial.confidence.noise_kernels import COLUMNS
+from fairtrial.confidence.noise_kernels import NUMBERED_COLUMNS
 from fairtrial.core.compilation import kernel
 from fairtrial.core.layout import Layout, opener
 from fairtrial.linear._kernels.limits import Limits
@@ -65,14 +65,21 @@ class State(NamedTuple):
     lost: Annotated[Floats, "arms"]  # pulls reported lost, unless a late result came
     shares: Annotated[Floats, "arms"]  # the plan from which the next one starts
     ledgers: Annotated[Floats, "ledgers"]  # see `ledger_of`
-    record: Annotated[Floats, f"arms {COLUMNS}"]  # the spread of results, to test the noise
-    early: Annotated[Floats, f"arms {COLUMNS}"]  # `record` when theta was first estimated
+    record: Annotated[Floats, f"arms {NUMBERED_COLUMNS}"]  # the tested results, see `testing`
+    early: Annotated[Floats, f"arms {NUMBERED_COLUMNS}"]  # those of them that come first
+    held: Annotated[Floats, f"arms {NUMBERED_COLUMNS}"]  # results that wait for initial pulls
+    noise: Annotated[Floats, f"slots arms {NUMBERED_COLUMNS}"]  # results of open blocks
     forecast: Annotated[Floats, "1"]  # pulls still needed when the last block was planned
     rejected: Annotated[Integers, "answers"]
     chosen: Annotated[Integers, "answers"]  # the current leaders, or the answer
     finished: Annotated[Integers, "1"]
     hopeless: Annotated[Integers, "1"]  # whether there never will be an answer
-    estimable: Annotated[Integers, "1"]  # whether theta can be estimated and `early` is set
+    estimable: Annotated[Integers, "1"]  # whether theta can be estimated
+    initial: Annotated[Integers, "1"]  # pulls issued before the first block
+    initial_open: Annotated[Integers, "1"]  # those of them in flight
+    initial_tested: Annotated[Integers, "1"]  # first pulls whose results are in `record`
+    blocks_tested: Annotated[Integers, "1"]  # first blocks whose results are in `record`
+    has_early: Annotated[Integers, "1"]  # whether `early` is set
     blocks: Blocks  # their sums are of rewards minus the block's prediction
     prediction: Annotated[Floats, "slots rank"]  # estimate of theta when the block was planned
     bets: Bets

@@ -29,6 +29,9 @@ class LinearBlocks(LiveBlocks):
     evidence = ("ledgers", "rejected", "finished", "hopeless")
     verdict = ("chosen",)
 
+    def _details_of_a_loss(self, number: int) -> tuple[Any, ...]:
+        return (number,)
+
 
 class BlockStanding(Standing):
     """How block betting stands, by the wealth against every candidate or pair.

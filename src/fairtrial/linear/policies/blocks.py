@@ -279,7 +279,7 @@ class BlockBetting(BlockPolicy):
 
     def on_failure(self, pull: Pull, reason: str) -> None:
         """Count the pull as the worst value if rewards have a range; otherwise leave it out."""
-        self._blocks.lose(pull, stopped=self.stopped)
+        self._blocks.lose(pull, pull.number, stopped=self.stopped)
 
     def on_amend(self, pull: Pull, old: float, new: float) -> None:
         """Correct the data, and all bets on the result."""
@@ -412,4 +412,5 @@ class BlockBetting(BlockPolicy):
         )
         stated = self._with_order(stated)
         stated = self._findings.as_it_stands(stated, self._amended, self.told)
-        return self._blocks.as_it_stands(stated, leaves_out=not bounded)
+        left_out = 0 if bounded else self._left_out(self._standing.counts.sum())
+        return self._blocks.as_it_stands(stated, left_out=left_out)

@@ -33,10 +33,10 @@ def contradiction(problem: Problem, record: Floats, early: Floats) -> str | None
     ----------
     problem : Problem
         The problem. If its noise is estimated there is nothing to contradict.
-    record : ndarray of shape (K, 4)
-        The record of all rewards, as `fairtrial.confidence.noise_kernels` keeps it.
-    early : ndarray of shape (K, 4)
-        The record at the time when theta could first be estimated.
+    record : ndarray of shape (K, 4) or (K, 5)
+        The record of the rewards, as `fairtrial.confidence.noise_kernels` keeps it.
+    early : ndarray of the same shape
+        The record of the first of them, from which theta could be estimated.
     """
     if problem.estimates_noise:
         return None

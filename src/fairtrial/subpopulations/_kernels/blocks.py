@@ -277,6 +277,9 @@ def tell_late(arrays: Arrays, cell: int, tag: int, reward: float, number: int) -
     slot = slot_of_tag(state.blocks, tag)
     if slot == OUTSIDE or not undo_loss(state.blocks, slot, cell, rules.pulls_again):
         _take_data(rules, state, cell, reward)
+        if state.settled_noise.size and slot == OUTSIDE and serial_of(tag) >= 0:
+            value = in_units(model, cell, reward)
+            record_as_issued(state.settled_noise, cell, float(number), value)
         return False
     if rules.pulls_again:
         _take(model, rules, state, cell, slot, reward, number)

@@ -106,8 +106,9 @@ class BlockBetting(BlockPolicy):
     that came, which assumes that a loss does not depend on the value. A result that comes after its
     pull was given up still counts if its block is open. A correction reaches every bet: bets that
     were already paid are paid again, and an answer that was based on a wrong value is taken back.
-    Losses and corrections of pulls without a bet (initial pulls, unsolicited data) do not change
-    the guarantee.
+    Corrections of pulls without a bet (initial pulls, unsolicited data) do not change the
+    guarantee; nor do their losses if rewards have a range. With a known noise every loss does,
+    because means and effects leave lost pulls out.
 
     Examples
     --------
@@ -122,7 +123,7 @@ class BlockBetting(BlockPolicy):
     'a'
     """
 
-    version = 5
+    version = 6
     problem: Problem
     environments = CellEnvironment
     _nothing_yet = cell_report.NOTHING_YET
@@ -519,9 +520,19 @@ class BlockBetting(BlockPolicy):
             stated = stated.assuming(_LOSSES_IGNORABLE)
             if self._loses_unequally:
                 stated = stated.weakened("some arms lose more results than others by chance alone")
-        leaves_out = not (self._bounded or ignorable)
-        stated = self._blocks.as_it_stands(stated, leaves_out=leaves_out)
+        left_out = 0 if self._bounded or ignorable else self._missing
+        stated = self._blocks.as_it_stands(stated, left_out=left_out)
         return as_results_allow(stated, self._contradiction)
+
+    @property
+    def _missing(self) -> int:
+        """Number of lost pulls, or of missing values of several measures."""
+        if self._measured is None:
+            return self._left_out(self._data[0].sum())
+        if self._cuts is None:
+            return int(self._measured.missing.sum())
+        values = self._measured.values
+        return self._ended_units * values.shape[2] - int(values.sum())
 
     @property
     def _promised(self) -> Guarantee:

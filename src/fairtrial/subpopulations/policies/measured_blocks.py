@@ -43,6 +43,12 @@ class _Kernels(BlockKernels, Protocol):
     def read(self, *arguments: Any) -> None:
         """Take values that come before the others of their pull."""
 
+    def complete(self, *arguments: Any) -> None:
+        """Add to a settled block what more is known of a pull that it has received."""
+
+    def check_late_values(self, *arguments: Any) -> bool:
+        """Test the noise of a settled block; return whether anything of it was not tested yet."""
+
 
 class Units(NamedTuple):
     """Units of the kernels: each measure less `low`, in units of `unit`; the objective in its own.
@@ -156,6 +162,11 @@ def _hurtful_covariances(scales: Floats, objective: Floats, rows: tuple[LimitRow
     return np.asarray(scales[..., :, np.newaxis] * scales[..., np.newaxis, :] * correlation)
 
 
+def _first_true(flags: NDArray[np.bool_]) -> int:
+    """Return the place of the first true entry; their number if there is none."""
+    return int(flags.argmax()) if flags.any() else len(flags)
+
+
 class MeasuredBlocks(LiveBlocks):
     """The blocks of a live policy whose pulls give several measures.
 
@@ -216,14 +227,18 @@ class MeasuredBlocks(LiveBlocks):
             actions=arms * groups,
             bets=arms + limits,
             points=points,
-            tested=arms * groups * len(self.tested),
+            directions=len(self.tested),
         )
 
     # ------------------------------------------------------------- events of pulls
 
     def take(self, pull: Pull, values: Floats, reported: Floats | None, *, was_lost: bool) -> None:
         """Take all values of a pull, including those that were reported before."""
-        self.learn(pull, (self._inward(reported), self._inward(values)), was_lost=was_lost)
+        told = self._inward(reported), self._inward(values)
+        is_paid = not was_lost and self._is_paid(pull)
+        self.learn(pull, told, was_lost=was_lost)
+        if is_paid:
+            self._complete_paid(pull, *told, is_final=True)
 
     def take_early(
         self, pull: Pull, values: Floats, reported: Floats | None, *, was_lost: bool
@@ -234,15 +249,50 @@ class MeasuredBlocks(LiveBlocks):
         tag = -1 if pull.number == UNSOLICITED or pull.number in self.late else pull.tag
         arguments = pull.action, tag, told, pull.number
         before = self._first.item()
-        if not was_lost:
+        if was_lost:
+            if not self.kernels.tell_late(self.arrays, *arguments):
+                self._change_paid(tag, lambda arrays: self.kernels.tell_late(arrays, *arguments))
+        else:
+            is_paid = self._is_paid(pull)
             self.kernels.read(self.arrays, *arguments)
-        elif not self.kernels.tell_late(self.arrays, *arguments):
-            self._change_paid(tag, lambda arrays: self.kernels.tell_late(arrays, *arguments))
+            if is_paid:
+                self._complete_paid(pull, *told, is_final=False)
         self._keep_paid(before)
 
     def give_up(self, pull: Pull, reported: Floats | None, *, stopped: bool) -> None:
         """Handle a pull that will have no values except those that were reported."""
-        self.lose(pull, self._inward(reported), pull.number, stopped=stopped)
+        known = self._inward(reported)
+        if self._is_paid(pull):
+            # The pull counted for its bets, which the stop does not change.
+            self.lost += 1
+            self._complete_paid(pull, known, known, is_final=True)
+        else:
+            self.lose(pull, known, pull.number, stopped=stopped)
+
+    def _complete_paid(self, pull: Pull, before: Floats, now: Floats, *, is_final: bool) -> None:
+        """Add to a settled block what comes after its bets on a pull were paid."""
+        more = before, now, is_final, pull.number
+        is_kept = self._change_paid(
+            pull.tag,
+            lambda arrays: self.kernels.complete(arrays, pull.action, pull.tag, more),
+            moves_bets=False,
+        )
+        if is_kept:
+            self._check_late_values()
+        elif is_final:
+            self.state.was_absent[pull.action] += np.isnan(now)
+
+    def _check_late_values(self) -> None:
+        """Test the noise of the settled blocks that are no longer waited for."""
+        for serial in np.unique(self.state.in_noise).tolist():
+            while serial < len(self.paid) and self._test_block(serial):
+                serial += 1
+
+    def _test_block(self, serial: int) -> bool:
+        row = self.paid.floats[serial]
+        noise = row[self._slots.in_row("noise")].reshape(self.state.settled_noise.shape)
+        awaited = row[self._slots.in_row("awaited")]
+        return bool(self.kernels.check_late_values(self.arrays, serial, noise, awaited))
 
     def replace(self, pull: Pull, old: Floats, new: Floats) -> None:
         """Correct the values of a pull, and all bets on them."""
@@ -262,11 +312,8 @@ class MeasuredBlocks(LiveBlocks):
             return np.full(len(self._problem.measures), math.nan)
         return self._units.inward(np.asarray(values, dtype=np.float64))
 
-    def _reopen(self) -> None:
-        self.reopened += 1
-        for number, action, tag in self.called_back:
-            self._lose(action, tag, self._inward(self._reported(number)), number)
-        self.called_back = []
+    def _details_of_a_loss(self, number: int) -> tuple[Any, ...]:
+        return self._inward(self._reported(number)), number
 
     # ------------------------------------------------------------------- statistics
 
@@ -305,34 +352,67 @@ class MeasuredBlocks(LiveBlocks):
 
     def loses_unequally(self, groups: int = 1) -> bool:
         """Whether some arms lose far more pulls, or values of a measure, than others in a group."""
-        settled, came, lost = self.state.blocks, self.state.was_present, self.state.was_absent
-        measures = came.shape[1]
-        counts = [(settled.came, settled.lost), *zip(came.T, lost.T, strict=True)]
+        settled = self.state.blocks
+        counts = [(settled.came, settled.lost), *self._values_that_ended()]
+        tests = 1 + self.values.shape[2]
         return any(
-            losses_differ(known.reshape(-1, groups), gone.reshape(-1, groups), 1 + measures)
+            losses_differ(known.reshape(-1, groups), gone.reshape(-1, groups), tests)
             for known, gone in counts
         )
+
+    def _values_that_ended(self) -> list[tuple[Floats, Floats]]:
+        """Return for each measure how many values came, and how many never will, by cell.
+
+        Values that take long must not look like lost ones. So each measure is counted in the first
+        settled blocks in which it is not awaited any more.
+        """
+        if not self.state.is_late[0]:
+            pulls = self.state.blocks.came + self.state.blocks.lost
+            return [(pulls - gone, gone) for gone in self.state.was_absent.T]
+        if len(self.paid) != self._first.item():
+            return []
+        pulls, absent = self._pulls_in_paid_blocks, self._by_measure("absent")
+        awaited = self.in_paid_blocks("awaited") > 0.0
+        found = []
+        for m in range(awaited.shape[1]):
+            gone = absent[: _first_true(awaited[:, m]), :, m]
+            found.append((pulls[: len(gone)].sum(axis=0) - gone.sum(axis=0), gone.sum(axis=0)))
+        return found
+
+    @property
+    def _pulls_in_paid_blocks(self) -> Floats:
+        """Pulls with or without values, shape (T, cells)."""
+        return self.in_paid_blocks("blocks.results") + self.in_paid_blocks("blocks.losses")
+
+    def _by_measure(self, path: str) -> Floats:
+        """Return an array in all paid blocks by cell and measure, shape (T, cells, M)."""
+        return self.in_paid_blocks(path).reshape(len(self.paid), *self.state.was_absent.shape)
 
     # ------------------------------------------------------------ results of the objective
 
     def objective_results(self, *, losses_count: bool) -> BlockResults | None:
         """Return the objective's results in paid blocks, like `LiveBlocks.paid_results`.
 
-        A pull without a value that the objective needs counts as lost.
+        A pull without a value that the objective needs counts as lost, also while the value is
+        awaited. If losses do not count, the blocks before the first awaited value are returned.
         """
         if not self.paid or len(self.paid) != self._first.item():
             return None
         complete = self.in_paid_blocks("complete")
-        pulls = self.in_paid_blocks("blocks.results") + self.in_paid_blocks("blocks.losses")
         factor = self._problem.sign * self._units.objective
         centre = float(_objective(self._problem) @ self._units.low)
-        return BlockResults(
+        found = BlockResults(
             complete,
-            (pulls - complete) * losses_count,
+            (self._pulls_in_paid_blocks - complete) * losses_count,
             self.in_paid_blocks("blocks.sums") * factor,
             self.in_paid_blocks("blocks.squares") * factor * factor,
             np.full_like(complete, centre),
         )
+        if losses_count:
+            return found
+        awaited = self.in_paid_blocks("awaited")[:, _objective(self._problem) != 0.0]
+        known = np.arange(len(complete)) < _first_true(awaited.any(axis=1))
+        return found.only(known, np.ones(complete.shape[1], dtype=bool)) if known.any() else None
 
     @property
     def objective_data(self) -> tuple[Floats, Floats]:
@@ -343,11 +423,13 @@ class MeasuredBlocks(LiveBlocks):
         means = self.means[..., used] @ objective[used]
         return counts, np.where(counts > 0.0, means * counts, 0.0)
 
-    def as_it_stands(self, promise: Guarantee, *, leaves_out: bool) -> Guarantee:
-        """Return a guarantee with its assumptions on losses, missing values and corrections."""
-        stated = super().as_it_stands(promise, leaves_out=False)
-        missing = int(self.missing.sum()) if leaves_out else 0
-        return stated.weakened_by(missing, "value", "got lost for reasons unrelated to any value")
+    def as_it_stands(self, promise: Guarantee, *, left_out: int) -> Guarantee:
+        """Return a guarantee with its assumptions on losses, missing values and corrections.
+
+        `left_out`: number of missing values that bets, means or effects leave out.
+        """
+        stated = super().as_it_stands(promise, left_out=0)
+        return stated.weakened_by(left_out, "value", "got lost for reasons unrelated to any value")
 
     @property
     def objective_spread(self) -> Spread:

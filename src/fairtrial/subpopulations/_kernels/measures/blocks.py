@@ -26,7 +26,6 @@ from fairtrial.confidence.block_betting.blocks import (
     tag_of,
     undo_loss,
 )
-from fairtrial.confidence.noise_kernels import settle_record
 from fairtrial.core.arithmetic import square, sum_of
 from fairtrial.core.compilation import inlined, kernel
 from fairtrial.core.draw_kernels import draw_vector
@@ -66,7 +65,12 @@ from fairtrial.subpopulations._kernels.measures.model import (
     Seen,
     new_view,
 )
-from fairtrial.subpopulations._kernels.measures.noise import correct_noise, record_noise
+from fairtrial.subpopulations._kernels.measures.noise import (
+    correct_noise,
+    correct_settled_noise,
+    record_noise,
+    settle_noise,
+)
 from fairtrial.subpopulations._kernels.measures.plans import (
     fill_present,
     find_shares,
@@ -98,6 +102,8 @@ __all__ = [
     "answer_now",
     "ask",
     "ask_assigned",
+    "check_late_values",
+    "complete",
     "correct",
     "evidence_now",
     "lose",
@@ -139,6 +145,8 @@ def _begin_block(state: State, slot: int) -> None:
     state.complete[slot] = 0.0
     state.absent[slot] = 0.0
     state.present[slot] = 0.0
+    state.awaited[slot] = 0.0
+    state.noise[slot] = 0.0
 
 
 @kernel
@@ -290,21 +298,33 @@ def _pay(model: Model, _rules: Rules, state: State, slot: int) -> None:
         for m in range(state.was_absent.shape[1]):
             state.was_absent[cell, m] += state.absent[slot, cell, m]
             state.was_present[cell, m] += state.present[slot, cell, m]
-    if state.settled_noise.size:
-        settle_record(state.settled_noise, state.noise[slot])
+    for m in range(state.awaited.shape[1]):
+        if state.awaited[slot, m] > 0.0:
+            state.is_late[0] = 1
+    if state.in_noise.size:
+        serial = state.blocks.first[0]
+        settle_noise(model, state, serial, state.noise[slot], state.awaited[slot])
 
 
 @inlined
 def _take_values(model: Model, rules: Rules, state: State, slot: int, result: Result) -> None:
     """Record the new values of a pull in the data, and in its block when that can count them."""
+    _take_data(state, result.cell, result.before, result.now)
+    if slot != OUTSIDE:
+        _take_in_block(model, rules, state, slot, result)
+
+
+@inlined
+def _take_in_block(model: Model, rules: Rules, state: State, slot: int, result: Result) -> None:
     cell, before, now, is_final, number = result
-    _take_data(state, cell, before, now)
-    if slot == OUTSIDE:
-        return
     if is_final and not rules.pulls_again:
         _count_presence(state, slot, cell, now, 1.0)
     if _is_complete(state, slot, cell, before):
-        correct_noise(model, state.noise[slot], cell, before, now, number)
+        _add_news(model, state, slot, cell, before, now)
+        _await(state, slot, before, -1.0)
+        if not is_final:
+            _await(state, slot, now, 1.0)
+        correct_noise(model, state, slot, cell, before, now, number)
         return
     if not is_final and not _is_complete(state, slot, cell, now):
         return
@@ -315,6 +335,8 @@ def _take_values(model: Model, rules: Rules, state: State, slot: int, result: Re
     else:
         receive(state.blocks, slot, cell, 0.0)
         _add_to_block(model, state, slot, cell, now, 1.0)
+        if not is_final:
+            _await(state, slot, now, 1.0)
         record_noise(model, state.noise[slot], cell, now, number)
     if model.noise == BOUNDED:
         multiply_bets(model, state, slot, cell, now)
@@ -374,24 +396,84 @@ def _count_presence(state: State, slot: int, cell: int, values: Floats, sign: fl
 
 
 @inlined
+def _await(state: State, slot: int, values: Floats, sign: float) -> None:
+    """Count the measures that a received pull of a block may still give."""
+    for m in range(values.size):
+        if math.isnan(values[m]):
+            state.awaited[slot, m] += sign
+
+
+@inlined
 def _add_to_block(
     model: Model, state: State, slot: int, cell: int, values: Floats, sign: float
 ) -> None:
     """Add a pull's values to its block's sums, and its objective if that is known."""
-    score = 0.0
     for m in range(values.size):
-        if model.objective[m] != 0.0:
-            score += model.objective[m] * values[m]
         if math.isnan(values[m]):
             continue
         state.values[slot, cell, m] += sign * values[m]
         for other in range(values.size):
             if not math.isnan(values[other]):
                 state.pairs[slot, cell, m, other] += sign
+    _add_objective(model, state, slot, cell, values, sign)
+
+
+@inlined
+def _add_news(
+    model: Model, state: State, slot: int, cell: int, before: Floats, now: Floats
+) -> None:
+    """Add the new values of a pull that its block has received; no bet of the block uses them."""
+    for m in range(now.size):
+        if math.isnan(now[m]):
+            continue
+        is_new = math.isnan(before[m])
+        if is_new:
+            state.values[slot, cell, m] += now[m]
+        for other in range(now.size):
+            if not math.isnan(now[other]) and (is_new or math.isnan(before[other])):
+                state.pairs[slot, cell, m, other] += 1.0
+    if math.isnan(_objective(model, before)):
+        _add_objective(model, state, slot, cell, now, 1.0)
+
+
+@inlined
+def _objective(model: Model, values: Floats) -> float:
+    """Return the objective of a pull; NaN if a measure of it is unknown."""
+    score = 0.0
+    for m in range(values.size):
+        if model.objective[m] != 0.0:
+            score += model.objective[m] * values[m]
+    return score
+
+
+@inlined
+def _add_objective(
+    model: Model, state: State, slot: int, cell: int, values: Floats, sign: float
+) -> None:
+    score = _objective(model, values)
     if not math.isnan(score):
         state.complete[slot, cell] += sign
         state.blocks.sums[slot, cell] += sign * score
         state.blocks.squares[slot, cell] += sign * square(score)
+
+
+@kernel
+def complete(arrays: Arrays, cell: int, tag: int, values: tuple[Floats, Floats, bool, int]) -> None:
+    """Record in a settled block what more is known of a received pull; its bets stay paid.
+
+    `values`: those known before, those known now, whether no more will come, the pull's number.
+    """
+    (model, rules), state = opened(arrays)
+    before, now, is_final, number = values
+    slot = slot_of_tag(state.blocks, tag)
+    _take_in_block(model, rules, state, slot, Result(cell, before, now, is_final, number))
+
+
+@kernel
+def check_late_values(arrays: Arrays, serial: int, noise: Floats, awaited: Floats) -> bool:
+    """Add a settled block to the test of the noise; return whether any part of it was added."""
+    (model, _), state = opened(arrays)
+    return settle_noise(model, state, serial, noise, awaited)
 
 
 @kernel
@@ -408,11 +490,13 @@ def tell_late(
     slot = slot_of_tag(state.blocks, tag)
     if slot == OUTSIDE:
         _take_data(state, cell, before, now)
+        correct_settled_noise(model, state, serial_of(tag), cell, before, now, number)
         return False
     if _is_complete(state, slot, cell, before):
         _take_data(state, cell, before, now)
         _recount(rules, state, slot, cell, before, now)
-        correct_noise(model, state.noise[slot], cell, before, now, number)
+        _add_news(model, state, slot, cell, before, now)
+        correct_noise(model, state, slot, cell, before, now, number)
         return True
     if _was_loss(rules, state, slot, cell, before):
         if not undo_loss(state.blocks, slot, cell, rules.pulls_again):
@@ -424,7 +508,7 @@ def tell_late(
         receive(state.blocks, slot, cell, 0.0)
     _take_data(state, cell, before, now)
     _replace_in_block(model, rules, state, slot, cell, before, now)
-    correct_noise(model, state.noise[slot], cell, before, now, number)
+    correct_noise(model, state, slot, cell, before, now, number)
     return True
 
 
@@ -465,16 +549,16 @@ def correct(arrays: Arrays, cell: int, tag: int, old: Floats, new: Floats, numbe
     _take_data(state, cell, nothing, new)
     serial = serial_of(tag)
     slot = slot_of(state.blocks, serial)
-    if slot != OUTSIDE:
-        if _was_loss(rules, state, slot, cell, old):
-            if rules.pulls_again or not _is_known(new):
-                return
-            undo_loss(state.blocks, slot, cell, False)
-            receive(state.blocks, slot, cell, 0.0)
-        _replace_in_block(model, rules, state, slot, cell, old, new)
-    if state.settled_noise.size and serial >= 0:
-        record = state.noise[slot] if slot != OUTSIDE else state.settled_noise
-        correct_noise(model, record, cell, old, new, number)
+    if slot == OUTSIDE:
+        correct_settled_noise(model, state, serial, cell, old, new, number)
+        return
+    if _was_loss(rules, state, slot, cell, old):
+        if rules.pulls_again or not _is_known(new):
+            return
+        undo_loss(state.blocks, slot, cell, False)
+        receive(state.blocks, slot, cell, 0.0)
+    _replace_in_block(model, rules, state, slot, cell, old, new)
+    correct_noise(model, state, slot, cell, old, new, number)
 
 
 @kernel

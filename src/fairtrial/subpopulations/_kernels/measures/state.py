@@ -27,7 +27,8 @@ class State(NamedTuple):
     A block has ``bets = arms + limits`` bets: one on each arm except the leader, followed by one on
     each limit of the leader. In a bet's roles, row 0 is the leader's arm and row 1 the rival's. A
     pull counts as received once every measure used by its block's bets is known or will never be
-    known. Data on a pair of measures are from pulls that gave both.
+    known; its other values are added to its block whenever they come. Data on a pair of measures
+    are from pulls that gave both.
     """
 
     counts: Annotated[Floats, "arms groups measures measures"]  # values of each, and of each pair
@@ -47,15 +48,18 @@ class State(NamedTuple):
     constant: Annotated[Floats, "slots bets"]  # part of the effect
     coefficients: Annotated[Floats, "slots bets roles groups measures"]
     centres: Annotated[Floats, "slots bets roles groups measures"]
-    values: Annotated[Floats, "slots actions measures"]  # sums of the values in bets
-    pairs: Annotated[Floats, "slots actions measures measures"]  # numbers of values in bets
+    values: Annotated[Floats, "slots actions measures"]  # sums of the values
+    pairs: Annotated[Floats, "slots actions measures measures"]  # numbers of values, and of pairs
     complete: Annotated[Floats, "slots actions"]  # pulls whose objective is known, as in `sums`
     absent: Annotated[Floats, "slots actions measures"]  # pulls that will never give it
     present: Annotated[Floats, "slots actions measures"]  # pulls that gave it
+    awaited: Annotated[Floats, "slots measures"]  # received pulls that may still give it
     was_absent: Annotated[Floats, "actions measures"]  # `absent`, over settled blocks
     was_present: Annotated[Floats, "actions measures"]
-    settled_noise: Annotated[Floats, f"tested {NUMBERED_COLUMNS}"]
-    noise: Annotated[Floats, f"slots tested {NUMBERED_COLUMNS}"]
+    is_late: Annotated[Integers, "1"]  # whether a value was awaited when its block was settled
+    settled_noise: Annotated[Floats, f"actions*directions {NUMBERED_COLUMNS}"]
+    in_noise: Annotated[Integers, "directions"]  # number of first blocks in `settled_noise`
+    noise: Annotated[Floats, f"slots actions*directions {NUMBERED_COLUMNS}"]
 
 
 CONSTANTS = Layout(Constants)
