@@ -15,6 +15,7 @@ from pathlib import Path
 
 from benchmarks import (
     allocation,
+    beside,
     calibration,
     causal,
     compilation,
@@ -69,6 +70,7 @@ BENCHMARKS: dict[str, Callable[..., None]] = {
     "runs": runs.run,
     "replications": replications.run,
     "allocation": allocation.run,
+    "beside": beside.run,
     "causal": causal.run,
     "gaps": gaps.run,
     "fair_interventions": fair_interventions.run,
