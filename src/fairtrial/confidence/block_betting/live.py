@@ -107,7 +107,7 @@ class LiveBlocks:
         The blocks whose bets are paid.
     """
 
-    fields = (
+    fields: ClassVar[tuple[str, ...]] = (
         *("floats", "integers", "late", "lost", "amended", "corrected"),
         *("called_back", "reopened", "paid_floats", "paid_integers"),
     )

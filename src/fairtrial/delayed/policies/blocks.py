@@ -66,8 +66,10 @@ class _Blocks(LiveBlocks):
     }
     fields = (*LiveBlocks.fields, "unneeded")
 
-    def __init__(self, *arguments: Any, **dimensions: int) -> None:
-        super().__init__(*arguments, **dimensions)
+    def __init__(
+        self, constants: Floats, randomize: Randomize, key: NDArray[np.uint64], **dimensions: int
+    ) -> None:
+        super().__init__(constants, randomize, key, **dimensions)
         self.unneeded: list[int] = []
         """Lost pulls that no bet needed any more."""
 

@@ -532,7 +532,7 @@ class BlockBetting(BlockPolicy):
         if self._cuts is None:
             return int(self._measured.missing.sum())
         values = self._measured.values
-        return self._ended_units * values.shape[2] - int(values.sum())
+        return int(self._ended_units * values.shape[2] - values.sum())
 
     @property
     def _promised(self) -> Guarantee:

@@ -411,7 +411,7 @@ class MeasuredBlocks(LiveBlocks):
         if losses_count:
             return found
         awaited = self.in_paid_blocks("awaited")[:, _objective(self._problem) != 0.0]
-        known = np.arange(len(complete)) < _first_true(awaited.any(axis=1))
+        known = np.arange(len(complete)) < _first_true(np.asarray(awaited.any(axis=1)))
         return found.only(known, np.ones(complete.shape[1], dtype=bool)) if known.any() else None
 
     @property
