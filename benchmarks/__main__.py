@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks import (
+    alarms_under_delay,
     allocation,
     beside,
     calibration,
@@ -97,6 +98,7 @@ BENCHMARKS: dict[str, Callable[..., None]] = {
     "control": control.run,
     "measures": measures.run,
     "drift": drift.run,
+    "alarms under delay": alarms_under_delay.run,
     "false_alarms": false_alarms.run,
     "study": _study,
     "stores": stores.run,

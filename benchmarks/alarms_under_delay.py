@@ -23,6 +23,7 @@ from fairtrial.subpopulations import BlockBetting, Problem
 LEVELS = (0.1, 0.01)
 PULLS = 600
 LOOKS = 10
+LOOKS_LATER = 40
 LATER = 120
 """So many pulls after its own, a late event happens."""
 
@@ -51,6 +52,12 @@ def _at_once(_rng: Random, value: Any) -> list[tuple[float, str, Any]]:
 def _half_late(rng: Random, value: Any) -> list[tuple[float, str, Any]]:
     if rng.random() < 280 / 600:
         return [(0, "fail", None), (LATER * rng.random(), "late_tell", value)]
+    return [(0, "tell", value)]
+
+
+def _half_at_the_end(rng: Random, value: Any) -> list[tuple[float, str, Any]]:
+    if rng.random() < 280 / 600:
+        return [(0, "fail", None), (PULLS + PULLS * rng.random(), "late_tell", value)]
     return [(0, "tell", value)]
 
 
@@ -99,6 +106,7 @@ def _other(value: Any) -> Any:
 COURSES: dict[str, Course] = {
     "at once": _at_once,
     "280 of 600 fail, their results come late": _half_late,
+    "280 of 600 fail, their results come at the end": _half_at_the_end,
     "bad results fail and come late": _bad_late,
     "bad results come later, out of order": _bad_later,
     "bad results are lost": _bad_lost,
@@ -176,8 +184,9 @@ def _looks(values: str, course: Course, rng: Random) -> Iterator[PullHistories]:
         log.happen(number)
         if (number + 1) % (PULLS // LOOKS) == 0:
             yield log.pulls
-    log.happen(np.inf)
-    yield log.pulls
+    for later in range(1, LOOKS_LATER + 1):
+        log.happen(PULLS + 2 * PULLS * later / LOOKS_LATER)
+        yield log.pulls
 
 
 # --------------------------------------------------------------------------------- alarms
@@ -204,9 +213,10 @@ def _ever(values: str, course: Course, policy: Policy, seed: int) -> dict[float,
 def run(*, quick: bool) -> None:
     """Print the share of runs in which each check ever raised an alarm."""
     runs = 40 if quick else 400
-    print(f"\nno assumption is broken: {PULLS} pulls, {LOOKS} looks, {runs} runs")
+    looks = f"{LOOKS} looks and {LOOKS_LATER} afterwards"
+    print(f"\nno assumption is broken: {PULLS} pulls, {looks}, {runs} runs")
     print("share of runs with an alarm at the level " + " / ".join(map(str, LEVELS)))
-    print(f"{'values':<18}{'results':<44}" + "".join(f"{check:>16}" for check in CHECKS))
+    print(f"{'values':<18}{'results':<50}" + "".join(f"{check:>16}" for check in CHECKS))
     usual = evidence.FALSE_ALARM
     try:
         for values in VALUES:
@@ -217,7 +227,7 @@ def run(*, quick: bool) -> None:
                     f"{' / '.join(f'{_share(found, level, check):.3f}' for level in LEVELS):>16}"
                     for check in CHECKS
                 )
-                print(f"{values:<18}{name:<44}{rates}", flush=True)
+                print(f"{values:<18}{name:<50}{rates}", flush=True)
     finally:
         evidence.FALSE_ALARM = share_test.FALSE_ALARM = usual
 
