@@ -58,6 +58,7 @@ class _Handles(_Stores):
         self.writing = open_store()
         self.all = [self.writing]
         self.reading = [self.another()]
+        self.access = self.another()
         self.waiting = self.another()
 
     def another(self) -> Any:

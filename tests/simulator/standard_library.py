@@ -28,11 +28,12 @@ _TIME = (
     *("study.driver", "study.changes", "study.database", "study.waiting", "study.sqlite"),
     *("study.worker_server", "server.writer", "server.waiting", "server.security.access"),
     *("server.security.rate", "client.transport", "client.worker"),
+    *("server.readers", "server.readiness", "server.audits", "client.viewing"),
 )
 _RANDOM = ("study.database", "study.worker_server", "client.transport")
 _SECRETS = (
     *("study.writer", "study.reporting", "study.worker_server", "study.tokens"),
-    *("client.transport", "client.worker", "server.telemetry"),
+    *("client.transport", "client.worker", "server.telemetry", "server.readiness"),
 )
 _QUEUE = ("study.worker_server", "client.worker")
 

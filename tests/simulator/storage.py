@@ -230,6 +230,9 @@ class _ServerStore:
     def now(self) -> int:
         return self._server.kept.now()
 
+    def wait_for_locks(self, seconds: float | None) -> None:
+        """Do nothing: a handle notes this by itself, and nothing locks single studies here."""
+
     def _reach(self, *, may_fail: bool = True) -> None:
         """Raise if the server cannot be reached; other tasks may continue meanwhile."""
         self._require_alive()

@@ -7,7 +7,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TypeVar
 from weakref import WeakValueDictionary
@@ -147,40 +147,41 @@ class Readers:
         if turn is None:
             turn = self._turns[who] = asyncio.Semaphore(most)
         await turn.acquire()
-        wish = interruption or Interruption()
-        loop = asyncio.get_running_loop()
+        return await self._in(threads, operation, interruption, turn.release)
+
+    async def _in(
+        self,
+        threads: ThreadPoolExecutor,
+        operation: Callable[[], _Answer],
+        interruption: Interruption | None = None,
+        ended: Callable[[], object] = lambda: None,
+    ) -> _Answer:
+        """Run an operation in a thread; call `ended` in the loop once it has left the thread."""
+        wish, loop = interruption or Interruption(), asyncio.get_running_loop()
+
+        def work() -> _Answer:
+            self._running[wish] = threads
+            try:
+                if self._is_ending and self._takes_long(threads):
+                    raise ServiceBusy("the service is shutting down; try again soon")
+                with interruptible(wish):
+                    keep_going()
+                    return operation()
+            finally:
+                self._running.pop(wish, None)
+                _in_loop(loop, ended)
+
         try:
-            future = self._submitted(threads, operation, wish)
+            future = loop.run_in_executor(threads, work)
         except BaseException:
-            turn.release()
+            ended()
             raise
-        # Released when the operation ends, even if its caller has gone, as it uses a thread.
-        future.add_done_callback(lambda _: _in_loop(loop, turn.release))
         try:
-            return await asyncio.wrap_future(future)
+            # It always runs, so that it gives its turn to others, but then it ends soon.
+            return await asyncio.shield(future)
         except asyncio.CancelledError:
             wish.is_wanted = True
             raise
-
-    def _submitted(
-        self, threads: ThreadPoolExecutor, operation: Callable[[], _Answer], wish: Interruption
-    ) -> Future[_Answer]:
-        if self._is_ending and self._takes_long(threads):
-            raise ServiceBusy("the service is shutting down; try again soon")
-
-        def work() -> _Answer:
-            with interruptible(wish):
-                keep_going()
-                return operation()
-
-        self._running[wish] = threads
-        try:
-            future = threads.submit(work)
-        except RuntimeError:
-            self._running.pop(wish, None)
-            raise
-        future.add_done_callback(lambda _: self._running.pop(wish, None))
-        return future
 
     def _takes_long(self, threads: ThreadPoolExecutor) -> bool:
         return threads in (self._long, self._audits, self._pages)
@@ -200,15 +201,6 @@ class Readers:
     async def run_on_health(self, operation: Callable[[Store], _Answer]) -> _Answer:
         """Run an operation that tries whether the storage answers; it waits for no other read."""
         return await self._in(self._health, lambda: operation(self._access))
-
-    async def _in(
-        self,
-        threads: ThreadPoolExecutor,
-        operation: Callable[[], _Answer],
-        interruption: Interruption | None = None,
-    ) -> _Answer:
-        wish = interruption or Interruption()
-        return await asyncio.wrap_future(self._submitted(threads, operation, wish))
 
     def session(self, name: str) -> Session:
         """Return a session of a study, to read from any thread; the caller must not close it.
