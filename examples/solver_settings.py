@@ -203,7 +203,7 @@ def truth(settings, baseline, limit, seeds):
 def described(progress):
     answer = progress.recommendation
     leader = answer.leader[0] if isinstance(answer.leader, tuple) else answer.leader
-    left = list(progress.details["arms"].values()).count("undecided")
+    left = [one.status for one in progress.arm_states].count("undecided")
     return f"{progress.told:4} results, {left:2} settings left, {answer.status}: {leader}"
 
 

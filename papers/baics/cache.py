@@ -67,8 +67,8 @@ class WatchedBlockBetting(BlockBetting):
         """Return a complete run, with ``true_answer_rejected`` (0 or 1) among its metrics."""
         run = super()._run(environment, generator, horizon, parallel)
         best = environment.truth.best
-        answers = self.progress().details["answers"]
-        rejected = next(answer["rejected"] for answer in answers if answer["answer"] == best)
+        answers = self.progress().answers
+        rejected = next(answer.rejected for answer in answers if answer.answer == best)
         return replace(run, metrics={**run.metrics, "true_answer_rejected": float(rejected)})
 
 

@@ -100,8 +100,8 @@ class WatchedBlockBetting(BlockBetting):
 
     def metrics(self) -> dict[str, float]:
         """Return ``watched_rejected``: 1 if the answer is rejected, otherwise 0."""
-        answers = self.progress().details["answers"]
-        rejected = next(row["rejected"] for row in answers if row["answer"] == self.watched)
+        answers = self.progress().answers
+        rejected = next(one.rejected for one in answers if one.answer == self.watched)
         return {**super().metrics(), "watched_rejected": float(rejected)}
 
 

@@ -583,7 +583,7 @@ def test_progress_sets_shares_against_quotas():
     assert progress.recommendation.arm is None
     assert [estimate.lower_limit for estimate in progress.arms] == SHARES
     assert sum(estimate.mean for estimate in progress.arms) == pytest.approx(1)
-    assert sum(progress.details["credits"].values()) == pytest.approx(75 - 100)
+    assert sum(one.behind for one in progress.shares) == pytest.approx(75 - 100)
     for estimate, mean in zip(progress.actions, MEANS, strict=True):
         assert estimate.mean == pytest.approx(mean)
         assert estimate.lower < mean < estimate.upper

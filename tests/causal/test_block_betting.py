@@ -499,7 +499,7 @@ def test_the_answer_and_its_evidence_are_reported():
     assert [arm.mean for arm in found.arms] == pytest.approx(truth.means, abs=0.15)
     for pair, gaps in truth.gaps.items():
         assert found.details["gaps"][" | ".join(pair)] == pytest.approx(gaps, abs=0.1)
-    rejected = {row["answer"]: row["rejected"] for row in found.details["answers"]}
+    rejected = {one.answer: one.rejected for one in found.answers}
     assert rejected == {"k0": True, "k1": False, "k2": True, None: True}
 
 
@@ -569,9 +569,9 @@ def test_equal_arms_take_part_as_one():
     policy = BlockBetting(problem, delta=0.1, seed=1)
     run = run_policy(policy, environment, np.random.default_rng(0))
     assert (run.status, run.answer) == ("decided", "a")
-    details = policy.progress().details
-    assert details["equal_arms"] == [["a", "b"]]
-    assert [row["answer"] for row in details["answers"]] == ["now", "a", None]
+    progress = policy.progress()
+    assert progress.details["equal_arms"] == [["a", "b"]]
+    assert [one.answer for one in progress.answers] == ["now", "a", None]
     means = {arm.labels["arm"]: arm.mean for arm in policy.progress().arms}
     assert means["a"] == means["b"]
 
@@ -729,9 +729,7 @@ def test_a_gap_made_of_cells_that_never_come_is_never_decided(knowledge, bound):
         policy = BlockBetting(problem, knowledge=knowledge, seed=0)
     policy.compiled_run(environment, np.random.default_rng(0), 3_000)
     assert policy.recommend().status == "running"
-    assert all(
-        answer["log_wealth"] in (0.0, None) for answer in policy.progress().details["answers"]
-    )
+    assert all(answer.log_wealth in (0.0, None) for answer in policy.progress().answers)
     assert complexity(environment).value == math.inf
     assert "no row that can be drawn falls" in complexity(environment).reason
 

@@ -101,7 +101,7 @@ def test_the_unit_of_outcomes_changes_no_decision_of_the_proven_rule(power):
             policy.tell(pull, environment.sample(pull, generator))
             found.append(pull.action)
         (best,) = policy.recommend().candidates
-        return found, best, policy.progress().details["bounds"]
+        return found, best, policy.progress().value_limits
 
     problem, unit = proven_question()[0], 10.0**power
     scaled = problem.clone(

@@ -129,14 +129,14 @@ def test_gaps_are_reported_with_their_bound_and_the_evidence_for_it(tmp_path):
         while not study.recommend().decided:
             pull = study.ask()
             study.tell(pull, environment.sample(pull, generator))
-        limits = study.progress().details["bounds"]
+        limits = study.progress().value_limits
         page = write_report(study, tmp_path / "fair.html").read_text(encoding="utf-8")
     assert len(limits) == problem.n_arms
-    own = {row["arm"]: row for row in limits}
-    (gap,) = {row["of"] for row in limits}
+    own = {row.arm: row for row in limits}
+    (gap,) = {row.of for row in limits}
     assert gap == "s instead of s'"
     best = own[environment.truth.best]
-    assert abs(best["value"]) < best["bound"] == problem.fairness_bound
+    assert abs(best.value) < best.bound == problem.fairness_bound
     # "No arm is fair" was ruled out by this arm's limits alone.
     assert best["log_wealth"] >= np.log(20)
     assert own["0"]["log_wealth"] is None
@@ -148,8 +148,8 @@ def test_gaps_are_reported_with_their_bound_and_the_evidence_for_it(tmp_path):
 def test_where_the_attribute_has_parents_both_gaps_of_a_pair_are_limits():
     problem, environment = region()
     with run_study(problem, environment, seed=2, rows=600) as study:
-        limits = study.progress().details["bounds"]
-    assert [row["of"] for row in limits[:2]] == ["s instead of t", "t instead of s"]
+        limits = study.progress().value_limits
+    assert [row.of for row in limits[:2]] == ["s instead of t", "t instead of s"]
     assert len(limits) == 2 * problem.n_arms
 
 
@@ -157,6 +157,6 @@ def test_rules_with_a_budget_report_gaps_without_evidence():
     problem, environment = three()
     policy = PlugIn(problem, 60)
     run_policy(policy, environment, np.random.default_rng(0))
-    limits = policy.progress().details["bounds"]
+    limits = policy.progress().value_limits
     assert len(limits) == 3 * problem.n_arms
-    assert "log_wealth" not in limits[0]
+    assert limits[0].log_wealth is None

@@ -12,6 +12,7 @@ from fairtrial.cli.display import (
     print_table,
     shares_table,
 )
+from fairtrial.core import AnswerStatus
 from fairtrial.presentation.cuts import MOST_ARMS
 from tests.plots.plot_fakes import cell, progress_of_grid
 
@@ -39,10 +40,10 @@ def test_a_column_of_limits_is_there_only_if_one_has_a_limit():
 
 def test_an_answer_says_what_speaks_against_the_others_and_not_a_clipped_evidence():
     answers = [
-        {"answer": "zdv", "log_wealth": 3.5, "rejected": True},
-        {"answer": "zdv_ddi", "log_wealth": 0.0, "rejected": False},
+        AnswerStatus("zdv", rejected=True, log_wealth=3.5),
+        AnswerStatus("zdv_ddi", rejected=False, log_wealth=0.0),
     ]
-    text = " ".join(answer_text(progress_of_grid(details={"answers": answers})).split())
+    text = " ".join(answer_text(progress_of_grid(answers=tuple(answers))).split())
     assert (
         "Evidence Strength of evidence against each rival (20 or more rules it out): zdv 33.1."
         in text
@@ -88,14 +89,14 @@ def test_title_and_note_of_a_narrow_table_are_lines_of_their_own(capsys):
 
 def test_a_running_study_says_how_many_answers_are_ruled_out():
     answers = [
-        {"answer": "zdv", "log_wealth": 3.5, "rejected": True},
-        {"answer": "ddi", "log_wealth": -2.0, "rejected": False},
-        {"answer": "zdv_ddi", "log_wealth": 0.0, "rejected": False},
+        AnswerStatus("zdv", rejected=True, log_wealth=3.5),
+        AnswerStatus("ddi", rejected=False, log_wealth=-2.0),
+        AnswerStatus("zdv_ddi", rejected=False, log_wealth=0.0),
     ]
     running = progress_of_grid(
         status="running", told=40, evidence=-2.0, threshold=3.0, evidence_scale="log_e_value"
     )
-    text = " ".join(answer_text(replace(running, details={"answers": answers})).split())
+    text = " ".join(answer_text(replace(running, answers=tuple(answers))).split())
     assert "evidence 0.135 of 20.1, ruled out 1 of 2 other answers" in text
     assert "ruled out" not in answer_text(running)
     own = replace(running, evidence_scale="statistic", evidence=1.25)

@@ -509,7 +509,7 @@ def test_measures_are_told_together_or_one_by_one(doses):
         {"cured": 0.0, "harmed": 1.0},
         {"cured": 1.0, "harmed": 0.0},
     ]
-    assert {row["measure"] for row in doses.progress().details["limits"]} == {"harmed"}
+    assert {limit.measure for limit in doses.progress().measure_limits} == {"harmed"}
 
 
 @pytest.mark.parametrize(

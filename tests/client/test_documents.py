@@ -1,14 +1,29 @@
 """Documents from a service become complete objects."""
 
 import json
-from dataclasses import fields
+import math
+from dataclasses import fields, replace
 
 import pytest
 
 from fairtrial.client.documents import progress_of
-from fairtrial.core import Effect, Estimate, Guarantee, Progress, Recommendation
+from fairtrial.core import (
+    AnswerStatus,
+    ArmStatus,
+    Effect,
+    Estimate,
+    Guarantee,
+    Losses,
+    MeasureLimit,
+    MeasureValues,
+    Progress,
+    Recommendation,
+    ShareOfPulls,
+    ValueLimit,
+)
+from fairtrial.server.documents import to_text
 
-GUARANTEE = Guarantee("mixture", False, "wrong at most", ("honest coins",), "a paper", True)
+GUARANTEE = Guarantee("mixture", False, "wrong at most", ("fair",), "a paper", True, ("one",))
 RECOMMENDATION = Recommendation(
     arm=("a", "b"),
     status="decided",
@@ -19,7 +34,7 @@ RECOMMENDATION = Recommendation(
     evidence={"pulls": 3},
     candidates=("a", None),
 )
-ESTIMATE = Estimate({"arm": "a", "prediction": "cold"}, 3, 0.5, 0.1, 0.9, 0.2, 0.8)
+ESTIMATE = Estimate({"arm": "a", "prediction": "cold"}, 3, 0.5, 0.1, 0.9, 0.2, 0.8, 2)
 EFFECT = Effect("a", "b", "x", 0.5, 0.1, 0.9, 0.2, 0.8)
 PROGRESS = Progress(
     recommendation=RECOMMENDATION,
@@ -32,13 +47,27 @@ PROGRESS = Progress(
     no_forecast="nothing can be forecast until then",
     actions=(ESTIMATE,),
     arms=(ESTIMATE, ESTIMATE),
-    details={"answers": [{"answer": "a", "rejected": False}]},
+    details={"knowledge": "cells"},
     intervals="approximate",
     evidence_scale="log_e_value",
     quantity="share",
     find_effects=lambda: (EFFECT,),
     limited=(ESTIMATE, ESTIMATE, ESTIMATE),
+    why_approximate="three results are missing",
+    settled=2,
+    answers=(AnswerStatus(("a", "b"), rejected=False, accepted=True, worse_than=("c",)),),
+    measure_limits=(MeasureLimit("a", "harmed", None, "ceiling", 0.3, 0.2, 0.1, 0.4, 0.0),),
+    value_limits=(ValueLimit("a", "gap", "s instead of t", 0.3, 0.2, 1.5),),
+    measures=(MeasureValues("a", "x", "harmed", 8, 2, 0.25),),
+    losses=Losses("not drawn", 0.25),
+    shares=(ShareOfPulls("a", 30, 0.3, 0.25, -5.0),),
+    largest_shortfall=0.5,
+    arm_states=(ArmStatus("a", "accepted"),),
+    readings=3,
+    live=("a",),
 )
+
+NAMES = ("NaN", "Infinity", "-Infinity")
 
 
 @pytest.mark.parametrize("whole", [PROGRESS, RECOMMENDATION, GUARANTEE, ESTIMATE, EFFECT])
@@ -51,3 +80,41 @@ def test_every_field_of_a_progress_comes_through():
     read = progress_of(json.loads(json.dumps(PROGRESS.to_dict())))
     assert read == PROGRESS
     assert read.effects == PROGRESS.effects
+
+
+def over_http(progress):
+    return progress_of(json.loads(to_text(progress.to_dict())))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_arm_may_be_called_like_a_number_that_json_lacks(name):
+    recommendation = replace(
+        RECOMMENDATION,
+        arm=name,
+        leader=name,
+        reason=name,
+        candidates=(name,),
+        evidence={"live": [name], "evidence": math.inf},
+    )
+    sent = replace(
+        PROGRESS,
+        recommendation=recommendation,
+        details={"equal_arms": [[name]]},
+        actions=(replace(ESTIMATE, labels={"arm": name, "group": name}),),
+        find_effects=lambda: (Effect(name, name, name, 0.5, -math.inf, math.inf),),
+        answers=(AnswerStatus(name, rejected=False, worse_than=(name,)),),
+        measure_limits=(MeasureLimit(name, name, name, "floor", -math.inf),),
+        value_limits=(ValueLimit(name, name, name, 0.5),),
+        measures=(MeasureValues(name, name, name, 1, 0),),
+        shares=(ShareOfPulls(name, 1, 1.0, 0.5),),
+        arm_states=(ArmStatus(name, "accepted"),),
+        live=(name,),
+    )
+    assert over_http(sent) == sent
+    assert over_http(sent).effects == sent.effects
+
+
+def test_numbers_that_json_lacks_come_through():
+    answer = AnswerStatus("a", rejected=True, log_wealth=math.inf)
+    sent = replace(PROGRESS, evidence=math.inf, threshold=-math.inf, answers=(answer,))
+    assert over_http(sent) == sent

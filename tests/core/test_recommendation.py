@@ -6,7 +6,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fairtrial.core import Effect, Estimate, Guarantee, Progress, Recommendation
+from fairtrial.core import (
+    AnswerStatus,
+    ArmStatus,
+    Effect,
+    Estimate,
+    Guarantee,
+    Losses,
+    Progress,
+    Recommendation,
+)
 
 GUARANTEE = Guarantee("union bound", True, "right with probability .9", ("Gaussian",), "section 1")
 
@@ -15,6 +24,7 @@ def test_a_weakened_guarantee_is_a_heuristic_that_says_why() -> None:
     weak = GUARANTEE.weakened("two outcomes were corrected")
     assert (GUARANTEE.label, weak.label) == ("proven", "heuristic")
     assert weak.assumptions == ("Gaussian", "two outcomes were corrected")
+    assert (GUARANTEE.doubts, weak.doubts) == ((), ("two outcomes were corrected",))
     assert (weak.name, weak.statement, weak.source) == (
         "union bound",
         GUARANTEE.statement,
@@ -57,7 +67,7 @@ def test_all_of_it_is_json() -> None:
         candidates=(np.str_("a"), None),
     )
     estimate = Estimate(
-        {"arm": "a", "group": "x"}, 3, 0.5, 0.25, 0.75, lower_limit=0.0, upper_limit=0.9
+        {"arm": "a", "group": "x"}, 3, 0.5, 0.25, 0.75, lower_limit=0.0, upper_limit=0.9, counted=2
     )
     effect = Effect("b", np.str_("a"), "x", 0.25, None, 0.5)
     progress = Progress(
@@ -72,6 +82,10 @@ def test_all_of_it_is_json() -> None:
         (estimate,),
         {"phase": np.int8(2)},
         find_effects=lambda: (effect,),
+        answers=(AnswerStatus(None, rejected=True, log_wealth=4.5, worse_than=("a",)),),
+        losses=Losses("not drawn", np.float64(0.25)),
+        arm_states=(ArmStatus("a", "accepted"),),
+        live=("a",),
     )
     written = json.loads(json.dumps(progress.to_dict()))
     assert written == {
@@ -90,6 +104,7 @@ def test_all_of_it_is_json() -> None:
                 "statement": "right with probability .9",
                 "assumptions": ["Gaussian"],
                 "source": "section 1",
+                "doubts": [],
             },
             "reason": "all others are worse",
             "evidence": {"gaps": [0.5, 0.25], "n": 3},
@@ -126,9 +141,30 @@ def test_all_of_it_is_json() -> None:
                 "upper": 0.75,
                 "lower_limit": 0.0,
                 "upper_limit": 0.9,
+                "counted": 2,
             }
         ],
         "details": {"phase": 2},
+        "why_approximate": "",
+        "settled": None,
+        "answers": [
+            {
+                "answer": None,
+                "rejected": True,
+                "accepted": False,
+                "log_wealth": 4.5,
+                "worse_than": ["a"],
+            }
+        ],
+        "measure_limits": [],
+        "value_limits": [],
+        "measures": [],
+        "losses": {"counted_as": "not drawn", "share": 0.25, "too_many_to_decide": False},
+        "shares": [],
+        "largest_shortfall": None,
+        "arm_states": [{"arm": "a", "status": "accepted"}],
+        "readings": None,
+        "live": ["a"],
     }
 
 

@@ -570,7 +570,7 @@ def test_reports_on_a_decided_arm_have_no_effect_and_its_pulls_are_called_back()
     assert policy.to_cancel() == [late]
     policy.report(late, 500.0, stage=1)
     policy.tell(late, 500.0)
-    assert policy.progress().details["arms"]["0"] == "rejected"
+    assert policy.progress().arm_states[0].status == "rejected"
     assert not policy.stopped
 
 
@@ -645,7 +645,7 @@ def test_lucb_is_the_slow_version_with_pulls_in_flight(per_arm):
             outcome = rng.normal([0.6, 0.4, 0.4, 0.2, 0.0][pull.action], 1.0)
             race.tell(pull, outcome)
             told[pull.action] += 1.0, outcome
-    assert set(race.progress().details["arms"].values()) == {"undecided"}
+    assert {one.status for one in race.progress().arm_states} == {"undecided"}
 
 
 # --------------------------------------------------------------------------- decisions
@@ -709,7 +709,7 @@ def test_restored_it_knows_who_is_out(tmp_path):
     policy = InformationRacing(problem_with("full"))
     for pull in policy.ask(8):
         policy.tell(pull, [-90.0, 0.0, 0.1, 0.2][pull.action])
-    assert policy.progress().details["arms"]["0"] == "rejected"
+    assert policy.progress().arm_states[0].status == "rejected"
     np.savez(tmp_path / "state.npz", **policy.get_state())
     twin = InformationRacing(policy.problem)
     twin.set_state(dict(np.load(tmp_path / "state.npz")))

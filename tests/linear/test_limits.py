@@ -361,9 +361,9 @@ def test_no_arm_is_an_answer() -> None:
     assert (found.arm, found.status, found.candidates) == (None, "decided", (None,))
     assert "no arm keeps all its limits" in found.reason
     assert found.guarantee.proven
-    answers = policy.progress().details["answers"]
-    assert [one["answer"] for one in answers] == ["none", "half", "full", None]
-    assert [one["rejected"] for one in answers] == [True, True, True, False]
+    answers = policy.progress().answers
+    assert [one.answer for one in answers] == ["none", "half", "full", None]
+    assert [one.rejected for one in answers] == [True, True, True, False]
 
 
 def test_a_finished_experiment_is_analysed_with_its_limits() -> None:

@@ -56,7 +56,7 @@ def test_watched_policy_rejects_what_the_ask_and_tell_loop_rejects():
     for seed in range(24):
         policy = WatchedBlockBetting(TRAP.problem, delta=0.3, seed=seed)
         loop = run_policy(policy, TRAP.environment, np.random.default_rng(seed), horizon=1_000)
-        answers = {row["answer"]: row["rejected"] for row in policy.progress().details["answers"]}
+        answers = {one.answer: one.rejected for one in policy.progress().answers}
         compiled = _run(WatchedBlockBetting, seed)
         assert compiled.stopping_time == loop.stopping_time
         assert compiled.metrics["true_answer_rejected"] == answers["arm 2"]

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from scipy import optimize, stats
 
 from fairtrial import causal
-from fairtrial.core import Estimate, Progress, Recommendation
+from fairtrial.core import Estimate, Progress, Recommendation, ValueLimit
 from fairtrial.errors import InvalidArgument
 from fairtrial.plots import causal_graph, error_by_budget, fair_outcomes, rejections
 from fairtrial.presentation import layers
@@ -278,7 +278,11 @@ def moment(told, live, gaps, means, leader=None, answer=None):
         told=told,
         outstanding=0,
         arms=tuple(Estimate({"arm": arm}, told, mean) for arm, mean in means.items()),
-        details={"live": live, "gaps": {"s | t": gaps, "t | s": [-gap for gap in gaps]}},
+        live=tuple(live),
+        value_limits=tuple(
+            ValueLimit(arm, "gap", "s instead of t", 0.2, value=gap)
+            for arm, gap in zip(means, gaps, strict=True)
+        ),
     )
 
 
@@ -329,9 +333,9 @@ def test_a_real_run_shows_the_arms_that_its_policy_rejected(chain):
     last = moments[-1]
     ends = lives_of(ax)
     assert set(ends) == set(ARMS)
-    died = {arm for arm in ARMS if arm not in last.details["live"]}
+    died = {arm for arm in ARMS if arm not in last.live}
     assert died
-    assert all(ends[arm] == last.told for arm in last.details["live"])
+    assert all(ends[arm] == last.told for arm in last.live)
     marks = [m for kind in ("gap", "mean", "other") for m in having(ax, kind)]
     assert len(marks) == len(died)
 

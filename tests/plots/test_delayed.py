@@ -8,6 +8,7 @@ import pytest
 from scipy import stats
 
 import fairtrial as ft
+from fairtrial.core import ArmStatus
 from fairtrial.delayed import InformationRacing, Problem, SimulatedEnvironment
 from fairtrial.errors import InvalidArgument
 from fairtrial.plots import cost_of_answers, race_over_time, time_ratios
@@ -138,12 +139,12 @@ def moments():
 def test_arms_end_where_they_are_decided_the_accepted_one_on_top(moments):
     arms, flight, results = race_over_time(moments).axes
     assert arms.get_yticklabels()[0].get_text() == "c"
-    heard = [moment.told + moment.details["readings"] for moment in moments]
+    heard = [moment.told + moment.readings for moment in moments]
     for arm, mark in (("c", "accepted"), ("a", "rejected"), ("b", "rejected")):
         first = next(
             at
             for at, moment in zip(heard, moments, strict=True)
-            if moment.details["arms"][arm] != "undecided"
+            if ArmStatus(arm, "undecided") not in moment.arm_states
         )
         names = [tick.get_text() for tick in arms.get_yticklabels()]
         ends = {float(dot.get_ydata()[0]): dot.get_xdata()[0] for dot in having(arms, mark)}

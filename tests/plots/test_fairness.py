@@ -11,7 +11,7 @@ import pytest
 from matplotlib.figure import Figure
 
 import fairtrial
-from fairtrial.core import Estimate, Problem
+from fairtrial.core import Estimate, Problem, ShareOfPulls
 from fairtrial.errors import InvalidArgument
 from fairtrial.plots import (
     allocation,
@@ -200,7 +200,12 @@ def test_the_limit_of_violations_is_one_above_the_tolerance(unfairness_tolerance
 
 def moments(*pairs):
     start = progress_of_grid(groups=())
-    return [replace(start, asked=t, details={"credits": owed}) for t, owed in pairs]
+    return [
+        replace(
+            start, asked=t, shares=tuple(ShareOfPulls(a, 0, 0.0, 0.0, b) for a, b in owed.items())
+        )
+        for t, owed in pairs
+    ]
 
 
 def test_violation_over_time_follows_a_study_or_the_moments_of_a_run():
@@ -294,11 +299,11 @@ def test_a_group_stands_beside_its_arms_with_what_they_are_owed_together():
     )
     policy = fairtrial.allocation.FairLearn(problem, lambda t, counts, sums, allowed: allowed[0])
     policy.ask(40)
-    rural = policy.progress().details["groups"]["rural"]
+    *_, rural = policy.progress().shares
     pulls = [arm.pulls for arm in policy.progress().arms]
-    assert rural["pulls"] == pulls[1] + pulls[2] >= 20
-    assert (rural["share"], rural["guaranteed"]) == (rural["pulls"] / 40, 0.5)
-    assert rural["credit"] == 20 - rural["pulls"]
+    assert rural.pulls == pulls[1] + pulls[2] >= 20
+    assert (rural.share, rural.guaranteed) == (rural.pulls / 40, 0.5)
+    assert rural.behind == 20 - rural.pulls
     (ax,) = shares_against_quotas(policy).axes
     assert [tick.get_text() for tick in ax.get_yticklabels()] == ["a", "b", "c", "rural (together)"]
     assert ticks(ax, "owed") == [0.1, 0.0, 0.0, 0.5]

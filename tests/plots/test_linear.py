@@ -101,7 +101,7 @@ def moments(pairs, decided=True):
             asked=told,
             told=told,
             outstanding=0,
-            details={"live": live},
+            live=tuple(map(str, live if isinstance(live, list) else range(live))),
         )
         for told, live in pairs
     ]

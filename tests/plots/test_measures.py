@@ -80,7 +80,7 @@ def test_each_measure_has_panels_of_its_own_with_axes_in_its_units():
 def test_a_measure_that_is_never_known_has_an_empty_panel():
     problem = PAGE.clone(ceilings={("load", OVERALL): 4_000.0})
     with study_of(60, problem=problem, hidden=1.0) as study:
-        assert study.progress().details["measures"][1]["mean"] is None
+        assert study.progress().measures[1].mean is None
         figure = means(study)
         figure.canvas.draw()
         assert "phone, bounced" in titles_of(figure)

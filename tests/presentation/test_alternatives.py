@@ -10,6 +10,7 @@ import pytest
 from matplotlib.text import Text
 
 import fairtrial as ft
+from fairtrial.core import AnswerStatus
 from fairtrial.plots import evidence, overview
 from fairtrial.presentation.alternatives import (
     alternatives,
@@ -26,11 +27,11 @@ from tests.plots.plot_fakes import FakeStudy, progress_of_grid
 
 
 def of(rows, **changes):
-    return progress_of_grid(details={"answers": rows}, **changes)
+    return progress_of_grid(answers=tuple(rows), **changes)
 
 
 def betting(**wealth):
-    return of([{"answer": a, "log_wealth": w, "rejected": w >= 3.0} for a, w in wealth.items()])
+    return of([AnswerStatus(a, w >= 3.0, log_wealth=w) for a, w in wealth.items()])
 
 
 def decided_study():
@@ -97,17 +98,12 @@ def test_a_race_by_pairs_says_who_is_better_than_an_arm_that_is_out():
     assert len(found["a"].worse_than) == 2
     assert ruling(found["c"], 5) == "ruled out by result 5: worse than b, d"
     assert ruling(found["d"]) == "accepted"
-    assert ft.delayed.InformationRacing(problem, test="box").progress().details["answers"][0] == {
-        "answer": "a",
-        "accepted": False,
-        "rejected": False,
-        "worse_than": [],
-    }
+    by_boxes = ft.delayed.InformationRacing(problem, test="box").progress()
+    assert by_boxes.answers[0] == AnswerStatus("a", rejected=False)
 
 
-@pytest.mark.parametrize("rows", [3, [], ["a"], [{"answer": "a"}], None])
-def test_a_policy_that_means_something_else_by_the_name_says_nothing(rows):
-    progress = of(rows)
+def test_a_policy_that_does_not_test_answers_says_nothing():
+    progress = of([])
     assert alternatives(progress) == []
     assert summary(progress, 6) == explanation(progress) == ""
 
@@ -125,20 +121,20 @@ def test_a_policy_that_means_something_else_by_the_name_says_nothing(rows):
     ],
 )
 def test_e_values_are_written_as_people_read_them(wealth, rejected, text):
-    (one,) = alternatives(of([{"answer": "b", "log_wealth": wealth, "rejected": rejected}]))
+    (one,) = alternatives(of([AnswerStatus("b", rejected, log_wealth=wealth)]))
     assert e_value(one, math.log(20)) == text
 
 
 def test_answers_are_found_by_their_own_labels_whatever_these_look_like():
     label = "  two  words\n"
-    rows = [{"answer": label, "rejected": True}, {"answer": "zdv_ddi", "rejected": False}]
+    rows = [AnswerStatus(label, rejected=True), AnswerStatus("zdv_ddi", rejected=False)]
     assert ruled_out(of(rows)) == {label}
     assert summary(of(rows), 6) == "Ruled out: 1 of 1 other answer."
 
 
 def undecided(candidates, *, proven=True, confidence=0.95, status="running", rejected=1):
-    rows = [{"answer": f"r{number}", "rejected": True} for number in range(rejected)]
-    rows += [{"answer": one, "rejected": False} for one in candidates or ()]
+    rows = [AnswerStatus(f"r{number}", rejected=True) for number in range(rejected)]
+    rows += [AnswerStatus(one, rejected=False) for one in candidates or ()]
     progress = of(rows, status=status)
     guarantee = progress.recommendation.guarantee
     changed = replace(
@@ -212,7 +208,7 @@ def test_page_and_picture_name_the_answers_that_are_left(tmp_path):
 
 
 def test_rulings_in_words():
-    rows = [{"answer": None, "rejected": True}, {"answer": "zdv_ddi", "rejected": False}]
+    rows = [AnswerStatus(None, rejected=True), AnswerStatus("zdv_ddi", rejected=False)]
     out, answer = alternatives(of(rows))
     assert ruling(out, 0) == "ruled out from the start"
     assert ruling(out, 1200) == "ruled out by result 1,200"

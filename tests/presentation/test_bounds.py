@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from fairtrial.core import Estimate, Progress, Recommendation
+from fairtrial.core import Estimate, Progress, Recommendation, ValueLimit
 from fairtrial.presentation.bounds import (
     bounded_values,
     explanation_of_bounds,
@@ -14,13 +14,13 @@ from fairtrial.presentation.limits import Standing
 
 
 def row(arm, value, **more):
-    return {"arm": arm, "kind": "gap", "of": "x", "value": value, "bound": 0.2, **more}
+    return ValueLimit(arm, "gap", "x", 0.2, value=value, **more)
 
 
 def progress_of(*rows, arm=None, arms="ab"):
     recommendation = Recommendation(arm, "decided" if arm else "running", confidence=0.95)
     estimates = tuple(Estimate({"arm": name}, 3, mean=0.5) for name in arms)
-    return Progress(recommendation, 9, 9, 0, arms=estimates, details={"bounds": list(rows)})
+    return Progress(recommendation, 9, 9, 0, arms=estimates, value_limits=rows)
 
 
 @pytest.mark.parametrize(
@@ -50,9 +50,3 @@ def test_the_answer_comes_first_and_evidence_is_explained_where_there_is_some():
     assert "gain nothing on average" in explanation_of_bounds(found)
     assert title_of_bounds(found).startswith("Gaps, to be between")
     assert explanation_of_bounds(bounded_values(progress_of(row("a", 0.1)), False)) == ""
-
-
-@pytest.mark.parametrize("rows", [None, "bounds", 3, [1, "a"]])
-def test_other_details_of_that_name_are_left_alone(rows):
-    progress = Progress(Recommendation(None, "running"), 1, 1, 0, details={"bounds": rows})
-    assert bounded_values(progress, minimize=False) == []

@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from fairtrial.core import Estimate, Progress, Recommendation
+from fairtrial.core import AnswerStatus, Estimate, Progress, Recommendation
 from fairtrial.presentation.charts import (
     evidence_chart,
     interval_chart,
@@ -21,10 +21,9 @@ from tests.plots.plot_fakes import cell, progress_of_grid
 
 
 def moment(told, evidence, **answers):
-    rows = [{"answer": a, "rejected": w >= 3.0, "log_wealth": w} for a, w in answers.items()]
+    rows = tuple(AnswerStatus(a, w >= 3.0, log_wealth=w) for a, w in answers.items())
     leads = Recommendation(arm=None, status="running", leader="a")
-    details = {"answers": rows}
-    return Progress(leads, told, told, 0, evidence=evidence, threshold=3.0, details=details)
+    return Progress(leads, told, told, 0, evidence=evidence, threshold=3.0, answers=rows)
 
 
 def test_every_chart_is_plain_data():

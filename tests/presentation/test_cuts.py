@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from fairtrial.core import Estimate
+from fairtrial.core import AnswerStatus, Estimate
 from fairtrial.plots import allocation, means, overview
 from fairtrial.presentation.cuts import (
     MOST_ARMS,
@@ -26,9 +26,8 @@ def progress_of(values, out=(), leader="arm 0", status="running", **changes):
         cell(10 if mean is not None else 0, mean, limit=None, labels={"arm": f"arm {number}"})
         for number, mean in enumerate(values)
     )
-    answers = [{"answer": f"arm {n}", "rejected": n in out} for n in range(len(values))]
-    details = {"answers": answers} if out else {}
-    start = progress_of_grid(status=status, answer=leader, details=details)
+    answers = tuple(AnswerStatus(f"arm {n}", n in out) for n in range(len(values)))
+    start = progress_of_grid(status=status, answer=leader, answers=answers if out else ())
     return replace(start, actions=cells, arms=(), **changes)
 
 
@@ -103,8 +102,8 @@ def test_answers_that_are_not_the_arms_are_cut_by_themselves():
 
 def test_alternatives_are_cut_as_the_arms_are_and_no_arm_comes_last():
     progress = progress_of([float(n) for n in range(60)], range(50))
-    rows = [*progress.details["answers"], {"answer": None, "rejected": True}]
-    shown, note = shown_alternatives(replace(progress, details={"answers": rows}), minimize=False)
+    rows = (*progress.answers, AnswerStatus(None, rejected=True))
+    shown, note = shown_alternatives(replace(progress, answers=rows), minimize=False)
     assert len(shown) == MOST_ARMS + 1
     assert [one.answer for one in shown][:2] == ["arm 0", "arm 59"]
     assert shown[-1].answer == "no arm"

@@ -4,21 +4,20 @@ import math
 
 import pytest
 
-from fairtrial.core import Estimate, Progress, Recommendation
+from fairtrial.core import Estimate, MeasureLimit, Progress, Recommendation
 from fairtrial.presentation.guardrails import guardrails
 from fairtrial.presentation.limits import Standing
 
 
 def row(arm="a", estimate=0.2, kind="ceiling", **more):
     about = {"measure": "harmed", "group": "x", "bound": 0.3, "log_evidence": 0.0}
-    said = {"arm": arm, "kind": kind, "estimate": estimate, "standing": "not settled"}
-    return {**about, **said, **more}
+    return MeasureLimit(**{**about, "arm": arm, "kind": kind, "estimate": estimate, **more})
 
 
 def progress_of(*rows, answer=None):
     recommendation = Recommendation(answer, "decided" if answer else "running", confidence=0.95)
     arms = tuple(Estimate({"arm": name}, 3, mean=0.5) for name in "ab")
-    return Progress(recommendation, 9, 9, 0, arms=arms, details={"limits": list(rows)})
+    return Progress(recommendation, 9, 9, 0, arms=arms, measure_limits=rows)
 
 
 @pytest.mark.parametrize(
@@ -31,9 +30,12 @@ def progress_of(*rows, answer=None):
         (row(estimate=0.3, kind="floor"), None, Standing.LIKELY_KEPT),
         (row(estimate=None), None, Standing.UNKNOWN),
         (row(estimate=math.nan), None, Standing.UNKNOWN),
-        (row(estimate=0.2, standing="kept"), None, Standing.KEPT),
-        (row(estimate=0.4, standing="kept"), "a", Standing.DECIDED),
-        (row(estimate=0.4, standing="kept"), "b", Standing.KEPT),
+        (row(estimate=0.2, kept=True), None, Standing.KEPT),
+        (row(estimate=0.2, lower=0.1, upper=0.25), None, Standing.KEPT),
+        (row(estimate=0.4, lower=0.35, upper=0.5), None, Standing.BROKEN),
+        (row(estimate=0.4, kept=True), "a", Standing.KEPT),
+        (row(estimate=0.4), "a", Standing.DECIDED),
+        (row(estimate=0.4, kept=True), "b", Standing.KEPT),
     ],
 )
 def test_a_limit_stands_by_its_evidence_or_by_its_mean(limit, answer, standing):

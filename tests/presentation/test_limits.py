@@ -1,16 +1,18 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairtrial.core import Estimate
+from fairtrial.core import Estimate, MeasureLimit, Progress, Recommendation
+from fairtrial.presentation.guardrails import guardrails
 from fairtrial.presentation.limits import (
     Standing,
+    Standings,
     distance_to_limit,
-    standing,
     sure_distance,
     visible_range,
 )
@@ -33,7 +35,7 @@ numbers = st.floats(-1e3, 1e3)
     ],
 )
 def test_standing_against_a_floor_at_zero(mean, half, expected):
-    assert standing(cell(mean=mean, half=half)) is expected
+    assert Standings().of(cell(mean=mean, half=half)) is expected
 
 
 @pytest.mark.parametrize(
@@ -49,7 +51,7 @@ def test_standing_against_a_floor_at_zero(mean, half, expected):
 )
 def test_standing_in_an_interval(mean, half, expected, distance_of_mean, distance_of_interval):
     estimate = Estimate({}, 9, mean, mean - half, mean + half, 0.0, 1.0)
-    assert standing(estimate) is expected
+    assert Standings().of(estimate) is expected
     assert distance_to_limit(mean, estimate) == pytest.approx(distance_of_mean)
     assert sure_distance(estimate) == pytest.approx(distance_of_interval)
 
@@ -58,12 +60,12 @@ def test_standing_in_an_interval(mean, half, expected, distance_of_mean, distanc
 def test_a_ceiling_is_the_floor_of_the_mirror_image(mean, half, limit):
     upright = Estimate({}, 1, mean, mean - half, mean + half, lower_limit=limit)
     mirrored = Estimate({}, 1, -mean, -mean - half, -mean + half, upper_limit=-limit)
-    assert standing(upright) is standing(mirrored)
+    assert Standings().of(upright) is Standings().of(mirrored)
 
 
 @pytest.mark.parametrize("limit", [None, -math.inf, math.nan])
 def test_no_finite_limit_is_no_limit(limit):
-    assert standing(cell(limit=limit)) is Standing.FREE
+    assert Standings().of(cell(limit=limit)) is Standing.FREE
 
 
 @given(st.lists(st.tuples(numbers, st.floats(0, 1e3), numbers), min_size=1, max_size=20))
@@ -88,9 +90,40 @@ def test_without_any_number_there_is_still_an_axis(estimates):
 def test_the_limits_of_an_answer_are_kept_by_the_decision():
     """This holds whatever the interval of a single mean, which is wider than the evidence."""
     wide = cell(mean=0.2, half=0.5)
-    assert standing(wide) is Standing.LIKELY_KEPT
-    assert standing(wide, {str(wide.labels["arm"])}) is Standing.DECIDED
-    assert standing(wide, {"another arm"}) is Standing.LIKELY_KEPT
+    assert Standings().of(wide) is Standing.LIKELY_KEPT
+    assert Standings({str(wide.labels["arm"])}).of(wide) is Standing.DECIDED
+    assert Standings({"another arm"}).of(wide) is Standing.LIKELY_KEPT
     sure = cell(mean=0.9, half=0.1)
-    assert standing(sure, {str(sure.labels["arm"])}) is Standing.KEPT
-    assert standing(cell(limit=None), {"a"}) is Standing.FREE
+    assert Standings({str(sure.labels["arm"])}).of(sure) is Standing.KEPT
+    assert Standings({"a"}).of(cell(limit=None)) is Standing.FREE
+
+
+def test_an_approximate_interval_settles_no_limit():
+    sure, out = cell(mean=0.9, half=0.1), cell(mean=-0.9, half=0.1)
+    assert Standings(hold=False).of(sure) is Standing.LIKELY_KEPT
+    assert Standings(hold=False).of(out) is Standing.LIKELY_BROKEN
+    assert Standings({"a"}, hold=False).of(sure) is Standing.DECIDED
+
+
+def test_a_limit_of_a_measure_has_the_same_standing_in_every_table():
+    """The interval of the mean is in one table, the evidence about the limit in another."""
+    labels = {"arm": "a", "group": "x", "measure": "harmed"}
+    mean = Estimate(labels, 40, mean=0.2, lower=0.05, upper=0.4, upper_limit=0.3)
+    limit = MeasureLimit("a", "harmed", "x", "ceiling", 0.3, estimate=0.2, lower=0.05, upper=0.4)
+    for known in (limit, replace(limit, kept=True)):
+        recommendation = Recommendation(None, "running", leader="a")
+        progress = Progress(recommendation, 40, 40, 0, actions=(mean,), measure_limits=(known,))
+        standings, (row,) = Standings.by(progress), guardrails(progress, minimize=False)
+        assert standings.of(mean) is row.standing
+        assert row.standing is (Standing.KEPT if known.kept else Standing.LIKELY_KEPT)
+
+
+def test_a_mean_with_two_limits_stands_as_the_worse_one():
+    labels = {"arm": "a", "group": "x", "measure": "dose"}
+    mean = Estimate(labels, 40, mean=0.5, lower=0.1, upper=0.9, lower_limit=0.2, upper_limit=0.4)
+    known = {"estimate": 0.5, "lower": 0.1, "upper": 0.9}
+    limits = (
+        MeasureLimit("a", "dose", "x", "floor", 0.2, kept=True, **known),
+        MeasureLimit("a", "dose", "x", "ceiling", 0.4, **known),
+    )
+    assert Standings(measured=limits).of(mean) is Standing.LIKELY_BROKEN

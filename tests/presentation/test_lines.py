@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from fairtrial.core import Progress, Recommendation
+from fairtrial.core import MeasureLimit, Progress, Recommendation
 from fairtrial.presentation.lines import (
     Level,
     Line,
@@ -66,16 +66,15 @@ def test_a_part_in_which_a_line_has_no_points_is_drawn_without_it():
 
 
 def limit(measure, estimate, evidence=0.0, *, arm="a", group="x", kind="ceiling", bound=0.5):
-    about = {"arm": arm, "measure": measure, "group": group, "kind": kind, "bound": bound}
-    said = {"estimate": estimate, "log_evidence": evidence, "standing": "not settled"}
-    return {**about, **said}
+    known = {"estimate": estimate, "log_evidence": evidence}
+    return MeasureLimit(arm, measure, group, kind, bound, **known)
 
 
 def moments(*rows, threshold=3.0):
     """Return the moments after 0, 1, ... results, each with these limits."""
     leads = Recommendation(None, "running", leader="a")
     return [
-        Progress(leads, told, told, 0, threshold=threshold, details={"limits": list(own)})
+        Progress(leads, told, told, 0, threshold=threshold, measure_limits=tuple(own))
         for told, own in enumerate(rows)
     ]
 

@@ -1,6 +1,6 @@
 """Values that will never be known: which are shown, and what is said about them."""
 
-from fairtrial.core import Progress, Recommendation
+from fairtrial.core import Losses, MeasureValues, Progress, Recommendation
 from fairtrial.presentation.missing_values import (
     counting_of_missing,
     missing_values,
@@ -9,10 +9,9 @@ from fairtrial.presentation.missing_values import (
 
 
 def progress_of(*rows, counted_as="the worst value"):
-    names = ("arm", "group", "measure", "values", "missing")
-    measures = [dict(zip(names, row, strict=True)) for row in rows]
-    details = {"measures": measures, "losses": {"counted_as": counted_as}}
-    return Progress(Recommendation(None, "running"), 9, 9, 0, details=details)
+    measures = tuple(MeasureValues(*row) for row in rows)
+    known = {"measures": measures, "losses": Losses(counted_as)}
+    return Progress(Recommendation(None, "running"), 9, 9, 0, **known)
 
 
 def test_the_largest_shares_come_first_and_complete_cells_are_left_out():

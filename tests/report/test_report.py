@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from fairtrial import subpopulations
-from fairtrial.core import Effect, Estimate
+from fairtrial.core import AnswerStatus, Effect, Estimate, ValueLimit
 from fairtrial.errors import InvalidArgument
 from fairtrial.presentation.cuts import MOST_ARMS
 from fairtrial.presentation.limits import Standing
@@ -269,11 +269,11 @@ def test_of_thousands_of_arms_the_page_shows_the_best_and_says_how_many_it_leave
 
 def weighed(**wealth):
     """Return a decided progress with the evidence against every answer."""
-    answers = [
-        {"answer": name if name != "none" else None, "log_wealth": w, "rejected": w > 3}
+    answers = tuple(
+        AnswerStatus(name if name != "none" else None, w > 3, log_wealth=w)
         for name, w in wealth.items()
-    ]
-    return progress_of_grid(details={"answers": answers}, evidence_scale="log_e_value")
+    )
+    return progress_of_grid(answers=answers, evidence_scale="log_e_value")
 
 
 def test_the_page_says_what_speaks_against_every_other_answer_and_what_that_means(report):
@@ -296,8 +296,8 @@ def test_the_page_says_what_speaks_against_every_other_answer_and_what_that_mean
 def test_the_moment_of_a_ruling_is_that_of_the_first_progress_that_says_it(report):
     study = FakeStudy(weighed(zdv=3.5, zdv_ddi=0.0))
     early = [
-        replace(study.end, told=n, details={"answers": [{**row, "rejected": False}
-                for row in study.end.details["answers"]]})
+        replace(study.end, told=n,
+                answers=tuple(replace(one, rejected=False) for one in study.end.answers))
         for n in (0, 400)
     ]  # fmt: skip
     study.trace = lambda points=200: [*early, replace(study.end, told=700), study.end]
@@ -323,7 +323,7 @@ def test_a_policy_that_never_stops_serves_on_and_its_shares_are_shown(report):
     _, *estimates = table_named(page, "Estimates by arm")
     assert [row[1:3] for row in estimates] == [["20", "0.2000"]] * 2
     assert "Every arm is guaranteed its share of the pulls" in section(page, "Fairness").text
-    measured = replace(end, details={"violation": 0.75})
+    measured = replace(end, largest_shortfall=0.75)
     page = report(FakeStudy(measured, GridProblem("ab", []), policy=Endless()))
     assert "ever more than 0.75 pulls behind" in section(page, "Fairness").text
 
@@ -710,11 +710,11 @@ def test_counterfactual_gaps_are_held_against_their_bound(report):
     arms = tuple(replace(one, lower_limit=None) for one in end.actions)
     gaps = {"a": (0.05, -0.05), "b": (-0.5, 0.5)}
     bounds = [
-        {"arm": arm, "kind": "counterfactual gap", "of": of, "value": value, "bound": 0.2}
+        ValueLimit(arm, "counterfactual gap", of, 0.2, value=value)
         for arm, values in gaps.items()
         for of, value in zip(("s instead of t", "t instead of s"), values, strict=True)
     ]
-    study = FakeStudy(replace(end, actions=arms, arms=arms, details={"bounds": bounds}), problem)
+    study = FakeStudy(replace(end, actions=arms, arms=arms, value_limits=tuple(bounds)), problem)
     page = report(study)
     head, *rows = table_named(page, "Counterfactual gaps")
     assert head == ["Arm", "Of", "Counterfactual gap", "Standing"]

@@ -33,8 +33,8 @@ def test_rows_of_measures_are_read_as_a_study_would_have_been():
     with ft.analyse(DOSES, rows_of(600), 0.05, order="day") as study:
         answer = study.recommend()
         assert (answer.arm, answer.guarantee.label) == ("high", "proven")
-        kept = [one for one in study.progress().details["limits"] if one["arm"] == "high"]
-        assert [(one["measure"], one["standing"]) for one in kept] == [("harmed", "kept")]
+        kept = [one for one in study.progress().measure_limits if one.arm == "high"]
+        assert [(one.measure, one.kept) for one in kept] == [("harmed", True)]
         assert study.verify().ok
         assert study.policy.told == 600
 
@@ -53,7 +53,7 @@ def test_a_harm_that_hides_counts_as_one():
     """A third of the better arm's harms are blank: counted as the worst, they break its limit."""
     with ft.analyse(DOSES, rows_of(600, hidden=0.35), order="day") as study:
         assert study.recommend().arm != "high"
-        missing = sum(one["missing"] for one in study.progress().details["measures"])
+        missing = sum(one.missing for one in study.progress().measures)
         assert missing > 100
         assert study.policy.guarantee.label == "proven"
 
@@ -114,5 +114,5 @@ def test_the_trial_is_read_with_its_two_measures():
         progress = study.progress()
         assert progress.told == 2139
         assert progress.recommendation.leader == "zdv_ddi"
-        known = sum(one["values"] for one in progress.details["measures"])
+        known = sum(one.values for one in progress.measures)
         assert known == 2 * 2139

@@ -166,12 +166,12 @@ def test_a_limit_on_statements_that_ends_a_wait_is_said_to_be_passing(
 
 def test_a_limit_on_idle_transactions_leaves_whole_writes(postgresql_server, postgresql_url):
     make(postgresql_url).close()
-    prefer(postgresql_server, postgresql_url, "idle_in_transaction_session_timeout", "300ms")
+    prefer(postgresql_server, postgresql_url, "idle_in_transaction_session_timeout", "50ms")
     store = PostgreSQLStore(ServerAddress(postgresql_url), "process")
 
     def slow():
         store.find_study("臨床")
-        time.sleep(1.0)
+        time.sleep(0.3)
         store.find_study("臨床")
 
     with pytest.raises(ConnectionLost):
@@ -184,12 +184,12 @@ def test_a_limit_on_idle_transactions_leaves_whole_writes(postgresql_server, pos
 
 def test_a_limit_on_idle_sessions_is_met_by_new_connections(postgresql_server, postgresql_url):
     make(postgresql_url).close()
-    prefer(postgresql_server, postgresql_url, "idle_session_timeout", "500ms")
+    prefer(postgresql_server, postgresql_url, "idle_session_timeout", "50ms")
     with opened(postgresql_url) as study:
-        for _ in range(2):
-            time.sleep(0.8)
+        for _ in range(3):
+            time.sleep(0.15)
             study.tell(study.ask(), 0.1)
-        time.sleep(0.8)
+        time.sleep(0.15)
         assert study.verify().ok
 
 

@@ -1211,7 +1211,7 @@ def test_with_tolerance_nothing_is_said_of_answers_that_are_ruled_out() -> None:
     rng = np.random.default_rng(0)
     while not policy.stopped:
         progress = policy.progress()
-        assert "answers" not in progress.details
+        assert progress.answers == ()
         assert progress.threshold == pytest.approx(math.log(2 / 0.1))
         assert policy.recommend().candidates is None
         pull = policy.ask()
@@ -1429,8 +1429,8 @@ def test_a_forecast_says_that_losses_leave_nothing_to_decide() -> None:
     progress = policy.progress()
     assert not policy.stopped
     assert progress.remaining is None
-    assert progress.details["losses"]["too_many_to_decide"]
-    assert progress.details["losses"]["share"] == pytest.approx(0.3, abs=0.05)
+    assert progress.losses.too_many_to_decide
+    assert progress.losses.share == pytest.approx(0.3, abs=0.05)
     assert [said.split(":")[0] for said in policy.warnings()] == ["too many results are lost"]
     assert BlockBetting(problem, delta=DELTA, seed=0).warnings() == ()
 

@@ -80,7 +80,7 @@ def test_an_undecided_study_keeps_its_candidates() -> None:
     policy = BlockBetting(problem(), delta=0.1, max_pulls=200, seed=0)
     answer = run(policy).recommend()
     assert answer.status == "undecided"
-    left = [row["answer"] for row in policy.progress().details["answers"] if not row["rejected"]]
+    left = [one.answer for one in policy.progress().answers if not one.rejected]
     assert answer.candidates == tuple(left)
     assert "a" in answer.candidates
 

@@ -220,19 +220,19 @@ def test_progress_tells_of_limits_measures_and_the_quality():
         pull = policy.ask()
         policy.tell(pull, question.environment.sample(pull, rng))
     progress = policy.progress()
-    limits = {limit["arm"]: limit for limit in progress.details["limits"]}
-    assert limits["3"]["standing"] == "kept"
-    assert limits["3"]["kind"] == "ceiling"
-    assert limits["3"]["group"] == "0"
-    assert limits["0"]["standing"] == "not settled"
-    assert 0.05 < limits["3"]["estimate"] < 0.3
+    limits = {limit.arm: limit for limit in progress.measure_limits}
+    assert limits["3"].kept
+    assert limits["3"].kind == "ceiling"
+    assert limits["3"].group == "0"
+    assert not limits["0"].kept
+    assert 0.05 < limits["3"].estimate < 0.3
     assert [estimate.labels["measure"] for estimate in progress.actions[:2]] == ["effect", "harm"]
     assert progress.arms[3].mean == progress.actions[6].mean
     assert progress.actions[7].upper_limit == 0.3
     assert {effect.reference for effect in progress.effects} == {"3"}
     assert policy.guarantee.label == "proven"
     assert "ranges" not in policy.guarantee.name
-    assert sum(measure["values"] for measure in progress.details["measures"]) == 2 * policy.told
+    assert sum(measure.values for measure in progress.measures) == 2 * policy.told
 
 
 def test_missing_values_weaken_the_promise_only_where_noise_is_known():
@@ -293,9 +293,9 @@ def test_a_group_without_weight_counts_for_its_limits_only():
     means = [[[0.4, 0.5], [0.0, 0.05]], [[0.8, 0.5], [0.9, 0.7]]]
     policy = decided(problem, BernoulliEnvironment(problem, means))
     assert policy.recommend().arm == "0"
-    limits = policy.progress().details["limits"]
-    assert {limit["group"] for limit in limits} == {"y", None}
-    assert all(limit["estimate"] is not None for limit in limits if limit["arm"] == "0")
+    limits = policy.progress().measure_limits
+    assert {limit.group for limit in limits} == {"y", None}
+    assert all(limit.estimate is not None for limit in limits if limit.arm == "0")
 
 
 def test_an_arm_without_any_limit_makes_no_arm_impossible():
@@ -316,7 +316,7 @@ def test_a_measure_without_weight_and_limit_may_be_missing_in_every_pull():
         policy.tell(pull, {"effect": effect, "harm": float(rng.random() < 0.1), "note": None})
     assert policy.recommend().arm == "1"
     assert policy.guarantee.label == "proven"
-    assert policy.progress().details["measures"][2]["mean"] is None
+    assert policy.progress().measures[2].mean is None
 
 
 @pytest.mark.parametrize("rho", [1.0, -1.0])
@@ -347,4 +347,4 @@ def test_too_many_missing_values_are_told():
         policy.tell(pull, {"effect": float(rng.random() < 0.3 + 0.4 * pull.action), "harm": harm})
     assert not policy.stopped
     assert any("worst value" in warning for warning in policy.warnings())
-    assert policy.progress().details["losses"]["too_many_to_decide"]
+    assert policy.progress().losses.too_many_to_decide

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -23,8 +23,9 @@ from fairtrial.core import Estimate, Progress, Recommendation
 from fairtrial.core.printing import printable
 from fairtrial.core.wording import plural
 from fairtrial.presentation.alternatives import candidates_sentence, evidence_so_far, summary, tally
+from fairtrial.presentation.counted import some_do_not_count
 from fairtrial.presentation.cuts import cut_by
-from fairtrial.presentation.limits import standing
+from fairtrial.presentation.limits import Standings
 from fairtrial.presentation.sources import arm_of
 
 if TYPE_CHECKING:
@@ -273,17 +274,19 @@ def wrapped(label: str, text: str) -> str:
 
 
 def estimates_table(
-    title: str, estimates: Sequence[Estimate], answer: Collection[str] = ()
+    title: str, estimates: Sequence[Estimate], standings: Standings | None = None
 ) -> Table:
     """Return a table of estimated means with intervals, limits, and status of the limits.
 
-    `answer` has the arms that a decision has named.
+    `standings` knows which limits are settled.
     """
+    standings = standings or Standings()
     table = Table(title=title, title_justify="left")
     for name in estimates[0].labels:
         table.add_column(str(name))
     limited = any(_limits(estimate) for estimate in estimates)
-    for name in ("results", "mean", "interval", *(["limit"] if limited else [])):
+    waiting = ["counted"] if some_do_not_count(estimates) else []
+    for name in ("results", *waiting, "mean", "interval", *(["limit"] if limited else [])):
         table.add_column(name, justify="right")
     if limited:
         table.add_column("standing")
@@ -291,9 +294,10 @@ def estimates_table(
         table.add_row(
             *(str(label) for label in estimate.labels.values()),
             f"{estimate.pulls:,}",
+            *(f"{_counted(estimate):,}" for _ in waiting),
             shown_number(estimate.mean),
             _interval(estimate),
-            *([_limits(estimate) or "-", standing(estimate, answer).value] if limited else []),
+            *([_limits(estimate) or "-", standings.of(estimate).value] if limited else []),
         )
     return table
 
@@ -315,6 +319,10 @@ def shares_table(title: str, labels: Sequence[Mapping[str, Any]], shares: ArrayL
     for row, share in sorted(shown, key=lambda pair: -pair[1]):
         table.add_row(*(str(label) for label in row.values()), f"{100 * share:.1f} %")
     return table
+
+
+def _counted(estimate: Estimate) -> int:
+    return estimate.pulls if estimate.counted is None else estimate.counted
 
 
 def _interval(estimate: Estimate) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from rich.table import Table
 
@@ -24,10 +24,11 @@ from fairtrial.presentation.bounds import (
     explanation_of_bounds,
     title_of_bounds,
 )
+from fairtrial.presentation.counted import counted_note, intervals_note
 from fairtrial.presentation.cuts import cut_of, cut_of_arms, shown_alternatives
 from fairtrial.presentation.effects import OVERALL, Differences, differences, limited
 from fairtrial.presentation.guardrails import EVIDENCE, TITLE, Guardrail, guardrails
-from fairtrial.presentation.limits import as_estimate, limits_of, standing
+from fairtrial.presentation.limits import Standings, as_estimate, limits_of
 from fairtrial.presentation.missing_values import (
     MISSING,
     MissingValues,
@@ -42,7 +43,6 @@ from fairtrial.presentation.shares import (
     shares_of,
     shown_shares,
 )
-from fairtrial.presentation.sources import named
 from fairtrial.presentation.words import percent
 
 __all__ = ["print_standing"]
@@ -62,26 +62,28 @@ def print_standing(progress: Progress, minimize: bool) -> None:
 
 def _tables(progress: Progress, minimize: bool) -> Iterator[tuple[Table, str]]:
     """Yield every table with its notes, one per line."""
+    standings = Standings.by(progress)
     if shares_of(progress):
         yield _shares(progress)
     if _has_own_estimates(progress):
         cut = cut_of_arms(progress, minimize)
         title = "Arms" if _is_grouped(progress) else "Answers"
-        answer = named(progress.recommendation)
-        yield estimates_table(title, cut.rank(progress.arms), answer), cut.note
+        yield estimates_table(title, cut.rank(progress.arms), standings), cut.note
     if progress.actions:
         cut = cut_of(progress, minimize)
         title = f"Arms by {_second_label(progress)}" if _is_grouped(progress) else "Arms"
-        note, answer = f"{cut.note}\n{earlier_note(progress)}", named(progress.recommendation)
-        yield estimates_table(title, cut.rank(progress.actions), answer), note
+        note = "\n".join(
+            (cut.note, earlier_note(progress), counted_note(progress), intervals_note(progress))
+        )
+        yield estimates_table(title, cut.rank(progress.actions), standings), note
     if progress.limited:
         cut = cut_of_arms(progress, minimize)
-        shown, answer = cut.rank(progress.limited), named(progress.recommendation)
-        yield estimates_table("Limits on other predictions", shown, answer), cut.note
+        shown = cut.rank(progress.limited)
+        yield estimates_table("Limits on other predictions", shown, standings), cut.note
     if (found := differences(progress, minimize)) is not None and found.overall:
         yield _differences(found), found.note
     if held := limited(progress):
-        yield _limits_against(held, named(progress.recommendation)), ""
+        yield _limits_against(held, standings), ""
     if rails := guardrails(progress, minimize):
         yield _guardrails(rails), EVIDENCE if any(one.log_wealth for one in rails) else ""
     if lacking := missing_values(progress):
@@ -127,7 +129,7 @@ def _say_what_is_hidden(table: Table, rows: Sequence[object]) -> None:
         table.caption = f"{hidden:,} more are not shown."
 
 
-def _limits_against(held: Sequence[Effect], answer: Collection[str]) -> Table:
+def _limits_against(held: Sequence[Effect], standings: Standings) -> Table:
     """Return the limits against the control, and their status for each arm."""
     title = f"Limits against {held[0].reference}"
     table = _frame(title, held, ["arm", "where"], ["difference", "limit"])
@@ -136,7 +138,7 @@ def _limits_against(held: Sequence[Effect], answer: Collection[str]) -> Table:
         limits = " to ".join(map(shown_number, limits_of(estimate)))
         where = OVERALL if effect.group is None else effect.group
         difference = shown_number(effect.difference)
-        state = standing(estimate, answer).value
+        state = standings.of_effect(effect).value
         table.add_row(str(effect.arm), where, difference, limits, state)
     return table
 

@@ -5,9 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
-from fairtrial.core import Effect, Estimate, Guarantee, Progress, Recommendation
+from fairtrial.core import (
+    AnswerStatus,
+    ArmStatus,
+    Effect,
+    Estimate,
+    Guarantee,
+    Losses,
+    MeasureLimit,
+    MeasureValues,
+    Progress,
+    Recommendation,
+    ShareOfPulls,
+    ValueLimit,
+)
 from fairtrial.study import Event, StudySummary, Verification
 from fairtrial.study.log import Record, canonical
 
@@ -22,8 +35,16 @@ __all__ = [
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
-_OF_AN_ESTIMATE = ("pulls", "mean", "lower", "upper", "lower_limit", "upper_limit")
+_OF_AN_ESTIMATE = ("pulls", "mean", "lower", "upper", "lower_limit", "upper_limit", "counted")
+_NUMBERS_OF_EVIDENCE = ("evidence", "threshold")
+_NUMBERS_OF_PARTS = frozenset(
+    [
+        *("bound", "estimate", "lower", "upper", "mean", "value", "share", "guaranteed", "behind"),
+        *("log_evidence", "log_wealth"),
+    ]
+)
 _Document = Mapping[str, Any]
+_Kind = TypeVar("_Kind")
 
 
 def _moment(text: str) -> datetime:
@@ -39,17 +60,11 @@ _WORDS = {"Infinity": math.inf, "-Infinity": -math.inf, "NaN": math.nan}
 
 
 def _number(value: Any) -> Any:
-    """Return a number, converting the strings for infinities and NaN."""
+    """Return the value of a numeric field, converting the strings for infinities and NaN.
+
+    Other fields can hold these words as text: an arm may be called "NaN".
+    """
     return _WORDS.get(value, value) if isinstance(value, str) else value
-
-
-def _details(value: Any) -> Any:
-    """Return a family's details, converting the strings for infinities and NaN."""
-    if isinstance(value, dict):
-        return {name: _details(part) for name, part in value.items()}
-    if isinstance(value, list):
-        return [_details(part) for part in value]
-    return _number(value)
 
 
 # ----------------------------------------------------------------------------- the log
@@ -134,7 +149,10 @@ def recommendation_of(document: _Document) -> Recommendation:
         confidence=_number(document["confidence"]),
         guarantee=None if guarantee is None else _guarantee(guarantee),
         reason=document["reason"],
-        evidence=_details(document["evidence"]),
+        evidence={
+            name: _number(value) if name in _NUMBERS_OF_EVIDENCE else value
+            for name, value in document["evidence"].items()
+        },
         candidates=None if candidates is None else tuple(map(_label, candidates)),
     )
 
@@ -147,6 +165,7 @@ def _guarantee(document: _Document) -> Guarantee:
         assumptions=tuple(document["assumptions"]),
         source=document["source"],
         calibrated=document["label"] == "calibrated",
+        doubts=tuple(document["doubts"]),
     )
 
 
@@ -164,12 +183,44 @@ def progress_of(document: _Document) -> Progress:
         no_forecast=document["no_forecast"],
         actions=_estimates(document["actions"]),
         arms=_estimates(document["arms"]),
-        details=_details(document["details"]),
+        details=document["details"],
         intervals=document["intervals"],
+        why_approximate=document["why_approximate"],
+        settled=document["settled"],
         evidence_scale=document["evidence_scale"],
         quantity=document["quantity"],
         find_effects=lambda: effects,
         limited=_estimates(document["limited"]),
+        answers=tuple(map(_answer, document["answers"])),
+        measure_limits=tuple(_part(MeasureLimit, one) for one in document["measure_limits"]),
+        value_limits=tuple(_part(ValueLimit, one) for one in document["value_limits"]),
+        measures=tuple(_part(MeasureValues, one) for one in document["measures"]),
+        losses=None if document["losses"] is None else _part(Losses, document["losses"]),
+        shares=tuple(_part(ShareOfPulls, one) for one in document["shares"]),
+        largest_shortfall=_number(document["largest_shortfall"]),
+        arm_states=tuple(_part(ArmStatus, one) for one in document["arm_states"]),
+        readings=document["readings"],
+        live=None if document["live"] is None else tuple(document["live"]),
+    )
+
+
+def _answer(document: _Document) -> AnswerStatus:
+    return AnswerStatus(
+        answer=_label(document["answer"]),
+        rejected=document["rejected"],
+        accepted=document["accepted"],
+        log_wealth=_number(document["log_wealth"]),
+        worse_than=tuple(document["worse_than"]),
+    )
+
+
+def _part(kind: type[_Kind], document: _Document) -> _Kind:
+    """Return a part of a progress from the output of its `to_dict`."""
+    return kind(
+        **{
+            name: _number(value) if name in _NUMBERS_OF_PARTS else value
+            for name, value in document.items()
+        }
     )
 
 

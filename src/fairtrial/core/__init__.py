@@ -9,16 +9,30 @@ if TYPE_CHECKING:
     from fairtrial.core.parameters import Parametrized
     from fairtrial.core.policy import Policy
     from fairtrial.core.problem import Problem
+    from fairtrial.core.progress_parts import (
+        AnswerStatus,
+        ArmStatus,
+        Losses,
+        MeasureLimit,
+        MeasureValues,
+        ShareOfPulls,
+        ValueLimit,
+    )
     from fairtrial.core.pull import UNSOLICITED, Pull
     from fairtrial.core.recommendation import Effect, Estimate, Guarantee, Progress, Recommendation
     from fairtrial.core.run import Run, run_policy
 
 __all__ = [
     "UNSOLICITED",
+    "AnswerStatus",
+    "ArmStatus",
     "Effect",
     "Environment",
     "Estimate",
     "Guarantee",
+    "Losses",
+    "MeasureLimit",
+    "MeasureValues",
     "Parametrized",
     "Policy",
     "Problem",
@@ -27,13 +41,25 @@ __all__ = [
     "Reading",
     "Recommendation",
     "Run",
+    "ShareOfPulls",
     "TopTruth",
     "Trajectory",
     "Truth",
+    "ValueLimit",
     "run_policy",
 ]
 
 # These import NumPy.
 __getattr__, __dir__ = lazy_names(
-    __name__, ["environment", "parameters", "policy", "problem", "pull", "recommendation", "run"]
+    __name__,
+    [
+        "environment",
+        "parameters",
+        "policy",
+        "problem",
+        "progress_parts",
+        "pull",
+        "recommendation",
+        "run",
+    ],
 )

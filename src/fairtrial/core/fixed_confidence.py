@@ -13,6 +13,7 @@ from fairtrial.core.answers import Answers
 from fairtrial.core.environment import Environment
 from fairtrial.core.policy import Policy
 from fairtrial.core.problem import Problem
+from fairtrial.core.progress_parts import Parts
 from fairtrial.core.recommendation import Effect, Estimate, Progress, Recommendation, Status
 from fairtrial.core.run import Run
 from fairtrial.core.validation import check_error_probability, check_optional_integer
@@ -47,8 +48,10 @@ class FixedConfidencePolicy(Policy):
     `_more_evidence`      further numbers behind the reason
     `_remaining`          a forecast of the pulls still needed
     `_no_forecast`        why nothing can be forecast now
-    `_details`            what the family adds to its progress
-    `_intervals`          the kind of the intervals of its estimates
+    `_parts`              the typed parts that the family adds to its progress
+    `_details`            further facts for people
+    `_why_approximate`    why the intervals of its estimates do not hold at all times
+    `_settled`            how many results its estimates, effects and evidence count, if not all
     `_effects`            a function that computes the differences between arms when needed
     `_limited`            further means with limits
     ====================  ======================================================================
@@ -170,8 +173,12 @@ class FixedConfidencePolicy(Policy):
     def _left(self, evidence: float | None, threshold: float | None) -> float | None:
         return 0.0 if self.stopped else self._remaining(evidence, threshold)
 
+    def _parts(self) -> Parts:
+        """Return the typed parts that the family adds to its progress."""
+        return {}
+
     def _details(self) -> Mapping[str, Any]:
-        """Return what the family adds to its progress."""
+        """Return further facts for people."""
         return {}
 
     def _effects(self) -> Callable[[], tuple[Effect, ...]]:
@@ -185,7 +192,21 @@ class FixedConfidencePolicy(Policy):
     @property
     def _intervals(self) -> str:
         """The kind of intervals: "anytime" if they hold at all times at once."""
-        return "anytime"
+        return "approximate" if self._why_approximate else "anytime"
+
+    @property
+    def _why_approximate(self) -> str:
+        """Why intervals are only approximate; empty if they hold at all times.
+
+        By default intervals use all results that were told, as if their values did not influence
+        whether and when they are told.
+        """
+        return "; ".join(self.guarantee.doubts) or self._doubt_about_order
+
+    @property
+    def _settled(self) -> int | None:
+        """Number of results that estimates, effects and evidence count; None if all."""
+        return None
 
     # -------------------------------------------------------------------- report
 
@@ -257,9 +278,12 @@ class FixedConfidencePolicy(Policy):
             arms=arms,
             details=self._details(),
             intervals=self._intervals,
+            why_approximate=self._why_approximate,
+            settled=self._settled,
             evidence_scale=self._evidence_scale,
             find_effects=self._effects(),
             limited=self._limited(),
+            **self._parts(),
         )
 
     # ------------------------------------------------------------------ whole runs

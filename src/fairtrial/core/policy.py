@@ -43,6 +43,13 @@ Choice = int | tuple[int, int] | tuple[int, int, float] | None
 _A_DETAIL = "a detail of a reading that this policy takes"
 
 
+OUT_OF_ORDER = (
+    "some results are missing, came before those of earlier pulls, or were not asked for, and this "
+    "may depend on their values"
+)
+"""Why intervals from all results that were told are only approximate."""
+
+
 class Policy(Resumable, ABC):
     """Base of every policy, yours and ours.
 
@@ -471,6 +478,17 @@ class Policy(Resumable, ABC):
     def n_outstanding(self) -> int:
         """Number of pulls in flight."""
         return len(self._outstanding)
+
+    @property
+    def _doubt_about_order(self) -> str:
+        """Why the values of results may influence which of them are known; empty if they cannot.
+
+        They cannot if the results are exactly those of the first pulls.
+        """
+        unknown = [*self._outstanding, *self._lost]
+        is_complete = self.told + len(unknown) == self.asked
+        is_first = min(unknown, default=self.asked) == self.told
+        return "" if is_complete and is_first else OUT_OF_ORDER
 
     def outstanding(self) -> list[Pull]:
         """Return the pulls in flight, in the order in which they were issued."""

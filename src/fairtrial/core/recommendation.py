@@ -7,6 +7,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from fairtrial.core.parameters import plain
+from fairtrial.core.progress_parts import (
+    AnswerStatus,
+    ArmStatus,
+    Losses,
+    MeasureLimit,
+    MeasureValues,
+    ShareOfPulls,
+    ValueLimit,
+)
 from fairtrial.core.wording import plural
 
 __all__ = ["PREDICTABLE", "Effect", "Estimate", "Guarantee", "Progress", "Recommendation", "Status"]
@@ -40,6 +49,9 @@ class Guarantee:
     calibrated : bool
         For a rule without a proof: whether its source reports measured error rates that were within
         the promise.
+    doubts : tuple of str
+        Those of the assumptions that made the guarantee weaker than the rule's own: results
+        contradict them, or events of the study make them matter.
 
     Examples
     --------
@@ -55,6 +67,7 @@ class Guarantee:
     assumptions: tuple[str, ...] = ()
     source: str = ""
     calibrated: bool = False
+    doubts: tuple[str, ...] = ()
 
     @property
     def label(self) -> str:
@@ -65,8 +78,13 @@ class Guarantee:
 
     def weakened(self, assumption: str) -> Guarantee:
         """Return the same guarantee with one more assumption, and no longer proven."""
-        assumptions = (*self.assumptions, assumption)
-        return replace(self, proven=False, calibrated=False, assumptions=assumptions)
+        return replace(
+            self,
+            proven=False,
+            calibrated=False,
+            assumptions=(*self.assumptions, assumption),
+            doubts=(*self.doubts, assumption),
+        )
 
     def weakened_by(self, number: int, noun: str, event: str) -> Guarantee:
         """Return the guarantee, weakened if an event happened `number` times, more than 0.
@@ -91,6 +109,7 @@ class Guarantee:
             "statement": self.statement,
             "assumptions": list(self.assumptions),
             "source": self.source,
+            "doubts": list(self.doubts),
         }
 
 
@@ -170,13 +189,16 @@ class Estimate:
     labels : mapping of str to object
         Which mean it is: ``{"arm": "zdv", "group": "naive"}``.
     pulls : int
-        Number of results behind it.
+        Number of results.
     mean, lower, upper : float or None
         Estimate and the ends of an interval; `Progress.intervals` states its kind.
     lower_limit : float or None
         What the quantity must not fall below: a floor, or a guaranteed share.
     upper_limit : float or None
         What the quantity must not exceed: a ceiling.
+    counted : int or None
+        Number of these results that mean and interval count, as effects and evidence do; None if
+        all. If it is 0, the mean is that of results which do not count yet, without an interval.
     """
 
     labels: Mapping[str, Any]
@@ -186,6 +208,7 @@ class Estimate:
     upper: float | None = None
     lower_limit: float | None = None
     upper_limit: float | None = None
+    counted: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the estimate as JSON's own types."""
@@ -197,6 +220,7 @@ class Estimate:
             "upper": self.upper,
             "lower_limit": self.lower_limit,
             "upper_limit": self.upper_limit,
+            "counted": self.counted,
         }
 
 
@@ -264,14 +288,7 @@ class Progress:
     arms : tuple of Estimate
         One per arm: its overall quality, if the family has such a thing.
     details : mapping of str to object
-        Facts that a family adds. If a rule tests the possible answers one by one, ``answers`` lists
-        them: mappings with ``answer`` (a label), ``rejected`` and, if available, ``accepted``,
-        ``log_wealth`` (the logarithm of the e-value against the answer) and ``worse_than`` (labels
-        of arms that were declared better). If arms have limits on something other than a mean,
-        ``limits`` lists them: mappings with ``arm``, ``kind`` and ``of`` (the limited quantity, in
-        words), ``value``, ``bound`` (its size must stay below it), ``log_wealth`` (the logarithm of
-        the e-value against "the limit is missed", None if nothing was bet) and ``certain`` (whether
-        it cannot be missed).
+        Free-form facts that a family adds for people; nothing in the package reads them.
     intervals : str
         The kind of the intervals: "anytime" if they hold at all times at once, "approximate",
         or "none".
@@ -287,6 +304,32 @@ class Progress:
         ``prediction``.
     no_forecast : str
         Why nothing can be forecast now, although the policy makes forecasts; empty if it can.
+    why_approximate : str
+        Why intervals are only "approximate", if there is more to say than that the rule gives no
+        others.
+    settled : int or None
+        Number of results that estimates, effects and evidence count, if not all do: those of
+        blocks that are complete, together with all earlier ones.
+    answers : tuple of AnswerStatus
+        The possible answers, if the rule tests them one by one.
+    measure_limits : tuple of MeasureLimit
+        The limits of every arm, if a pull gives several measures.
+    value_limits : tuple of ValueLimit
+        Limits on something other than a mean.
+    measures : tuple of MeasureValues
+        How many values of every measure of an action are known.
+    losses : Losses or None
+        What lost results count as, if the rule says so.
+    shares : tuple of ShareOfPulls
+        The guaranteed shares of the pulls: those of all arms, then those of groups of arms.
+    largest_shortfall : float or None
+        The most pulls that an arm ever was behind its guaranteed share.
+    arm_states : tuple of ArmStatus
+        What a race has decided about each arm.
+    readings : int or None
+        Number of partial readings, if the rule uses them.
+    live : tuple of str, or None
+        The arms that are still in question, if the rule eliminates arms without testing answers.
     """
 
     recommendation: Recommendation
@@ -305,6 +348,18 @@ class Progress:
     find_effects: Callable[[], tuple[Effect, ...]] = field(default=tuple, repr=False, compare=False)
     limited: tuple[Estimate, ...] = ()
     no_forecast: str = ""
+    why_approximate: str = ""
+    settled: int | None = None
+    answers: tuple[AnswerStatus, ...] = ()
+    measure_limits: tuple[MeasureLimit, ...] = ()
+    value_limits: tuple[ValueLimit, ...] = ()
+    measures: tuple[MeasureValues, ...] = ()
+    losses: Losses | None = None
+    shares: tuple[ShareOfPulls, ...] = ()
+    largest_shortfall: float | None = None
+    arm_states: tuple[ArmStatus, ...] = ()
+    readings: int | None = None
+    live: tuple[str, ...] | None = None
 
     @property
     def effects(self) -> tuple[Effect, ...]:
@@ -334,5 +389,17 @@ class Progress:
             "limited": [estimate.to_dict() for estimate in self.limited],
             "details": plain(self.details),
             "intervals": self.intervals,
+            "why_approximate": self.why_approximate,
+            "settled": self.settled,
             "quantity": self.quantity,
+            "answers": [one.to_dict() for one in self.answers],
+            "measure_limits": [one.to_dict() for one in self.measure_limits],
+            "value_limits": [one.to_dict() for one in self.value_limits],
+            "measures": [one.to_dict() for one in self.measures],
+            "losses": None if self.losses is None else self.losses.to_dict(),
+            "shares": [one.to_dict() for one in self.shares],
+            "largest_shortfall": self.largest_shortfall,
+            "arm_states": [one.to_dict() for one in self.arm_states],
+            "readings": self.readings,
+            "live": None if self.live is None else list(self.live),
         }

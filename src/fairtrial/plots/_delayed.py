@@ -278,15 +278,15 @@ def race_over_time(
     ['b', 'a']
     """
     moments = trace_of(source)
-    if not all({"arms", "readings"} <= set(moment.details) for moment in moments):
+    if any(moment.readings is None or not moment.arm_states for moment in moments):
         raise InvalidArgument("source", "must be of a policy that races on late results")
-    arms = len(moments[0].details["arms"])
+    arms = len(moments[0].arm_states)
     height = 0.24 * min(arms, _MOST_NAMES) + 2.6
     canvas = style.canvas(figure, 7.2, height)
     panels = canvas.subplots(
         3, 1, sharex=True, height_ratios=[max(1.2, 0.24 * min(arms, _MOST_NAMES)), 0.8, 0.8]
     )
-    heard = np.array([moment.told + moment.details["readings"] for moment in moments], float)
+    heard = np.array([moment.told + (moment.readings or 0) for moment in moments], float)
     _draw_arms(panels[0], heard, moments)
     _draw_steps(panels[1], heard, [moment.outstanding for moment in moments], "in flight")
     _draw_steps(panels[2], heard, [moment.told for moment in moments], "results")
@@ -300,7 +300,7 @@ def race_over_time(
 
 def _draw_arms(ax: Axes, heard: Floats, moments: Sequence[Progress]) -> None:
     """Draw a line for every arm while it is undecided; accepted arms on top."""
-    ends = {arm: _end(arm, heard, moments) for arm in moments[0].details["arms"]}
+    ends = {arm: _end(arm, heard, moments) for arm in _states(moments[0])}
     order = sorted(ends, key=lambda arm: _place(*ends[arm]))
     style.tidy(ax)
     for row, arm in enumerate(order):
@@ -325,10 +325,14 @@ def _place(status: str, end: float) -> tuple[int, float]:
 def _end(arm: str, heard: Floats, moments: Sequence[Progress]) -> tuple[str, float]:
     """Return the fate of an arm, and after how many readings and results."""
     for at, moment in zip(heard, moments, strict=True):
-        status = moment.details["arms"][arm]
+        status = _states(moment)[arm]
         if status != "undecided":
             return status, float(at)
     return "undecided", float(heard[-1])
+
+
+def _states(moment: Progress) -> dict[str, str]:
+    return {one.arm: one.status for one in moment.arm_states}
 
 
 def _draw_steps(ax: Axes, heard: Floats, values: Sequence[int], name: str) -> None:

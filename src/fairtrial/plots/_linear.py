@@ -196,9 +196,8 @@ def _survivors(name: str, moments: Sequence[Progress]) -> tuple[Floats, Floats, 
 
 
 def _live(name: str, moment: Progress) -> int:
-    live = moment.details.get("live")
-    if live is not None:
-        return live if isinstance(live, int) else len(live)
+    if moment.live is not None:
+        return len(moment.live)
     answers = alternatives(moment)
     if not answers:
         raise InvalidArgument("traces", "must report which candidates are live", name)

@@ -178,9 +178,11 @@ def _followed(curve: Any) -> Any:
     if not is_trace and not callable(getattr(curve, "trace", None)):
         return curve
     moments = [moment for moment in trace_of(curve) if moment.asked > 0]
-    if not moments or not all("credits" in moment.details for moment in moments):
+    if not moments or not all(moment.shares for moment in moments):
         raise InvalidArgument("curves", "must be of a policy with guaranteed shares", curve)
-    lacking = [max(moment.details["credits"].values()) for moment in moments]
+    lacking = [
+        max(one.behind or 0.0 for one in moment.shares if not one.joint) for moment in moments
+    ]
     return [moment.asked for moment in moments], lacking
 
 

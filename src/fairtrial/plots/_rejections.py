@@ -73,7 +73,7 @@ def rejections(
     ['a', 'b']
     """
     moments = trace_of(source)
-    if any("live" not in moment.details for moment in moments):
+    if any(moment.live is None for moment in moments):
         raise InvalidArgument("source", "must report which arms are live", source)
     lives = _lives(moments, problem)
     ax = style.axes(ax, 7.4, 1.1 + 0.2 * max(4, len(lives)))
@@ -96,14 +96,15 @@ def _lives(moments: Sequence[Progress], problem: QuestionLike) -> list[_Life]:
 def _life(moments: Sequence[Progress], problem: QuestionLike, place: int) -> _Life:
     arm = problem.arm_labels[place]
     for moment in moments:
-        if arm not in moment.details["live"]:
+        if arm not in (moment.live or ()):
             reason, words = _why(moment, problem, place)
             return _Life(arm, moment.told, reason, words)
     return _Life(arm, moments[-1].told, None, "")
 
 
 def _why(moment: Progress, problem: QuestionLike, place: int) -> tuple[str, str]:
-    gaps = [values[place] for values in moment.details.get("gaps", {}).values()]
+    arm = problem.arm_labels[place]
+    gaps = [limit.value for limit in moment.value_limits if limit.arm == arm]
     gap = max((value for value in gaps if value is not None), key=abs, default=None)
     if gap is not None and abs(gap) >= problem.fairness_bound:
         return "gap", f"gap {abs(gap):.3g}, bound {problem.fairness_bound:g}"

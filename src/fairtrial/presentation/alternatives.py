@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fairtrial.core.recommendation import Progress
@@ -73,16 +73,13 @@ class Alternative:
 
 def alternatives(progress: Progress) -> list[Alternative]:
     """Return all possible answers, if the policy judges them one by one; otherwise none."""
-    rows = progress.details.get("answers", ())
-    if not isinstance(rows, list | tuple) or not all(map(_is_ruling, rows)):
-        return []
     best = _best(progress) if progress.recommendation.decided else frozenset()
     found = []
-    for row in rows:
-        answer, rejected = _name(row["answer"]), bool(row["rejected"])
-        accepted = not rejected and (answer in best or bool(row.get("accepted", False)))
-        wealth, better = finite(row.get("log_wealth")), tuple(row.get("worse_than", ()))
-        found.append(Alternative(answer, rejected, accepted, wealth, better))
+    for one in progress.answers:
+        answer = _name(one.answer)
+        accepted = not one.rejected and (answer in best or one.accepted)
+        wealth, better = finite(one.log_wealth), one.worse_than
+        found.append(Alternative(answer, one.rejected, accepted, wealth, better))
     return found
 
 
@@ -93,10 +90,6 @@ def _best(progress: Progress) -> frozenset[str]:
 def _name(answer: object) -> str:
     """Return the label of an answer, by which its arm can be found."""
     return label_of(None) if answer is None else str(answer)
-
-
-def _is_ruling(row: object) -> bool:
-    return isinstance(row, Mapping) and {"answer", "rejected"} <= row.keys()
 
 
 def ruled_out(progress: Progress) -> frozenset[str]:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fairtrial.core.recommendation import Progress
 from fairtrial.presentation.cuts import cut_of_arms
 from fairtrial.presentation.guardrails import EVIDENCE
-from fairtrial.presentation.limits import Standing, finite
-from fairtrial.presentation.sources import named
+from fairtrial.presentation.limits import Standing, Standings, finite
 from fairtrial.presentation.words import number
 
 __all__ = [
@@ -62,45 +60,25 @@ class Bounded:
 
 def bounded_values(progress: Progress, minimize: bool) -> list[Bounded]:
     """Return all such values that a policy reports, those of the most important arm first."""
-    rows = progress.details.get("bounds", ())
-    if not isinstance(rows, list | tuple):
-        return []
-    answer = named(progress.recommendation)
-    found = [_bounded(row, answer) for row in rows if isinstance(row, Mapping)]
+    standings = Standings.by(progress)
+    found = [
+        Bounded(
+            str(one.arm),
+            one.kind,
+            one.of,
+            finite(one.value),
+            one.bound,
+            finite(one.log_wealth),
+            standings.of_value(one),
+        )
+        for one in progress.value_limits
+    ]
     ranked = cut_of_arms(progress, minimize).ranked
     place = {arm: index for index, arm in enumerate(ranked)}
     return sorted(
         (one for one in found if one.arm in place),
         key=lambda one: place[one.arm],
     )
-
-
-def _bounded(row: Mapping[str, object], answer: frozenset[str]) -> Bounded:
-    value, bound = finite(_float(row["value"])), float(str(row["bound"]))
-    arm, certain = str(row["arm"]), bool(row.get("certain", False))
-    return Bounded(
-        arm,
-        str(row["kind"]),
-        str(row["of"]),
-        value,
-        bound,
-        finite(_float(row.get("log_wealth"))),
-        _standing(value, bound, certain, arm in answer),
-    )
-
-
-def _float(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) else None
-
-
-def _standing(value: float | None, bound: float, certain: bool, is_answer: bool) -> Standing:
-    if certain:
-        return Standing.KEPT
-    if is_answer:
-        return Standing.DECIDED
-    if value is None:
-        return Standing.UNKNOWN
-    return Standing.LIKELY_KEPT if abs(value) < bound else Standing.LIKELY_BROKEN
 
 
 def title_of_bounds(values: list[Bounded]) -> str:

@@ -12,13 +12,14 @@ from numpy.typing import ArrayLike
 
 from fairtrial.core.recommendation import Estimate, Progress
 from fairtrial.presentation.alternatives import alternatives, evidence_level, needed, when_ruled_out
+from fairtrial.presentation.counted import intervals_note
 from fairtrial.presentation.cuts import cut_by, groups_by
 from fairtrial.presentation.limits import (
     Standing,
+    Standings,
     finite,
     limits_of,
     name_of_limit,
-    standing,
     visible_range,
 )
 from fairtrial.presentation.panels import Panel
@@ -28,7 +29,6 @@ from fairtrial.presentation.sources import (
     LeadPeriod,
     answered,
     lead_periods,
-    named,
     optimal_shares,
 )
 from fairtrial.presentation.words import number
@@ -122,13 +122,13 @@ def interval_chart(
     """Return the chart of estimates, which are given by panel and arm."""
     shown = [one for _, row in panels for one in row if one is not None]
     axes, limit = _axes(panels), name_of_limit(shown)
-    answer = named(progress.recommendation)
-    occurring, has_limits = {standing(one, answer) for one in shown}, any(map(limits_of, shown))
+    standings = Standings.by(progress)
+    occurring, has_limits = set(map(standings.of, shown)), any(map(limits_of, shown))
     return IntervalChart(
         tuple(arms),
         tuple(sorted(answered(progress.recommendation))),
         tuple(
-            (title, tuple(_interval(one, axis, answer) for one in row))
+            (title, tuple(_interval(one, axis, standings) for one in row))
             for (title, row), axis in zip(panels, axes, strict=True)
         ),
         axes,
@@ -139,7 +139,7 @@ def interval_chart(
         ),
         _name_of_intervals(progress),
         limit if has_limits else "",
-        note,
+        " ".join(filter(None, (note, intervals_note(progress)))),
     )
 
 
@@ -166,7 +166,7 @@ def _has_interval(estimate: Estimate) -> bool:
 
 
 def _interval(
-    estimate: Estimate | None, axis: tuple[float, float], answer: frozenset[str]
+    estimate: Estimate | None, axis: tuple[float, float], standings: Standings
 ) -> Interval | None:
     if estimate is None:
         return None
@@ -177,7 +177,7 @@ def _interval(
             axis[0] if low is None else max(low, axis[0]),
             axis[1] if high is None else min(high, axis[1]),
         )
-    state = standing(estimate, answer)
+    state = standings.of(estimate)
     return Interval(finite(estimate.mean), state, ends, tuple(limits_of(estimate)))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fairtrial.core.recommendation import Effect, Progress
+from fairtrial.presentation.counted import counted_note, intervals_note
 from fairtrial.presentation.limits import finite
 from fairtrial.presentation.words import count, percent
 
@@ -79,11 +80,12 @@ def limited(progress: Progress) -> list[Effect]:
 
 
 def _note(progress: Progress, hidden: int) -> str:
-    notes = ["The intervals are approximate."]
+    notes = [intervals_note(progress) or "The intervals are approximate."]
     confidence = progress.recommendation.confidence
     if progress.intervals == "anytime" and confidence is not None:
         held = f"{percent(confidence)} confidence"
         notes = [f"Each interval holds at all times with {held}, on its own."]
+    notes.append(counted_note(progress))
     if progress.recommendation.decided:
         notes.append(
             "The decision uses all results together, so it can be certain even if such an interval "
@@ -91,4 +93,4 @@ def _note(progress: Progress, hidden: int) -> str:
         )
     if hidden:
         notes.append(f"{count(hidden)} more arms are not shown: the furthest behind.")
-    return " ".join(notes)
+    return " ".join(filter(None, notes))

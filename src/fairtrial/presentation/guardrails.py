@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from fairtrial.core.progress_parts import MeasureLimit
 from fairtrial.core.recommendation import Progress
 from fairtrial.presentation.cuts import cut_of_arms
 from fairtrial.presentation.effects import OVERALL
-from fairtrial.presentation.limits import Standing, finite
-from fairtrial.presentation.sources import named
+from fairtrial.presentation.limits import Standing, Standings, finite
 from fairtrial.presentation.words import decimals, fixed
 
 __all__ = [
@@ -83,24 +83,21 @@ def guardrails(progress: Progress, minimize: bool) -> list[Guardrail]:
 
     Examples
     --------
-    >>> from fairtrial.core.recommendation import Estimate, Recommendation
-    >>> said = {"arm": "high", "measure": "harmed", "group": None, "kind": "ceiling",
-    ...         "bound": 0.3, "estimate": 0.4, "log_evidence": 0.0, "standing": "not settled"}
+    >>> from fairtrial.core import Estimate, MeasureLimit, Recommendation
+    >>> said = MeasureLimit("high", "harmed", None, "ceiling", 0.3, estimate=0.4)
     >>> progress = Progress(Recommendation(None, "running"), 9, 9, 0,
-    ...                     arms=(Estimate({"arm": "high"}, 9),), details={"limits": [said]})
+    ...                     arms=(Estimate({"arm": "high"}, 9),), measure_limits=(said,))
     >>> [(one.where, one.standing.value) for one in guardrails(progress, minimize=False)]
     [('overall', 'missed so far, not settled')]
     """
-    answer = named(progress.recommendation)
-    found = [_guardrail(row, str(row["arm"]) in answer) for row in _rows(progress)]
+    found = _guardrails(progress, progress.measure_limits)
     place = {arm: index for index, arm in enumerate(cut_of_arms(progress, minimize).ranked)}
     return sorted(found, key=lambda one: place.get(one.arm, len(place)))
 
 
 def guardrails_of_arm(progress: Progress, arm: str) -> list[Guardrail]:
     """Return the limits of one arm, always in the order of the problem."""
-    is_answer = arm in named(progress.recommendation)
-    return [_guardrail(row, is_answer) for row in _rows(progress) if str(row["arm"]) == arm]
+    return _guardrails(progress, [one for one in progress.measure_limits if str(one.arm) == arm])
 
 
 def places_of_measures(limits: Iterable[Guardrail]) -> dict[str, int]:
@@ -120,37 +117,18 @@ def places_of_measures(limits: Iterable[Guardrail]) -> dict[str, int]:
     return {measure: decimals(values, 3) for measure, values in found.items()}
 
 
-def _rows(progress: Progress) -> Sequence[Mapping[str, object]]:
-    rows: Sequence[Mapping[str, object]] = progress.details.get("limits", ())
-    return rows
-
-
-def _guardrail(row: Mapping[str, object], is_answer: bool) -> Guardrail:
-    estimate, bound = _float(row["estimate"]), float(str(row["bound"]))
-    return Guardrail(
-        str(row["arm"]),
-        str(row["measure"]),
-        OVERALL if row["group"] is None else str(row["group"]),
-        str(row["kind"]),
-        bound,
-        estimate,
-        _float(row["log_evidence"]),
-        _standing(row, estimate, bound, is_answer),
-    )
-
-
-def _float(value: object) -> float | None:
-    return finite(float(value)) if isinstance(value, int | float) else None
-
-
-def _standing(
-    row: Mapping[str, object], estimate: float | None, bound: float, is_answer: bool
-) -> Standing:
-    if is_answer:
-        return Standing.DECIDED
-    if row["standing"] == "kept":
-        return Standing.KEPT
-    if estimate is None:
-        return Standing.UNKNOWN
-    keeps = estimate >= bound if row["kind"] == "floor" else estimate <= bound
-    return Standing.LIKELY_KEPT if keeps else Standing.LIKELY_BROKEN
+def _guardrails(progress: Progress, limits: Iterable[MeasureLimit]) -> list[Guardrail]:
+    standings = Standings.by(progress)
+    return [
+        Guardrail(
+            str(one.arm),
+            str(one.measure),
+            OVERALL if one.group is None else str(one.group),
+            one.kind,
+            one.bound,
+            finite(one.estimate),
+            finite(one.log_evidence),
+            standings.of_measure(one),
+        )
+        for one in limits
+    ]

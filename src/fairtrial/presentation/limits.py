@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
 
-from fairtrial.core.recommendation import Effect, Estimate
+from fairtrial.core.progress_parts import MeasureLimit, ValueLimit
+from fairtrial.core.recommendation import Effect, Estimate, Progress
+from fairtrial.presentation.sources import named
 
 __all__ = [
     "Standing",
+    "Standings",
     "as_estimate",
     "distance_to_limit",
     "finite",
     "limits_of",
     "name_of_limit",
-    "standing",
     "sure_distance",
     "visible_range",
 ]
@@ -26,12 +29,13 @@ __all__ = [
 class Standing(StrEnum):
     """Whether an estimate meets its limit, in words for readers.
 
-    This is settled once the whole interval is on one side of the limit, or once the arm is the
-    answer, which can only be right if the arm keeps all its limits.
+    This is settled once an interval that holds at all times is on one side of the limit, once the
+    bets on the limit have gained enough, or once the arm is the answer, which can only be right if
+    the arm keeps all its limits.
     """
 
     FREE = "no limit"
-    UNKNOWN = "no result yet"
+    UNKNOWN = "not known yet"
     KEPT = "met"
     DECIDED = "kept, by the decision"
     LIKELY_KEPT = "met so far, not settled"
@@ -83,30 +87,98 @@ def sure_distance(estimate: Estimate) -> float | None:
     return distance if math.isfinite(distance) else None
 
 
-def standing(estimate: Estimate, answer: Collection[str] = ()) -> Standing:
-    """Return whether the estimate meets its limits; a mean exactly on a limit does.
+@dataclass(frozen=True)
+class Standings:
+    """Whether limits are met, by everything that a progress says of them.
+
+    Every table and figure asks here, so a limit has one standing wherever it is shown.
 
     Parameters
     ----------
-    estimate : Estimate
-        An estimate for an arm, in a group or overall.
     answer : collection of str
         The arms that a decision has named.
+    hold : bool
+        Whether intervals hold at all times, so that they settle a limit.
+    measured : tuple of MeasureLimit
+        Limits of measures, with the evidence that each is kept.
+
+    Examples
+    --------
+    >>> sure = Estimate({"arm": "a"}, 20, mean=0.5, lower=0.4, upper=0.6, lower_limit=0.3)
+    >>> Standings().of(sure).value, Standings(hold=False).of(sure).value
+    ('met', 'met so far, not settled')
     """
-    distance = distance_to_limit(finite(estimate.mean), estimate)
-    if finite(estimate.mean) is None:
-        return Standing.UNKNOWN
-    if distance is None:
-        return Standing.FREE
-    low, high = _interval_of(estimate)
-    lower, upper = _ends(estimate)
-    if low <= lower and upper <= high:
-        return Standing.KEPT
-    if upper < low or high < lower:
-        return Standing.BROKEN
-    if str(estimate.labels.get("arm")) in answer:
-        return Standing.DECIDED
-    return Standing.LIKELY_BROKEN if distance < 0 else Standing.LIKELY_KEPT
+
+    answer: Collection[str] = ()
+    hold: bool = True
+    measured: tuple[MeasureLimit, ...] = ()
+
+    @classmethod
+    def by(cls, progress: Progress) -> Standings:
+        """Return the standings of all limits in a progress."""
+        return cls(
+            named(progress.recommendation),
+            progress.intervals == "anytime",
+            progress.measure_limits,
+        )
+
+    def of(self, estimate: Estimate) -> Standing:
+        """Return whether an estimate meets its limits; a mean exactly on a limit does.
+
+        If it is the mean of a measure, the evidence about its limits counts too.
+        """
+        place = [estimate.labels.get(key) for key in ("arm", "group", "measure")]
+        own = [one for one in self.measured if [one.arm, one.group, one.measure] == place]
+        if own:
+            return min((self.of_measure(one) for one in own), key=_WORST_FIRST.index)
+        return self._judge(estimate)
+
+    def of_effect(self, effect: Effect) -> Standing:
+        """Return whether a difference from the control meets its limits."""
+        return self._judge(as_estimate(effect))
+
+    def of_measure(self, limit: MeasureLimit) -> Standing:
+        """Return whether a limit of a measure is met, by its evidence or its interval."""
+        ends = (limit.bound, None) if limit.kind == "floor" else (None, limit.bound)
+        mean = Estimate({"arm": limit.arm}, 0, limit.estimate, limit.lower, limit.upper, *ends)
+        return self._judge(mean, kept=limit.kept)
+
+    def of_value(self, limit: ValueLimit) -> Standing:
+        """Return whether a value is within its bound."""
+        value, is_answer = finite(limit.value), str(limit.arm) in self.answer
+        if limit.certain:
+            return Standing.KEPT
+        if is_answer:
+            return Standing.DECIDED
+        if value is None:
+            return Standing.UNKNOWN
+        return Standing.LIKELY_KEPT if abs(value) < limit.bound else Standing.LIKELY_BROKEN
+
+    def _judge(self, estimate: Estimate, *, kept: bool = False) -> Standing:
+        low, high = _interval_of(estimate)
+        lower, upper = _ends(estimate)
+        mean, has_limit = finite(estimate.mean), bool(limits_of(estimate))
+        if kept or (has_limit and self.hold and low <= lower and upper <= high):
+            return Standing.KEPT
+        if has_limit and self.hold and (upper < low or high < lower):
+            return Standing.BROKEN
+        if has_limit and str(estimate.labels.get("arm")) in self.answer:
+            return Standing.DECIDED
+        if mean is None:
+            return Standing.UNKNOWN
+        if not has_limit:
+            return Standing.FREE
+        return Standing.LIKELY_KEPT if low <= mean <= high else Standing.LIKELY_BROKEN
+
+
+_WORST_FIRST = (
+    Standing.BROKEN,
+    Standing.LIKELY_BROKEN,
+    Standing.UNKNOWN,
+    Standing.LIKELY_KEPT,
+    Standing.DECIDED,
+    Standing.KEPT,
+)
 
 
 def as_estimate(effect: Effect) -> Estimate:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from fairtrial.core.recommendation import Progress
 from fairtrial.presentation.words import count, percent, plural
@@ -60,10 +58,10 @@ def missing_values(progress: Progress) -> list[MissingValues]:
 
     Examples
     --------
-    >>> from fairtrial.core.recommendation import Recommendation
-    >>> said = {"arm": "high", "group": "all", "measure": "harmed", "values": 8, "missing": 2}
-    >>> progress = Progress(Recommendation(None, "running"), 10, 10, 0,
-    ...                     details={"measures": [said, {**said, "arm": "low", "missing": 0}]})
+    >>> from fairtrial.core import MeasureValues, Recommendation
+    >>> high = MeasureValues("high", "all", "harmed", values=8, missing=2)
+    >>> low = MeasureValues("low", "all", "harmed", values=8, missing=0)
+    >>> progress = Progress(Recommendation(None, "running"), 10, 10, 0, measures=(high, low))
     >>> [(one.arm, one.share) for one in missing_values(progress)]
     [('high', 0.2)]
     """
@@ -72,10 +70,9 @@ def missing_values(progress: Progress) -> list[MissingValues]:
 
 
 def _all_values(progress: Progress) -> list[MissingValues]:
-    rows: Sequence[Mapping[str, Any]] = progress.details.get("measures", ())
     return [
-        MissingValues(row["arm"], row["group"], row["measure"], row["values"], row["missing"])
-        for row in rows
+        MissingValues(one.arm, one.group, one.measure, one.values, one.missing)
+        for one in progress.measures
     ]
 
 
@@ -91,13 +88,12 @@ def summary_of_missing(progress: Progress) -> str:
         for measure, (known, missing) in totals.items()
         if missing
     ]
-    losses: Mapping[str, Any] = progress.details.get("losses", {})
-    if not totals or lacking or losses.get("share"):
+    some_are_lost = progress.losses is not None and progress.losses.share > 0.0
+    if not totals or lacking or some_are_lost:
         return f"Will never be known: {'; '.join(lacking)}." if lacking else ""
     return "No value of a measure is missing in the blocks that are settled."
 
 
 def counting_of_missing(progress: Progress) -> str:
     """Return how bets treat missing values, and what this assumes."""
-    losses: Mapping[str, Any] = progress.details.get("losses", {})
-    return _MEANING.get(str(losses.get("counted_as")), "")
+    return "" if progress.losses is None else _MEANING.get(progress.losses.counted_as, "")

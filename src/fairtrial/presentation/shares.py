@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from fairtrial.core.progress_parts import ShareOfPulls
 from fairtrial.core.recommendation import Progress
 from fairtrial.presentation.cuts import cut_by
 from fairtrial.presentation.sources import arm_of
@@ -57,32 +58,32 @@ class Share:
 
 def shares_of(progress: Progress) -> list[Share]:
     """Return the shares of all arms, then of all groups, if a policy guarantees them."""
-    limits = [arm.lower_limit for arm in progress.arms if arm.lower_limit is not None]
-    if progress.quantity != "share" or not limits or len(limits) < len(progress.arms):
-        return []
-    total = sum(arm.pulls for arm in progress.arms)
-    found = [arm.pulls / max(total, 1) if arm.mean is None else arm.mean for arm in progress.arms]
-    rounds = total / sum(found) if sum(found) > 0 else 0.0
-    lacking = progress.details.get("credits", {})
-    arms = [
-        _share(name, arm.pulls, share, limit, lacking.get(name), rounds)
-        for arm, share, limit in zip(progress.arms, found, limits, strict=True)
-        for name in [arm_of(arm.labels)]
-    ]
-    return arms + [
-        replace(
-            _share(
-                f"{label} (together)",
-                group["pulls"],
-                group["share"],
-                group["guaranteed"],
-                group["credit"],
-                rounds,
-            ),
-            joint=True,
+    shares = progress.shares or _from_estimates(progress)
+    rounds = _rounds(shares)
+    return [_share(one, rounds) for one in shares]
+
+
+def _from_estimates(progress: Progress) -> tuple[ShareOfPulls, ...]:
+    """Return the shares of a policy that only reports what is estimated for each arm."""
+    total, arms = sum(arm.pulls for arm in progress.arms), progress.arms
+    if progress.quantity != "share" or any(arm.lower_limit is None for arm in arms):
+        return ()
+    return tuple(
+        ShareOfPulls(
+            arm_of(arm.labels),
+            arm.pulls,
+            arm.pulls / max(total, 1) if arm.mean is None else arm.mean,
+            arm.lower_limit or 0.0,
         )
-        for label, group in progress.details.get("groups", {}).items()
-    ]
+        for arm in arms
+    )
+
+
+def _rounds(shares: Sequence[ShareOfPulls]) -> float:
+    """Return the number of rounds: all pulls of arms, divided by the sum of their shares."""
+    arms = [one for one in shares if not one.joint]
+    total = sum(one.share for one in arms)
+    return sum(one.pulls for one in arms) / total if total > 0 else 0.0
 
 
 def pulls_in(shares: Sequence[Share]) -> int:
@@ -90,15 +91,16 @@ def pulls_in(shares: Sequence[Share]) -> int:
     return sum(one.pulls for one in shares if not one.joint)
 
 
-def _share(
-    arm: str, pulls: int, share: float, quota: float, behind: float | None, rounds: float
-) -> Share:
-    if behind is None or not rounds:
-        return Share(arm, pulls, share, quota, quota, behind)
-    due = pulls + behind
+def _share(one: ShareOfPulls, rounds: float) -> Share:
+    quota = one.guaranteed
+    name = f"{one.label} (together)" if one.joint else str(one.label)
+    plain = Share(name, one.pulls, one.share, quota, quota, one.behind, joint=one.joint)
+    if one.behind is None or not rounds:
+        return plain
+    due = one.pulls + one.behind
     if abs(due - quota * rounds) <= _ROUNDING * max(1.0, rounds):
-        return Share(arm, pulls, share, quota, quota, behind)
-    return Share(arm, pulls, share, quota, max(0.0, due / rounds), behind, carried=True)
+        return plain
+    return replace(plain, owed=max(0.0, due / rounds), carried=True)
 
 
 BEHIND = "Pulls behind: pulls that an arm is owed and has not had; negative if it is ahead."

@@ -8,6 +8,7 @@ import numpy as np
 
 from fairtrial.core.recommendation import Effect, Estimate
 from fairtrial.presentation.charts import Bar, ShareChart, interval_chart, share_chart
+from fairtrial.presentation.counted import counted_note, intervals_note, some_do_not_count
 from fairtrial.presentation.cuts import Cut, cut_of_arms
 from fairtrial.presentation.effects import differences
 from fairtrial.presentation.limits import finite
@@ -82,6 +83,8 @@ def _qualities_caption(found: Findings, every: Sequence[Estimate], note: str) ->
         f"{listed(numbers, 5) or 'no result yet'}.",
         note,
         earlier_note(found.progress),
+        counted_note(found.progress),
+        intervals_note(found.progress),
     ]
     return " ".join(filter(None, parts))
 
@@ -96,16 +99,19 @@ def _qualities_table(arms: Sequence[str], overall: Sequence[Estimate]) -> Markup
     # Answers that cannot be pulled have no results; some policies give no intervals.
     pulled_at_all = any(arm.pulls for arm in overall)
     bounded = any(one is not None for arm in overall for one in (arm.lower, arm.upper))
+    waiting = some_do_not_count(overall)
     rows = [
         (
             label(name),
             *([count(arm.pulls)] * pulled_at_all),
+            *([count(arm.pulls if arm.counted is None else arm.counted)] * waiting),
             fixed(arm.mean, places),
             *[fixed(value, places) for value in (arm.lower, arm.upper)] * bounded,
         )
         for arm, name in zip(overall, arms, strict=True)
     ]
-    heads = ("Arm", *["Results"] * pulled_at_all, "Mean", *["Lower", "Upper"] * bounded)
+    results = [*["Results"] * pulled_at_all, *["Counted"] * waiting]
+    heads = ("Arm", *results, "Mean", *["Lower", "Upper"] * bounded)
     return table("Estimates by arm", heads, rows, words={0})
 
 

@@ -13,10 +13,11 @@ from fairtrial.presentation.bounds import (
     title_of_bounds,
 )
 from fairtrial.presentation.charts import IntervalChart, interval_chart
+from fairtrial.presentation.counted import counted_note, intervals_note, some_do_not_count
 from fairtrial.presentation.cuts import cut_of_arms
 from fairtrial.presentation.effects import OVERALL, limited
 from fairtrial.presentation.guardrails import EVIDENCE, TITLE, guardrails, places_of_measures
-from fairtrial.presentation.limits import Standing, as_estimate, limits_of, standing
+from fairtrial.presentation.limits import Standing, Standings, as_estimate, limits_of
 from fairtrial.presentation.panels import panels_of
 from fairtrial.presentation.shares import (
     BEHIND,
@@ -116,10 +117,11 @@ def _limits_table(found: Findings, title: str, estimates: Sequence[Estimate], li
     places = {measure: places_of(own) for measure, own in of_measure.items()}
     labels = [str(key).capitalize() for key in estimates[0].labels]
     # Answers that cannot be pulled have no results.
-    pulled = any(one.pulls for one in estimates)
+    pulled, waiting = any(one.pulls for one in estimates), some_do_not_count(estimates)
     heads = (
         *labels,
         *["Results"] * pulled,
+        *["Counted"] * waiting,
         "Mean",
         "Lower",
         "Upper",
@@ -128,7 +130,10 @@ def _limits_table(found: Findings, title: str, estimates: Sequence[Estimate], li
         "Distance of interval",
         "Standing",
     )
-    rows = [_limit_row(found, one, places[one.labels.get("measure")], pulled) for one in estimates]
+    rows = [
+        _limit_row(found, one, places[one.labels.get("measure")], pulled, waiting)
+        for one in estimates
+    ]
     return table(title, heads, rows, words={*range(len(labels)), len(heads) - 1})
 
 
@@ -140,7 +145,7 @@ def _further(found: Findings) -> Markup | None:
         return None
     hidden = len(limited) - len(shown)
     note = f" {count(hidden)} more are not shown." if hidden else ""
-    tally = _tally([standing(one, found.named) for one in limited])
+    tally = _tally(_standings(found, limited))
     return text_of(
         [
             element("h3", "Limits on other predictions"),
@@ -191,19 +196,19 @@ def _against_control(found: Findings) -> Markup | None:
         return None
     shown = effects[:_MOST_LIMITS]
     held = [as_estimate(effect) for effect in shown]
-    places = places_of(held)
+    places, standings = places_of(held), Standings.by(found.progress)
     rows = [
         (
             label(str(effect.arm)),
             label(OVERALL if effect.group is None else effect.group),
             *(fixed(value, places) for value in (effect.difference, effect.lower, effect.upper)),
             " to ".join(fixed(limit, places) for limit in limits_of(estimate)),
-            element("span", standing(estimate, found.named).value),
+            element("span", standings.of_effect(effect).value),
         )
         for effect, estimate in zip(shown, held, strict=True)
     ]
     heads = ("Arm", "Where", "Difference", "Lower", "Upper", "Limit", "Standing")
-    states = [standing(as_estimate(effect), found.named) for effect in effects]
+    states = [standings.of_effect(effect) for effect in effects]
     hidden = len(effects) - len(shown)
     note = f" {count(hidden)} more are not shown." if hidden else ""
     reference = shorten(str(effects[0].reference), LABEL_LENGTH)
@@ -249,7 +254,7 @@ def _bounds(found: Findings) -> Markup | None:
 
 
 def _shares_kept(found: Findings) -> str:
-    most = found.progress.details.get("violation")
+    most = found.progress.largest_shortfall
     promised = "Every arm is guaranteed its share of the pulls; the table lists them."
     if most is None:
         return promised
@@ -285,16 +290,19 @@ def _shares_table(found: Findings) -> Markup:
     )
 
 
-def _limit_row(found: Findings, action: Estimate, places: int, pulled: bool) -> tuple[object, ...]:
+def _limit_row(
+    found: Findings, action: Estimate, places: int, pulled: bool, waiting: bool
+) -> tuple[object, ...]:
     estimated = (action.mean, action.lower, action.upper)
     distances = (found.distance_of(action), found.sure_distance_of(action))
     return (
         *(label(name) for name in action.labels.values()),
         *[count(action.pulls)] * pulled,
+        *[count(action.pulls if action.counted is None else action.counted)] * waiting,
         *(fixed(value, places) for value in estimated),
         " to ".join(fixed(limit, places) for limit in sorted(limits_of(action))),
         *(fixed(value, places) for value in distances),
-        element("span", standing(action, found.named).value),
+        element("span", Standings.by(found.progress).of(action).value),
     )
 
 
@@ -311,11 +319,16 @@ def _fairness_caption(found: Findings) -> str:
             f"the guarantee covers the {found.limit}s of the answer together."
         )
     below = "A distance below 0 means that the limit is missed."
-    return f"{caption} {below} {found.cut_of_limited.note}".strip()
+    notes = (
+        found.cut_of_limited.note,
+        counted_note(found.progress),
+        intervals_note(found.progress),
+    )
+    return " ".join(filter(None, (caption, below, *notes)))
 
 
 def _standings(found: Findings, actions: Sequence[Estimate]) -> list[Standing]:
-    return [standing(action, found.named) for action in actions]
+    return list(map(Standings.by(found.progress).of, actions))
 
 
 def _tally(states: Sequence[Standing]) -> str:

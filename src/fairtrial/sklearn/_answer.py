@@ -82,7 +82,7 @@ def departures_of(race: Race) -> list[tuple[int | None, str]]:
     """Return after how many splits every candidate left the race (None if not), and why."""
     if isinstance(race, PairedRacing):
         return [_departure_in_words(race, arm) for arm in range(len(race.problem.arms))]
-    states = race.progress().details["arms"].values()
+    states = [one.status for one in race.progress().arm_states]
     pulls = [estimate.pulls for estimate in race.progress().arms]
     return [
         (tried, "worse than the best") if state == "rejected" else (None, "")

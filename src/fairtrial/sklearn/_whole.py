@@ -147,7 +147,7 @@ class WholeFitRace:
             self._keep(pull, outcome)
 
     def _is_unopposed(self, leader: int) -> bool:
-        states = list(self.policy.progress().details["arms"].values())
+        states = [one.status for one in self.policy.progress().arm_states]
         return all(state == "withdrawn" for state in states[:leader] + states[leader + 1 :])
 
     def _score(self, pull: Pull, outcome: dict[str, Any] | Exception) -> float:
@@ -187,7 +187,7 @@ class WholeFitRace:
 
     def _print_state(self) -> None:
         progress = self.policy.progress()
-        states = list(progress.details["arms"].values())
+        states = [one.status for one in progress.arm_states]
         left = states.count("undecided")
         # scikit-learn's verbose searches print to standard output, too.
         print(f"{progress.told} pulls, {left} of {len(states)} candidates left")  # noqa: T201

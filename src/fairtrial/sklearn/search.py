@@ -435,7 +435,7 @@ class RacingSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no
         self.multimetric_ = results.metrics != ["score"]
         self.best_index_ = leader
         metric = self._metric() if self.multimetric_ else "score"
-        states = list(race.progress().details["arms"].values())
+        states = [one.status for one in race.progress().arm_states]
         self.cv_results_ = results.to_dict(states, departures_of(race), leader)
         self.best_params_ = self.cv_results_["params"][leader]
         self.best_score_ = float(self.cv_results_[f"mean_test_{metric}"][leader])

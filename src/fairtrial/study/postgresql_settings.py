@@ -8,7 +8,6 @@ connections may have reset them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import chain
 from typing import Any
 
 import psycopg
@@ -93,10 +92,8 @@ class SessionSettings:
             ]
         self._settings["synchronous_commit"] = synchronous
         self.begin = _beginning(self._settings)
-        wanted = {**self._settings, **_OF_CONNECTIONS}
-        # All at once: each statement is a round trip.
-        calls = ", ".join(["set_config(%s, %s, false)"] * len(wanted))
-        connection.execute(f"SELECT {calls}", list(chain.from_iterable(wanted.items())))
+        for item in {**self._settings, **_OF_CONNECTIONS}.items():
+            connection.execute("SELECT set_config(%s, %s, false)", item)
 
 
 def _beginning(settings: Mapping[str, str]) -> str:

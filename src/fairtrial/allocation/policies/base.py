@@ -314,9 +314,20 @@ class AllocationPolicy(Policy):
             evidence={"rounds": self._state.rounds, **{name: metrics[name] for name in shown}},
         )
 
+    @property
+    def _why_approximate(self) -> str:
+        known = int(self._state.totals()[0].sum())
+        if known != self.told:
+            return "some rewards come from other processes, or from before this epoch"
+        return self._doubt_about_order
+
     def progress(self) -> Progress:
         """Return means with anytime intervals (95 % each), and shares compared with quotas."""
-        owed = zip(self.problem.arms, self.credits, strict=True)
+        owed = [
+            (arm, float(credit))
+            for arm, credit in zip(self.problem.arms, self.credits, strict=True)
+        ]
+        doubt, metrics = self._why_approximate, self.metrics()
         return Progress(
             recommendation=self.recommend(),
             asked=self.asked,
@@ -324,11 +335,11 @@ class AllocationPolicy(Policy):
             outstanding=len(self._outstanding),
             actions=report.estimates(self._state),
             arms=report.shares(self._state),
-            details={
-                **self.metrics(),
-                "credits": {arm: float(credit) for arm, credit in owed},
-                **report.groups(self._state),
-            },
+            intervals="approximate" if doubt else "anytime",
+            why_approximate=doubt,
+            shares=report.guaranteed_shares(self._state, owed),
+            largest_shortfall=metrics.get("violation"),
+            details=metrics,
             quantity="share",
         )
 

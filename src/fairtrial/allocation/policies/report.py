@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
 from fairtrial.allocation._kernels import runs
 from fairtrial.allocation.policies.state import AllocationState
 from fairtrial.confidence.bounds import NormalMixture
+from fairtrial.core.progress_parts import ShareOfPulls
 from fairtrial.core.recommendation import Estimate
 
-__all__ = ["estimates", "groups", "leader", "shares", "violations"]
+__all__ = ["estimates", "guaranteed_shares", "leader", "shares", "violations"]
 
 _LEVEL = 0.05
 _NAMED_GAPS = 100
@@ -71,24 +72,36 @@ def shares(state: AllocationState) -> tuple[Estimate, ...]:
     )
 
 
-def groups(state: AllocationState) -> dict[str, Any]:
-    """Return the share of every group, compared with what its members are owed together."""
-    wanted = state.problem.groups
-    if not wanted:
-        return {}
-    nodes = slice(len(state.problem.arms), None)
+def guaranteed_shares(
+    state: AllocationState, behind: Sequence[tuple[str, float]]
+) -> tuple[ShareOfPulls, ...]:
+    """Return the share of every arm and every group, compared with what is guaranteed.
+
+    Parameters
+    ----------
+    state : AllocationState
+        The state.
+    behind : sequence of (str, float)
+        By how many pulls each arm is behind.
+    """
+    rounds, problem = max(1, state.rounds), state.problem
+    arms = [
+        ShareOfPulls(arm, count, count / rounds, float(quota), float(credit))
+        for (arm, credit), count, quota in zip(
+            behind, state.pulls.tolist(), problem.shares, strict=True
+        )
+    ]
+    if not problem.groups:
+        return tuple(arms)
+    nodes = slice(len(problem.arms), None)
     counts, owed = state.nodes.pulls[nodes].tolist(), state.credits(nodes)
-    return {
-        "groups": {
-            label: {
-                "pulls": count,
-                "share": count / max(1, state.rounds),
-                "guaranteed": float(share),
-                "credit": float(credit),
-            }
-            for (label, (share, _)), count, credit in zip(wanted.items(), counts, owed, strict=True)
-        }
-    }
+    joint = [
+        ShareOfPulls(label, count, count / rounds, float(share), float(credit), joint=True)
+        for (label, (share, _)), count, credit in zip(
+            problem.groups.items(), counts, owed, strict=True
+        )
+    ]
+    return (*arms, *joint)
 
 
 def estimates(state: AllocationState) -> tuple[Estimate, ...]:

@@ -193,14 +193,18 @@ class FixedBudgetPolicy(Policy):
         return f"{leader!r} has the best estimated mean of the arms that keep the fairness bound"
 
     def _evidence(self) -> dict[str, Any]:
-        labels = self.problem.arm_labels
         return {
             "rows": self.told,
             "budget": self.budget,
-            "live": [label for label, live in zip(labels, self._live, strict=True) if live],
+            "live": list(self._live_arms),
             "passed_margin": bool(self._passed_margin),
             "tie": bool(self._tie),
         }
+
+    @property
+    def _live_arms(self) -> tuple[str, ...]:
+        labels = self.problem.arm_labels
+        return tuple(label for label, live in zip(labels, self._live, strict=True) if live)
 
     def estimates(self, delta: float = _SHOWN_DELTA) -> Estimates | None:
         """Return estimates of all arms from all rows so far; None before the first row."""
@@ -226,8 +230,9 @@ class FixedBudgetPolicy(Policy):
                 "phases": len(self._lengths),
                 **self._evidence(),
                 **({} if known is None else details_of(known)),
-                "bounds": [] if known is None else gap_limits(self.problem, known.gaps),
             },
+            live=self._live_arms,
+            value_limits=() if known is None else gap_limits(self.problem, known.gaps),
             intervals="approximate",
         )
 

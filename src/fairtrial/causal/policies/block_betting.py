@@ -31,12 +31,14 @@ from fairtrial.confidence.block_betting import (
     BlockPolicy,
     LiveBlocks,
     Randomize,
+    answers_with_wealth,
     check_randomize,
 )
 from fairtrial.confidence.block_betting.bets import GRID, NO_BET
 from fairtrial.confidence.block_betting.cuts import Cuts, actions_of
 from fairtrial.confidence.loss_test import UNEQUAL_LOSSES
 from fairtrial.core.answers import Answers
+from fairtrial.core.progress_parts import Parts
 from fairtrial.core.pull import UNSOLICITED, Pull
 from fairtrial.core.recommendation import Estimate, Guarantee
 from fairtrial.core.validation import check_choice, check_instance, check_optional_integer
@@ -197,7 +199,7 @@ class BlockBetting(BlockPolicy):
     problem: Problem
     environments = RowEnvironment
     results_are_independent = False
-    version = 2
+    version = 3
     state_fields = (*BlockPolicy.state_fields, *(f"_cells.{name}" for name in CellTest.fields))
     contradictions: tuple[Contradiction, ...] = ()
     """Statements of the model that the rows of an analysed log contradict."""
@@ -476,6 +478,11 @@ class BlockBetting(BlockPolicy):
     def _intervals(self) -> str:
         return "none"
 
+    @property
+    def _settled(self) -> int | None:
+        # Estimates, which have no intervals, are from all rows.
+        return None
+
     def _known(self) -> tuple[Floats, Floats] | None:
         """Return the estimates of every arm's mean and gaps, in the outcome's units."""
         if not self._counts.any():
@@ -539,25 +546,18 @@ class BlockBetting(BlockPolicy):
         return {
             "blocks": self._blocks.planned,
             "knowledge": self._functionals.knowledge,
-            "answers": self._evidence_by_answer,
             "gaps": gaps,
-            "bounds": [] if known is None else gap_limits(problem, known[1], self._limits_evidence),
             "equal_arms": [[labels[k] for k in group] for group in twins if len(group) > 1],
             **self.metrics(),
         }
 
-    @property
-    def _evidence_by_answer(self) -> list[dict[str, Any]]:
-        """Return every possible answer with the evidence against it."""
-        wealth, rejected = self._wealth, self._rejected
-        return [
-            {
-                "answer": self._answers.label(one),
-                "log_wealth": float(wealth[one]) if math.isfinite(wealth[one]) else None,
-                "rejected": bool(rejected[one]),
-            }
-            for one in range(len(wealth))
-        ]
+    def _parts(self) -> Parts:
+        known, wealth = self._known(), self._wealth
+        labels = [self._answers.label(one) for one in range(len(wealth))]
+        parts: Parts = {"answers": answers_with_wealth(labels, wealth, self._rejected)}
+        if known is not None:
+            parts["value_limits"] = gap_limits(self.problem, known[1], self._limits_evidence)
+        return parts
 
     def metrics(self) -> dict[str, float]:
         """Return the cost of a run's rows."""

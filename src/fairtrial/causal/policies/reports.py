@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fairtrial.core.progress_parts import ValueLimit
 from fairtrial.core.recommendation import Estimate
 
 if TYPE_CHECKING:
@@ -69,8 +70,8 @@ def shown_pairs(problem: Problem) -> list[int]:
 
 def gap_limits(
     problem: Problem, gaps: Floats, evidence: Floats | None = None
-) -> list[dict[str, Any]]:
-    """Return every arm's gaps with their bound, in the form of limits in `Progress.details`.
+) -> tuple[ValueLimit, ...]:
+    """Return every arm's gaps with their bound.
 
     Parameters
     ----------
@@ -86,19 +87,19 @@ def gap_limits(
     for k, arm in enumerate(problem.arm_labels):
         for place in shown_pairs(problem):
             a, b = problem.pairs[place]
-            row = {
-                "arm": arm,
-                "kind": "counterfactual gap",
-                "of": f"{a} instead of {b}",
-                "value": _finite(gaps[k, place]),
-                "bound": problem.fairness_bound,
-            }
-            if evidence is not None:
-                known = evidence[k, place]
-                row["log_wealth"] = float(known) if math.isfinite(known) and known else None
-                row["certain"] = bool(known == math.inf)
-            rows.append(row)
-    return rows
+            known = 0.0 if evidence is None else float(evidence[k, place])
+            rows.append(
+                ValueLimit(
+                    arm,
+                    "counterfactual gap",
+                    f"{a} instead of {b}",
+                    problem.fairness_bound,
+                    value=_finite(gaps[k, place]),
+                    log_wealth=known if math.isfinite(known) and known else None,
+                    certain=known == math.inf,
+                )
+            )
+    return tuple(rows)
 
 
 def _finite(value: float) -> float | None:

@@ -12,13 +12,14 @@ from fairtrial.confidence.block_betting.live import (
     check_randomize,
     pulls_left,
 )
-from fairtrial.confidence.block_betting.policy import BlockPolicy
+from fairtrial.confidence.block_betting.policy import BlockPolicy, answers_with_wealth
 
 __all__ = [
     "BlockKernels",
     "BlockPolicy",
     "LiveBlocks",
     "Randomize",
+    "answers_with_wealth",
     "check_randomize",
     "promise",
     "pulls_left",

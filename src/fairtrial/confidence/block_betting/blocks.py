@@ -52,6 +52,7 @@ class Blocks(NamedTuple):
     squares: Annotated[Floats, "slots actions"]  # sums of squares of the values in `sums`
     came: Annotated[Floats, "actions"]  # results of settled blocks
     lost: Annotated[Floats, "actions"]  # lost pulls of settled blocks
+    settled_sums: Annotated[Floats, "actions"]  # sums of the results of settled blocks
     order: Annotated[Integers, "1"]  # `FIXED`, `DRAWN` or `TOSSED`
     key: Annotated[Integers, "2"]  # of the coins
     coins: Annotated[Integers, "1"]  # number tossed so far
@@ -313,6 +314,7 @@ def close_oldest(blocks: Blocks) -> None:
         action = blocks.support[slot, index]
         blocks.came[action] += blocks.results[slot, action]
         blocks.lost[action] += blocks.losses[slot, action]
+        blocks.settled_sums[action] += blocks.sums[slot, action]
     blocks.first[0] += 1
     blocks.number[0] -= 1
 

@@ -106,9 +106,14 @@ class Cuts:
         """Return the units of each action before the first block."""
         return self._count(self.actions[: self.begin])
 
+    @property
+    def assigned(self) -> NDArray[np.float64]:
+        """Return all units of each action."""
+        return self._count(self.actions)
+
     def missing(self, counts: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the units of each action without a result, given the counts that have one."""
-        return np.maximum(self._count(self.actions) - counts, 0.0)
+        return np.maximum(self.assigned - counts, 0.0)
 
     def _count(self, actions: Actions) -> NDArray[np.float64]:
         return np.bincount(actions, minlength=self._number).astype(np.float64)

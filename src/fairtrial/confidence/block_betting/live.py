@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from fairtrial.confidence.block_betting.paid import PaidBlocks, Slots
 from fairtrial.confidence.effects import BlockResults
 from fairtrial.confidence.loss_test import losses_differ
+from fairtrial.confidence.means import Settled
 from fairtrial.core.pull import UNSOLICITED, Pull
 from fairtrial.core.recommendation import Guarantee
 from fairtrial.core.wording import plural
@@ -122,6 +123,7 @@ class LiveBlocks:
     accounts: ClassVar[Mapping[str, str]] = {
         "blocks.came": "blocks.results",
         "blocks.lost": "blocks.losses",
+        "blocks.settled_sums": "blocks.sums",
     }
     """Arrays with sums over paid blocks, and the arrays of a block that they sum."""
 
@@ -380,6 +382,12 @@ class LiveBlocks:
         event = "came too late for bets on the values to follow"
         return promise.weakened_by(self.amended, "correction", event)
 
+    def settled(self, unit: float, centre: float, *, losses_count: bool) -> Settled:
+        """Return the results of all settled blocks by action; the arguments of `paid_results`."""
+        blocks = self.state.blocks
+        sums = unit * blocks.settled_sums + centre * blocks.came
+        return Settled(blocks.came.copy(), sums, blocks.lost * losses_count)
+
     def paid_results(
         self, unit: float, centre: float, *, losses_count: bool
     ) -> BlockResults | None:
@@ -439,15 +447,19 @@ class LiveBlocks:
             return False
         again = _Payment(self)
         again.open(serial)
-        old = {part: _leaf(again.state, part)[0].copy() for part in self.accounts.values()}
+        old = self._added_by_block(again.state)
         if change(again.arrays) is False:
             return False
-        for total, part in self.accounts.items():
-            _leaf(self.state, total)[...] += _leaf(again.state, part)[0] - old[part]
+        for total, part in self._added_by_block(again.state).items():
+            _leaf(self.state, total)[...] += part - old[total]
         self.paid.replace(serial, again.slots, 0)
         if tag >= 0 and moves_bets:
             self._pay_again()
         return True
+
+    def _added_by_block(self, state: Any) -> dict[str, Floats]:
+        """Return what the block in the first slot adds to each of the accounts."""
+        return {total: _leaf(state, part)[0].copy() for total, part in self.accounts.items()}
 
     def _pay_again(self) -> None:
         """Pay all blocks again, and then those that are complete now."""

@@ -7,17 +7,21 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from numpy.typing import ArrayLike
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from fairtrial.confidence.block_betting.cuts import ASSIGNED, Cuts
 from fairtrial.confidence.block_betting.live import LiveBlocks, Randomize
 from fairtrial.core.fixed_confidence import FixedConfidencePolicy
 from fairtrial.core.policy import Choice
+from fairtrial.core.progress_parts import AnswerStatus
 from fairtrial.core.recommendation import PREDICTABLE, Guarantee
 from fairtrial.core.wording import MANY_WAIT, listed, plural, said_of_standstill
 from fairtrial.errors import InvalidArgument
 
-__all__ = ["BlockPolicy"]
+__all__ = ["BlockPolicy", "answers_with_wealth"]
+
+Floats = NDArray[np.float64]
 
 
 class BlockPolicy(FixedConfidencePolicy):
@@ -73,6 +77,28 @@ class BlockPolicy(FixedConfidencePolicy):
     @property
     def _finished(self) -> bool:
         return self._blocks.finished
+
+    @property
+    def _why_approximate(self) -> str:
+        # Settled blocks do not depend on when results come, and in a range lost ones count at the
+        # worst. Whatever else weakens the guarantee also weakens the intervals.
+        doubts = "; ".join(self.guarantee.doubts)
+        if doubts or not self._leaves_out_losses:
+            return doubts
+        called_back = [number for number, _, _ in self._blocks.called_back]
+        lost = len(self._lost.keys() - called_back)
+        return f"{plural(lost, 'pull')} got lost, perhaps because of the values" if lost else ""
+
+    @property
+    def _leaves_out_losses(self) -> bool:
+        """Whether means leave out lost results without an assumption about the reasons."""
+        return False
+
+    @property
+    def _settled(self) -> int | None:
+        if self._cuts is not None:
+            return None
+        return int(self._blocks.state.blocks.came.sum())
 
     @property
     def _is_reopened(self) -> bool:
@@ -190,3 +216,20 @@ def _named(numbers: Sequence[str], unasked: int) -> str:
         return f"{plural(unasked, 'pull')} of an earlier block {rest}"
     known = f"pull{'s' if len(numbers) + unasked > 1 else ''} {listed(numbers)}"
     return f"{known} and {unasked:,} more {rest}" if unasked else known
+
+
+def answers_with_wealth(
+    labels: Sequence[Any], wealth: Floats, rejected: NDArray[Any]
+) -> tuple[AnswerStatus, ...]:
+    """Return every possible answer with the evidence against it.
+
+    Examples
+    --------
+    >>> found = answers_with_wealth(["a", None], np.array([0.5, np.inf]), np.array([0, 1]))
+    >>> [(one.log_wealth, one.rejected) for one in found]
+    [(0.5, False), (None, True)]
+    """
+    return tuple(
+        AnswerStatus(label, bool(out), log_wealth=float(value) if math.isfinite(value) else None)
+        for label, value, out in zip(labels, wealth, rejected, strict=True)
+    )

@@ -76,7 +76,6 @@ class State(NamedTuple):
     losses: Annotated[Floats, "arms"]  # lost pulls, without those that no bet needed any more
     live_came: Annotated[Floats, "arms"]  # results of settled blocks that needed the arm
     live_lost: Annotated[Floats, "arms"]  # lost pulls of these blocks
-    settled_sums: Annotated[Floats, "arms"]  # of the results of settled blocks
     wealth: Wealth
     forecast: Annotated[Floats, "1"]  # pulls still needed when the last block was planned
     settled_noise: Annotated[Floats, f"tested {NUMBERED_COLUMNS}"]

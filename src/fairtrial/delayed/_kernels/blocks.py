@@ -274,8 +274,6 @@ def _settle(rules: Rules, state: State) -> None:
             rules, state.wealth, state.plans, blocks, state.bets, slot
         ):
             state.finished[0] = 1
-        for arm in range(state.settled_sums.size):
-            state.settled_sums[arm] += blocks.sums[slot, arm]
         if state.settled_noise.size:
             settle_record(state.settled_noise, state.noise[slot])
         _count_losses(state, slot)

@@ -21,7 +21,6 @@ from fairtrial.confidence.block_betting import (
 )
 from fairtrial.confidence.block_betting.bets import GRID
 from fairtrial.confidence.block_betting.cuts import Cuts
-from fairtrial.confidence.bounds import NormalMixture
 from fairtrial.confidence.effects import (
     Difference,
     Spread,
@@ -31,8 +30,10 @@ from fairtrial.confidence.effects import (
     level_of_each,
 )
 from fairtrial.confidence.loss_test import UNEQUAL_LOSSES, losses_differ
+from fairtrial.confidence.means import Settled, means_of
 from fairtrial.confidence.noise_test import NoiseTest
 from fairtrial.core.documentation import documented_by
+from fairtrial.core.progress_parts import AnswerStatus, Parts
 from fairtrial.core.pull import Pull
 from fairtrial.core.recommendation import Effect, Estimate, Guarantee
 from fairtrial.core.run import Run
@@ -60,10 +61,6 @@ _WIDE_SPREAD = "noise_std is as stated (contradicted: results spread far more wi
 class _Blocks(LiveBlocks):
     kernels: ClassVar[BlockKernels] = blocks
     evidence = ("wealth.target", "wealth.order", "wealth.ledgers", "wealth.own", "finished")
-    accounts: ClassVar[Mapping[str, str]] = {
-        **LiveBlocks.accounts,
-        "settled_sums": "blocks.sums",
-    }
     fields = (*LiveBlocks.fields, "unneeded")
 
     def __init__(
@@ -392,39 +389,37 @@ class BlockBetting(BlockPolicy):
         return tuple(arm for arm, stays in zip(self.problem.arms, kept, strict=True) if stays)
 
     def _estimates(self) -> tuple[tuple[Estimate, ...], tuple[Estimate, ...]]:
-        """Return the mean of each arm, with an interval from complete blocks."""
+        """Return the mean of each arm, with an interval that holds at all times."""
+        problem, settled, (counts, sums) = self.problem, self._settled_means, self._data
+        level = self.delta / len(problem.arms)
+        found = means_of(settled, problem.scale, level, problem.reward_range)
+        found = found.within(problem.reward_range).or_so_far(counts, sums)
+        estimates = tuple(
+            Estimate(labels, int(counts[arm]), *found.at(arm), counted=int(settled.counts[arm]))
+            for arm, labels in enumerate(problem.action_labels)
+        )
+        return estimates, estimates
+
+    @property
+    def _data(self) -> tuple[Floats, Floats]:
+        """Numbers and sums of all results, by arm."""
         state, (origin, unit) = self._blocks.state, (self._rules.origin, self._rules.unit)
-        counts, ends = self._settled_ends()
-        ends = np.sort(origin + unit * ends, axis=0)
-        estimates = []
-        for arm, labels in enumerate(self.problem.action_labels):
-            number = int(state.counts[arm])
-            known = bool(counts[arm] > 0.0)
-            estimates.append(
-                Estimate(
-                    labels,
-                    number,
-                    mean=origin + unit * float(state.means[arm]) if number else None,
-                    lower=float(ends[0, arm]) if known else None,
-                    upper=float(ends[1, arm]) if known else None,
-                )
-            )
-        return tuple(estimates), tuple(estimates)
+        return state.counts.copy(), state.counts * (origin + unit * state.means)
 
-    def _settled_ends(self) -> tuple[Floats, Floats]:
-        """Return pulls by arm in complete blocks, and ends of intervals in internal units.
+    @property
+    def _leaves_out_losses(self) -> bool:
+        problem = self.problem
+        counts = problem.failure == "independent" or problem.failure_value is not None
+        return not (self._bounded or counts)
 
-        A lost pull counts as either end of the range; with a known noise it does not count.
-        """
-        state = self._blocks.state
-        lost = state.blocks.lost if self._bounded else 0.0 * state.blocks.lost
-        counts = state.blocks.came + lost
-        scale = self.problem.scale / abs(self._rules.unit)
-        radius = NormalMixture().radius(counts, self.delta / counts.size, scale)
-        with np.errstate(invalid="ignore"):
-            least, most = state.settled_sums / counts, (state.settled_sums + lost) / counts
-        ends = np.stack([least - radius, most + radius])
-        return counts, np.clip(ends, 0.0, 1.0) if self._bounded else ends
+    @property
+    def _settled_means(self) -> Settled:
+        """The results that means count: those of settled blocks, or of all units."""
+        if self._cuts is None:
+            unit, origin = self._rules.unit, self._rules.origin
+            return self._blocks.settled(unit, origin, losses_count=self._bounded)
+        counts, sums = self._data
+        return Settled(counts, sums, self._cuts.missing(counts))
 
     def _effects(self) -> Callable[[], tuple[Effect, ...]]:
         answer = self._answer
@@ -443,9 +438,8 @@ class BlockBetting(BlockPolicy):
         spread = Spread(problem.scale, problem.reward_range)
         if self._cuts is not None:
             # All results of an experiment are more informative than the blocks before the stop.
-            state = self._blocks.state
-            counts, missing = state.counts.copy(), self._cuts.missing(state.counts)
-            sums = counts * (origin + unit * state.means)
+            counts, sums = self._data
+            missing = self._cuts.missing(counts)
             return partial(
                 difference_from_sums, counts, sums, spread=spread, level=level, missing=missing
             )
@@ -454,19 +448,21 @@ class BlockBetting(BlockPolicy):
             return None
         return partial(difference_of_arms, results, spread=spread, level=level)
 
-    def _details(self) -> Mapping[str, Any]:
-        """Return blocks, and which arms are decided; with a tolerance, only pairs are decided."""
+    def _parts(self) -> Parts:
+        """Return which arms are decided; with a tolerance, only pairs are."""
         candidates = self._candidates()
         if candidates is None:
-            return {"blocks": self._blocks.planned}
+            return {}
         settled = self._answer if self._finished else ()
         return {
-            "blocks": self._blocks.planned,
-            "answers": [
-                {"answer": arm, "accepted": arm in settled, "rejected": arm not in candidates}
+            "answers": tuple(
+                AnswerStatus(arm, rejected=arm not in candidates, accepted=arm in settled)
                 for arm in self.problem.arms
-            ],
+            )
         }
+
+    def _details(self) -> Mapping[str, Any]:
+        return {"blocks": self._blocks.planned}
 
     @property
     def guarantee(self) -> Guarantee:

@@ -281,10 +281,9 @@ class BudgetPolicy(Policy):
             outstanding=len(self._outstanding),
             actions=estimates,
             arms=estimates,
-            details={
-                "readings": int(self._tables.control.readings[0]),
-                "duplicates": self.duplicates,
-            },
+            intervals="none",
+            readings=int(self._tables.control.readings[0]),
+            details={"duplicates": self.duplicates},
         )
 
     def metrics(self) -> dict[str, float]:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from fairtrial.core.fixed_confidence import FixedConfidencePolicy
 from fairtrial.core.policy import Choice
+from fairtrial.core.progress_parts import ArmStatus, Parts
 from fairtrial.core.pull import UNSOLICITED, Pull
 from fairtrial.core.recommendation import PREDICTABLE, Estimate, Guarantee, Status
 from fairtrial.core.validation import check_instance, check_number, check_optional_integer
@@ -373,11 +374,16 @@ class PairedRacing(FixedConfidencePolicy):
         _, near_enough = self._test.against(self._table(), leader, rivals)
         return max(0.0, float(near_enough.min())), self._level
 
+    @property
+    def _intervals(self) -> str:
+        return "none"
+
+    def _parts(self) -> Parts:
+        states = zip(self.problem.arms, self.states, strict=True)
+        return {"arm_states": tuple(ArmStatus(arm, state) for arm, state in states)}
+
     def _details(self) -> Mapping[str, Any]:
-        return {
-            "arms": dict(zip(self.problem.arms, self.states, strict=True)),
-            "blocks": self.blocks,
-        }
+        return {"blocks": self.blocks}
 
     def _estimates(self) -> tuple[tuple[Estimate, ...], tuple[Estimate, ...]]:
         told = self._cells == _TOLD

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from fairtrial.confidence.bounds import Bound
 from fairtrial.core.fixed_confidence import FixedConfidencePolicy
 from fairtrial.core.policy import Choice
+from fairtrial.core.progress_parts import Parts
 from fairtrial.core.pull import UNSOLICITED, Pull
 from fairtrial.core.recommendation import Estimate, Guarantee, Status
 from fairtrial.core.run import Run
@@ -470,6 +471,17 @@ class Race(FixedConfidencePolicy):
     def _estimates(self) -> tuple[tuple[Estimate, ...], tuple[Estimate, ...]]:
         estimates = race_report.estimates(self._race, *self._interval_ends())
         return estimates, estimates
+
+    @property
+    def _why_approximate(self) -> str:
+        stated = self.guarantee
+        if not stated.proven:
+            return "; ".join(stated.doubts) or "no proof covers the intervals of this rule"
+        # If delays may depend on outcomes, only results in the order of issue are used.
+        return "" if self.problem.delay_depends_on_outcome else self._doubt_about_order
+
+    def _parts(self) -> Parts:
+        return race_report.parts(self._race)
 
     def _details(self) -> Mapping[str, Any]:
         return race_report.details(self._race)

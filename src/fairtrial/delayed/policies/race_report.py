@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairtrial.core.progress_parts import AnswerStatus, ArmStatus, Parts
 from fairtrial.core.recommendation import Estimate
 from fairtrial.delayed._kernels.state import ACCEPTED, REJECTED, SURVIVES
 from fairtrial.delayed.policies.race_state import RaceState
 
-__all__ = ["best_arms", "candidates", "details", "estimates"]
+__all__ = ["best_arms", "candidates", "details", "estimates", "parts"]
 
 Floats = NDArray[np.float64]
 
@@ -57,21 +58,24 @@ def estimates(race: RaceState, lower: Floats, upper: Floats) -> tuple[Estimate, 
     return tuple(found)
 
 
-def details(race: RaceState) -> Mapping[str, Any]:
-    """Return the state of every arm, and the use of readings."""
+def parts(race: RaceState) -> Parts:
+    """Return the state of every arm, and the number of readings."""
     arms, status = race.problem.arms, race.arms.status.tolist()
     return {
-        "arms": {arm: _STATES[code] for arm, code in zip(arms, status, strict=True)},
-        "answers": [
-            {
-                "answer": arm,
-                "accepted": code == ACCEPTED,
-                "rejected": code == REJECTED,
-                "worse_than": better,
-            }
+        "arm_states": tuple(
+            ArmStatus(arm, _STATES[code]) for arm, code in zip(arms, status, strict=True)
+        ),
+        "answers": tuple(
+            AnswerStatus(arm, code == REJECTED, code == ACCEPTED, worse_than=tuple(better))
             for arm, code, better in zip(arms, status, _declared_better(race), strict=True)
-        ],
+        ),
         "readings": int(race.control.readings[0]),
+    }
+
+
+def details(race: RaceState) -> Mapping[str, Any]:
+    """Return how readings were used."""
+    return {
         "duplicates": race.duplicates,
         "truncate": None if race.truncate_at == math.inf else int(race.truncate_at),
     }

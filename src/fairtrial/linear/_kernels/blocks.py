@@ -154,6 +154,7 @@ def _next_arm(
     arm, serial = next_pull(state.blocks, -1, 1)
     if arm < 0 and not (state.estimable[0] and _has_begun(model, rules, state)):
         arm = _extra_arm(model, rules, state)
+        state.opened[arm] += 1.0
     elif arm < 0 and next_slot(state.blocks) != OUTSIDE:
         _plan(model, rules, limits, state, batch, np.empty(0))
         arm, serial = next_pull(state.blocks, -1, 1)
@@ -418,11 +419,22 @@ def _settle(model: Model, rules: Rules, limits: Limits, state: State) -> None:
         else:
             _pay_known_noise(model, rules, state, slot)
         add_block(model, state, slot)
+        _add_predictions(model, state, slot)
         close_oldest(state.blocks)
         _conclude(model, rules, limits, state)
         if rules.misspecification > 0.0 and not state.finished[0]:
             state.hopeless[0] = _is_hopeless(model, rules, state)
         slot = complete_slot(state.blocks)
+
+
+@inlined
+def _add_predictions(model: Model, state: State, slot: int) -> None:
+    """Add to the settled sums what a block's own sums leave out: its prediction of each result."""
+    blocks = state.blocks
+    for index in range(blocks.width[slot]):
+        k = blocks.support[slot, index]
+        predicted = dot(model.arms[k], state.prediction[slot])
+        blocks.settled_sums[k] += blocks.results[slot, k] * predicted
 
 
 @kernel
@@ -614,7 +626,11 @@ def run(
     while pulls < max_pulls and not _is_over(state):
         arm, serial = _next_arm(model, rules, limits, state, batch)
         reward = draw(source.kind, source.first, source.second, source.starts, arm, generator)
+        value = factors[arm] * reward - rules.shift
         state.pending[arm] -= 1.0
-        _take(model, rules, limits, state, arm, serial, factors[arm] * reward - rules.shift, pulls)
+        if serial == OUTSIDE:
+            state.opening_counts[arm] += 1.0
+            state.opening_sums[arm] += value
+        _take(model, rules, limits, state, arm, serial, value, pulls)
         pulls += 1
     return pulls

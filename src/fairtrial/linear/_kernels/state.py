@@ -63,6 +63,9 @@ class State(NamedTuple):
     squares: Annotated[Floats, "arms"]
     pending: Annotated[Floats, "arms"]  # pulls in flight
     lost: Annotated[Floats, "arms"]  # pulls reported lost, unless a late result came
+    opened: Annotated[Floats, "arms"]  # pulls issued before the first block
+    opening_counts: Annotated[Floats, "arms"]  # their results
+    opening_sums: Annotated[Floats, "arms"]  # sums of these
     shares: Annotated[Floats, "arms"]  # the plan from which the next one starts
     ledgers: Annotated[Floats, "ledgers"]  # see `ledger_of`
     record: Annotated[Floats, f"arms {NUMBERED_COLUMNS}"]  # the tested results, see `testing`

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from fairtrial.core.fixed_confidence import FixedConfidencePolicy
 from fairtrial.core.policy import Choice
+from fairtrial.core.progress_parts import Parts
 from fairtrial.core.pull import Pull
 from fairtrial.core.recommendation import PREDICTABLE, Estimate, Guarantee, Status
 from fairtrial.core.validation import check_instance, check_optional_integer
@@ -156,6 +157,9 @@ class LinearPolicy(FixedConfidencePolicy):
 
     def _more_evidence(self) -> dict[str, Any]:
         return self._findings.more_evidence(self._status)
+
+    def _parts(self) -> Parts:
+        return {"answers": self._findings.rulings()}
 
     def _details(self) -> dict[str, Any]:
         details = self._findings.details(self.warnings())

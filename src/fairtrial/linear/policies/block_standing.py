@@ -10,7 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairtrial.confidence.block_betting import BlockKernels, LiveBlocks
+from fairtrial.confidence.block_betting.blocks import OUTSIDE
 from fairtrial.confidence.block_betting.cuts import Cuts
+from fairtrial.confidence.means import Settled
+from fairtrial.core.pull import UNSOLICITED, Pull
 from fairtrial.linear._kernels import blocks
 from fairtrial.linear._kernels.state import Rules
 from fairtrial.linear._units import Units
@@ -31,6 +34,32 @@ class LinearBlocks(LiveBlocks):
 
     def _details_of_a_loss(self, number: int) -> tuple[Any, ...]:
         return (number,)
+
+    arms: Floats
+    """The features of every arm, in the coordinates of the blocks' predictions."""
+
+    shift: float
+    """What the state subtracts from every reward."""
+
+    def learn(self, pull: Pull, value: float, *, was_lost: bool) -> None:
+        """Record a reward; also count those of the pulls before the first block."""
+        super().learn(pull, value, was_lost=was_lost)
+        if _is_of_opening(pull):
+            self.state.opening_counts[pull.action] += 1.0
+            self.state.opening_sums[pull.action] += value - self.shift
+
+    def amend(self, pull: Pull, old: float, new: float) -> None:
+        """Correct a reward and all bets on it."""
+        super().amend(pull, old, new)
+        if _is_of_opening(pull):
+            self.state.opening_sums[pull.action] += new - old
+
+    def _added_by_block(self, state: Any) -> dict[str, Floats]:
+        # The sums of a block are of rewards minus its prediction.
+        added = super()._added_by_block(state)
+        predicted = state.blocks.results[0] * (self.arms @ state.prediction[0])
+        added["blocks.settled_sums"] = added["blocks.settled_sums"] + predicted
+        return added
 
 
 class BlockStanding(Standing):
@@ -156,13 +185,36 @@ class BlockStanding(Standing):
         return True if self._state.estimable[0] else None
 
     @property
-    def initial_counts(self) -> Floats:
-        """The initial pulls of every arm, without lost ones."""
+    def settled(self) -> Settled:
+        """The results by arm that estimates count: before the first block, and of settled blocks.
+
+        In a finished experiment, those of all units.
+        """
+        rules, state = self._rules, self._state
         if self._cuts is not None:
-            return np.asarray(np.minimum(self._cuts.initial_counts, self._state.counts))
+            missing = self._cuts.missing(self.counts) * rules.bounded
+            return Settled(self.counts.copy(), self.sums, missing)
+        counts, sums, missing = self._blocks.settled(1.0, rules.shift, losses_count=rules.bounded)
+        late = state.opened - state.opening_counts
+        if not rules.bounded and late.sum() > state.lost.sum():
+            # With known noise no value stands for a result that is still to come.
+            return Settled(*(np.zeros_like(counts) for _ in range(3)))
+        counts = counts + state.opening_counts
+        sums = sums + state.opening_sums + rules.shift * state.opening_counts
+        return Settled(counts, sums, missing + late * rules.bounded)
+
+    @property
+    def initial_counts(self) -> Floats:
+        """The initial pulls of every arm, as planned or assigned."""
+        if self._cuts is not None:
+            return self._cuts.initial_counts
         places = (
             np.arange(int(self._rules.initial_pulls) * self._problem.geometry.start_arms.size)
             % self._opening.size
         )
         planned = np.bincount(self._opening[places], minlength=len(self._problem.arms))
-        return np.asarray(np.maximum(planned - self._state.lost, 0.0))
+        return planned.astype(np.float64)
+
+
+def _is_of_opening(pull: Pull) -> bool:
+    return pull.number != UNSOLICITED and pull.tag == OUTSIDE

@@ -11,12 +11,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairtrial.confidence.block_betting import BlockPolicy, Randomize, check_randomize, promise
+from fairtrial.confidence.block_betting import (
+    BlockPolicy,
+    Randomize,
+    answers_with_wealth,
+    check_randomize,
+    promise,
+)
 from fairtrial.confidence.block_betting.bets import GRID
 from fairtrial.confidence.block_betting.cuts import Cuts, actions_of
 from fairtrial.confidence.effects import level_of_each
 from fairtrial.confidence.loss_test import UNEQUAL_LOSSES
 from fairtrial.core.documentation import documented_by
+from fairtrial.core.progress_parts import Parts
 from fairtrial.core.pull import Pull
 from fairtrial.core.recommendation import Effect, Estimate, Guarantee, Status
 from fairtrial.core.validation import check_instance, check_optional_integer
@@ -138,6 +145,7 @@ class BlockBetting(BlockPolicy):
         constants, _ = CONSTANTS.pack(Constants(model, rules, limits))
         self.randomize = check_randomize(randomize)
         self._blocks = LinearBlocks(constants, self.randomize, self._key, **self._dimensions)
+        self._blocks.arms, self._blocks.shift = self._units.model.arms, self._shift
         self._follow(assigned)
         self._standing = BlockStanding(self._units, self._blocks, rules, opening, self._cuts)
         self._findings = Findings(self._answers, self._units, self._standing, self.delta)
@@ -313,6 +321,14 @@ class BlockBetting(BlockPolicy):
     def _finished(self) -> bool:
         return self._findings.finished
 
+    @property
+    def _leaves_out_losses(self) -> bool:
+        return self.problem.reward_range is None
+
+    @property
+    def _settled(self) -> int | None:
+        return None if self._cuts is not None else int(self._standing.settled.counts.sum())
+
     def _reason(self, status: Status, answer: Sequence[int] | None) -> str:
         if answer is None:
             return self._findings.nothing_yet
@@ -379,21 +395,14 @@ class BlockBetting(BlockPolicy):
         return found
 
     def _details(self) -> dict[str, Any]:
-        details = self._findings.details(self.warnings()) | {"blocks": self._blocks.planned}
-        if not (self._pairwise or self._separately):
-            rejected = self._blocks.state.rejected
-            labels = self._answers.labels(range(rejected.size))
-            details["answers"] = [
-                {
-                    "answer": label,
-                    "log_wealth": float(wealth) if math.isfinite(wealth) else None,
-                    "rejected": bool(out),
-                }
-                for label, wealth, out in zip(
-                    labels, self._standing.wealth[0], rejected, strict=True
-                )
-            ]
-        return details
+        return self._findings.details(self.warnings()) | {"blocks": self._blocks.planned}
+
+    def _parts(self) -> Parts:
+        if self._pairwise or self._separately:
+            return {"answers": self._findings.rulings()}
+        rejected = self._blocks.state.rejected
+        labels = self._answers.labels(range(rejected.size))
+        return {"answers": answers_with_wealth(labels, self._standing.wealth[0], rejected)}
 
     def warnings(self) -> tuple[str, ...]:
         """Return what the results contradict, what delays the evidence, and unequal losses."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fairtrial.core.progress_parts import AnswerStatus
 from fairtrial.core.recommendation import Estimate, Guarantee, Status
 from fairtrial.linear._limits import Requirement
 from fairtrial.linear._units import Units
@@ -27,6 +28,47 @@ ILL_CONDITIONED = 1e12
 
 _MODEL = "linear in the features of its arm"
 """What every rule's guarantee assumes about mean rewards."""
+
+
+_HALF_A_RANGE = 1.0
+"""In units of the noise, because a reward in a range has the noise of half of it."""
+
+
+class _Fit(NamedTuple):
+    """A least-squares fit to the results that count.
+
+    Attributes
+    ----------
+    theta : ndarray
+        The estimate, in the reduced coordinates.
+    centre : ndarray
+        The middle of the ellipsoid: the estimate if missing results were in the middle of their
+        range.
+    root : ndarray
+        The whitener of the data.
+    prior_root : ndarray
+        A root of the precision of the ellipsoid's prior.
+    radius : float
+        The radius of the ellipsoid; infinite if there is no interval yet.
+    counts, missing : ndarray of shape (K,)
+        Numbers of pulls in the fit, and of missing results among them.
+    """
+
+    theta: Floats
+    centre: Floats
+    root: Floats
+    prior_root: Floats
+    radius: float
+    counts: Floats
+    missing: Floats
+
+
+class _Ends(NamedTuple):
+    """Estimates and the ends of their intervals, in users' units."""
+
+    mean: Floats
+    lower: Floats
+    upper: Floats
 
 
 class Findings:
@@ -134,13 +176,13 @@ class Findings:
 
     def best_first(self, candidates: Iterable[int]) -> list[int]:
         """Return candidates in the order of their fitted values; ties in the given order."""
-        fitted = self._fit()
         order = list(map(int, candidates))
-        if fitted is None or len(order) < 2:
+        if not self._is_estimable or len(order) < 2:
             return order
+        theta, _ = self._solve(self.standing.counts, self.standing.sums)
         rows = self._problem.reduced.candidates
         # "No arm", if it is included, comes last.
-        values = np.append(rows @ fitted[0], -math.inf)[order]
+        values = np.append(rows @ theta, -math.inf)[order]
         return [order[index] for index in np.argsort(-values, kind="stable")]
 
     # ----------------------------------------------------------- what results contradict
@@ -194,19 +236,18 @@ class Findings:
     # ------------------------------------------------------------------- progress
 
     def details(self, warnings: Iterable[str]) -> dict[str, Any]:
-        """Return what a rule adds to its progress: rulings, and what there is to be warned of."""
+        """Return further facts about a rule: what there is to be warned of."""
         warned = [*self._inaccuracies(), *warnings]
-        return self._rulings() | ({"warnings": warned} if warned else {})
+        return {"warnings": warned} if warned else {}
 
-    def _rulings(self) -> dict[str, Any]:
-        """Return the number of candidates that are not ruled out, and whether each one is."""
+    def rulings(self) -> tuple[AnswerStatus, ...]:
+        """Return for each candidate whether it is ruled out."""
         live = frozenset(self.live())
         none = int(self._problem.has_limits)
         labels = self._answers.labels(range(len(self._problem.answer_groups) + none))
-        answers = [
-            {"answer": label, "rejected": index not in live} for index, label in enumerate(labels)
-        ]
-        return {"live": len(live), "answers": answers}
+        return tuple(
+            AnswerStatus(label, rejected=index not in live) for index, label in enumerate(labels)
+        )
 
     def _inaccuracies(self) -> list[str]:
         """Return warnings about the accuracy of numbers."""
@@ -231,21 +272,25 @@ class Findings:
         fitted = self._fit()
         return self._arm_estimates(fitted), self._candidate_estimates(fitted)
 
-    def _arm_estimates(self, fitted: tuple[Floats, Floats, float] | None) -> tuple[Estimate, ...]:
+    def _arm_estimates(self, fitted: _Fit | None) -> tuple[Estimate, ...]:
         problem = self._problem
-        counts = self.standing.counts
-        means = half = np.full(len(problem.arms), np.nan)
+        unknown = np.full(len(problem.arms), np.nan)
+        ends = _Ends(unknown, unknown, unknown)
         if fitted is not None:
-            theta, root, radius = fitted
-            rows = problem.reduced.arms
-            means = problem.sign * problem.scale * (rows @ theta)
-            half = problem.scale * self._reach(rows, root, radius) + problem.misspecification
+            rows, spare = problem.reduced.arms, problem.misspecification
+            ends = self._ends(fitted, rows, problem.scale, spare)
         found = [
-            self._estimate(labels, int(count), mean, reach, in_range=True)
-            for labels, count, mean, reach in zip(
-                problem.action_labels, counts, means, half, strict=True
+            self._estimate(labels, int(count), ends, place, in_range=True)
+            for place, (labels, count) in enumerate(
+                zip(problem.action_labels, self.standing.counts, strict=True)
             )
         ]
+        settled = self.standing.settled
+        if settled is not None:
+            found = [
+                replace(one, counted=int(count))
+                for one, count in zip(found, settled.counts, strict=True)
+            ]
         if problem.candidates is not None:
             return tuple(found)
         return with_limits(found, problem.sign, problem.floors, problem.ceilings)
@@ -272,98 +317,157 @@ class Findings:
         self,
         name: str,
         one: Requirement,
-        fitted: tuple[Floats, Floats, float] | None,
+        fitted: _Fit | None,
         floors: Floats | None,
         ceilings: Floats | None,
     ) -> tuple[Estimate, ...]:
         """Return estimates of the mean in a requirement, by candidate."""
         problem = self._problem
         rows = one.features - (one.features[one.control] if one.control >= 0 else 0.0)
-        values = half = np.full(len(rows), np.nan)
-        results = int(self.standing.counts.sum())
+        unknown = np.full(len(rows), np.nan)
+        ends = _Ends(unknown, unknown, unknown)
         if fitted is not None:
-            theta, root, radius = fitted
-            unit = float(problem.scale.max())
-            places = rows @ problem.reduced.basis
-            values = problem.sign * unit * (places @ theta)
-            half = unit * self._reach(places, root, radius)
+            ends = self._ends(fitted, rows @ problem.reduced.basis, float(problem.scale.max()), 0.0)
+        results = int(self.standing.counts.sum())
         found = [
-            self._estimate(
-                {"arm": label, "prediction": name}, results, value, reach, in_range=False
-            )
-            for label, value, reach in zip(problem.answers, values, half, strict=True)
+            self._estimate({"arm": label, "prediction": name}, results, ends, place, in_range=False)
+            for place, label in enumerate(problem.answers)
         ]
         return with_limits(found, problem.sign, floors, ceilings)
 
-    def _candidate_estimates(
-        self, fitted: tuple[Floats, Floats, float] | None
-    ) -> tuple[Estimate, ...]:
+    def _candidate_estimates(self, fitted: _Fit | None) -> tuple[Estimate, ...]:
         problem = self._problem
         own = problem.candidates is None
-        pulls = self.standing.counts if own else np.zeros(len(problem.answers))
-        values = half = np.full(len(problem.answers), np.nan)
+        unknown = np.full(len(problem.answers), np.nan)
+        ends = _Ends(unknown, unknown, unknown)
         if fitted is not None:
-            theta, root, radius = fitted
             rows, measured = problem.geometry.candidate_places
-            unit = float(problem.scale.max())
-            values = problem.sign * unit * (rows @ theta)
-            half = unit * self._reach(rows, root, radius) + problem.misspecification
-            values = np.where(measured, values, np.nan)
+            unit, spare = float(problem.scale.max()), problem.misspecification
+            ends = self._ends(fitted, rows, unit, spare)
+            ends = ends._replace(mean=np.where(measured, ends.mean, np.nan))
+        settled = self.standing.settled
+        pulls = self.standing.counts if own else np.zeros(len(problem.answers))
         found = [
-            self._estimate({"arm": label}, int(count), value, reach, in_range=own)
-            for label, count, value, reach in zip(problem.answers, pulls, values, half, strict=True)
+            self._estimate({"arm": label}, int(count), ends, place, in_range=own)
+            for place, (label, count) in enumerate(zip(problem.answers, pulls, strict=True))
         ]
+        if own and settled is not None:
+            found = [
+                replace(one, counted=int(count))
+                for one, count in zip(found, settled.counts, strict=True)
+            ]
         return with_limits(found, problem.sign, problem.floors, problem.ceilings)
 
-    def _reach(self, rows: Floats, root: Floats, radius: float) -> Floats:
-        """Return the possible error of estimates of rows, from noise and misspecified means."""
-        lengths = np.linalg.norm(rows @ root.T, axis=1)
-        reach = np.full(len(rows), radius)
+    def _ends(self, fitted: _Fit, rows: Floats, unit: Floats | float, spare: float) -> _Ends:
+        """Return what a fit says of the values of rows, in users' units."""
+        outward = self._problem.sign * unit
+        middle, mean = outward * (rows @ fitted.centre), outward * (rows @ fitted.theta)
+        half = unit * self._reach(fitted, rows) + spare
+        lower, upper = middle - half, middle + half
+        return _Ends(np.clip(mean, lower, upper), lower, upper)
+
+    def _reach(self, fitted: _Fit, rows: Floats) -> Floats:
+        """Return the possible error of estimates of rows.
+
+        It comes from noise, from misspecified means, and from missing results, each of which may be
+        anywhere in its range.
+        """
+        root = fitted.root
+        white = rows @ root.T
+        lengths = np.hypot(
+            np.linalg.norm(white, axis=1),
+            np.linalg.norm(white @ root @ fitted.prior_root.T, axis=1),
+        )
+        reach = np.full(len(rows), fitted.radius)
         np.multiply(reach, lengths, out=reach, where=lengths > 0.0)
         reach[lengths == 0.0] = 0.0
+        weights = fitted.missing * _HALF_A_RANGE
         if self._problem.misspecification > 0.0:
-            weights = self.standing.counts * self._units.deviations
-            pulled = np.flatnonzero(weights)
+            weights = weights + fitted.counts * self._units.deviations
+        pulled = np.flatnonzero(weights)
+        if pulled.size:
             arms = self._problem.reduced.arms[pulled]
             reach += np.abs(rows @ root.T @ root @ arms.T) @ weights[pulled]
         return reach
 
     def _estimate(
-        self, labels: Mapping[str, Any], pulls: int, mean: float, half: float, in_range: bool
+        self, labels: Mapping[str, Any], pulls: int, ends: _Ends, place: int, in_range: bool
     ) -> Estimate:
         low, high = (self._problem.reward_range if in_range else None) or (-math.inf, math.inf)
+        mean, lower, upper = (float(values[place]) for values in ends)
         known = math.isfinite(mean)
-        bounded = known and (math.isfinite(half) or math.isfinite(low))
+        bounded = known and (math.isfinite(lower) or math.isfinite(low))
         return Estimate(
             labels=labels,
             pulls=pulls,
-            mean=float(mean) if known else None,
-            lower=float(min(max(mean - half, low), high)) if bounded else None,
-            upper=float(max(min(mean + half, high), low)) if bounded else None,
+            mean=mean if known else None,
+            lower=min(max(lower, low), high) if bounded else None,
+            upper=max(min(upper, high), low) if bounded else None,
         )
 
-    def _fit(self) -> tuple[Floats, Floats, float] | None:
-        """Return theta in the reduced coordinates, the whitener and the radius; None at first."""
-        counts, sums = self.standing.counts, self.standing.sums
+    def _fit(self) -> _Fit | None:
+        """Return the fit to the results that count; None while they leave a direction out.
+
+        If only some of the results count, all of them give an estimate without an interval until
+        those that count measure every direction.
+        """
+        standing, settled = self.standing, self.standing.settled
         if not self._is_estimable:
             return None
         arms = self._problem.reduced.arms
-        gram = (arms.T * counts) @ arms
+        counts, sums, missing = standing.counts, standing.sums, np.zeros(len(arms))
+        if settled is not None:
+            if not _spans(arms, settled.counts):
+                theta, root = self._solve(counts, sums)
+                prior_root = np.zeros((0, arms.shape[1]))
+                return _Fit(theta, theta, root, prior_root, math.inf, counts, missing)
+            counts, sums, missing = settled
+        theta, root = self._solve(counts, sums)
+        centre = theta
+        if missing.any():
+            # Missing results are taken to be in the middle of the range; `_reach` adds the rest.
+            counts, sums = counts + missing, sums + missing * self._middle
+            centre, root = self._solve(counts, sums)
+        return _Fit(theta, centre, root, *self._ellipsoid(counts), counts, missing)
+
+    def _solve(self, counts: Floats, sums: Floats) -> tuple[Floats, Floats]:
+        """Return theta in the reduced coordinates, and the whitener."""
+        arms = self._problem.reduced.arms
         pulled = counts > 0.0
         rows = arms[pulled] * np.sqrt(counts[pulled])[:, np.newaxis]
         triangle: Floats = np.asarray(np.linalg.qr(rows, mode="r"))
         root: Floats = np.asarray(np.linalg.inv(triangle.T))
         theta = root.T @ (root @ (arms.T @ sums))
         theta += root.T @ (root @ (arms.T @ (sums - counts * (arms @ theta))))
-        initial = self._initial_counts
-        if (counts < initial).any() or np.linalg.matrix_rank(arms[initial > 0.0]) < arms.shape[1]:
-            return theta, root, math.inf
-        # The mixture level: its prior is a part of the initial pulls, which are in the data.
+        return theta, root
+
+    def _ellipsoid(self, counts: Floats) -> tuple[Floats, float]:
+        """Return the root of the mixture's prior, and the level that holds at all times.
+
+        With precision V of the data and prior P, theta is within ``x' (1/V + 1/V P 1/V) x`` times
+        the level of its estimate, for all x at once.
+        """
+        arms, initial = self._problem.reduced.arms, self._initial_counts
+        if not _spans(arms, initial):
+            return np.zeros((0, arms.shape[1])), math.inf
+        # The prior is a part of what the initial pulls tell; it is fixed before all results.
         spread = max(0.2, 1.0 / max(1, self.standing.initial_pulls))
-        prior = spread * (arms.T * initial) @ arms
+        prior_root = math.sqrt(spread) * arms * np.sqrt(initial)[:, np.newaxis]
+        prior, gram = prior_root.T @ prior_root, (arms.T * counts) @ arms
         _, log_det = np.linalg.slogdet(np.eye(len(prior)) + np.linalg.solve(prior, gram))
-        level = 2.0 * (1.0 + spread) * (0.5 * log_det - math.log(self._level))
-        return theta, root, math.sqrt(level * self.standing.noise_variance)
+        level = 2.0 * (0.5 * log_det - math.log(self._level)) * self.standing.noise_variance
+        if self.standing.settled is not None:
+            return prior_root[initial > 0.0], math.sqrt(level)
+        if (counts < initial).any():
+            return prior_root[:0], math.inf
+        # The data contain the initial pulls, so 1/V P 1/V is at most `spread` times 1/V.
+        return prior_root[:0], math.sqrt((1.0 + spread) * level)
+
+    @property
+    def _middle(self) -> Floats:
+        """The middle of the range of rewards by arm, in the units of policies."""
+        low, high = self._problem.reward_range or (0.0, 0.0)
+        return np.asarray(self._units.factors * (0.5 * low + 0.5 * high))
 
     @property
     def _is_estimable(self) -> bool:
@@ -380,6 +484,11 @@ class Findings:
         counts = np.zeros(len(self._problem.arms))
         counts[self._problem.basis_arms] = max(1, self.standing.initial_pulls)
         return counts
+
+
+def _spans(arms: Floats, counts: Floats) -> bool:
+    """Return whether the pulled arms measure every direction."""
+    return bool(np.linalg.matrix_rank(arms[counts > 0.0]) == arms.shape[1])
 
 
 def with_limits(

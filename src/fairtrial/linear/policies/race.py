@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from fairtrial.confidence.means import Settled
 from fairtrial.core.policy import Choice
 from fairtrial.core.pull import Pull
 from fairtrial.core.recommendation import Guarantee
@@ -85,6 +86,11 @@ class Standing(ABC):
     def noise_variance(self) -> float:
         """Variance of a reward relative to the stated one; infinite while it is unknown."""
         return 1.0
+
+    @property
+    def settled(self) -> Settled | None:
+        """The results by arm that estimates count; None if all."""
+        return None
 
     @property
     def initial_counts(self) -> Floats | None:

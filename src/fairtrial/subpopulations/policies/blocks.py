@@ -15,6 +15,7 @@ from fairtrial.confidence.block_betting import (
     BlockPolicy,
     LiveBlocks,
     Randomize,
+    answers_with_wealth,
     check_randomize,
     promise,
 )
@@ -22,8 +23,10 @@ from fairtrial.confidence.block_betting.bets import GRID
 from fairtrial.confidence.block_betting.cuts import Cuts
 from fairtrial.confidence.effects import Difference, Spread, difference_of_arms
 from fairtrial.confidence.loss_test import UNEQUAL_LOSSES
+from fairtrial.confidence.means import Settled
 from fairtrial.core.documentation import documented_by
 from fairtrial.core.policy import Choice
+from fairtrial.core.progress_parts import Losses, Parts
 from fairtrial.core.pull import Pull
 from fairtrial.core.recommendation import Effect, Estimate, Guarantee
 from fairtrial.core.validation import check_choice, check_instance, check_optional_integer
@@ -39,9 +42,9 @@ from fairtrial.subpopulations.policies.measured_blocks import MeasuredBlocks
 from fairtrial.subpopulations.policies.measured_report import (
     arm_estimates,
     cell_estimates,
-    describe_limits,
-    describe_measures,
+    limits_of_measures,
     promise_on_measures,
+    values_of_measures,
 )
 from fairtrial.subpopulations.policies.stated_noise import (
     Contradiction,
@@ -102,7 +105,7 @@ class BlockBetting(BlockPolicy):
     If rewards have a range, a lost pull by default counts as the worst value for every bet: the
     guarantee then holds whatever the reason for the loss. Plans, bets and the forecast allow for
     the share that gets lost; if that share makes a decision impossible,
-    ``progress().details["losses"]`` tells. With a known noise the block is closed with the pulls
+    ``progress().losses`` tells. With a known noise the block is closed with the pulls
     that came, which assumes that a loss does not depend on the value. A result that comes after its
     pull was given up still counts if its block is open. A correction reaches every bet: bets that
     were already paid are paid again, and an answer that was based on a wrong value is taken back.
@@ -358,20 +361,47 @@ class BlockBetting(BlockPolicy):
         return contradiction_of(self._spreads(), tested)
 
     @property
-    def _intervals(self) -> str:
-        # Intervals hold at all times if the results do not contradict the stated noise.
-        return "anytime" if self._contradiction is None else "approximate"
-
-    @property
     def _cells(self) -> Cells:
         counts, sums = self._data
-        return Cells(self.problem, self.delta, counts, sums / self._inward, self.problem.scale)
+        own = self.problem, self.delta, counts, sums / self._inward, self.problem.scale
+        return Cells(*own, self._settled_cells)
+
+    @property
+    def _settled_cells(self) -> Settled:
+        """The results that means count, by cell."""
+        counts, sums = self._data
+        if self._cuts is not None:
+            # All results of the experiment count, and all other units of it are missing.
+            missing = self._cuts.missing(counts.ravel()).reshape(counts.shape)
+            return Settled(counts, sums / self._inward, missing)
+        shape, centre = self.problem.shape, self._rules.shift / self._inward
+        found = self._blocks.settled(1.0 / self._inward, centre, losses_count=self._losses_count)
+        return Settled(*(values.reshape(shape) for values in found))
+
+    @property
+    def _leaves_out_losses(self) -> bool:
+        return not self._bounded
+
+    @property
+    def _losses_count(self) -> bool:
+        """Whether a lost pull counts as the worst value."""
+        return self._bounded and self.losses != "ignorable"
 
     def _estimates(self) -> tuple[tuple[Estimate, ...], tuple[Estimate, ...]]:
         if self._measured is None:
             return cell_report.estimates(self._cells)
-        known = self._measured, self.problem, self.delta
+        known = self._measured, self._settled_measures(self._measured), self.problem, self.delta
         return cell_estimates(*known), arm_estimates(*known)
+
+    def _settled_measures(self, measured: MeasuredBlocks) -> Settled:
+        """Return the values of measures that means count, by cell."""
+        if self._cuts is None:
+            return measured.settled_measures(losses_count=self._losses_count)
+        values = measured.values
+        with np.errstate(invalid="ignore"):
+            sums = np.where(values > 0.0, measured.means * values, 0.0)
+        assigned = self._cuts.assigned.reshape(self.problem.shape)[..., np.newaxis]
+        return Settled(values, sums, np.maximum(assigned - values, 0.0))
 
     def _effects(self) -> Callable[[], tuple[Effect, ...]]:
         difference = self._difference()
@@ -389,7 +419,7 @@ class BlockBetting(BlockPolicy):
             # All results of the experiment contain more than the blocks before the stop.
             missing = self._cuts.missing(self._data[0].ravel())
             return cell_report.difference_from_all(self._cells, spread, missing)
-        losses_count = self._bounded and self.losses != "ignorable"
+        losses_count = self._losses_count
         if self._measured is not None:
             results = self._measured.objective_results(losses_count=losses_count)
         else:
@@ -439,40 +469,21 @@ class BlockBetting(BlockPolicy):
         return settled.came.reshape(shape), settled.lost.reshape(shape)
 
     def _details(self) -> Mapping[str, Any]:
+        return {"blocks": self._blocks.planned}
+
+    def _parts(self) -> Parts:
         came, lost = self._losses
-        return {
-            "losses": {
-                "counted_as": self._lost_counts_as,
-                "share": float(lost.sum() / max(1.0, came.sum() + lost.sum())),
-                "too_many_to_decide": self._loses_too_many,
-            },
-            "blocks": self._blocks.planned,
+        share = float(lost.sum() / max(1.0, came.sum() + lost.sum()))
+        parts: Parts = {"losses": Losses(self._lost_counts_as, share, self._loses_too_many)}
+        if not self._has_tolerance:
             # With a tolerance, evidence is about pairs of arms, not about a single answer.
-            **({} if self._has_tolerance else {"answers": self._evidence_by_answer}),
-            **self._details_of_measures(),
-        }
-
-    def _details_of_measures(self) -> Mapping[str, Any]:
-        if self._measured is None:
-            return {}
-        answer = self._answer if self._finished else None
-        return {
-            "limits": describe_limits(self._measured, self.problem, answer, self._threshold),
-            "measures": describe_measures(self._measured, self.problem),
-        }
-
-    @property
-    def _evidence_by_answer(self) -> list[dict[str, Any]]:
-        """Every possible answer, and the evidence against it."""
-        wealth, rejected = self._wealth(), self._rejected
-        return [
-            {
-                "answer": self._answers.label(one),
-                "log_wealth": float(wealth[one]) if math.isfinite(wealth[one]) else None,
-                "rejected": bool(rejected[one]),
-            }
-            for one in range(len(self.problem.arms) + 1)
-        ]
+            labels = [self._answers.label(one) for one in range(len(self.problem.arms) + 1)]
+            parts["answers"] = answers_with_wealth(labels, self._wealth(), self._rejected)
+        if self._measured is not None:
+            known = self._measured, self._settled_measures(self._measured), self.problem, self.delta
+            parts["measure_limits"] = limits_of_measures(*known, self._threshold)
+            parts["measures"] = values_of_measures(*known)
+        return parts
 
     @property
     def _lost_counts_as(self) -> str:

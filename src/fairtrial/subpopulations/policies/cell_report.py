@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fairtrial.confidence.bounds import NormalMixture
 from fairtrial.confidence.effects import (
     Difference,
     Ends,
@@ -19,6 +18,7 @@ from fairtrial.confidence.effects import (
     effects_of_arms,
     level_of_each,
 )
+from fairtrial.confidence.means import Means, Settled, means_of
 from fairtrial.core.answers import Answers
 from fairtrial.core.recommendation import Effect, Estimate
 from fairtrial.core.wording import or_within
@@ -53,6 +53,8 @@ class Cells(NamedTuple):
         How many results there are, and their sums.
     scale : ndarray of shape (K, L)
         The scale of the noise.
+    settled : Settled or None
+        The results that count, if not all do.
     """
 
     problem: Problem
@@ -60,6 +62,7 @@ class Cells(NamedTuple):
     counts: Floats
     sums: Floats
     scale: Floats
+    settled: Settled | None = None
 
 
 class ArmsWithLimits(Answers):
@@ -165,57 +168,48 @@ def estimates(cells: Cells) -> tuple[tuple[Estimate, ...], tuple[Estimate, ...]]
 
 
 def _cell_estimates(cells: Cells) -> tuple[Estimate, ...]:
-    problem, counts, sums = cells.problem, cells.counts, cells.sums
-    radius = NormalMixture().radius(counts, cells.delta, cells.scale)
+    problem = cells.problem
+    found = _means(cells, cells.delta).within(problem.reward_range)
     limits = problem.floors, problem.ceilings
     lower_limits, upper_limits = limits if problem.sign > 0 else limits[::-1]
     estimates = []
     for action, labels in enumerate(problem.action_labels):
-        k, group = divmod(action, len(problem.groups))
-        count = int(counts[k, group])
-        mean = sums[k, group] / count if count else None
+        place = divmod(action, len(problem.groups))
+        mean, lower, upper = found.at(place)
         estimates.append(
             Estimate(
                 labels=labels,
-                pulls=count,
+                pulls=int(cells.counts[place]),
                 mean=mean,
-                lower=None if mean is None else _clip(problem, mean - radius[k, group]),
-                upper=None if mean is None else _clip(problem, mean + radius[k, group]),
-                lower_limit=_none_if_infinite(lower_limits[k, group]),
-                upper_limit=_none_if_infinite(upper_limits[k, group]),
+                lower=lower,
+                upper=upper,
+                lower_limit=_none_if_infinite(lower_limits[place]),
+                upper_limit=_none_if_infinite(upper_limits[place]),
+                counted=None if cells.settled is None else int(cells.settled.counts[place]),
             )
         )
     return tuple(estimates)
 
 
 def _arm_estimates(cells: Cells) -> tuple[Estimate, ...]:
-    problem, counts, sums = cells.problem, cells.counts, cells.sums
-    shares = problem.shares
-    radius = NormalMixture().radius(counts, cells.delta / len(shares), cells.scale)
-    estimates = []
-    for k, arm in enumerate(problem.arms):
-        used = shares > 0
-        known = bool((counts[k, used] > 0).all())
-        mean = reach = None
-        if known:
-            means = sums[k, used] / counts[k, used]
-            mean = float(shares[used] @ means)
-            reach = float(shares[used] @ radius[k, used])
-        estimates.append(
-            Estimate(
-                labels={"arm": arm},
-                pulls=int(counts[k].sum()),
-                mean=mean,
-                lower=None if mean is None or reach is None else _clip(problem, mean - reach),
-                upper=None if mean is None or reach is None else _clip(problem, mean + reach),
-            )
+    problem, settled = cells.problem, cells.settled
+    found = _means(cells, cells.delta / len(problem.shares)).weighted(problem.shares)
+    found = found.within(problem.reward_range)
+    return tuple(
+        Estimate(
+            {"arm": arm},
+            int(cells.counts[k].sum()),
+            *found.at(k),
+            counted=None if settled is None else int(settled.counts[k].sum()),
         )
-    return tuple(estimates)
+        for k, arm in enumerate(problem.arms)
+    )
 
 
-def _clip(problem: Problem, value: float) -> float:
-    low, high = problem.reward_range or (-math.inf, math.inf)
-    return float(min(max(value, low), high))
+def _means(cells: Cells, level: float) -> Means:
+    known = cells.settled or Settled(cells.counts, cells.sums, np.zeros_like(cells.counts))
+    found = means_of(known, cells.scale, level, cells.problem.reward_range)
+    return found.or_so_far(cells.counts, cells.sums)
 
 
 def _none_if_infinite(limit: float) -> float | None:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from fairtrial.confidence.block_betting import BlockKernels, LiveBlocks, Randomize
 from fairtrial.confidence.effects import BlockResults, Spread
 from fairtrial.confidence.loss_test import losses_differ
+from fairtrial.confidence.means import Settled
 from fairtrial.core.pull import UNSOLICITED, Pull
 from fairtrial.core.recommendation import Guarantee
 from fairtrial.subpopulations._kernels.block_state import Rules
@@ -196,6 +197,8 @@ class MeasuredBlocks(LiveBlocks):
         **LiveBlocks.accounts,
         "was_absent": "absent",
         "was_present": "present",
+        "settled_values": "values",
+        "settled_pairs": "pairs",
     }
 
     def __init__(
@@ -338,6 +341,23 @@ class MeasuredBlocks(LiveBlocks):
         with np.errstate(invalid="ignore", divide="ignore"):
             inward = self.state.sums / self.values
         return np.asarray(self._units.low + self._units.unit * inward)
+
+    def settled_measures(self, *, losses_count: bool) -> Settled:
+        """Return the values of every measure in settled blocks, shape (K, L, M).
+
+        A value that is still to come counts as missing. With a known noise no value can stand for
+        it, and those of its measure do not count.
+        """
+        state, shape = self.state, self.values.shape
+        pulls = (state.blocks.came + state.blocks.lost * losses_count)[:, np.newaxis]
+        counts = np.diagonal(state.settled_pairs, axis1=1, axis2=2).copy()
+        sums = self._units.low * counts + self._units.unit * state.settled_values
+        missing = np.maximum(pulls - counts, 0.0) * losses_count
+        if self._problem.measure_ranges is None:
+            came = state.blocks.came[:, np.newaxis]
+            is_complete = came <= counts + state.was_absent
+            counts, sums = counts * is_complete, sums * is_complete
+        return Settled(*(values.reshape(shape) for values in (counts, sums, missing)))
 
     @property
     def spreads(self) -> list[Floats]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairtrial.confidence.block_betting import promise
-from fairtrial.confidence.bounds import NormalMixture
+from fairtrial.confidence.means import Means, Settled, means_of
+from fairtrial.core.progress_parts import MeasureLimit, MeasureValues
 from fairtrial.core.recommendation import Estimate, Guarantee
 from fairtrial.subpopulations.policies.measured_blocks import MeasuredBlocks
 from fairtrial.subpopulations.problem import LimitRow, Problem
@@ -19,9 +19,9 @@ from fairtrial.subpopulations.problem import LimitRow, Problem
 __all__ = [
     "arm_estimates",
     "cell_estimates",
-    "describe_limits",
-    "describe_measures",
+    "limits_of_measures",
     "promise_on_measures",
+    "values_of_measures",
 ]
 
 Floats = NDArray[np.float64]
@@ -52,55 +52,62 @@ def promise_on_measures(problem: Problem, delta: float) -> Guarantee:
 # ------------------------------------------------------------------------- estimates
 
 
-def cell_estimates(blocks: MeasuredBlocks, problem: Problem, delta: float) -> tuple[Estimate, ...]:
+def cell_estimates(
+    blocks: MeasuredBlocks, settled: Settled, problem: Problem, delta: float
+) -> tuple[Estimate, ...]:
     """Return an estimate of every measure of every cell."""
-    values, means, radius = blocks.values, blocks.means, _radius(blocks, problem, delta)
-    found = []
-    for k, group, m in np.ndindex(values.shape):
+    values, found = blocks.values, _within_ranges(_means(blocks, settled, problem, delta), problem)
+    estimates = []
+    for place in np.ndindex(values.shape):
+        k, group, m = place
         labels = {
             "arm": problem.arms[k],
             "group": problem.groups[group],
             "measure": problem.measures[m],
         }
+        mean, lower, upper = found.at(place)
         floor, ceiling = _ends(problem, k, group, m)
-        known = values[k, group, m] > 0
-        mean, reach = float(means[k, group, m]), float(radius[k, group, m])
-        low, high = _range(problem, m)
-        found.append(
+        estimates.append(
             Estimate(
                 labels=labels,
-                pulls=int(values[k, group, m]),
-                mean=mean if known else None,
-                lower=max(mean - reach, low) if known else None,
-                upper=min(mean + reach, high) if known else None,
+                pulls=int(values[place]),
+                mean=mean,
+                lower=lower,
+                upper=upper,
                 lower_limit=floor,
                 upper_limit=ceiling,
+                counted=int(settled.counts[place]),
             )
         )
-    return tuple(found)
+    return tuple(estimates)
 
 
-def arm_estimates(blocks: MeasuredBlocks, problem: Problem, delta: float) -> tuple[Estimate, ...]:
+def arm_estimates(
+    blocks: MeasuredBlocks, settled: Settled, problem: Problem, delta: float
+) -> tuple[Estimate, ...]:
     """Return an estimate of the quality of every arm, in the units of the objective."""
     weights = problem.shares[:, np.newaxis] * np.asarray(problem.objective_weights)
     used = weights != 0.0
-    radius = _radius(blocks, problem, delta / used.sum())
-    spread = blocks.objective_spread.reward_range or (-math.inf, math.inf)
-    found = []
-    for k, arm in enumerate(problem.arms):
-        pulls = int(blocks.pulls[k].sum())
-        if not (blocks.values[k][used] > 0).all():
-            found.append(Estimate(labels={"arm": arm}, pulls=pulls))
-            continue
-        mean = float(weights[used] @ blocks.means[k][used])
-        reach = float(np.abs(weights[used]) @ radius[k][used])
-        lower, upper = max(mean - reach, spread[0]), min(mean + reach, spread[1])
-        found.append(Estimate({"arm": arm}, pulls, mean=mean, lower=lower, upper=upper))
-    return tuple(found)
+    found = _means(blocks, settled, problem, delta / used.sum()).combined(weights)
+    found = found.within(blocks.objective_spread.reward_range)
+    needed = np.asarray(problem.objective_weights) != 0.0
+    counted = settled.counts[..., needed].min(axis=2).sum(axis=1)
+    return tuple(
+        Estimate({"arm": arm}, int(blocks.pulls[k].sum()), *found.at(k), counted=int(counted[k]))
+        for k, arm in enumerate(problem.arms)
+    )
 
 
-def _radius(blocks: MeasuredBlocks, problem: Problem, level: float) -> Floats:
-    return NormalMixture().radius(blocks.values, level, _scales(problem))
+def _within_ranges(means: Means, problem: Problem) -> Means:
+    ranges = problem.measure_ranges
+    return means.within(None if ranges is None else (ranges[:, 0], ranges[:, 1]))
+
+
+def _means(blocks: MeasuredBlocks, settled: Settled, problem: Problem, level: float) -> Means:
+    ranges = problem.measure_ranges
+    ends = None if ranges is None else (ranges[:, 0], ranges[:, 1])
+    so_far = blocks.values, np.where(blocks.values > 0.0, blocks.means * blocks.values, 0.0)
+    return means_of(settled, _scales(problem), level, ends).or_so_far(*so_far)
 
 
 def _scales(problem: Problem) -> Floats:
@@ -111,11 +118,6 @@ def _scales(problem: Problem) -> Floats:
     if problem.noise_covariance is not None:
         return np.sqrt(np.diagonal(problem.noise_covariance, axis1=2, axis2=3))
     return np.asarray(problem.measure_noise_std)
-
-
-def _range(problem: Problem, m: int) -> tuple[float, float]:
-    ranges = problem.measure_ranges
-    return (-math.inf, math.inf) if ranges is None else (float(ranges[m, 0]), float(ranges[m, 1]))
 
 
 def _ends(problem: Problem, k: int, group: int, m: int) -> tuple[float | None, float | None]:
@@ -133,43 +135,56 @@ def _ends(problem: Problem, k: int, group: int, m: int) -> tuple[float | None, f
 # ------------------------------------------------------------------ limits and measures
 
 
-def describe_limits(
-    blocks: MeasuredBlocks, problem: Problem, answer: int | None, threshold: float
-) -> list[dict[str, Any]]:
-    """Return every limit of every arm: its bound, its mean, its evidence, and its status.
+def limits_of_measures(
+    blocks: MeasuredBlocks, settled: Settled, problem: Problem, delta: float, threshold: float
+) -> tuple[MeasureLimit, ...]:
+    """Return every limit of every arm: its bound, its mean, and the evidence that it is kept.
 
     Parameters
     ----------
     blocks : MeasuredBlocks
         The current data.
+    settled : Settled
+        The values that means count.
     problem : Problem
         The problem with the limits.
-    answer : int or None
-        The arm that was given as the answer; all its limits are kept.
+    delta : float
+        The accepted probability of a wrong answer.
     threshold : float
         The log evidence that settles a limit on its own.
     """
-    evidence, means = blocks.limit_evidence(), blocks.means
-    # A group without weight may have no values, and does not count in overall limits.
-    weighted = np.where(problem.shares[:, np.newaxis] > 0.0, means, 0.0)
+    evidence = blocks.limit_evidence()
+    means = _within_ranges(_means(blocks, settled, problem, delta), problem)
+    shared = delta / np.count_nonzero(problem.shares)
+    overall = _within_ranges(_means(blocks, settled, problem, shared), problem)
     found = []
     for k, r, row in _limits_of_arms(problem):
         strength = float(evidence[k, r])
-        own = row.own_means(weighted if row.group is None else means, problem.shares)
-        kept = k == answer or strength >= threshold
+        mean, lower, upper = _own(row, means, overall, problem).at(k)
         found.append(
-            {
-                "arm": problem.arms[k],
-                "measure": problem.measures[row.measure],
-                "group": None if row.group is None else problem.groups[row.group],
-                "kind": "floor" if row.is_floor else "ceiling",
-                "bound": float(row.bounds[k]),
-                "estimate": float(own[k]) if math.isfinite(own[k]) else None,
-                "log_evidence": strength if math.isfinite(strength) else None,
-                "standing": "kept" if kept else "not settled",
-            }
+            MeasureLimit(
+                problem.arms[k],
+                problem.measures[row.measure],
+                None if row.group is None else problem.groups[row.group],
+                "floor" if row.is_floor else "ceiling",
+                float(row.bounds[k]),
+                estimate=mean,
+                lower=lower,
+                upper=upper,
+                log_evidence=strength if math.isfinite(strength) else None,
+                kept=strength >= threshold,
+            )
         )
-    return found
+    return tuple(found)
+
+
+def _own(row: LimitRow, means: Means, overall: Means, problem: Problem) -> Means:
+    """Return the means of all arms that a limit is on."""
+    if row.group is not None:
+        return Means(*(values[:, row.group, row.measure] for values in means))
+    # A group without weight may have no values, and does not count in overall limits.
+    of_measure = Means(*(values[..., row.measure] for values in overall))
+    return of_measure.weighted(problem.shares)
 
 
 def _limits_of_arms(problem: Problem) -> Iterator[tuple[int, int, LimitRow]]:
@@ -179,20 +194,23 @@ def _limits_of_arms(problem: Problem) -> Iterator[tuple[int, int, LimitRow]]:
                 yield k, r, row
 
 
-def describe_measures(blocks: MeasuredBlocks, problem: Problem) -> list[dict[str, Any]]:
+def values_of_measures(
+    blocks: MeasuredBlocks, settled: Settled, problem: Problem, delta: float
+) -> tuple[MeasureValues, ...]:
     """Return for every measure of a cell the numbers of known and missing values, and the mean.
 
     Missing values are those in settled blocks that will never be known.
     """
-    values, missing, means = blocks.values, blocks.missing, blocks.means
-    return [
-        {
-            "arm": problem.arms[k],
-            "group": problem.groups[group],
-            "measure": problem.measures[m],
-            "values": int(values[k, group, m]),
-            "missing": int(missing[k, group, m]),
-            "mean": float(means[k, group, m]) if values[k, group, m] else None,
-        }
+    values, missing = blocks.values, blocks.missing
+    means = _means(blocks, settled, problem, delta)
+    return tuple(
+        MeasureValues(
+            problem.arms[k],
+            problem.groups[group],
+            problem.measures[m],
+            values=int(values[k, group, m]),
+            missing=int(missing[k, group, m]),
+            mean=means.at((k, group, m))[0],
+        )
         for k, group, m in np.ndindex(values.shape)
-    ]
+    )

@@ -182,10 +182,14 @@ class TrackingPolicy(FixedConfidencePolicy):
         return cell_report.effects(self.problem, self._answer, difference)
 
     @property
-    def _intervals(self) -> str:
-        # Intervals hold at all times if the noise is known and the results do not contradict it.
-        is_known = not self.problem.estimates_noise and self._contradiction is None
-        return "anytime" if is_known else "approximate"
+    def _why_approximate(self) -> str:
+        # If delays may depend on outcomes, only results in the order of issue are used.
+        waits = self._race.waits_for_order
+        return "; ".join(self.guarantee.doubts) if waits else super()._why_approximate
+
+    @property
+    def _settled(self) -> int | None:
+        return int(self._race.data[0].sum()) if self._race.waits_for_order else None
 
     def _spreads(self) -> list[Floats]:
         """Return the records of how results spread; each is tested separately."""

@@ -298,6 +298,9 @@ def _pay(model: Model, _rules: Rules, state: State, slot: int) -> None:
         for m in range(state.was_absent.shape[1]):
             state.was_absent[cell, m] += state.absent[slot, cell, m]
             state.was_present[cell, m] += state.present[slot, cell, m]
+            state.settled_values[cell, m] += state.values[slot, cell, m]
+            for other in range(state.was_absent.shape[1]):
+                state.settled_pairs[cell, m, other] += state.pairs[slot, cell, m, other]
     for m in range(state.awaited.shape[1]):
         if state.awaited[slot, m] > 0.0:
             state.is_late[0] = 1

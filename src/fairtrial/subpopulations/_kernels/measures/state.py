@@ -56,6 +56,8 @@ class State(NamedTuple):
     awaited: Annotated[Floats, "slots measures"]  # received pulls that may still give it
     was_absent: Annotated[Floats, "actions measures"]  # `absent`, over settled blocks
     was_present: Annotated[Floats, "actions measures"]
+    settled_values: Annotated[Floats, "actions measures"]  # `values`, over settled blocks
+    settled_pairs: Annotated[Floats, "actions measures measures"]  # `pairs`, over settled blocks
     is_late: Annotated[Integers, "1"]  # whether a value was awaited when its block was settled
     settled_noise: Annotated[Floats, f"actions*directions {NUMBERED_COLUMNS}"]
     in_noise: Annotated[Integers, "directions"]  # number of first blocks in `settled_noise`

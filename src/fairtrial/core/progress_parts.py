@@ -1,0 +1,253 @@
+"""The typed parts of a policy's progress, beyond estimates: answers, limits, losses, shares.
+
+A policy fills those that it has; tables, figures, pages and clients show whatever is there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, TypedDict
+
+from fairtrial.core.parameters import plain
+
+__all__ = [
+    "AnswerStatus",
+    "ArmStatus",
+    "Losses",
+    "MeasureLimit",
+    "MeasureValues",
+    "Parts",
+    "ShareOfPulls",
+    "ValueLimit",
+]
+
+
+class _Part:
+    __slots__ = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as JSON's own types."""
+        found: dict[str, Any] = plain(asdict(self))  # type: ignore[call-overload]
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerStatus(_Part):
+    """A possible answer of a rule that tests answers one by one.
+
+    Parameters
+    ----------
+    answer : object
+        Its label; None for "no acceptable arm".
+    rejected : bool
+        Whether it is ruled out.
+    accepted : bool
+        Whether it is accepted as the answer, or as a part of it.
+    log_wealth : float or None
+        The logarithm of the e-value against it, if the rule bets.
+    worse_than : tuple of str
+        Arms that were declared better, if the rule compares pairs.
+
+    Examples
+    --------
+    >>> AnswerStatus("a", rejected=True).to_dict()["accepted"]
+    False
+    """
+
+    answer: Any
+    rejected: bool
+    accepted: bool = False
+    log_wealth: float | None = None
+    worse_than: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MeasureLimit(_Part):
+    """A limit on the mean of a measure of an arm, if a pull gives several measures.
+
+    Parameters
+    ----------
+    arm, measure : str
+        The arm, and the limited measure.
+    group : str or None
+        The group; None if the limit is on the mean over all groups.
+    kind : {"floor", "ceiling"}
+        Whether it is a lower or an upper limit.
+    bound : float
+        The limit.
+    estimate, lower, upper : float or None
+        The mean and the ends of its interval, as in `Progress.actions`.
+    log_evidence : float or None
+        The logarithm of the e-value against "the limit is missed"; 0 before the first bet.
+    kept : bool
+        Whether this evidence is enough to say that the limit is met.
+
+    Examples
+    --------
+    >>> MeasureLimit("high", "harmed", None, "ceiling", 0.3, estimate=0.2).kept
+    False
+    """
+
+    arm: str
+    measure: str
+    group: str | None
+    kind: Literal["floor", "ceiling"]
+    bound: float
+    estimate: float | None = None
+    lower: float | None = None
+    upper: float | None = None
+    log_evidence: float | None = None
+    kept: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ValueLimit(_Part):
+    """A limit on the size of something other than a mean.
+
+    Parameters
+    ----------
+    arm, kind, of : str
+        The arm, the kind of value, and what it belongs to, in words.
+    bound : float
+        What the absolute value must stay below.
+    value : float or None
+        The estimate; None if nothing is known.
+    log_wealth : float or None
+        The logarithm of the e-value against "the limit is missed"; None if nothing was bet.
+    certain : bool
+        Whether the limit cannot be missed.
+
+    Examples
+    --------
+    >>> ValueLimit("a", "counterfactual gap", "1 instead of 0", 0.1, value=0.02).certain
+    False
+    """
+
+    arm: str
+    kind: str
+    of: str
+    bound: float
+    value: float | None = None
+    log_wealth: float | None = None
+    certain: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MeasureValues(_Part):
+    """How many values of a measure of an action are known.
+
+    Parameters
+    ----------
+    arm, group, measure : str
+        Whose values they are.
+    values : int
+        Number of known values.
+    missing : int
+        Number of values that will never be known, in settled blocks.
+    mean : float or None
+        The mean, as in `Progress.actions`.
+
+    Examples
+    --------
+    >>> MeasureValues("high", "all", "harmed", values=8, missing=2).mean is None
+    True
+    """
+
+    arm: str
+    group: str
+    measure: str
+    values: int
+    missing: int
+    mean: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Losses(_Part):
+    """What lost results count as.
+
+    Parameters
+    ----------
+    counted_as : str
+        ``"the worst value"`` or ``"not drawn"``.
+    share : float
+        The share of lost pulls in settled blocks.
+    too_many_to_decide : bool
+        Whether at this share more results cannot decide.
+
+    Examples
+    --------
+    >>> Losses("the worst value").share
+    0.0
+    """
+
+    counted_as: str
+    share: float = 0.0
+    too_many_to_decide: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ShareOfPulls(_Part):
+    """A share of the pulls that is guaranteed to an arm, or to a group of arms together.
+
+    Parameters
+    ----------
+    label : str
+        The arm or the group.
+    pulls : int
+        Its pulls.
+    share, guaranteed : float
+        Its share of the rounds, and the guaranteed one.
+    behind : float or None
+        Pulls that it is owed and has not had; negative if it is ahead.
+    joint : bool
+        Whether it is a group of arms.
+
+    Examples
+    --------
+    >>> ShareOfPulls("a", 30, 0.3, 0.25, behind=-5.0).joint
+    False
+    """
+
+    label: str
+    pulls: int
+    share: float
+    guaranteed: float
+    behind: float | None = None
+    joint: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ArmStatus(_Part):
+    """What a race has decided about an arm.
+
+    Parameters
+    ----------
+    arm : str
+        The arm.
+    status : str
+        ``"undecided"``, ``"accepted"`` or ``"rejected"``; in a paired race also ``"set aside"``
+        (too close to the leader to matter) and ``"withdrawn"`` (a pull of it failed).
+
+    Examples
+    --------
+    >>> ArmStatus("a", "accepted").to_dict()
+    {'arm': 'a', 'status': 'accepted'}
+    """
+
+    arm: str
+    status: str
+
+
+class Parts(TypedDict, total=False):
+    """The parts of a progress that only some policies have; see `Progress`."""
+
+    answers: tuple[AnswerStatus, ...]
+    measure_limits: tuple[MeasureLimit, ...]
+    value_limits: tuple[ValueLimit, ...]
+    measures: tuple[MeasureValues, ...]
+    losses: Losses | None
+    shares: tuple[ShareOfPulls, ...]
+    largest_shortfall: float | None
+    arm_states: tuple[ArmStatus, ...]
+    readings: int | None
+    live: tuple[str, ...] | None

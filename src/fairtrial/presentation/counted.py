@@ -1,0 +1,55 @@
+"""Which results means, differences and evidence count, and how far intervals can be relied on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from fairtrial.core.recommendation import Estimate, Progress
+from fairtrial.presentation.words import count, plural
+
+__all__ = ["counted_note", "intervals_note", "some_do_not_count"]
+
+
+def counted_note(progress: Progress) -> str:
+    """Return how many results count, and what the others wait for; empty if all count.
+
+    Examples
+    --------
+    >>> from fairtrial.core import Recommendation
+    >>> progress = Progress(Recommendation(None, "running"), 90, 87, 3, settled=52)
+    >>> counted_note(progress).split(":")[0]
+    '52 of 87 results count for means, differences and evidence'
+    """
+    settled = progress.settled
+    if settled is None or settled >= progress.told:
+        return ""
+    note = (
+        f"{count(settled)} of {plural(progress.told, 'result')} "
+        f"{'counts' if settled == 1 else 'count'} for means, differences and evidence: those of "
+        "blocks that are complete, in the order of the blocks. The others wait for their block, "
+        "came after the decision, or belong to no block; plans use them, and who leads depends on "
+        "them."
+    )
+    if any(one.counted == 0 and one.mean is not None for one in progress.actions):
+        note += " A mean without an interval is that of results that do not count yet."
+    return note
+
+
+def intervals_note(progress: Progress) -> str:
+    """Return why intervals are only approximate; empty if nothing is to be said.
+
+    Examples
+    --------
+    >>> from fairtrial.core import Recommendation
+    >>> about = {"intervals": "approximate", "why_approximate": "2 pulls got lost"}
+    >>> intervals_note(Progress(Recommendation(None, "running"), 9, 7, 0, **about))
+    'Intervals are approximate and settle no limit. The reason: 2 pulls got lost.'
+    """
+    if progress.intervals != "approximate" or not progress.why_approximate:
+        return ""
+    return f"Intervals are approximate and settle no limit. The reason: {progress.why_approximate}."
+
+
+def some_do_not_count(estimates: Iterable[Estimate]) -> bool:
+    """Return whether some results of these estimates do not count."""
+    return any(one.counted is not None and one.counted < one.pulls for one in estimates)

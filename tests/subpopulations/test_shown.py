@@ -1,0 +1,137 @@
+"""What is shown beside a decision has its promise: under delays, losses and missing values."""
+
+import numpy as np
+import pytest
+
+import fairtrial as ft
+from fairtrial.presentation.guardrails import guardrails
+from fairtrial.presentation.limits import Standing, Standings
+from fairtrial.subpopulations import BalancedTracking, BlockBetting, Problem
+
+DELTA = 0.1
+FIRST = {"delta": DELTA, "initial_pulls": 20, "batch": 40}
+
+
+def best_first(policy, values, pulls):
+    """Keep many pulls open, and tell the best of their results first."""
+    waiting = []
+    while policy.asked < pulls or waiting:
+        while len(waiting) < 30 and policy.asked < pulls:
+            waiting += [(values(), pull) for pull in policy.ask(1)]
+        waiting.sort(key=lambda one: one[0])
+        value, pull = waiting.pop()
+        policy.tell(pull, value)
+        yield policy.progress()
+
+
+def contains(estimate, true):
+    return estimate.lower is None or estimate.lower <= true <= estimate.upper
+
+
+@pytest.mark.parametrize("known", [{"reward_range": (0, 1)}, {"noise_std": 0.5}])
+def test_intervals_hold_whatever_delays_depend_on(known):
+    """The best of many open results comes first; with all that are told, each study misses."""
+    rng = np.random.default_rng(0)
+    problem = Problem(2, 1, floors=None, **known)
+    for seed in range(3):
+        policy = BlockBetting(problem, seed=seed, **FIRST)
+        for progress in best_first(policy, lambda: float(rng.random() < 0.5), 100):
+            assert progress.intervals == "anytime"
+            assert all(contains(one, 0.5) for one in progress.actions)
+            assert progress.settled == sum(one.counted for one in progress.actions)
+
+
+def test_a_limit_that_is_missed_is_not_called_met_whatever_gets_lost():
+    """True means of .5, a floor of .52, and 30 % of the zeros lost: those that come average .59."""
+    problem = Problem(2, 1, floors=0.52, reward_range=(0, 1))
+    rng = np.random.default_rng(1)
+    policy = BlockBetting(problem, seed=0, delta=DELTA, initial_pulls=1_500, batch=100)
+    for _ in range(3_000):
+        pull, value = policy.ask(), float(rng.random() < 0.5)
+        if value == 0.0 and rng.random() < 0.3:
+            policy.fail(pull)
+        else:
+            policy.tell(pull, value)
+    progress = policy.progress()
+    assert progress.intervals == "anytime"
+    for one in progress.actions:
+        assert one.mean > 0.55
+        assert one.lower < 0.5 < one.upper
+        assert Standings.by(progress).of(one) is not Standing.KEPT
+
+
+def test_a_guardrail_that_is_missed_is_not_called_met_if_harms_are_not_reported():
+    problem = Problem(
+        2, 1, measures={"good": (0, 1), "bad": (0, 1)}, objective="good", floors={},
+        ceilings={"bad": 0.48},
+    )  # fmt: skip
+    rng = np.random.default_rng(2)
+    policy = BlockBetting(problem, seed=0, delta=DELTA, initial_pulls=800, batch=100)
+    for _ in range(1_600):
+        bad = float(rng.random() < 0.5)
+        told = None if bad and rng.random() < 0.3 else bad
+        policy.tell(policy.ask(), {"good": 1.0, "bad": told})
+    progress = policy.progress()
+    harms = [one for one in progress.actions if one.labels["measure"] == "bad"]
+    assert all(one.mean < 0.45 and one.lower < 0.5 < one.upper for one in harms)
+    standings = Standings.by(progress)
+    assert {standings.of(one) for one in harms} == {Standing.LIKELY_KEPT}
+    assert {one.standing for one in guardrails(progress, False)} == {Standing.LIKELY_KEPT}
+
+
+@pytest.mark.parametrize("known", [{"reward_range": (0, 1)}, {"noise_std": 0.5}])
+def test_blanks_of_a_finished_experiment_settle_nothing(known):
+    rng = np.random.default_rng(3)
+    values = (rng.random(1_200) < 0.5).astype(float)
+    gone = (values == 0.0) & (rng.random(1_200) < 0.3)
+    table = {
+        "arm": ["0", "1"] * 600,
+        "group": ["0"] * 1_200,
+        "outcome": [None if lost else value for lost, value in zip(gone, values, strict=True)],
+    }
+    problem = Problem(2, 1, floors=0.52, **known)
+    with ft.analyse(problem, table, DELTA, order="as given") as study:
+        progress = study.progress()
+    standings = Standings.by(progress)
+    assert all(standings.of(one) is not Standing.KEPT for one in progress.actions)
+    if "noise_std" in known:
+        assert (progress.intervals, bool(progress.why_approximate)) == ("approximate", True)
+    else:
+        assert all(one.lower < 0.5 < one.upper for one in progress.actions)
+
+
+def test_with_known_noise_a_loss_makes_intervals_approximate_and_says_why():
+    policy = BlockBetting(Problem(2, 1, floors=None, noise_std=1.0), seed=0, **FIRST)
+    for number in range(100):
+        pull = policy.ask()
+        policy.fail(pull) if number == 60 else policy.tell(pull, 0.5)
+    progress = policy.progress()
+    assert progress.intervals == "approximate"
+    assert "1 pull got lost" in progress.why_approximate
+
+
+def test_differences_and_means_count_the_same_results():
+    policy = BlockBetting(Problem(2, 1, floors=None, control="0", noise_std=1.0), seed=0, **FIRST)
+    rng = np.random.default_rng(4)
+    for pull in policy.ask(70):
+        policy.tell(pull, rng.normal(0.1 * pull.action, 1.0))
+    progress = policy.progress()
+    assert progress.settled == 40 < progress.told == 70
+    control, other = progress.actions
+    (effect,) = progress.effects
+    assert effect.difference == pytest.approx(other.mean - control.mean)
+
+
+def test_a_rule_without_blocks_calls_its_intervals_approximate_once_results_overtake():
+    policy = BalancedTracking(Problem(2, 1, noise_std=1.0))
+    first, second = policy.ask(2)
+    policy.tell(second, 0.5)
+    assert policy.progress().intervals == "approximate"
+    policy.tell(first, 0.5)
+    assert policy.progress().intervals == "anytime"
+    policy.fail(policy.ask())
+    assert policy.progress().intervals == "approximate"
+    in_order = BalancedTracking(Problem(2, 1, noise_std=1.0, delay_depends_on_outcome=True))
+    first, second = in_order.ask(2)
+    in_order.tell(second, 0.5)
+    assert (in_order.progress().intervals, in_order.progress().settled) == ("anytime", 1)
