@@ -149,7 +149,9 @@ def variants(*, seed: int, delta: float) -> list[Variant]:
 
 def _variant(floor: float, budget: int | None, *, seed: int, delta: float) -> Variant:
     environment = _trial("event_free", floors=floor, reward_range=(0.0, 1.0))
-    policy = subpopulations.BlockBetting(environment.problem, delta=delta, max_pulls=budget)
+    policy = subpopulations.BlockBetting(
+        environment.problem, delta=delta, max_pulls=budget, seed=seed
+    )
     run_policy(policy, environment, np.random.default_rng(seed))
     bound = subpopulations.complexity(environment).lower_bound(delta)
     return Variant(floor, budget, policy.progress(), bound)
