@@ -8,15 +8,17 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
 
 from fairtrial.core import background, compilation
-from fairtrial.core.compilation import compiled, kernel, tier, use_tier
+from fairtrial.core.compilation import compiled, kernel, may_compile, tier, use_tier
 from fairtrial.core.exclusion import alone, try_alone
 from fairtrial.core.family import FAMILIES
 from fairtrial.core.interpretation import plain
 from fairtrial.core.loading import NotLoaded, loaded_only
 from fairtrial.core.philox import philox_uniform
+from fairtrial.linear import GAllocation, Problem
 from tests.golden.logs import ARROW, ROWS, LogPlayer, read_logs
 
 DECISIONS = {
@@ -138,6 +140,24 @@ def test_both_tiers_compute_overflows_and_roots_of_negative_numbers(any_tier):
     assert power == math.inf
     assert math.isnan(logarithm)
     assert beyond(1.0)[2] == -math.inf
+
+
+def test_costly_decisions_are_compiled_at_once(monkeypatch):
+    allowed = []
+
+    class Noting(GAllocation):
+        def choose(self, *args, **context):
+            allowed.append(may_compile())
+            return 0
+
+        def learn(self, pull, outcome):
+            allowed.append(may_compile())
+
+    for arms in (10, 200):
+        features = np.random.default_rng(0).normal(size=(arms, 10))
+        policy = Noting(Problem(features, noise_std=1.0), initial_pulls=1)
+        policy.tell(policy.ask(), 0.0)
+    assert allowed == [False, False, True, True]
 
 
 def test_plain_copies_call_plain_copies():

@@ -41,6 +41,9 @@ TIERS: tuple[Tier, ...] = ("auto", "interpret", "compile")
 LOADING_SECONDS = 1.0
 """Seconds in the interpreter after which code on disk is used: importing numba takes as long."""
 
+LOOKING_SECONDS = 0.2
+"""Seconds after which a kernel looks again for machine code that was missing."""
+
 
 class _Thread(threading.local):
     compiles = 0
@@ -104,19 +107,26 @@ class Kernel:
         self.targetoptions = options
         self.missing: set[Any] = set()
         self._machine: Any = None
+        self._looks_at = 0.0
         _PROCESS.kernels.add(self)
 
     def __call__(self, *arguments: Any) -> Any:
         """Run in the tier that fits now."""
         machine = self._machine
-        if machine is None and _wants_machine_code():
+        if machine is None and _wants_machine_code(self._looks_at):
             machine = self._machine = self.dispatcher
         if machine is not None:
             try:
                 return machine(*arguments)
             except NotAtHand:
-                pass
+                self._look_later()
         return self._interpret(arguments)
+
+    def _look_later(self) -> None:
+        """Do not look for machine code at every call: that may cost more than the call."""
+        if not self.dispatcher.signatures:
+            self._machine = None
+            self._looks_at = perf_counter() + LOOKING_SECONDS
 
     def _interpret(self, arguments: tuple[Any, ...]) -> Any:
         start = perf_counter()
@@ -142,6 +152,7 @@ class Kernel:
     def forget_machine_code(self) -> None:
         """Decide again at the next call which tier fits."""
         self._machine = None
+        self._looks_at = 0.0
         self.missing.clear()
 
     def __repr__(self) -> str:
@@ -245,10 +256,12 @@ def may_compile() -> bool:
     return _PROCESS.tier == "compile" or (_PROCESS.tier == "auto" and _THREAD.compiles > 0)
 
 
-def _wants_machine_code() -> bool:
+def _wants_machine_code(not_before: float) -> bool:
     if _PROCESS.tier != "auto":
         return _PROCESS.tier == "compile"
-    return _THREAD.compiles > 0 or _PROCESS.interpreted >= LOADING_SECONDS
+    if _THREAD.compiles > 0:
+        return True
+    return _PROCESS.interpreted >= LOADING_SECONDS and perf_counter() >= not_before
 
 
 def kernels() -> list[Kernel]:

@@ -282,7 +282,7 @@ class Policy(Resumable, ABC):
     def _issue(self, context: dict[str, Any]) -> Pull | None:
         if self.stopped or self._has_issued_all():
             return None
-        choice = self.choose() if not context else self._choose_for(context)
+        choice = self._choose(context)
         if choice is None:
             return None
         action, tag, propensity = self._checked(choice)
@@ -292,6 +292,19 @@ class Policy(Resumable, ABC):
         self._outstanding[self.asked] = (action, tag)
         self.asked += 1
         return pull
+
+    def _choose(self, context: dict[str, Any]) -> Choice:
+        if self.problem.is_costly:
+            with compiled():
+                return self.choose() if not context else self._choose_for(context)
+        return self.choose() if not context else self._choose_for(context)
+
+    def _learn(self, pull: Pull, outcome: Any) -> None:
+        if self.problem.is_costly:
+            with compiled():
+                self.learn(pull, outcome)
+        else:
+            self.learn(pull, outcome)
 
     def _choose_for(self, context: dict[str, Any]) -> Choice:
         what = "something that this policy can be asked for"
@@ -355,12 +368,12 @@ class Policy(Resumable, ABC):
         clean = self._with_values_so_far(number, outcome)
         if number == UNSOLICITED:
             self._require_own_action(pull)
-            self.learn(pull, clean)
+            self._learn(pull, clean)
         else:
             known = self._outstanding.get(number)
             lost = None if known is not None else self._lost.get(number)
             self._require_known(pull, known or lost)
-            self.learn(pull, clean)
+            self._learn(pull, clean)
             if known is not None:
                 del self._outstanding[number]
             else:

@@ -95,6 +95,11 @@ class Problem(Parametrized, ABC):
         return False
 
     @property
+    def is_costly(self) -> bool:
+        """Whether interpreting one decision may take a second: its kernels are compiled at once."""
+        return False
+
+    @property
     def stated_shares(self) -> Mapping[str, Mapping[str, float]]:
         """The stated shares of those who arrive, by keyword of `Policy.ask`."""
         return {}

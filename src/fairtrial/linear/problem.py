@@ -55,6 +55,9 @@ _HARMLESS_SHIFT = 1e-5
 _BOUNDS = ("floors", "ceilings", "margin")
 """Arguments for limits on a prediction."""
 
+_COSTLY = 20_000
+"""Arms times squared features from which a plan takes the interpreter about a second."""
+
 _MOST_REWARD = 1e100
 """The largest reward as a multiple of the noise: its square must be a float."""
 
@@ -500,6 +503,12 @@ class Problem(BaseProblem):
         if self.reward_range is not None:
             return np.full(len(self.arms), 0.5 * (self.reward_range[1] - self.reward_range[0]))
         return np.broadcast_to(np.asarray(self.noise_std, dtype=np.float64), len(self.arms)).copy()
+
+    @property
+    def is_costly(self) -> bool:
+        """Whether interpreting one decision may take a second: a plan visits all features often."""
+        arms, features = self.features.shape
+        return bool(arms * features**2 >= _COSTLY)
 
     @property
     def candidate_features(self) -> Floats:

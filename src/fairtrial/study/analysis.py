@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 from fairtrial.core import Problem
 from fairtrial.core.cells import FAILED, MISSING, is_blank, odd_cells
 from fairtrial.core.columns import Columns
+from fairtrial.core.compilation import compiled
 from fairtrial.core.family import family_of
 from fairtrial.core.keywords import named_arguments
 from fairtrial.core.problem import Outcome
@@ -46,6 +48,9 @@ _OUTCOME = "outcome"
 _NO_OUTCOME_WORDS = (FAILED, MISSING)
 
 _AT_ONCE = 1_000
+
+_WORTH_COMPILING = 100_000
+"""Number of units that the interpreter takes longer to play than kernels take to compile."""
 
 
 @dataclass(frozen=True)
@@ -199,7 +204,8 @@ def study_of_table(
     policy = reader(problem, [one.action for one in units], delta)
     study = Study.create(problem, policy, storage=storage, name=name, seed=0)
     try:
-        with study.session.without_snapshots():
+        tier = compiled() if len(units) >= _WORTH_COMPILING else nullcontext()
+        with study.session.without_snapshots(), tier:
             _play(study, units, on_progress)
     except BaseException:
         study.close()
