@@ -359,3 +359,41 @@ def test_a_preview_needs_a_table(pulls, document):
     options = ["0.5", "--reason", "misread", "--preview"]
     _, result = document("study", "amend", "trial.toml", "f" * 32, *options)
     assert result.exit_code == ExitCode.USAGE
+
+
+def test_a_mistaken_ask_is_undone_by_one_command(pulls, invoke, document):
+    document("study", "ask", "trial.toml", "-n", 1000)
+    undo = ("study", "fail", "trial.toml", "--since", 6, "--reason", "a typing error")
+    before = head()
+    assert invoke(*undo, input="n\n").exit_code == ExitCode.INTERRUPTED
+    assert head() == before
+    done = invoke(*undo, input="y\n")
+    assert "1,000 pulls (numbers 6 to 1,005)" in done.stdout
+    assert [
+        pull["number"] for pull in document("study", "outstanding", "trial.toml")[0]["pulls"]
+    ] == [*range(6)]
+    rest, _ = document("study", "fail", "trial.toml", "--open", "--reason", "over")
+    assert (rest["failed"], rest["open"]) == (6, 0)
+    with Study.open(STORAGE, "small") as study:
+        assert study.verify().ok
+
+
+@pytest.mark.parametrize("which", [[], ["--open", "--since", 3]])
+def test_what_fails_is_said_once(pulls, document, which):
+    before = head()
+    _, result = document("study", "fail", "trial.toml", *which, "--reason", "r")
+    assert result.exit_code == ExitCode.USAGE
+    assert head() == before
+
+
+def test_an_old_result_is_told_once(created, document):
+    old = ("study", "tell", created, "0.5", "--unsolicited", "arm=a", "--unsolicited", "group=x")
+    for _ in range(2):
+        _, result = document(*old, "--key", "paper 1")
+        assert result.exit_code == ExitCode.OK
+    with Study.open(STORAGE, "small") as study:
+        [event] = study.events()
+        assert (event.kind, event.value, event.number) == ("unsolicited", 0.5, -1)
+    for wrong in (("arm=a",), ("arm=c", "group=x"), ("arm=a", "arm=a")):
+        labels = [part for label in wrong for part in ("--unsolicited", label)]
+        assert document("study", "tell", created, "0.5", *labels)[1].exit_code == ExitCode.USAGE

@@ -22,7 +22,7 @@ from fairtrial.errors import AccessRefused, InvalidArgument, InvalidOutcome, Sto
 
 if TYPE_CHECKING:
     from fairtrial.cli.opening import AnyStudy
-    from fairtrial.core import Problem
+    from fairtrial.core import Problem, Pull
     from fairtrial.core.problem import Outcome
     from fairtrial.study import Event, StudyPull
     from fairtrial.study.pull_tables import Correction
@@ -125,6 +125,15 @@ def outstanding(
 @click.argument("study")
 @click.argument("pull")
 @click.argument("values", nargs=-1, metavar="[VALUE]")
+@click.option(
+    "--unsolicited",
+    "labels",
+    multiple=True,
+    metavar="LABEL=NAME",
+    help="Tell an old result that the study did not ask for: arm=NAME, and group=NAME if it has "
+    "groups. There is then no PULL, only the VALUE.",
+)
+@click.option("--key", help="With --unsolicited: results with the same key count only once.")
 @decimal_option
 @storage_option
 @json_option
@@ -132,6 +141,8 @@ def tell(
     study: str,
     pull: str,
     values: tuple[str, ...],
+    labels: tuple[str, ...],
+    key: str | None,
     decimal: str | None,
     storage: str | None,
     as_json: bool,
@@ -143,11 +154,18 @@ def tell(
     means that a measure will never be known. Without VALUE, PULL is a table with the columns
     pull_id and value: the one that `ask` wrote, filled in. A blank value means that the pull is
     still open; 'failed' or 'missing' means that it will have no result. If any row of a table is
-    refused, nothing is told. Telling the same result again changes nothing.
+    refused, nothing is told. Telling the same result again changes nothing; only an unsolicited
+    result counts again, unless it has a --key.
     """
+    if key is not None and not labels:
+        raise click.UsageError("--key is only for --unsolicited results")
     with open_study(study, storage) as opened:
         events_before = opened.n_events
-        if values:
+        if labels:
+            tried = _action_named(opened.problem, labels)
+            value = _outcome(opened.problem, (pull, *values))
+            events = [opened.tell(tried, value, request_id=key)]
+        elif values:
             events = _told(opened, pull, values)
         else:
             events = opened.tell_table(_table_path(pull), decimal=decimal)
@@ -156,19 +174,60 @@ def tell(
 
 @click.command(epilog=EPILOG)
 @click.argument("study")
-@click.argument("pull")
+@click.argument("pull", required=False)
+@click.option("--open", "all_open", is_flag=True, help="Fail all open pulls, without a PULL.")
+@click.option(
+    "--since",
+    type=click.IntRange(min=0),
+    metavar="NUMBER",
+    help="Fail all open pulls from this number on, such as those of a mistaken `ask -n 1000`.",
+)
+@click.option("--yes", is_flag=True, help="Fail many pulls without being asked.")
 @click.option("--reason", required=True, help="Why there will be no result (recorded).")
 @storage_option
 @json_option
-def fail(study: str, pull: str, reason: str, storage: str | None, as_json: bool) -> None:
-    """Tell STUDY that a pull will have no result.
+def fail(
+    study: str,
+    pull: str | None,
+    all_open: bool,
+    since: int | None,
+    yes: bool,
+    reason: str,
+    storage: str | None,
+    as_json: bool,
+) -> None:
+    """Tell STUDY that a pull will have no result, or that many will have none.
 
-    PULL is the id of the pull. If a result arrives after all, `tell` still takes it.
+    PULL is the id of the pull. If a result arrives after all, `tell` still takes it. Where a lost
+    pull counts as the worst value, as in block betting with a reward range, so do these, even if
+    nobody carried them out: the guarantee holds, but evidence is lost.
     """
+    if (pull is not None) + all_open + (since is not None) != 1:
+        raise click.UsageError("give one of PULL, --open and --since")
     with open_study(study, storage) as opened:
+        if pull is None:
+            _fail_many(opened, since or 0, reason, yes or as_json, as_json)
+            return
         events_before = opened.n_events
         event = opened.fail(pull, reason)
         _show_event(opened, event, events_before, "failed", as_json)
+
+
+def _fail_many(opened: AnyStudy, since: int, reason: str, confirmed: bool, as_json: bool) -> None:
+    """Fail all open pulls from a number on, after a confirmation."""
+    pulls = [pull for pull in opened.outstanding() if pull.number >= since]
+    count = plural(len(pulls), "pull")
+    if pulls and not confirmed:
+        numbers = f"numbers {pulls[0].number:,} to {pulls[-1].number:,}"
+        click.confirm(f"{opened.name}: fail {count} ({numbers})?", abort=True)
+    for pull in pulls:
+        opened.fail(pull, reason)
+    still_open = len(opened.outstanding())
+    if as_json:
+        emit({"study": opened.name, "failed": len(pulls), "open": still_open, **_decision(opened)})
+        return
+    say(f"{opened.name}: {count} failed; {plural(still_open, 'pull')} still open")
+    _say_decision(opened)
 
 
 @click.command(epilog=EPILOG, context_settings=_NEGATIVE_NUMBERS)
@@ -273,6 +332,18 @@ def _told(study: AnyStudy, pull: str, values: Sequence[str]) -> list[Event]:
         return [study.tell(pull, _outcome(study.problem, values))]
     event = study.tell_known(pull, _measures(study.problem, values))
     return [] if event is None else [event]
+
+
+def _action_named(problem: Problem, labels: Sequence[str]) -> Pull:
+    """Return the unsolicited pull with these labels, each given as LABEL=NAME."""
+    pairs = [label.partition("=")[::2] for label in labels]
+    names = list(problem.action_labels[0])
+    own = {str(value): value for row in problem.action_labels for value in row.values()}
+    given = {name: own.get(value, value) for name, value in pairs}
+    if set(given) != set(names) or len(pairs) != len(names):
+        wanted = " ".join(f"--unsolicited {name}=NAME" for name in names)
+        raise click.UsageError(f"give each label once: {wanted}")
+    return problem.pull(**given)
 
 
 def _measures(problem: Problem, values: Sequence[str]) -> dict[str, float | None]:
