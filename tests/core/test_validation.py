@@ -138,7 +138,8 @@ def test_labelled_data_keep_their_labels_and_numbered_ones_count_by_position() -
     assert plain_labels("w", pd.Series([0.4, 0.6], index=[2, 1])) == {"2": 0.4, "1": 0.6}
     table = pd.DataFrame([[1, 2], [3, 4]], columns=["x", "y"])
     assert plain_labels("m", table) == [{"x": 1, "y": 2}, {"x": 3, "y": 4}]
-    for other in ([1, 2], {"a": 1}, np.ones(2), 3.0, None, "text"):
+    assert plain_labels("w", {"a": 1, 2: 3}) == {"a": 1, "2": 3}
+    for other in ([1, 2], np.ones(2), 3.0, None, "text"):
         assert plain_labels("w", other) is other
     with pytest.raises(InvalidArgument, match=r"^w: label\[1\] must differ from w: label\[0\]"):
         plain_labels("w", pd.Series([0.4, 0.6], index=["a", "a"]))

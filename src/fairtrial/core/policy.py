@@ -336,7 +336,7 @@ class Policy(Resumable, ABC):
 
     def _require_as_asked(self, pull: Pull, context: dict[str, Any]) -> None:
         for name, value in context.items():
-            if name in pull.labels and pull.labels[name] != value:
+            if name in pull.labels and str(pull.labels[name]) != str(value):
                 accepted = f"must return an action of {name} {value!r}, as requested, or None"
                 raise InvalidArgument(f"{type(self).__name__}.choose", accepted, pull.action)
 

@@ -141,7 +141,7 @@ class Problem(Parametrized, ABC):
         return {}
 
     def action(self, **labels: Any) -> int:
-        """Return the action that has exactly these labels.
+        """Return the action that has exactly these labels; a number stands for its text.
 
         Raises
         ------
@@ -149,7 +149,11 @@ class Problem(Parametrized, ABC):
             If no action has them.
         """
         try:
-            return self._actions_by_label[frozenset(labels.items())]
+            known_as = self._actions_by_label
+            given = frozenset(labels.items())
+            if given not in known_as:
+                given = frozenset((name, str(label)) for name, label in labels.items())
+            return known_as[given]
         except (KeyError, TypeError):
             known = "; ".join(
                 f"{name} in {choices((row[name] for row in self.action_labels), labels.get(name))}"

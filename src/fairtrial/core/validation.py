@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -325,7 +325,7 @@ def _is_missing(label: object) -> bool:
 
 
 def plain_labels(name: str, value: Any) -> Any:
-    """Return a pandas Series or DataFrame as mappings by label; anything else unchanged.
+    """Return a pandas Series or DataFrame as mappings by label, and labels of mappings as text.
 
     An index that pandas numbered by itself is not a label: such data are read by position.
 
@@ -342,6 +342,9 @@ def plain_labels(name: str, value: Any) -> Any:
     >>> plain_labels("means", pd.DataFrame({"young": [1, 2]}, index=["a", "b"]))
     {'a': {'young': 1}, 'b': {'young': 2}}
     """
+    if isinstance(value, Mapping):
+        check_labels(f"{name}: label", list(value))
+        return {str(label): entry for label, entry in value.items()}
     index = getattr(value, "index", None)
     if index is None or callable(index) or not hasattr(value, "to_numpy"):
         return value
@@ -517,9 +520,16 @@ def check_numbers(name: str, value: ArrayLike, *, low: float = -math.inf) -> Flo
 
 
 def index_of(name: str, label: Hashable, labels: Sequence[Any]) -> int:
-    """Return the position of `label` in `labels`."""
+    """Return the position of `label` in `labels`; a number stands for its text.
+
+    Examples
+    --------
+    >>> index_of("arm", 2, ["1", "2"])
+    1
+    """
+    known = list(labels)
     try:
-        return list(labels).index(label)
+        return known.index(label if label in known else str(label))
     except ValueError:
         raise InvalidArgument(name, f"must be one of {choices(labels, label)}", label) from None
 

@@ -558,7 +558,10 @@ class BaseStudy(ABC):
         self._check_who(worker=worker)
         check_texts(request_id=request_id)
         seconds = None if lease is None else check_lease(lease)
-        return Asked(n, worker, seconds, request_id, as_json("context", context))
+        labels = self.problem.action_labels[0]
+        # The log has labels as the problem knows them.
+        own = {name: str(value) if name in labels else value for name, value in context.items()}
+        return Asked(n, worker, seconds, request_id, as_json("context", own))
 
     def _check_many(self, name: str, number: object) -> int:
         """Return the number of pulls wanted at once; raise if it is invalid."""

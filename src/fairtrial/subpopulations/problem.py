@@ -519,6 +519,7 @@ class Problem(BaseProblem):
 
     @staticmethod
     def _in_order(name: str, given: Mapping[Any, Any], labels: tuple[str, ...]) -> list[Any]:
+        given = plain_labels(name, given)
         if set(given) != set(labels):
             raise InvalidArgument(
                 name, f"must have an entry for each of {list(labels)}", list(given)
