@@ -13,6 +13,8 @@ SHORT_SECONDS = 600.0
 """The longest time for making a root in the short form."""
 STEP_SECONDS = 3600.0
 """The longest time of one step: one that hangs must not hang everything."""
+SHORT_STEP_SECONDS = 900.0
+"""The same in the short form."""
 
 
 def main(arguments: list[str]) -> int:
@@ -24,13 +26,14 @@ def main(arguments: list[str]) -> int:
     short = arguments == ["--short"]
     if arguments and not short:
         sys.exit("usage: ./dev matrix [--short | --tests [ARGUMENT ...] | --run COMMAND ...]")
+    seconds = SHORT_STEP_SECONDS if short else STEP_SECONDS
     wheel = build_wheel(FOLDER / "wheel", sys.executable)
     rows: list[Row] = []
     for place in places(short=short):
         for oldest in (False,) if short else (False, True):
             print(f"{place.name}, {'oldest' if oldest else 'newest'} libraries", flush=True)
             try:
-                rows.append(try_out(place, wheel, oldest=oldest, short=short, seconds=STEP_SECONDS))
+                rows.append(try_out(place, wheel, oldest=oldest, short=short, seconds=seconds))
             except Unavailable as reason:
                 print(f"not tried: {place.name}: {reason}", flush=True)
     show(rows)

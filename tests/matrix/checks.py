@@ -130,19 +130,30 @@ def _install(
         lowest = [python, "-m", "uv", "pip", "install", "--only-binary", ":all:"]
         lowest += ["--resolution", "lowest-direct", "-r", "pyproject.toml"]
         lowest += [word for extra in EXTRAS for word in ("--extra", extra)]
-        done = place.run(lowest, folder, seconds)
+        done = _run_in_time(place, lowest, folder, seconds)
         if done.returncode:
             row.failed["install"] = done.stdout
             return
     given = f"{place.inside(folder / wheel.name)}[{','.join(EXTRAS)}]"
-    done = place.run([*pip, given], folder, seconds)
+    done = _run_in_time(place, [*pip, given], folder, seconds)
     if done.returncode:
         row.failed["install"] = done.stdout
 
 
+def _run_in_time(
+    place: Place, command: list[str], folder: Path, seconds: float
+) -> subprocess.CompletedProcess[str]:
+    """Run what prepares an environment; a registry that does not answer is no fault of ours."""
+    try:
+        return place.run(command, folder, seconds)
+    except subprocess.TimeoutExpired:
+        name = " ".join(command[1:4])
+        raise Unavailable(f"{name} was not done after {seconds:.0f} seconds") from None
+
+
 def _step(place: Place, command: list[str], folder: Path, seconds: float) -> None:
     """Prepare an environment; what fails here does not concern the package."""
-    done = place.run(command, folder, seconds)
+    done = _run_in_time(place, command, folder, seconds)
     if done.returncode:
         last = done.stdout.strip().splitlines()[-1:]
         raise Unavailable(f"{' '.join(command[1:4])} failed: {' '.join(last)}")
