@@ -103,6 +103,8 @@ def test_an_approximate_interval_settles_no_limit():
     assert Standings(hold=False).of(sure) is Standing.LIKELY_KEPT
     assert Standings(hold=False).of(out) is Standing.LIKELY_BROKEN
     assert Standings({"a"}, hold=False).of(sure) is Standing.DECIDED
+    limit = MeasureLimit("b", "harmed", "x", "ceiling", 0.3, estimate=0.2, kept=True)
+    assert Standings(hold=False).of_measure(limit) is Standing.LIKELY_KEPT
 
 
 def test_a_limit_of_a_measure_has_the_same_standing_in_every_table():

@@ -141,7 +141,8 @@ class Standings:
         """Return whether a limit of a measure is met, by its evidence or its interval."""
         ends = (limit.bound, None) if limit.kind == "floor" else (None, limit.bound)
         mean = Estimate({"arm": limit.arm}, 0, limit.estimate, limit.lower, limit.upper, *ends)
-        return self._judge(mean, kept=limit.kept)
+        # What makes intervals approximate also makes the bets unreliable.
+        return self._judge(mean, kept=limit.kept and self.hold)
 
     def of_value(self, limit: ValueLimit) -> Standing:
         """Return whether a value is within its bound."""
