@@ -83,3 +83,34 @@ def test_pulls_have_blocks_only_where_they_are_compared_by_blocks():
         study = Study.create(problem, policy, storage="memory://", name="blocks")
         assert [pull.block for pull in study.ask(2)] == blocks
         assert json.dumps([pull.block for pull in study.outstanding()]) == json.dumps(blocks)
+
+
+def test_show_and_report_tell_what_was_measured_from_what_is_predicted(folder, invoke, document):
+    lines = [f"{heat},{time}" for heat in range(1, 7) for time in range(1, 7)]
+    (folder / "conditions.csv").write_text("\n".join(["heat,time", *lines]) + "\n")
+    sections = {
+        "study": {"name": "heat", "storage": "sqlite:///heat.db", "seed": 1},
+        "problem": {"family": "linear", "features": "conditions.csv", "reward_range": [0, 100]},
+    }
+    path = write(folder, sections)
+    invoke("study", "create", path)
+    with Study.open("sqlite:///heat.db", name="heat") as study:
+        told = {}
+        for pull in study.ask(8):
+            told.setdefault(pull.arm, []).append(10.0 * len(told) + 5.0)
+            study.tell(pull, told[pull.arm][-1])
+        arms = {one.labels["arm"]: one for one in study.progress().actions}
+    for arm, one in arms.items():
+        assert one.predicted
+        assert one.pulls == len(told.get(arm, []))
+        mean = sum(told[arm]) / len(told[arm]) if arm in told else None
+        assert one.own_mean == (mean if mean is None else pytest.approx(mean))
+    shown = invoke("study", "show", path).stdout
+    assert "own mean" in shown
+    assert "predicted" in shown
+    for arm in told:
+        assert arm in shown
+    assert invoke("study", "report", path, "--out", "report.html").exit_code == ExitCode.OK
+    page = Path("report.html").read_text(encoding="utf-8")
+    assert "Own mean" in page
+    assert "Predicted" in page

@@ -142,6 +142,8 @@ def test_all_of_it_is_json() -> None:
                 "lower_limit": 0.0,
                 "upper_limit": 0.9,
                 "counted": 2,
+                "predicted": False,
+                "own_mean": None,
             }
         ],
         "details": {"phase": 2},

@@ -268,3 +268,30 @@ def test_the_whole_picture_does_not_grow_with_the_number_of_groups():
     many, few = (progress_of_grid(["a", "b"], HOSPITALS[:n], answer="b") for n in (40, MOST_GROUPS))
     heights = [overview(FakeStudy(progress)).get_size_inches()[1] for progress in (many, few)]
     assert heights[0] < heights[1] + 1
+
+
+def predictions(measured, many=100):
+    """Return predictions of many arms, the last the best, of which some have results."""
+    found = [Estimate({"arm": f"arm {n}"}, 0, float(n), predicted=True) for n in range(many)]
+    for n in measured:
+        found[n] = replace(found[n], pulls=2, own_mean=1.0)
+    return replace(progress_of([], leader="arm 99"), actions=tuple(found))
+
+
+def test_arms_with_results_come_before_those_that_are_only_predicted():
+    cut = cut_of(predictions([3, 7]), minimize=False)
+    assert cut.ranked[:4] == ("arm 99", "arm 7", "arm 3", "arm 98")
+    assert cut.note.startswith("Showing 24 of 100 arms: the leader, then those with results")
+
+
+def test_the_note_tells_how_many_arms_with_results_are_left_out():
+    cut = cut_of(predictions(range(40)), minimize=False)
+    assert "23 of the 40 arms with results" in cut.note
+    assert len(cut.arms) == MOST_ARMS
+
+
+def test_before_a_prediction_the_arms_with_results_come_first():
+    progress = predictions([3, 7])
+    unknown = tuple(replace(one, mean=None) for one in progress.actions)
+    cut = cut_of(replace(progress, actions=unknown), minimize=False)
+    assert set(cut.ranked[:3]) == {"arm 99", "arm 7", "arm 3"}

@@ -23,7 +23,7 @@ from fairtrial.core import Estimate, Progress, Recommendation
 from fairtrial.core.printing import printable
 from fairtrial.core.wording import plural
 from fairtrial.presentation.alternatives import candidates_sentence, evidence_so_far, summary, tally
-from fairtrial.presentation.counted import some_do_not_count
+from fairtrial.presentation.counted import name_of_mean, some_do_not_count
 from fairtrial.presentation.cuts import cut_by
 from fairtrial.presentation.limits import Standings
 from fairtrial.presentation.sources import arm_of
@@ -286,7 +286,9 @@ def estimates_table(
         table.add_column(str(name))
     limited = any(_limits(estimate) for estimate in estimates)
     waiting = ["counted"] if some_do_not_count(estimates) else []
-    for name in ("results", *waiting, "mean", "interval", *(["limit"] if limited else [])):
+    own = ["own mean"] if any(one.own_mean is not None for one in estimates) else []
+    mean = name_of_mean(estimates)
+    for name in ("results", *waiting, *own, mean, "interval", *(["limit"] if limited else [])):
         table.add_column(name, justify="right")
     if limited:
         table.add_column("standing")
@@ -295,6 +297,7 @@ def estimates_table(
             *(str(label) for label in estimate.labels.values()),
             f"{estimate.pulls:,}",
             *(f"{_counted(estimate):,}" for _ in waiting),
+            *(shown_number(estimate.own_mean) for _ in own),
             shown_number(estimate.mean),
             _interval(estimate),
             *([_limits(estimate) or "-", standings.of(estimate).value] if limited else []),

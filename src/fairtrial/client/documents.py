@@ -35,7 +35,9 @@ __all__ = [
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
-_OF_AN_ESTIMATE = ("pulls", "mean", "lower", "upper", "lower_limit", "upper_limit", "counted")
+_OF_AN_ESTIMATE = (
+    *("pulls", "mean", "own_mean", "lower", "upper", "lower_limit", "upper_limit", "counted"),
+)
 _NUMBERS_OF_EVIDENCE = ("evidence", "threshold")
 _NUMBERS_OF_PARTS = frozenset(
     [
@@ -229,9 +231,13 @@ def _estimates(documents: Sequence[_Document]) -> tuple[Estimate, ...]:
 
 
 def _estimate(document: _Document) -> Estimate:
-    labels = {name: value for name, value in document.items() if name not in _OF_AN_ESTIMATE}
+    labels = {
+        name: value
+        for name, value in document.items()
+        if name not in (*_OF_AN_ESTIMATE, "predicted")
+    }
     known = {name: _number(document[name]) for name in _OF_AN_ESTIMATE}
-    return Estimate(labels, **known)
+    return Estimate(labels, **known, predicted=document["predicted"])
 
 
 def _effect(document: _Document) -> Effect:

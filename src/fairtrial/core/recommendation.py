@@ -199,6 +199,10 @@ class Estimate:
     counted : int or None
         Number of these results that mean and interval count, as effects and evidence do; None if
         all. If it is 0, the mean is that of results which do not count yet, without an interval.
+    predicted : bool
+        Whether `mean` is the prediction of a model that all results inform, also those of others.
+    own_mean : float or None
+        Beside a prediction, the plain mean of these results, also of those that do not count yet.
     """
 
     labels: Mapping[str, Any]
@@ -209,6 +213,8 @@ class Estimate:
     lower_limit: float | None = None
     upper_limit: float | None = None
     counted: int | None = None
+    predicted: bool = False
+    own_mean: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the estimate as JSON's own types."""
@@ -221,6 +227,8 @@ class Estimate:
             "lower_limit": self.lower_limit,
             "upper_limit": self.upper_limit,
             "counted": self.counted,
+            "predicted": self.predicted,
+            "own_mean": self.own_mean,
         }
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from fairtrial.core.recommendation import Estimate, Progress
 from fairtrial.presentation.words import count, plural
 
-__all__ = ["counted_note", "intervals_note", "some_do_not_count"]
+__all__ = ["counted_note", "intervals_note", "name_of_mean", "some_do_not_count"]
 
 
 def counted_note(progress: Progress) -> str:
@@ -48,6 +48,17 @@ def intervals_note(progress: Progress) -> str:
     if progress.intervals != "approximate" or not progress.why_approximate:
         return ""
     return f"Intervals are approximate and settle no limit. The reason: {progress.why_approximate}."
+
+
+def name_of_mean(estimates: Iterable[Estimate]) -> str:
+    """Return what the means of these estimates are called.
+
+    Examples
+    --------
+    >>> name_of_mean([Estimate({"arm": "a"}, 0, 71.0, predicted=True)])
+    'predicted'
+    """
+    return "predicted" if any(one.predicted for one in estimates) else "mean"
 
 
 def some_do_not_count(estimates: Iterable[Estimate]) -> bool:

@@ -106,6 +106,8 @@ def groups_by(rank: Mapping[str, Any], why: str) -> tuple[tuple[str, ...], str]:
 def cut_of(progress: Progress, minimize: bool, estimates: Sequence[Estimate] | None = None) -> Cut:
     """Return the cut with the answer or leader first, then the best means, not ruled out first.
 
+    If means are predictions, arms with results of their own come before those without.
+
     Parameters
     ----------
     progress : Progress
@@ -115,17 +117,26 @@ def cut_of(progress: Progress, minimize: bool, estimates: Sequence[Estimate] | N
     estimates : sequence of Estimate, optional
         The estimates whose arms to rank; by default those of the actions.
     """
-    means = _means(progress, progress.actions if estimates is None else estimates)
+    given = progress.actions if estimates is None else estimates
+    means, measured = _means(progress, given), _measured_arms(given)
     best, out = answered(progress.recommendation), ruled_out(progress) & means.keys()
     sign = 1.0 if minimize else -1.0
     rank = {
-        arm: (arm not in best, mean is None, arm in out, sign * (mean or 0.0))
+        arm: (
+            *(arm not in best, mean is None and arm not in measured, arm in out),
+            *(arm not in measured, sign * (mean or 0.0)),
+        )
         for arm, mean in means.items()
     }
     first = "answer" if progress.recommendation.decided else "leader"
     open_first = ", those not ruled out first" if out and out | best < means.keys() else ""
     hidden = frozenset(sorted(rank, key=lambda arm: rank[arm])[MOST_ARMS:])
-    return cut_by(rank, f"the {first}, then the best by mean{open_first}", _fate(hidden, out))
+    if not any(one.predicted for one in given):
+        return cut_by(rank, f"the {first}, then the best by mean{open_first}", _fate(hidden, out))
+    left = (_left_out(hidden, measured), _fate(hidden, out))
+    measured_first = ", then those with results" if measured else ""
+    why = f"the {first}{measured_first}, then the best by prediction{open_first}"
+    return cut_by(rank, why, " ".join(filter(None, left)))
 
 
 def cut_of_arms(progress: Progress, minimize: bool) -> Cut:
@@ -144,6 +155,18 @@ def shown_alternatives(progress: Progress, minimize: bool) -> tuple[list[Alterna
     return sorted(kept, key=lambda one: places.get(one.answer, len(places))), cut.note
 
 
+def _measured_arms(estimates: Iterable[Estimate]) -> frozenset[str]:
+    """Return the arms with results of their own beside a prediction."""
+    return frozenset(arm_of(one.labels) for one in estimates if one.own_mean is not None)
+
+
+def _left_out(hidden: frozenset[str], measured: frozenset[str]) -> str:
+    if not measured:
+        return ""
+    shown = len(measured - hidden)
+    return f"Shown are {count(shown)} of the {count(len(measured))} arms with results."
+
+
 def _fate(hidden: frozenset[str], out: frozenset[str]) -> str:
     if not hidden & out:
         return ""
@@ -154,14 +177,19 @@ def _fate(hidden: frozenset[str], out: frozenset[str]) -> str:
 def _means(progress: Progress, estimates: Sequence[Estimate]) -> dict[str, float | None]:
     """Return a mean for each arm: its overall mean, or the mean of all its results."""
     overall = progress.arms if progress.quantity == "mean" else ()
-    known = {arm_of(one.labels): finite(one.mean) for one in overall}
+    known = {arm_of(one.labels): _ranking_mean(one) for one in overall}
     found: dict[str, list[tuple[float, int]]] = {}
     for one in estimates:
-        mean = finite(one.mean)
+        mean = _ranking_mean(one)
         results = found.setdefault(arm_of(one.labels), [])
         if mean is not None:
             results.append((mean, max(one.pulls, 1)))
     return {arm: known.get(arm, _pooled(results)) for arm, results in found.items()}
+
+
+def _ranking_mean(one: Estimate) -> float | None:
+    # Until the model can predict, an arm's own results rank it.
+    return finite(one.own_mean if one.mean is None else one.mean)
 
 
 def _pooled(results: Sequence[tuple[float, int]]) -> float | None:

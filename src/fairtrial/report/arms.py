@@ -8,7 +8,12 @@ import numpy as np
 
 from fairtrial.core.recommendation import Effect, Estimate
 from fairtrial.presentation.charts import Bar, ShareChart, interval_chart, share_chart
-from fairtrial.presentation.counted import counted_note, intervals_note, some_do_not_count
+from fairtrial.presentation.counted import (
+    counted_note,
+    intervals_note,
+    name_of_mean,
+    some_do_not_count,
+)
 from fairtrial.presentation.cuts import Cut, cut_of_arms
 from fairtrial.presentation.effects import differences
 from fairtrial.presentation.limits import finite
@@ -54,7 +59,7 @@ def _qualities(found: Findings) -> Markup | None:
     if not overall:
         return None
     arms = [arm_of(arm.labels) for arm in overall]
-    title = "overall mean" if any(found.grid.groups) else "mean"
+    title = "overall mean" if any(found.grid.groups) else name_of_mean(overall)
     chart = interval_chart(found.progress, arms, [(title, list(overall))])
     return text_of(
         [
@@ -78,8 +83,9 @@ def _qualities_caption(found: Findings, every: Sequence[Estimate], note: str) ->
     ranked = sorted(known, key=lambda arm: (arm.mean or 0.0) * (1 if found.minimize else -1))
     numbers = [f"{found.name(arm)} {_with_interval(arm)}" for arm in ranked]
     order = "from the smallest" if found.minimize else "from the largest"
+    what = "Means" if name_of_mean(every) == "mean" else "Predictions"
     parts = [
-        f"Means{_with_intervals(found)}, {order}:",
+        f"{what}{_with_intervals(found)}, {order}:",
         f"{listed(numbers, 5) or 'no result yet'}.",
         note,
         earlier_note(found.progress),
@@ -100,18 +106,22 @@ def _qualities_table(arms: Sequence[str], overall: Sequence[Estimate]) -> Markup
     pulled_at_all = any(arm.pulls for arm in overall)
     bounded = any(one is not None for arm in overall for one in (arm.lower, arm.upper))
     waiting = some_do_not_count(overall)
+    own = any(arm.own_mean is not None for arm in overall)
     rows = [
         (
             label(name),
             *([count(arm.pulls)] * pulled_at_all),
             *([count(arm.pulls if arm.counted is None else arm.counted)] * waiting),
+            *([fixed(arm.own_mean, places)] * own),
             fixed(arm.mean, places),
             *[fixed(value, places) for value in (arm.lower, arm.upper)] * bounded,
         )
         for arm, name in zip(overall, arms, strict=True)
     ]
     results = [*["Results"] * pulled_at_all, *["Counted"] * waiting]
-    heads = ("Arm", *results, "Mean", *["Lower", "Upper"] * bounded)
+    measured = ["Own mean"] * own
+    mean = name_of_mean(overall).capitalize()
+    heads = ("Arm", *results, *measured, mean, *["Lower", "Upper"] * bounded)
     return table("Estimates by arm", heads, rows, words={0})
 
 

@@ -13,7 +13,12 @@ from fairtrial.presentation.bounds import (
     title_of_bounds,
 )
 from fairtrial.presentation.charts import IntervalChart, interval_chart
-from fairtrial.presentation.counted import counted_note, intervals_note, some_do_not_count
+from fairtrial.presentation.counted import (
+    counted_note,
+    intervals_note,
+    name_of_mean,
+    some_do_not_count,
+)
 from fairtrial.presentation.cuts import cut_of_arms
 from fairtrial.presentation.effects import OVERALL, limited
 from fairtrial.presentation.guardrails import EVIDENCE, TITLE, guardrails, places_of_measures
@@ -122,7 +127,7 @@ def _limits_table(found: Findings, title: str, estimates: Sequence[Estimate], li
         *labels,
         *["Results"] * pulled,
         *["Counted"] * waiting,
-        "Mean",
+        name_of_mean(estimates).capitalize(),
         "Lower",
         "Upper",
         limit.capitalize(),

@@ -279,8 +279,11 @@ class Findings:
         if fitted is not None:
             rows, spare = problem.reduced.arms, problem.misspecification
             ends = self._ends(fitted, rows, problem.scale, spare)
+        own = self._own_means()
         found = [
-            self._estimate(labels, int(count), ends, place, in_range=True)
+            replace(
+                self._estimate(labels, int(count), ends, place, in_range=True), own_mean=own[place]
+            )
             for place, (labels, count) in enumerate(
                 zip(problem.action_labels, self.standing.counts, strict=True)
             )
@@ -351,12 +354,24 @@ class Findings:
             self._estimate({"arm": label}, int(count), ends, place, in_range=own)
             for place, (label, count) in enumerate(zip(problem.answers, pulls, strict=True))
         ]
+        if own:
+            means = self._own_means()
+            found = [replace(one, own_mean=mean) for one, mean in zip(found, means, strict=True)]
         if own and settled is not None:
             found = [
                 replace(one, counted=int(count))
                 for one, count in zip(found, settled.counts, strict=True)
             ]
         return with_limits(found, problem.sign, problem.floors, problem.ceilings)
+
+    def _own_means(self) -> list[float | None]:
+        """Return the plain mean of the results of each arm, in users' units; None without any."""
+        counts, sums = self.standing.counts, self.standing.sums
+        unit = self._problem.sign * self._problem.scale
+        means = unit * (sums / np.maximum(counts, 1.0))
+        return [
+            float(mean) if count > 0.0 else None for mean, count in zip(means, counts, strict=True)
+        ]
 
     def _ends(self, fitted: _Fit, rows: Floats, unit: Floats | float, spare: float) -> _Ends:
         """Return what a fit says of the values of rows, in users' units."""
@@ -403,6 +418,7 @@ class Findings:
             mean=mean if known else None,
             lower=min(max(lower, low), high) if bounded else None,
             upper=max(min(upper, high), low) if bounded else None,
+            predicted=True,
         )
 
     def _fit(self) -> _Fit | None:
