@@ -325,7 +325,7 @@ def test_an_export_replaces_no_file_unless_told_to(decided, folder, document):
 
 
 def test_an_export_to_an_unknown_format_is_a_mistake(decided, document):
-    found, result = document("study", "export", decided, "log.xlsx")
+    found, result = document("study", "export", decided, "log.json")
     assert result.exit_code == ExitCode.USAGE
     assert ".jsonl" in found["error"]["message"]
 

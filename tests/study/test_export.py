@@ -79,7 +79,9 @@ def test_parquet_holds_what_history_shows(study, tmp_path):
 
 @pytest.mark.parametrize("name", ["log.txt", "log", "log.json"])
 def test_an_unknown_ending_is_refused(study, tmp_path, name):
-    with pytest.raises(InvalidArgument, match=r"path must end in \.jsonl, \.csv, \.parquet"):
+    with pytest.raises(
+        InvalidArgument, match=r"path must end in \.jsonl, \.csv, \.parquet, \.xlsx"
+    ):
         study.export(tmp_path / name)
     assert not (tmp_path / name).exists()
 
@@ -141,3 +143,27 @@ def test_the_table_of_an_empty_log_has_the_same_columns(make_study, study):
     assert len(empty) == 0
     assert list(empty.columns) == list(study.history().columns)
     assert empty.dtypes["at"] == study.history().dtypes["at"]
+
+
+def test_a_workbook_holds_what_history_shows(study, tmp_path):
+    frame = pd.read_excel(study.export(tmp_path / "log.xlsx"))
+    history = study.history()
+    assert frame["seq"].tolist() == history.index.tolist()
+    assert frame.loc[frame.kind == "tell", "value"].tolist() == [1 / 3]
+    assert pd.to_datetime(frame["at"]).tolist() == history["at"].tolist()
+
+
+@pytest.mark.parametrize(("limit", "value"), [("_MOST_ROWS", 3), ("_LONGEST_CELL", 5)])
+def test_a_log_that_no_sheet_can_hold_is_refused(study, tmp_path, monkeypatch, limit, value):
+    monkeypatch.setattr(f"fairtrial.study.export.{limit}", value)
+    with pytest.raises(InvalidArgument) as error:
+        study.export(tmp_path / "log.xlsx")
+    assert error.value.name == "path"
+    assert list(tmp_path.glob("*.xlsx")) == []
+
+
+def test_no_text_of_a_workbook_is_a_formula(make_study, tmp_path):
+    study = make_study(Serving, ToyProblem(["=1+1"]))
+    study.ask()
+    frame = pd.read_excel(study.export(tmp_path / "log.xlsx"))
+    assert frame["arm"].tolist() == ["'=1+1"]

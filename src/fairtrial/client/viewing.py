@@ -292,8 +292,8 @@ class RemoteViewing(BaseStudy):
         Parameters
         ----------
         path : str or path
-            Must end in ``.jsonl``, ``.csv`` or ``.parquet`` (extra ``data`` on the service). An
-            existing file is replaced.
+            Must end in ``.jsonl``, ``.csv``, ``.parquet`` or ``.xlsx`` (extras ``data``
+            and ``excel`` on the service). An existing file is replaced.
         secret : bool
             Whether to include the source of the random order of pulls in a ``.jsonl`` file;
             `Study.import_log` needs it. The token needs the scope ``admin``.

@@ -7,6 +7,7 @@ import io
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from fairtrial.core import Problem
 from fairtrial.core.files import replacing
-from fairtrial.core.tables import without_formula
+from fairtrial.core.tables import without_formula, write_table
 from fairtrial.errors import InvalidArgument, MissingExtra, StorageError
 from fairtrial.study.log import TELLS, Event, Record
 from fairtrial.study.store import Store, StudyRow
@@ -29,8 +30,12 @@ LOG_FORMATS = (1, 2)
 
 _BATCH = 5_000
 """Number of events that are converted at a time."""
+_MOST_ROWS = 1_048_576
+"""Rows of a sheet of Excel, with the header."""
+_LONGEST_CELL = 32_767
+"""Characters in a cell of Excel."""
 _NOTHING: Mapping[str, Any] = {}
-ENDINGS = (".jsonl", ".csv", ".parquet")
+ENDINGS = (".jsonl", ".csv", ".parquet", ".xlsx")
 """Endings of files that a log can be written to."""
 
 Records = Callable[[], Iterator[Record]]
@@ -43,15 +48,18 @@ def export(store: Store, study: StudyRow, problem: Problem, path: Path) -> None:
     Raises
     ------
     InvalidArgument
-        If the ending is unknown.
+        If the ending is unknown, or the log has more events or longer texts than a workbook holds.
     StorageError
         If the file cannot be written.
     MissingExtra
-        If Parquet is requested and its packages are missing.
+        If Parquet or a workbook is requested and its packages are missing.
     """
     ending = path.suffix.lower()
     if ending not in ENDINGS:
         raise InvalidArgument("path", f"must end in {', '.join(ENDINGS)}", str(path))
+    if ending == ".xlsx":
+        _write_workbook(study, _Table(records_of(store, study), problem), path)
+        return
     with replacing(path) as part:
         if ending == ".parquet":
             _write_parquet(records_of(store, study), problem, part)
@@ -151,6 +159,28 @@ def _write_parquet(records: Records, problem: Problem, path: Path) -> None:
     except ImportError:
         raise MissingExtra("a Parquet file", "data") from None
     history(records, problem).to_parquet(path)
+
+
+def _write_workbook(study: StudyRow, table: _Table, path: Path) -> None:
+    if study.head_seq >= _MOST_ROWS:
+        expected = f"must end in .csv or .parquet for a log of {study.head_seq:,} events"
+        raise InvalidArgument("path", f"{expected}: a sheet has {_MOST_ROWS:,} rows", str(path))
+    rows = (
+        [_sheet_cell(name, cell, path) for name, cell in zip(table.columns, row, strict=True)]
+        for row in map(table.row, table.records())
+    )
+    write_table(path, table.columns, rows)
+
+
+def _sheet_cell(name: str, cell: Any, path: Path) -> Any:
+    """Return what a sheet holds without loss; its numbers have 15 digits, so times are text."""
+    if isinstance(cell, datetime):
+        return cell.isoformat(timespec="microseconds")
+    # One more may be needed to neutralise a formula.
+    if isinstance(cell, str) and len(cell) >= _LONGEST_CELL:
+        expected = f"must end in .csv or .parquet: a text in column {name!r} is too long for a cell"
+        raise InvalidArgument("path", expected, str(path))
+    return cell
 
 
 # ------------------------------------------------------------------------------ table

@@ -211,8 +211,8 @@ class Viewing(Handle):
         Parameters
         ----------
         path : str or path
-            Must end in ``.jsonl`` (complete, for `import_log`), ``.csv`` or ``.parquet`` (extra
-            ``data``). An existing file is replaced.
+            Must end in ``.jsonl`` (complete, for `import_log`), ``.csv``, ``.parquet`` (extra
+            ``data``) or ``.xlsx`` (extra ``excel``). An existing file is replaced.
         """
         target = as_path(path)
         export(self._store, self._session.row(), self.problem, target)

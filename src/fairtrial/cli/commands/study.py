@@ -270,7 +270,7 @@ def accept_loss_(storage: str | None, as_json: bool) -> None:
 def export(study: str, path: Path, force: bool, storage: str | None, as_json: bool) -> None:
     """Write the log of STUDY to the file PATH.
 
-    PATH ends in .jsonl (everything), .csv or .parquet.
+    PATH ends in .jsonl (everything), .csv, .parquet or .xlsx.
     """
     refuse_to_replace(path, force)
     with open_study(study, storage) as opened:

@@ -29,7 +29,13 @@ routes = router("results")
 
 _NDJSON = "application/x-ndjson"
 _FILES: dict[str, dict[str, Any]] = {
-    kind: {} for kind in ("application/jsonl", "text/csv", "application/vnd.apache.parquet")
+    kind: {}
+    for kind in (
+        "application/jsonl",
+        "text/csv",
+        "application/vnd.apache.parquet",
+        "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+    )
 }
 _PAGE = 1_000
 """Number of events fetched at a time for a stream, to limit the memory used."""
@@ -39,6 +45,7 @@ _MEDIA_TYPES = {
     "jsonl": "application/jsonl",
     "csv": "text/csv",
     "parquet": "application/vnd.apache.parquet",
+    "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
 }
 
 
@@ -251,7 +258,7 @@ async def download(
     viewer: TheViewer,
     study: StudyName,
     format: Annotated[  # noqa: A002 - the name in the address
-        Literal["jsonl", "csv", "parquet"], Query(description="The format of the file.")
+        Literal["jsonl", "csv", "parquet", "xlsx"], Query(description="The format of the file.")
     ] = "jsonl",
     secret: Annotated[
         bool, Query(description="Include the secret of the random order; for admins.")
@@ -274,8 +281,8 @@ async def download(
         row = opened.session.row()
         return row if secret else row._replace(secret=None)
 
-    if format == "parquet":
-        return await _parquet(service, study, viewer.actor, row_of, headers)
+    if format in ("parquet", "xlsx"):
+        return await _whole_file(service, study, viewer.actor, row_of, headers, format)
 
     def begin(opened: Study) -> LogText:
         return LogText(opened.session.store, row_of(opened), opened.problem, f".{format}")
@@ -299,15 +306,16 @@ def _part_of(text: LogText, after: int) -> Callable[[Study], str]:
     return lambda _: text.page(after, _PAGE)
 
 
-async def _parquet(
+async def _whole_file(
     service: Service,
     study: str,
     who: str,
     row_of: Callable[[Study], StudyRow],
     headers: dict[str, str],
+    ending: str,
 ) -> Response:
     folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="fairtrial-"))
-    path = folder / "log.parquet"
+    path = folder / f"log.{ending}"
 
     def write(opened: Study) -> None:
         export(opened.session.store, row_of(opened), opened.problem, path)
@@ -320,7 +328,7 @@ async def _parquet(
     return FileResponse(
         path,
         headers=headers,
-        media_type=_MEDIA_TYPES["parquet"],
+        media_type=_MEDIA_TYPES[ending],
         background=BackgroundTask(_remove, folder),
     )
 
