@@ -270,3 +270,9 @@ def test_a_page_that_takes_long_keeps_no_write_waiting(tmp_path):
     pulls, status = asyncio.run(calls())
     assert (len(pulls), status) == (2, 200)
     service.close()
+
+
+def test_a_workbook_of_the_log_is_a_file(told):
+    answer = told.read.get(f"{URL}/export?format=xlsx")
+    assert answer.status_code == 200
+    assert answer.content.startswith(b"PK")
