@@ -76,7 +76,8 @@ def test_exports_are_files_with_a_harmless_name(told):
     for kind in ("jsonl", "csv"):
         answer = told.read.get(f"{URL}/export?format={kind}")
         assert answer.status_code == 200
-        assert answer.headers["content-disposition"] == f'attachment; filename="trial.{kind}"'
+        said = f"attachment; filename=\"trial.{kind}\"; filename*=UTF-8''trial.{kind}"
+        assert answer.headers["content-disposition"] == said
         assert len(answer.text.splitlines()) == 41
     assert told.read.get(f"{URL}/export?format=exe").status_code == 422
 

@@ -294,17 +294,11 @@ class Policy(Resumable, ABC):
         return pull
 
     def _choose(self, context: dict[str, Any]) -> Choice:
-        if self.problem.is_costly:
+        # Without results there is nothing to plan with, so the first pulls cost little.
+        if self.told and self.problem.is_costly:
             with compiled():
                 return self.choose() if not context else self._choose_for(context)
         return self.choose() if not context else self._choose_for(context)
-
-    def _learn(self, pull: Pull, outcome: Any) -> None:
-        if self.problem.is_costly:
-            with compiled():
-                self.learn(pull, outcome)
-        else:
-            self.learn(pull, outcome)
 
     def _choose_for(self, context: dict[str, Any]) -> Choice:
         what = "something that this policy can be asked for"
@@ -368,12 +362,12 @@ class Policy(Resumable, ABC):
         clean = self._with_values_so_far(number, outcome)
         if number == UNSOLICITED:
             self._require_own_action(pull)
-            self._learn(pull, clean)
+            self.learn(pull, clean)
         else:
             known = self._outstanding.get(number)
             lost = None if known is not None else self._lost.get(number)
             self._require_known(pull, known or lost)
-            self._learn(pull, clean)
+            self.learn(pull, clean)
             if known is not None:
                 del self._outstanding[number]
             else:

@@ -96,7 +96,7 @@ class Problem(Parametrized, ABC):
 
     @property
     def is_costly(self) -> bool:
-        """Whether interpreting one decision may take a second: its kernels are compiled at once."""
+        """Whether interpreting one plan may take a second: its kernels are compiled at once."""
         return False
 
     @property

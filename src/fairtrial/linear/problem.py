@@ -506,7 +506,7 @@ class Problem(BaseProblem):
 
     @property
     def is_costly(self) -> bool:
-        """Whether interpreting one decision may take a second: a plan visits all features often."""
+        """Whether interpreting one plan may take a second: it visits all features often."""
         arms, features = self.features.shape
         return bool(arms * features**2 >= _COSTLY)
 

@@ -44,7 +44,7 @@ def test_moments_followed_piece_by_piece_are_those_of_a_replay(name):
         sites.carry_on(study, environment, piece, seed=piece)
         assert observer.advance(10.0).head_seq == observer.seq == study.n_events
     end = study.progress()
-    followed = observer.trace(end)
+    followed = observer.trace(end, observer.seq)
     replayed = {moment.told: shown(moment) for moment in study.trace(points=end.told + 1)}
     assert [moment.told for moment in followed] == list(range(end.told + 1))
     assert {moment.told: shown(moment) for moment in followed} == replayed
@@ -58,10 +58,22 @@ def test_moments_stay_few_and_evenly_spaced_however_long_the_log(monkeypatch):
     study, _environment = made("articles", 250)
     observer = Observer(study.session)
     observer.advance(10.0)
-    told = [moment.told for moment in observer.trace(study.progress())]
+    told = [moment.told for moment in observer.trace(study.progress(), observer.seq)]
     assert 10 <= len(told) <= 22
     assert len({b - a for a, b in itertools.pairwise(told[:-1])}) == 1
     assert told[-1] == 250
+
+
+def test_nothing_seems_to_happen_at_the_end_while_the_history_is_read(monkeypatch):
+    monkeypatch.setattr("fairtrial.server.pages.observer._BATCH", 50)
+    study, _environment = made("articles", 250)
+    observer = Observer(study.session)
+    observer.advance(0.0)
+    assert 0 < observer.seq < study.n_events
+    found = observer.observed()
+    assert found.trace()[-1].told == observer.told < found.progress().told == 250
+    observer.advance(10.0)
+    assert observer.observed().trace()[-1].told == 250
 
 
 def test_a_page_reads_no_event_twice(monkeypatch):
@@ -116,7 +128,9 @@ def _looked_at(store, times=1):
         found = []
         for _ in range(times):
             found.append(
-                await watch.show("wards", lambda view: (view.observer.seq, view.observer.checks))
+                await watch.show(
+                    "wards", lambda view: (view.observer.seq, view.observer.checks), "me"
+                )
             )
             while watch._tasks:
                 await asyncio.gather(*watch._tasks.values())
@@ -239,10 +253,10 @@ def test_what_a_request_has_no_time_for_is_read_in_the_background(monkeypatch):
             found = view.observer.read_range(40, 48, 0.0)
             return [moment.told for moment in found], view.observer.is_reading_more
 
-        found = [await watch.show("wards", page)]
+        found = [await watch.show("wards", page, "me")]
         while watch._tasks:
             await asyncio.gather(*watch._tasks.values())
-        found.append(await watch.show("wards", page))
+        found.append(await watch.show("wards", page, "me"))
         readers.close()
         return found
 

@@ -143,8 +143,13 @@ class Observer:
             if self.first_teller is None and record.kind == "tell":
                 self.first_teller = record.actor
 
-    def trace(self, end: Progress) -> list[Progress]:
-        """Return the moments read so far, in order, followed by `end`."""
+    def trace(self, end: Progress, head_seq: int) -> list[Progress]:
+        """Return the moments read so far, in order, and `end` if nothing before it is missing.
+
+        Otherwise all that happened in between would seem to have happened at the end.
+        """
+        if self.seq < head_seq:
+            return list(self._trace.moments)
         return [*(one for one in self._trace.moments if one.told < end.told), end]
 
     def read_range(self, begin: int, end: int, seconds: float) -> list[Progress]:
@@ -201,7 +206,12 @@ class Observer:
             effects = progress.effects
             known = replace(progress, find_effects=lambda: effects)
             return ObservedStudy(
-                self.study, replica.policy, row, known, self.trace(known), self.checks
+                self.study,
+                replica.policy,
+                row,
+                known,
+                self.trace(known, row.head_seq),
+                self.checks,
             )
 
 
