@@ -47,6 +47,7 @@ EXACT_OR_UNDECISIVE = {
         ("causal/_kernels/betting_plans.py", "number.sum()"),
         ("causal/_kernels/betting_plans.py", "state.counts.sum()"),
         ("causal/_kernels/betting_plans.py", "counts.sum()"),
+        ("linear/_kernels/testing.py", "(counts > 0.0).sum()"),
     },
     "only its sign or its being finite counts": {
         ("subpopulations/_kernels/block_plans.py", "shares.sum()"),

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from fairtrial.confidence import FiniteLIL
+from fairtrial.core.compilation import compiled
 from fairtrial.core.specification import policy_from_dict, problem_from_dict
 from fairtrial.delayed import InformationRacing, Problem, Racing
 from fairtrial.delayed._kernels.runs import act
@@ -161,9 +162,11 @@ def test_a_race_is_the_same_in_any_units(cls, scale):
 
 
 def test_a_race_of_one_arm_needs_no_code_of_its_own():
-    for arms in (1, 2):
-        InformationRacing(Problem(arms, noise_std=1.0))
-    assert len(act.signatures) == 1
+    before = len(act.dispatcher.signatures)
+    with compiled():
+        for arms in (1, 2):
+            InformationRacing(Problem(arms, noise_std=1.0))
+    assert len(act.dispatcher.signatures) - before <= 1
 
 
 @pytest.mark.parametrize("arms", [1, 3])

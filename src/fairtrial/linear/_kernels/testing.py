@@ -88,7 +88,7 @@ def _begin_test(model: Model, state: State) -> None:
     for k in range(counts.size):
         if counts[k] == 0.0:
             issued[k] = math.inf
-    order = np.argsort(issued)
+    order = np.argsort(issued, kind="mergesort")
     shortest, longest = 1, int((counts > 0.0).sum())
     while shortest < longest:
         middle = (shortest + longest) // 2
