@@ -63,6 +63,22 @@ def test_a_policy_that_issues_pulls_of_another_group_than_asked_for_is_told_so()
     assert policy.outstanding() == []
 
 
+@pytest.mark.parametrize("refusal", [InvalidArgument("group", "must be 'x'", "y"), TypeError("y")])
+def test_a_policy_that_takes_a_group_and_refuses_one_of_its_values_is_told_so(
+    refusal: Exception,
+) -> None:
+    class RefusesAGroup(EqualShares):
+        def choose(self, group: str | None = None) -> int | None:
+            if group == "y":
+                raise refusal
+            return super().choose()
+
+    problem = Problem(["a", "b"], ["x", "y"], floors=None, noise_std=1.0)
+    environment = GaussianEnvironment(problem, [[0.2, 0.2], [0.4, 0.4]])
+    with pytest.raises(AssertionError, match=r"ask\(group='y'\) must issue such a pull"):
+        check_policy(RefusesAGroup(problem), environment)
+
+
 class ForgetsItsState(EqualShares):
     state_fields = ()
 

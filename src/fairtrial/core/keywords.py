@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 from fairtrial.core.mistakes import did_you_mean
 from fairtrial.errors import InvalidArgument
 
-__all__ = ["call_with", "named_arguments", "refuse_unknown"]
+__all__ = ["call_with", "named_arguments", "refuse_unknown", "takes_keyword"]
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -79,16 +79,36 @@ def refuse_unknown(
     also : iterable of str
         Further names that the caller accepts.
     """
-    parameters = inspect.signature(function).parameters.values()
-    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+    names = _keywords_of(function)
+    if names is None:
         return
-    by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    names = {one.name for one in parameters if one.kind in by_name and one.name != "self"}
     for name, value in given.items():
         if name not in names:
             accepted = {*names, *also}
             hint = did_you_mean(name, accepted) if accepted else "it takes none"
             raise InvalidArgument(name, f"is not {what}: {hint}", value)
+
+
+def takes_keyword(function: Callable[..., Any], name: str) -> bool:
+    """Whether a function takes a keyword of this name, whatever values it accepts.
+
+    Examples
+    --------
+    >>> def choose(group=None): ...
+    >>> takes_keyword(choose, "group"), takes_keyword(choose, "arm")
+    (True, False)
+    """
+    names = _keywords_of(function)
+    return names is None or name in names
+
+
+def _keywords_of(function: Callable[..., Any]) -> set[str] | None:
+    """Return the names of the keywords that a function takes; None if it takes any."""
+    parameters = inspect.signature(function).parameters.values()
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        return None
+    by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    return {one.name for one in parameters if one.kind in by_name and one.name != "self"}
 
 
 def call_with(

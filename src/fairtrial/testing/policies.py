@@ -14,7 +14,7 @@ import numpy as np
 
 from fairtrial.core.contract import check_members, check_recommendation
 from fairtrial.core.environment import Environment
-from fairtrial.core.keywords import named_arguments
+from fairtrial.core.keywords import named_arguments, takes_keyword
 from fairtrial.core.policy import Policy, State
 from fairtrial.core.pull import Pull
 from fairtrial.core.run import Run, run_policy
@@ -221,15 +221,15 @@ class _LiveRun:
 
 
 def _check_contexts(policy: Policy) -> None:
-    """Ask for each group that a pull can have: the pull must come, or the group be refused."""
+    """Ask for each value of a label that `choose` takes as a keyword: such a pull must come."""
     labels = policy.problem.action_labels
-    for name in labels[0].keys() - {"arm"}:
+    for name in sorted(labels[0].keys() - {"arm"}):
+        if not takes_keyword(policy.choose, name):
+            continue
         for value in dict.fromkeys(label[name] for label in labels):
             try:
                 policy.clone().ask(1, **{name: value})
-            except TypeError:
-                continue  # `choose` does not take it.
-            except InvalidArgument as error:
+            except (InvalidArgument, TypeError) as error:
                 problem = f"ask({name}={value!r}) must issue such a pull, or take no {name}"
                 raise AssertionError(f"{problem}: {error}") from None
 
