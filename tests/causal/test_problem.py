@@ -122,7 +122,9 @@ BAD = [
     ({"costs": "dear"}, InvalidArgument, "costs must be numbers of shape"),
     ({"costs": 10**400}, InvalidArgument, "costs must be numbers of shape"),
     ({"model": 3}, InvalidArgument, "model must be a CausalModel"),
-    ({"model": {"nodes": 3}}, ModelError, "model must hold a CausalModel's arguments"),
+    ({"model": {"nodes": 3}}, InvalidArgument, r"model\.nodes is not an argument of CausalModel"),
+    ({"model": {"edges": []}}, InvalidArgument, r"model\.states is missing"),
+    ({"model": {3: "edges"}}, ModelError, "model must hold a CausalModel's arguments"),
     ({"model": model(S=["natural", "t"])}, ModelError, "no value called 'natural'"),
 ]
 

@@ -31,6 +31,10 @@ def as_model(model: Any) -> CausalModel:
         arguments = {key: value for key, value in model.items() if key != "name"}
         try:
             return CausalModel(**arguments)
+        except ModelError:
+            raise
+        except InvalidArgument as error:
+            raise error.within("model") from None
         except TypeError as error:
             raise ModelError("model", f"must hold a CausalModel's arguments ({error})") from None
     raise InvalidArgument("model", "must be a CausalModel, or the path of a BIF file", model)
