@@ -112,7 +112,7 @@ def test_the_unit_of_outcomes_changes_no_decision_of_the_proven_rule(power):
     (asked, best, limits), (same, answer, gaps) = actions(problem), actions(scaled)
     assert (same, answer) == (asked, best)
     for one, other in zip(limits, gaps, strict=True):
-        assert other["value"] == pytest.approx(one["value"] * unit, rel=1e-9)
+        assert other.value == pytest.approx(one.value * unit, rel=1e-9)
 
 
 @pytest.mark.parametrize("rare", [1e-300, 1e-30, 1e-6])

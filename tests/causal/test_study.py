@@ -138,8 +138,8 @@ def test_gaps_are_reported_with_their_bound_and_the_evidence_for_it(tmp_path):
     best = own[environment.truth.best]
     assert abs(best.value) < best.bound == problem.fairness_bound
     # "No arm is fair" was ruled out by this arm's limits alone.
-    assert best["log_wealth"] >= np.log(20)
-    assert own["0"]["log_wealth"] is None
+    assert best.log_wealth >= np.log(20)
+    assert own["0"].log_wealth is None
     assert "Counterfactual gaps, to be between" in page
     assert "Evidence that it is kept" in page
     assert "none interval" not in page
