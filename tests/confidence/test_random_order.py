@@ -1,5 +1,6 @@
 """The random order of a block's pulls, in every family that bets on blocks."""
 
+import math
 from collections import Counter
 from itertools import pairwise
 
@@ -79,7 +80,13 @@ def test_every_order_of_a_block_comes_equally_often(make):
 
     counts = Counter(order(seed) for seed in range(effort.runs(300, whole=600)))
     first = Counter(actions[0] for actions in counts.elements())
-    possible = len({pull.action for pull in blocks_of(make(initial_pulls=1), 60)[0]})
+    policy = make(initial_pulls=1)
+    if isinstance(policy, linear.BlockBetting):
+        # The first pulls are those of a basis.
+        possible = policy.problem.rank
+        assert set(first) == set(policy.problem.basis_arms.tolist())
+    else:
+        possible = len({pull.action for pull in blocks_of(policy, 60)[0]})
     assert len(first) == possible
     assert chisquare(list(first.values())).pvalue > LEAST_P
     pairs = possible * (possible - 1) if len(next(iter(counts))) == 2 else None
@@ -97,6 +104,27 @@ def test_the_whole_order_of_a_small_block_is_uniform():
     )
     assert len(counts) == 6
     assert chisquare(list(counts.values())).pvalue > LEAST_P
+
+
+@pytest.mark.parametrize("initial_pulls", [None, 1])
+def test_orders_of_the_first_linear_pulls_are_as_frequent_as_their_propensities_say(initial_pulls):
+    """A basis comes before the rest of the start, and each in random order."""
+    problem = linear.Problem(np.vander(np.linspace(-1, 1, 5), 3), **RANGE)
+    basis, start = set(problem.basis_arms.tolist()), set(problem.geometry.start_arms.tolist())
+    assert len(basis) == 3 < len(start)
+    chances, counts = {}, Counter()
+    runs = effort.runs(400, whole=1_200)
+    for seed in range(runs):
+        policy = linear.BlockBetting(problem, initial_pulls=initial_pulls, seed=seed)
+        pulls = policy.ask(len(start))
+        order = tuple(pull.action for pull in pulls)
+        assert (set(order[:3]), set(order)) == (basis, start)
+        chance = math.prod(pull.propensity for pull in pulls)
+        assert chances.setdefault(order, chance) == pytest.approx(chance)
+        counts[order] += 1
+    assert math.fsum(chances.values()) == pytest.approx(1.0)
+    expected = [runs * chances[order] for order in counts]
+    assert chisquare(list(counts.values()), expected).pvalue > LEAST_P
 
 
 def test_two_seeds_give_two_orders_and_one_seed_gives_one(make):
@@ -138,6 +166,9 @@ def test_pulls_before_anything_can_be_planned_are_drawn_too(make):
         if isinstance(policy, linear.BlockBetting):
             # No condition is repeated before all others had their turn.
             rivals -= {other.action for other in extra[number // 3 * 3 : number]}
+            if number < policy.problem.rank:
+                # The first ones are those of a basis.
+                rivals &= set(policy.problem.basis_arms.tolist())
         assert pull.propensity == pytest.approx(1 / len(rivals))
 
 

@@ -253,13 +253,16 @@ def test_losses_of_whatever_value_never_help_a_worse_arm():
     assert wrong == 0
 
 
-def test_a_loss_with_known_noise_takes_the_proof_away_only_where_it_is_in_a_bet():
+def test_every_loss_with_known_noise_takes_the_proof_away_until_its_result_comes():
     problem = Problem(2, noise_std=1.0)
     policy = BlockBetting(problem, seed=0)
     pulls = policy.ask(10)
     policy.fail(pulls[0], "lost")
     for pull in pulls[1:]:
         policy.tell(pull, 0.1 * pull.number)
+    # No bet was placed on it, but means and effects leave it out.
+    assert not policy.guarantee.proven
+    policy.tell(pulls[0], 0.0)
     assert policy.guarantee.proven
     late = policy.ask()
     policy.fail(late, "lost")

@@ -18,7 +18,7 @@ def test_delays_that_grow_with_outcomes_are_noticed():
     found = diagnose(["a", "b"] * 20, np.exp(outcomes), outcomes)
     assert found.correlation > 0.8
     assert found.p_value < 1e-6
-    assert "delay_depends_on_outcome=True" in found.warning
+    assert "set delay_depends_on_outcome in the problem" in found.warning
 
 
 def test_arms_may_differ_in_delay_and_mean():

@@ -504,8 +504,10 @@ def test_no_bet_rests_on_initial_pulls_and_intervals_wait_for_those_that_are_not
     for pull in plate[:5]:
         policy.tell(pull, rng.normal())
     assert policy._estimates()[0][0].lower is not None
-    assert policy.guarantee.label == "proven"
+    # No bet was placed on it, but means leave it out.
+    assert policy.guarantee.label == "heuristic"
     policy.tell(plate[5], 1.0)
+    assert policy.guarantee.label == "proven"
     assert policy._blocks.state.lost.sum() == 0.0
     assert policy.ask().tag == 0
 

@@ -508,15 +508,22 @@ def test_progress_is_json_and_its_intervals_hold_the_truth(cls: type[Policy]) ->
         assert estimate.lower <= value <= estimate.upper
 
 
-@pytest.mark.parametrize("cls", [LinGapE, BlockBetting])
-def test_intervals_are_those_of_the_method_of_mixtures(cls: type[Policy]) -> None:
+@pytest.mark.parametrize(("cls", "counts"), [(LinGapE, [4, 3]), (BlockBetting, [2, 2])])
+def test_intervals_are_those_of_the_method_of_mixtures(
+    cls: type[Policy], counts: list[int]
+) -> None:
     policy = cls(Problem(np.eye(2), noise_std=2.0), delta=0.1, initial_pulls=2)
-    counts = [4, 3]
-    for arm, count in enumerate(counts):
-        for _ in range(count):
-            policy.tell(policy.problem.pull(arm=str(arm)), 1.0)
+    if cls is BlockBetting:
+        # Only settled blocks count: here, the one of the initial pulls, and nothing unsolicited.
+        for pull in policy.ask(4):
+            policy.tell(pull, 1.0)
+        policy.tell(policy.problem.pull(arm="0"), 3.0)
+    else:
+        for arm, count in enumerate(counts):
+            for _ in range(count):
+                policy.tell(policy.problem.pull(arm=str(arm)), 1.0)
     # The prior is one of the two initial pulls, a spread of a half.
-    level = 2 * 1.5 * (0.5 * math.log((1 + 4) * (1 + 3)) + math.log(10))
+    level = 2 * 1.5 * (0.5 * math.log((1 + counts[0]) * (1 + counts[1])) + math.log(10))
     progress = policy.progress()
     for estimates in (progress.actions, progress.arms):
         for estimate, count in zip(estimates, counts, strict=True):

@@ -380,7 +380,7 @@ def test_forecasts_of_lives_are_readings_of_no_proven_kind(cells):
 def test_lives_are_seen_to_depend_on_their_delays(cells):
     arms, outcomes = [arm for arm, _, _ in cells], [life for _, _, life in cells]
     found = diagnose(arms, [LONGEST * life for life in outcomes], outcomes)
-    assert "delay_depends_on_outcome=True" in found.warning
+    assert "set delay_depends_on_outcome in the problem" in found.warning
 
 
 @pytest.mark.statistical

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fairtrial.core.validation import check_error_probability
+from fairtrial.core.validation import check_error_probability, check_probability
 
 __all__ = ["Complexity", "EvidencePrice", "assumptions_of", "positive_spread"]
 
@@ -126,7 +126,7 @@ class Complexity:
         Parameters
         ----------
         delta : float
-            Accepted probability of a wrong answer, in (0, 1).
+            Accepted probability of a wrong answer, in (0, 0.5).
 
         Returns
         -------
@@ -146,8 +146,7 @@ class Complexity:
         >>> round(complexity(environment).lower_bound(0.05), 3)
         84.8
         """
-        information = self.kl(delta)
-        return self.lower * information if information > 0.0 else 0.0
+        return self.lower * self.kl(check_error_probability("delta", delta))
 
     @staticmethod
     def kl(delta: float) -> float:
@@ -163,5 +162,5 @@ class Complexity:
         >>> round(Complexity.kl(0.1), 6)
         1.75778
         """
-        level = check_error_probability("delta", delta)
+        level = check_probability("delta", delta)
         return (1.0 - 2.0 * level) * math.log((1.0 - level) / level) if level < 0.5 else 0.0

@@ -107,7 +107,7 @@ def means_of(
     >>> lossy = Settled(np.array([70.0]), np.array([70.0]), missing=np.array([30.0]))
     >>> found = means_of(lossy, scale=0.5, level=0.05, reward_range=(0.0, 1.0))
     >>> [round(float(values[0]), 2) for values in found.within((0.0, 1.0))]
-    [1.0, 0.51, 1.0]
+    [1.0, 0.52, 1.0]
     """
     counts, sums, missing = settled
     with np.errstate(divide="ignore", invalid="ignore"):
