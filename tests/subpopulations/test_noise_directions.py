@@ -128,8 +128,7 @@ def test_records_are_those_of_all_results_of_settled_blocks_whatever_happened(si
     problem = of_covariance(some_covariance(rng, 2, 2, size), 2)
     policy, twin = (BlockBetting(problem, delta=1e-12, seed=1) for _ in range(2))
     told: dict[Any, Floats] = {}
-    early: dict[Any, Floats] = {}
-    lost, in_flight = [], []
+    lost, in_flight, partly = [], [], []
 
     def both(action: str, *arguments: Any) -> None:
         getattr(policy, action)(*arguments)
@@ -155,19 +154,22 @@ def test_records_are_those_of_all_results_of_settled_blocks_whatever_happened(si
             continue
         if step % 7 == 3:
             values[step % size] = math.nan
-        told[pull] = values
         if step % 11 == 6 and not math.isnan(values[0]):
             both("report", pull, {"m0": float(values[0])})
-            if is_settled(pull):
-                # A result that comes after its block is settled is in no record.
-                del told[pull]
-                early[pull] = np.append(values[:1], [math.nan] * (size - 1))
-        both("tell", pull, by_name(values))
+            partly.append((pull, values))
+        else:
+            told[pull] = values
+            both("tell", pull, by_name(values))
+        if step % 16 == 15:
+            # Values that come after others of their pull, and often after its block was settled.
+            for pull, values in partly:
+                told[pull] = values
+                both("tell", pull, by_name(values))
+            partly = []
         if step % 17 == 9 and lost:
             late = lost.pop()
-            if not is_settled(late):
-                told[late] = rng.normal(size=size)
-                both("tell", late, by_name(told[late]))
+            told[late] = rng.normal(size=size)
+            both("tell", late, by_name(told[late]))
         if step % 5 == 2:
             again = list(told)[int(rng.integers(len(told)))]
             new = rng.normal(size=size)
@@ -177,7 +179,10 @@ def test_records_are_those_of_all_results_of_settled_blocks_whatever_happened(si
             told[again] = new
         assert np.array_equal(policy._spreads(), twin._spreads())
         assert policy.warnings() == twin.warnings()
-    settled = {pull: values for pull, values in told.items() if is_settled(pull)} | early
+    for pull, values in partly:
+        told[pull] = values
+        both("tell", pull, by_name(values))
+    settled = {pull: values for pull, values in told.items() if is_settled(pull)}
     assert len(settled) > 150
     for place, record in enumerate(policy._spreads()):
         expected = slow_record(problem, settled, place)
