@@ -4,7 +4,14 @@ import json
 
 import pytest
 
-from fairtrial.allocation import UCB1, FairLearn, Problem, Thompson, UnconstrainedLearner
+from fairtrial.allocation import (
+    UCB1,
+    FairLearn,
+    Problem,
+    Thompson,
+    ThompsonWithFairness,
+    UnconstrainedLearner,
+)
 from fairtrial.study import Study
 from fairtrial.study.memory import MemoryStore
 from fairtrial.study.specification import Specification
@@ -47,3 +54,8 @@ def test_a_study_whose_specification_names_the_default_opens_and_goes_on(tmp_pat
     with Study.open(storage, "s") as study:
         stored = json.loads(study.session.row().spec_json)
         assert stored["policy"]["learner"] == {"name": "Thompson"}
+
+
+def test_a_rule_without_a_learner_to_choose_is_specified_without_one():
+    rule = ThompsonWithFairness(Problem(3, 0.2), eta=3.0)
+    assert rule.to_dict() == {"name": "ThompsonWithFairness", "eta": 3.0}

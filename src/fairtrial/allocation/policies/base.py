@@ -106,7 +106,8 @@ class AllocationPolicy(Policy):
         written = super().to_dict()
         default = as_learner(None)
         is_default = type(self._learner) is type(default)
-        if is_default and self._learner.get_params() == default.get_params():
+        takes_one = "learner" in self.get_params()
+        if takes_one and is_default and self._learner.get_params() == default.get_params():
             written["learner"] = None
         return written
 
