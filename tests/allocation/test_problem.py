@@ -170,7 +170,7 @@ def test_a_number_that_would_take_long_to_read_is_refused_before_it_is_read(shar
 @pytest.mark.parametrize(
     ("make", "named"),
     [
-        (lambda: Problem(10**9, 0), "at most 1,000,000 actions"),
+        (lambda: Problem(10**9, 0), "arms must lead to at most 1,000,000 actions"),
         (lambda: Problem(HUGE, 0), "arms"),
         (lambda: Problem(2, 0, HUGE), "unfairness_tolerance"),
         (lambda: Problem(2, 0, plays=HUGE), "plays"),

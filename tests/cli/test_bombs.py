@@ -1,5 +1,7 @@
 """Files made to keep a program busy, to fill its memory or to break its parsers."""
 
+import sys
+
 import pytest
 
 from fairtrial.cli import ExitCode
@@ -45,12 +47,27 @@ BOMBS = {
     "nul": (file_with().replace('"b"', '"b\\u0000"'), "problem.arms[1]: must have at most 1,000"),
     "long name": (file_with().replace('"s"', '"' + "s" * 3_900_000 + '"'), "study.name: must"),
     "date": (file_with("2025-13-99"), "must be TOML"),
-    "many arms": (file_with().replace('["a", "b"]', "1000000000"), "must be at most 1,000,000"),
+    "many arms": (
+        file_with().replace('["a", "b"]', "1000000000"),
+        "must lead to at most 1,000,000",
+    ),
     "many cells": (
         file_with().replace('["a", "b"]', "200000").replace('["x", "y"]', "200000"),
         "problem",
     ),
 }
+
+
+def test_nesting_is_refused_however_deep_the_interpreter_may_go(folder, invoke):
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(50_000)
+    try:
+        (folder / "bomb.toml").write_text(BOMBS["hidden"][0])
+        result = invoke("run", "bomb.toml")
+    finally:
+        sys.setrecursionlimit(limit)
+    assert result.exit_code == ExitCode.USAGE
+    assert "must not be nested more" in result.stderr
 
 
 @pytest.mark.parametrize("name", BOMBS)

@@ -567,7 +567,7 @@ def test_a_study_that_has_stopped_is_not_driven(make_study, threads):
     study = make_study(Racing, budget=2)
     run_study(study, plain, threads)
     before = study.head_hash
-    with pytest.raises(ExperimentFinished, match="'toy' has stopped: see recommend"):
+    with pytest.raises(ExperimentFinished, match="'toy' has stopped and issues no more pulls"):
         run_study(study, plain, threads)
     assert study.head_hash == before
 

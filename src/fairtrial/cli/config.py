@@ -231,7 +231,19 @@ def _parsed_toml(data: bytes) -> tuple[dict[str, Any], str]:
     text = data.decode("utf-8-sig")  # Notepad writes a byte order mark
     if is_deeper(text, _DEEPEST) or _MANY_PARTS.search(text):
         raise RecursionError
-    return tomllib.loads(text), text
+    tables = tomllib.loads(text)
+    if _is_deep(tables):  # a quotation mark in a comment can hide brackets from the search above
+        raise RecursionError
+    return tables, text
+
+
+def _is_deep(tables: dict[str, Any]) -> bool:
+    """Return whether tables are deeper than lists of the allowed depth below such a section."""
+    level: list[Any] = [tables]
+    for _ in range(2 * _DEEPEST):
+        inner = (each.values() if isinstance(each, dict) else each for each in level)
+        level = [each for values in inner for each in values if isinstance(each, dict | list)]
+    return bool(level)
 
 
 class _Draft:

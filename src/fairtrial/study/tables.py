@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from fairtrial.errors import CorruptLog, StorageError
+from fairtrial.study import schema
 from fairtrial.study.access_tables import AccessTables
 from fairtrial.study.interruption import keep_going
 from fairtrial.study.log import PullRow, Record, Step
 from fairtrial.study.machine import boot
 from fairtrial.study.pending_writes import PendingWrites, replacing
 from fairtrial.study.recent_pulls import RecentPulls
-from fairtrial.study.schema import STEPS
 from fairtrial.study.statements import columns, places
 from fairtrial.study.store import Addition, AnswerRow, NewStudy, Snapshot, StudyRow
 from fairtrial.study.waiting import Waiting
@@ -106,10 +106,11 @@ class TableStore(AccessTables, Waiting):
 
     def _require_schema(self, found: int) -> None:
         """Raise if another program has upgraded the tables since they were opened."""
-        if found != len(STEPS):
+        known = len(schema.STEPS)
+        if found != known:
             raise StorageError(
                 f"{self._where} now has schema {found}, and this process writes schema "
-                f"{len(STEPS)}: a newer version of fairtrial upgraded it meanwhile. Nothing was "
+                f"{known}: a newer version of fairtrial upgraded it meanwhile. Nothing was "
                 "written; start this process again with that version"
             )
 

@@ -104,6 +104,8 @@ class AllocationPolicy(Policy):
         So policies that decide the same have the same specification.
         """
         written = super().to_dict()
+        if "learner" not in written:  # it is not a parameter
+            return written
         default = as_learner(None)
         is_default = type(self._learner) is type(default)
         takes_one = "learner" in self.get_params()
