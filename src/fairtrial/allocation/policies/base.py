@@ -108,8 +108,7 @@ class AllocationPolicy(Policy):
             return written
         default = as_learner(None)
         is_default = type(self._learner) is type(default)
-        takes_one = "learner" in self.get_params()
-        if takes_one and is_default and self._learner.get_params() == default.get_params():
+        if is_default and self._learner.get_params() == default.get_params():
             written["learner"] = None
         return written
 
