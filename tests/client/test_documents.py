@@ -34,7 +34,9 @@ RECOMMENDATION = Recommendation(
     evidence={"pulls": 3},
     candidates=("a", None),
 )
-ESTIMATE = Estimate({"arm": "a", "prediction": "cold"}, 3, 0.5, 0.1, 0.9, 0.2, 0.8, 2)
+ESTIMATE = Estimate(
+    {"arm": "a", "prediction": "cold"}, 3, 0.5, 0.1, 0.9, 0.2, 0.8, 2, predicted=True, own_mean=0.4
+)
 EFFECT = Effect("a", "b", "x", 0.5, 0.1, 0.9, 0.2, 0.8)
 PROGRESS = Progress(
     recommendation=RECOMMENDATION,
