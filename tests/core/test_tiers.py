@@ -4,6 +4,7 @@ import json
 import math
 import os
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -141,6 +142,21 @@ def test_both_tiers_compute_overflows_and_roots_of_negative_numbers(any_tier):
     assert power == math.inf
     assert math.isnan(logarithm)
     assert beyond(1.0)[2] == -math.inf
+
+
+def test_ctrl_c_waits_for_the_end_of_an_interpreted_kernel():
+    state = np.zeros(2)
+
+    @kernel
+    def write(array):
+        array[0] = 1.0
+        signal.raise_signal(signal.SIGINT)
+        array[1] = 1.0
+
+    use_tier("interpret")
+    with pytest.raises(KeyboardInterrupt):
+        write(state)
+    assert state.tolist() == [1.0, 1.0]
 
 
 def test_a_costly_plan_is_compiled_at_once_and_the_first_pulls_are_not():

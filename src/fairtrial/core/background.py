@@ -35,6 +35,7 @@ class _Compiler:
         self.next = 0.0
 
     def compile_missing(self) -> None:
+        """Start such a process if it is due; take note if one has ended."""
         if self.process is not None:
             if self.process.poll() is not None:
                 self.process = None

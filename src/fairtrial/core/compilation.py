@@ -31,6 +31,7 @@ from typing import Any, Literal
 import numpy as np
 
 from fairtrial.core.interpretation import plain
+from fairtrial.core.loading import uninterrupted
 
 __all__ = ["Kernel", "Tier", "compiled", "inlined", "kernel", "tier", "unchecked", "use_tier"]
 
@@ -131,8 +132,8 @@ class Kernel:
     def _interpret(self, arguments: tuple[Any, ...]) -> Any:
         start = perf_counter()
         try:
-            # Machine code computes infinities without a warning.
-            with np.errstate(all="ignore"):
+            # Ctrl-C does not stop machine code half-way, which computes infinities without warning.
+            with uninterrupted(), np.errstate(all="ignore"):
                 return self.plain(*arguments)
         finally:
             _PROCESS.interpreted += perf_counter() - start
