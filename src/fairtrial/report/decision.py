@@ -70,7 +70,7 @@ def decision(found: Findings, facts: Mapping[str, object]) -> Markup:
         "div",
         element("p", headline(recommendation, found.endless), class_="answer"),
         *(element("p", sentence) for sentence in said if sentence),
-        element("p", "Used: ", pulls_used(found.progress), "."),
+        element("p", "Received: ", pulls_used(found.progress), "."),
         class_="verdict" if recommendation.decided else "verdict open",
     )
     rows = [(name, bdi(value)) for name, value in facts.items()]
