@@ -191,8 +191,8 @@ class FixedConfidencePolicy(Policy):
 
     @property
     def _intervals(self) -> str:
-        """The kind of intervals: "anytime" if they hold at all times at once."""
-        return "approximate" if self._why_approximate else "anytime"
+        """The kind of intervals as long as nothing makes them approximate; "none" without any."""
+        return "anytime"
 
     @property
     def _why_approximate(self) -> str:
@@ -265,6 +265,8 @@ class FixedConfidencePolicy(Policy):
         actions, arms = self._estimates()
         no_forecast = "" if self.stopped else self._no_forecast
         forecasts = self._forecasts and not no_forecast
+        intervals = self._intervals
+        doubt = self._why_approximate if intervals == "anytime" else ""
         return Progress(
             recommendation=recommendation,
             asked=self.asked,
@@ -277,8 +279,8 @@ class FixedConfidencePolicy(Policy):
             actions=actions,
             arms=arms,
             details=self._details(),
-            intervals=self._intervals,
-            why_approximate=self._why_approximate,
+            intervals="approximate" if doubt else intervals,
+            why_approximate=doubt,
             settled=self._settled,
             evidence_scale=self._evidence_scale,
             find_effects=self._effects(),

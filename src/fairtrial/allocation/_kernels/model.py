@@ -31,8 +31,8 @@ inlined = compiled(**_OPTIONS, forceinline=True)
 live = compiled(**_OPTIONS, nogil=False)
 """As `kernel`, for single calls from Python; these keep the interpreter lock.
 
-The calls are shorter than handing over the lock. Keeping it also means that threads which share a
-policy without a lock of their own never see partly changed arrays.
+The calls are shorter than handing over the lock. Threads that share a policy need a lock of their
+own all the same: in the interpreter, others can run in the middle of a kernel.
 """
 
 live_inlined = compiled(**_OPTIONS, nogil=False, forceinline=True)
