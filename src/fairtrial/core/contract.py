@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from functools import cached_property, partialmethod
+from functools import cached_property, lru_cache, partialmethod
 from types import FunctionType
 from typing import Any
 
@@ -34,7 +34,18 @@ def check_members(instance: object, base: type, argument: str) -> None:
     InvalidArgument
         If a property was written as a method, or the reverse; the message names it.
     """
-    cls = type(instance)
+    cls: Any = type(instance)  # mypy takes a class for one of its unhashable instances
+    accepted = _misplaced_member(cls, base)
+    if accepted:
+        raise InvalidArgument(argument, accepted, instance)
+
+
+@lru_cache(maxsize=256)
+def _misplaced_member(cls: type, base: type) -> str:
+    """Return what is accepted in place of a member of the wrong kind; empty if there is none.
+
+    Every simulated run asks, and looking at all members takes half a millisecond.
+    """
     for name in dir(base):
         if name.startswith("_"):
             continue
@@ -42,16 +53,14 @@ def check_members(instance: object, base: type, argument: str) -> None:
         if own is stated:
             continue
         if _is_method(own) and not _is_method(stated):
-            accepted = f"must have {name} as a property: write @property above its def"
-            raise InvalidArgument(argument, accepted, instance)
+            return f"must have {name} as a property: write @property above its def"
         if _is_method(stated) and isinstance(own, property | cached_property):
-            accepted = f"must have {name} as a method, without @property"
-            raise InvalidArgument(argument, accepted, instance)
+            return f"must have {name} as a method, without @property"
     for name in ("delta", "max_pulls"):
         # These are no members of the base class, but are read if a class has them.
         if _is_method(inspect.getattr_static(cls, name, None)):
-            accepted = f"must have {name} as a property or an attribute, not as a method"
-            raise InvalidArgument(argument, accepted, instance)
+            return f"must have {name} as a property or an attribute, not as a method"
+    return ""
 
 
 def _is_method(member: object) -> bool:
