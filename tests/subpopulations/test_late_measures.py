@@ -173,3 +173,20 @@ def test_the_state_is_saved_while_values_are_awaited():
             one.tell(pull, {"effect": 0.1})
     assert effect_of(other) == effect_of(policy)
     np.testing.assert_array_equal(other._spreads(), policy._spreads())
+
+
+@pytest.mark.parametrize("losses", ["informative", "ignorable"])
+def test_a_measure_without_a_limit_whose_bad_values_come_last_has_no_wrong_interval(losses):
+    problem = Problem(2, 1, measures={"fast": (0, 1), "slow": (0, 1)}, objective="fast")
+    policy = BlockBetting(problem, delta=0.1, losses=losses, seed=1)
+    for fast, slow in np.random.default_rng(0).integers(0, 2, (600, 2)):
+        pull = policy.ask()
+        if slow:
+            policy.tell(pull, {"fast": float(fast), "slow": 1.0})
+        else:
+            policy.report(pull, {"fast": float(fast)})
+    shown = [one for one in policy.progress().actions if one.labels["measure"] == "slow"]
+    assert len(shown) == 2
+    for mean in shown:
+        assert mean.lower is None or mean.lower < 0.5 < mean.upper
+        assert (mean.lower is None) == (losses == "ignorable")

@@ -345,8 +345,8 @@ class MeasuredBlocks(LiveBlocks):
     def settled_measures(self, *, losses_count: bool) -> Settled:
         """Return the values of every measure in settled blocks, shape (K, L, M).
 
-        A value that is still to come counts as missing. With a known noise no value can stand for
-        it, and those of its measure do not count.
+        A value that is still to come counts as missing. Where nothing stands for it, because the
+        noise is known or losses do not count, the values of its measure do not count.
         """
         state, shape = self.state, self.values.shape
         pulls = (state.blocks.came + state.blocks.lost * losses_count)[:, np.newaxis]
@@ -357,7 +357,18 @@ class MeasuredBlocks(LiveBlocks):
             came = state.blocks.came[:, np.newaxis]
             is_complete = came <= counts + state.was_absent
             counts, sums = counts * is_complete, sums * is_complete
+        if not losses_count:
+            counts, sums = counts * ~self._is_awaited, sums * ~self._is_awaited
         return Settled(*(values.reshape(shape) for values in (counts, sums, missing)))
+
+    @property
+    def _is_awaited(self) -> NDArray[np.bool_]:
+        """Whether values of a measure may still come in settled blocks, shape (M,)."""
+        if not self.state.is_late[0]:
+            return np.zeros(self.values.shape[2], dtype=np.bool_)
+        if len(self.paid) != self._first.item():
+            return np.ones(self.values.shape[2], dtype=np.bool_)
+        return np.asarray((self.in_paid_blocks("awaited") > 0.0).any(axis=0))
 
     @property
     def spreads(self) -> list[Floats]:
