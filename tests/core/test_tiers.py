@@ -1,5 +1,6 @@
 """Kernels run in the interpreter at once, as machine code when it pays, and decide the same."""
 
+import errno
 import json
 import math
 import os
@@ -335,4 +336,27 @@ def test_only_one_process_has_a_lock_and_others_wait(tmp_path, monkeypatch):
 def test_without_a_folder_for_temporary_files_nobody_waits(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "none"))
     with alone("x"), try_alone("x") as is_alone:
+        assert is_alone
+
+
+def test_a_lock_is_kept_while_another_one_is_taken_and_released(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    look = (
+        "from fairtrial.core.exclusion import try_alone\n"
+        "with try_alone('x') as is_alone:\n    print(is_alone)\n"
+    )
+    with try_alone("x"):
+        with alone("y"):
+            pass
+        assert output(look, TMPDIR=str(tmp_path)) == ["False"]
+    assert output(look, TMPDIR=str(tmp_path)) == ["True"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="files are locked by another module there")
+def test_where_files_have_no_locks_nobody_waits(monkeypatch):
+    def without_locks(*_):
+        raise OSError(errno.ENOLCK, "no locks available")
+
+    monkeypatch.setattr("fcntl.lockf", without_locks)
+    with alone("x"), try_alone("y") as is_alone:
         assert is_alone

@@ -39,7 +39,7 @@ def cube(x: float) -> float:
 
 @kernel
 def sum_of(array: Floats) -> float:
-    """Return the sum of an array of any shape, sum_of from its first number to its last.
+    """Return the sum of an array of any shape, from its first number to its last.
 
     Examples
     --------

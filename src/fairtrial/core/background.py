@@ -6,6 +6,7 @@ import os
 import pickle
 import subprocess
 import sys
+import threading
 from contextlib import suppress
 
 from fairtrial.core.compilation import (
@@ -33,21 +34,27 @@ class _Compiler:
     def __init__(self) -> None:
         self.process: subprocess.Popen[bytes] | None = None
         self.next = 0.0
+        self._lock = threading.Lock()
 
     def compile_missing(self) -> None:
         """Start such a process if it is due; take note if one has ended."""
-        if self.process is not None:
-            if self.process.poll() is not None:
-                self.process = None
-                for kernel in kernels():
-                    kernel.missing.clear()
-        elif seconds_interpreted() >= max(COMPILING_SECONDS, self.next):
-            self.next = _PATIENCE * seconds_interpreted()
-            self._start()
+        if not self._lock.acquire(blocking=False):
+            return  # another thread does it
+        try:
+            if self.process is not None:
+                if self.process.poll() is not None:
+                    self.process = None
+                    for kernel in kernels():
+                        kernel.missing.clear()
+            elif seconds_interpreted() >= max(COMPILING_SECONDS, self.next):
+                self.next = _PATIENCE * seconds_interpreted()
+                self._start()
+        finally:
+            self._lock.release()
 
     def _start(self) -> None:
         wanted = [
-            (kernel.__module__, kernel.__qualname__, kernel.missing)
+            (kernel.__module__, kernel.__qualname__, set(kernel.missing))
             for kernel in kernels()
             if kernel.missing and kernel.__module__.startswith("fairtrial.")
         ]
@@ -77,8 +84,7 @@ has ended, kernels look on disk again.
 
 def compile_requested() -> None:
     """Compile the kernels that the parent process names, unless another process does such work."""
-    # What the parent sends, in its own types.
-    wanted = pickle.load(sys.stdin.buffer)  # noqa: S301
+    wanted = pickle.load(sys.stdin.buffer)  # noqa: S301 - from the parent process, by a pipe
     if hasattr(os, "nice"):
         os.nice(10)
     use_tier("compile")

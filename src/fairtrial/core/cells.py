@@ -390,7 +390,9 @@ def _decimal_of(bodies: Sequence[str], usual: str | None) -> tuple[str | None, s
         likely = usual or ","
         mark = max(_DECIMALS, key=lambda mark: (len(shown[mark]), mark == likely))
         return mark, shown[mark][0]
-    open_marks = {mark for body in bodies for mark in _DECIMALS if mark in body}
+    # Other texts with such marks, like dates, are no numbers, however they are read.
+    unclear = [body for body in bodies if _MAY_BE_THOUSANDS.fullmatch(body)]
+    open_marks = {mark for body in unclear for mark in _DECIMALS if mark in body}
     if not open_marks:
         return usual or ".", ""
     return (usual if open_marks == {usual} else None), ""

@@ -9,7 +9,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -23,9 +23,6 @@ __all__ = ["alone", "try_alone"]
 _PAUSE = 0.05
 """Seconds between two attempts to get a lock."""
 
-_POSITIONS = 2**30
-"""A lock is a byte of one file; its position follows from its name."""
-
 _THREADS = threading.RLock()
 """A process has each lock only once, so its threads take turns."""
 
@@ -34,36 +31,40 @@ _THREADS = threading.RLock()
 def alone(name: str) -> Iterator[None]:
     """Wait until no other process is in a context of that name.
 
-    Without a folder for temporary files that can be written, it waits for nobody.
+    Without a folder for temporary files in which files can be locked, it waits for nobody.
     """
-    with _THREADS, _opened() as file:
-        position = _position_of(name)
-        while file is not None and not _lock(file, position):
+    with _THREADS, _opened(name) as file:
+        while file is not None and not _lock(file):
             time.sleep(_PAUSE)
         try:
             yield
         finally:
             if file is not None:
-                _unlock(file, position)
+                _unlock(file)
 
 
 @contextmanager
 def try_alone(name: str) -> Iterator[bool]:
     """Yield whether no other process is in a context of that name."""
-    with _opened() as file:
-        position = _position_of(name)
-        is_alone = file is None or _lock(file, position)
+    with _opened(name) as file:
+        is_alone = file is None or _lock(file)
         try:
             yield is_alone
         finally:
             if file is not None and is_alone:
-                _unlock(file, position)
+                _unlock(file)
 
 
 @contextmanager
-def _opened() -> Iterator[IO[bytes] | None]:
+def _opened(name: str) -> Iterator[IO[bytes] | None]:
+    """Open the file of a lock; other users and other installations have files of their own.
+
+    Each lock has a file to itself, because closing a file releases all locks that a process has
+    on it.
+    """
     user = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "")
-    path = Path(tempfile.gettempdir()) / f"fairtrial-{user}.lock"
+    own = hashlib.sha256(f"{__file__}\n{name}".encode()).hexdigest()[:16]
+    path = Path(tempfile.gettempdir()) / f"fairtrial-{user}-{own}.lock"
     try:
         file = path.open("a+b")
     except OSError:
@@ -73,28 +74,25 @@ def _opened() -> Iterator[IO[bytes] | None]:
         yield file
 
 
-def _position_of(name: str) -> int:
-    """Return the position of a lock; other installations have locks of their own."""
-    digest = hashlib.sha256(f"{__file__}\n{name}".encode()).digest()
-    return int.from_bytes(digest[:8], "little") % _POSITIONS
-
-
-def _lock(file: IO[bytes], position: int) -> bool:
-    """Take a lock if it is free; return whether it was."""
+def _lock(file: IO[bytes]) -> bool:
+    """Take a lock if it is free; return whether it was, or whether files have no locks here."""
     try:
         if sys.platform == "win32":
-            file.seek(position)
+            file.seek(0)
             msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
         else:
-            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, position)
-    except OSError:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):
         return False
+    except OSError:
+        return True
     return True
 
 
-def _unlock(file: IO[bytes], position: int) -> None:
-    if sys.platform == "win32":
-        file.seek(position)
-        msvcrt.locking(file.fileno(), msvcrt.LK_UNLCK, 1)
-    else:
-        fcntl.lockf(file, fcntl.LOCK_UN, 1, position)
+def _unlock(file: IO[bytes]) -> None:
+    with suppress(OSError):
+        if sys.platform == "win32":
+            file.seek(0)
+            msvcrt.locking(file.fileno(), msvcrt.LK_UNLCK, 1)
+        else:
+            fcntl.lockf(file, fcntl.LOCK_UN)

@@ -51,8 +51,10 @@ def _require_fitting(
         signature.bind(*args, **kwargs)
     except TypeError as error:
         refuse_unknown(function, kwargs, f"an argument of {name}")
-        given = signature.bind_partial(*args[: len(signature.parameters)])
-        for parameter in signature.parameters.values():
+        by_place = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        places = sum(one.kind in by_place for one in signature.parameters.values())
+        given = signature.bind_partial(*args[:places])
+        for parameter in signature.parameters.values() if len(args) <= places else ():
             named = parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
             is_given = parameter.name in kwargs or parameter.name in given.arguments
             if named and parameter.default is parameter.empty and not is_given:

@@ -316,8 +316,8 @@ class Progress:
         Why intervals are only "approximate", if there is more to say than that the rule gives no
         others.
     settled : int or None
-        Number of results that estimates, effects and evidence count, if not all do: those of
-        blocks that are complete, together with all earlier ones.
+        Number of results that estimates, effects and evidence count, if not all do: those whose
+        turn has come, in the order of pulls or of complete blocks.
     answers : tuple of AnswerStatus
         The possible answers, if the rule tests them one by one.
     measure_limits : tuple of MeasureLimit

@@ -25,14 +25,20 @@ def counted_note(progress: Progress) -> str:
         return ""
     note = (
         f"{count(settled)} of {plural(progress.told, 'result')} "
-        f"{'counts' if settled == 1 else 'count'} for means, differences and evidence: those of "
-        "blocks that are complete, in the order of the blocks. The others wait for their block, "
-        "came after the decision, or belong to no block; plans use them, and who leads depends on "
-        "them."
+        f"{'counts' if settled == 1 else 'count'} for means, differences and evidence: those whose "
+        "turn has come, in the order of pulls or of complete blocks. The others wait for earlier "
+        "pulls, came after the decision, or belong to no block; plans use them, and who leads "
+        "depends on them."
     )
-    if any(one.counted == 0 and one.mean is not None for one in progress.actions):
+    if any(_lacks_interval(one) for one in progress.actions):
         note += " A mean without an interval is that of results that do not count yet."
     return note
+
+
+def _lacks_interval(one: Estimate) -> bool:
+    """Return whether a mean has no interval because not all of its results count."""
+    waits = one.counted is not None and one.counted < one.pulls
+    return waits and one.mean is not None and one.lower is None and one.upper is None
 
 
 def intervals_note(progress: Progress) -> str:

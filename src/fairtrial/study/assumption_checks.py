@@ -79,6 +79,8 @@ def _drift_in(log: PullHistories, policy: Policy, measure: str | None) -> Drift:
         return drift
     after = _tested(corrected, policy)
     cells = tuple(cell for cell in drift.cells if cell in after.cells)
+    if drift.cells and after.cells and not cells:
+        return Drift(1.0, ())  # each in other cells: what was seen at first is corrected
     return Drift(max(drift.p_value, after.p_value), cells)
 
 

@@ -556,7 +556,11 @@ class BlockBetting(BlockPolicy):
         labels = [self._answers.label(one) for one in range(len(wealth))]
         parts: Parts = {"answers": answers_with_wealth(labels, wealth, self._rejected)}
         if known is not None:
-            parts["value_limits"] = gap_limits(self.problem, known[1], self._limits_evidence)
+            evidence = self._limits_evidence
+            if self.guarantee.doubts:
+                # What the model makes certain is not, once rows contradict it.
+                evidence = np.where(np.isinf(evidence), 0.0, evidence)
+            parts["value_limits"] = gap_limits(self.problem, known[1], evidence)
         return parts
 
     def metrics(self) -> dict[str, float]:

@@ -18,7 +18,13 @@ from fairtrial.cli.output import answer, decimal_option, emit, json_option, say
 from fairtrial.core.cells import number_of
 from fairtrial.core.tables import require_written
 from fairtrial.core.wording import plural
-from fairtrial.errors import AccessRefused, InvalidArgument, InvalidOutcome, StorageError
+from fairtrial.errors import (
+    AccessRefused,
+    AlreadyTold,
+    InvalidArgument,
+    InvalidOutcome,
+    StorageError,
+)
 
 if TYPE_CHECKING:
     from fairtrial.cli.opening import AnyStudy
@@ -220,13 +226,17 @@ def _fail_many(opened: AnyStudy, since: int, reason: str, confirmed: bool, as_js
     if pulls and not confirmed:
         numbers = f"numbers {pulls[0].number:,} to {pulls[-1].number:,}"
         click.confirm(f"{opened.name}: fail {count} ({numbers})?", abort=True)
+    failed = 0
     for pull in pulls:
-        opened.fail(pull, reason)
+        with suppress(AlreadyTold):  # since the question
+            opened.fail(pull, reason)
+            failed += 1
     still_open = len(opened.outstanding())
     if as_json:
-        emit({"study": opened.name, "failed": len(pulls), "open": still_open, **_decision(opened)})
+        emit({"study": opened.name, "failed": failed, "open": still_open, **_decision(opened)})
         return
-    say(f"{opened.name}: {count} failed; {plural(still_open, 'pull')} still open")
+    said = f"{plural(failed, 'pull')} failed; {plural(still_open, 'pull')} still open"
+    say(f"{opened.name}: {said}")
     _say_decision(opened)
 
 
@@ -338,8 +348,10 @@ def _action_named(problem: Problem, labels: Sequence[str]) -> Pull:
     """Return the unsolicited pull with these labels, each given as LABEL=NAME."""
     pairs = [label.partition("=")[::2] for label in labels]
     names = list(problem.action_labels[0])
-    own = {str(value): value for row in problem.action_labels for value in row.values()}
-    given = {name: own.get(value, value) for name, value in pairs}
+    own = {
+        (name, str(value)): value for row in problem.action_labels for name, value in row.items()
+    }
+    given = {name: own.get((name, value), value) for name, value in pairs}
     if set(given) != set(names) or len(pairs) != len(names):
         wanted = " ".join(f"--unsolicited {name}=NAME" for name in names)
         raise click.UsageError(f"give each label once: {wanted}")

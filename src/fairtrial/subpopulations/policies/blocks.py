@@ -380,7 +380,7 @@ class BlockBetting(BlockPolicy):
 
     @property
     def _leaves_out_losses(self) -> bool:
-        return not self._bounded
+        return not (self._bounded or self.losses == "ignorable")
 
     @property
     def _losses_count(self) -> bool:
