@@ -36,6 +36,9 @@ def main(arguments: list[str]) -> int:
                 rows.append(try_out(place, wheel, oldest=oldest, short=short, seconds=seconds))
             except Unavailable as reason:
                 print(f"not tried: {place.name}: {reason}", flush=True)
+    if not rows:
+        print("nothing was tried")
+        return 0
     show(rows)
     return 1 if any(row.failed for row in rows) else 0
 

@@ -14,7 +14,7 @@ from fairtrial.errors import ServiceBusy, StorageBusy
 from fairtrial.server.audits import Audits
 from fairtrial.server.readers import Readers
 from fairtrial.study import Study
-from fairtrial.study.interruption import Interruption, interruptible, keep_going
+from fairtrial.study.long_reads import LongRead, interruptible, keep_going
 from fairtrial.study.memory import MemoryStore
 from tests.server.conftest import POLICY, PROBLEM
 from tests.server.load import PATIENCE, free_port, make_study, make_token
@@ -141,12 +141,23 @@ def test_every_read_of_a_long_log_can_be_abandoned(tmp_path, kind):
             lambda: list(study.trace(5)),
             study.weighted_means,
         ):
-            wish = Interruption()
-            wish.is_wanted = True
-            with interruptible(wish), pytest.raises(StorageBusy):
+            long_read = LongRead()
+            long_read.is_abandoned = True
+            with interruptible(long_read), pytest.raises(StorageBusy):
                 read()
         # The study is as good as before.
         assert study.verify().ok
+
+
+def test_a_policy_is_brought_to_the_head_of_its_log_even_if_nobody_waits(tmp_path):
+    storage = f"sqlite:///{tmp_path}/studies.db"
+    with Study.create(PROBLEM, POLICY, storage=storage, name="trial", seed=7) as study:
+        study.tell_many([(pull, 0.5) for pull in study.ask(400)])
+    with Study.open(storage, "trial") as cold:
+        long_read = LongRead()
+        long_read.is_abandoned = True
+        with interruptible(long_read):
+            assert cold.progress().told == 400
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 import math
 import re
+import time
 
 import pytest
 
@@ -455,6 +456,37 @@ def test_a_token_has_at_most_half_of_the_open_pulls_of_a_study(serve):
     mine = service.run.get(f"{URL}/pulls").json()["pulls"][0]["id"]
     assert service.run.post(f"{URL}/pulls/{mine}/tell", {"value": 1}).status_code == 200
     assert len(service.run.ask(1)) == 1
+
+
+def test_pulls_whose_lease_is_over_make_room(serve):
+    service = serve(open_pulls=20)
+    service.admin.create()
+    leased = {"n": 10, "lease": 0.05}
+    assert len(service.run.post(f"{URL}/asks", leased).json()["pulls"]) == 10
+    time.sleep(0.1)
+    assert len(service.run.ask(10)) == 10
+    assert service.run.post(f"{URL}/asks", {"n": 1}).status_code == 409
+
+
+def test_a_result_is_recorded_with_the_wish_for_a_pull_that_has_no_room(serve):
+    service = serve(open_pulls=2)
+    service.admin.create()
+    (mine,) = service.run.ask(1)
+    told = {"pull": mine["id"], "value": 1}
+    answer = service.run.post(f"{URL}/asks", {"n": 1, "tell": told})
+    assert len(answer.json()["pulls"]) == 1
+    told = {"pull": answer.json()["pulls"][0]["id"], "value": 1}
+    answer = service.run.post(f"{URL}/asks", {"n": 5, "tell": told})
+    assert answer.status_code == 200
+    assert answer.json()["pulls"] == []
+    assert service.study().progress().told == 2
+
+
+def test_one_open_pull_may_be_the_most(serve):
+    service = serve(open_pulls=1)
+    service.admin.create()
+    assert len(service.run.ask(1)) == 1
+    assert service.run.post(f"{URL}/asks", {"n": 1}).status_code == 409
 
 
 def test_lists_of_pulls_are_read_a_page_at_a_time(service):

@@ -15,7 +15,7 @@ from fairtrial.errors import (
     UnknownPull,
 )
 from fairtrial.study import Study
-from fairtrial.study.group import Action, Group
+from fairtrial.study.group import Action, Group, _by_study
 from fairtrial.study.opening import open_study
 from fairtrial.study.sqlite import SQLiteStore
 from fairtrial.study.store import AnswerRow
@@ -329,3 +329,8 @@ def test_two_groups_and_single_writers_share_a_storage(store, request):
     assert [first.studies[name].n_events for name in ("a", "b")] == [40, 80]
     first.check()
     second.store.close()
+
+
+def test_what_belongs_to_no_study_is_retried_by_itself():
+    actions = [Action(None, lambda: None), Action(None, lambda: None)]
+    assert _by_study(actions, [0, 1]) == [[0], [1]]

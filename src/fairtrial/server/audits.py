@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fairtrial.server.problems import Refusal
 from fairtrial.server.readers import Readers
 from fairtrial.study.audit import Verification
-from fairtrial.study.interruption import Interruption
+from fairtrial.study.long_reads import LongRead
 
 __all__ = ["Audits"]
 
@@ -24,7 +24,7 @@ class _Audit:
     """An audit that runs or waits for its turn, and when somebody last asked for it."""
 
     task: asyncio.Task[Verification]
-    interruption: Interruption
+    long_read: LongRead
     asked_at: float
 
 
@@ -61,7 +61,7 @@ class Audits:
         audit.asked_at = time.monotonic()
         await asyncio.wait([audit.task], timeout=self.patience)
         if not audit.task.done():
-            return None, audit.interruption.events
+            return None, audit.long_read.events
         # The next request begins another audit.
         self._audits.pop(key, None)
         found = audit.task.result()
@@ -71,11 +71,11 @@ class Audits:
         if sum(other[0] == key[0] for other in self._audits) >= _MOST:
             text = f"{_MOST} audits of this token are unfinished"
             raise Refusal(429, "service-busy", text, headers={"Retry-After": "5"}, reason="rate")
-        interruption = Interruption()
+        long_read = LongRead()
         task = asyncio.ensure_future(
-            self._readers.run_audit(study, lambda opened: opened.verify(heads), interruption)
+            self._readers.run_audit(study, lambda opened: opened.verify(heads), long_read)
         )
-        audit = self._audits[key] = _Audit(task, interruption, time.monotonic())
+        audit = self._audits[key] = _Audit(task, long_read, time.monotonic())
         self._watch(key, audit)
         return audit
 
@@ -84,7 +84,7 @@ class Audits:
         if self._audits.get(key) is not audit:
             return
         if time.monotonic() - audit.asked_at > self.patience + self.forgotten_after:
-            audit.interruption.is_wanted = True
+            audit.long_read.is_abandoned = True
             audit.task.cancel()
             del self._audits[key]
             return

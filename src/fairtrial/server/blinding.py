@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -168,15 +169,19 @@ def require_room(service: Service, study: Study, viewer: Caller, number: int) ->
         Until enough of them have results or are given up.
     """
     most = service.settings.open_pulls
-    if study.policy.n_outstanding + number <= most // 2:
+    own = max(most // 2, 1)
+    in_flight = study.session.n_outstanding()
+    if in_flight is not None and in_flight + number <= own:
         # The usual case, for which nothing has to be counted.
         return
     store, study_id = study.session.store, study.session.id
-    for owner, limit, worker in (
-        (f"token {viewer.actor!r}", most // 2, viewer.actor),
-        (f"study {study.name!r}", most, None),
+    # Asking gives these up, or hands them out again.
+    overdue = Counter(row.worker for row in store.open_pulls(study_id, due_by=store.now()))
+    for owner, limit, worker, given_up in (
+        (f"token {viewer.actor!r}", own, viewer.actor, overdue[viewer.actor]),
+        (f"study {study.name!r}", most, None, overdue.total()),
     ):
-        found = store.count_open(study_id, worker)
+        found = store.count_open(study_id, worker) - given_up
         if found + number > limit:
             raise NothingToAsk(
                 f"{owner} has {found:,} open pulls, and this service's limit `open_pulls` is "

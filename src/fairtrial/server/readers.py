@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 
 from fairtrial.errors import ServiceBusy, StudyNotFound
 from fairtrial.study import Store, Study
-from fairtrial.study.interruption import Interruption, interruptible, keep_going
+from fairtrial.study.long_reads import LongRead, interruptible, keep_going
 from fairtrial.study.opening import Classes, open_study
 from fairtrial.study.session import Session
 
@@ -71,7 +71,7 @@ class Readers:
         self._health = ThreadPoolExecutor(1, "fairtrial-health")
         self._openings = ThreadPoolExecutor(1, "fairtrial-open")
         self._turns: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
-        self._running: dict[Interruption, ThreadPoolExecutor] = {}
+        self._running: dict[LongRead, ThreadPoolExecutor] = {}
         self._is_ending = False
 
     async def run(
@@ -101,26 +101,26 @@ class Readers:
         study: str,
         operation: Callable[[Study], _Answer],
         who: str = "",
-        interruption: Interruption | None = None,
+        long_read: LongRead | None = None,
     ) -> _Answer:
         """Run an operation that can take seconds; only one at a time for each `who`.
 
         A caller who sends many such requests therefore does not block the others. It ends early
-        if nobody waits for it any more, or when an interruption is wanted.
+        if nobody waits for it any more, or when the long read is abandoned.
         """
         return await self._in_turn(
             self._long,
             lambda: operation(Study(self.session(study))),
             f"long {who}",
-            interruption=interruption,
+            long_read=long_read,
         )
 
     async def run_audit(
-        self, study: str, operation: Callable[[Study], _Answer], interruption: Interruption
+        self, study: str, operation: Callable[[Study], _Answer], long_read: LongRead
     ) -> _Answer:
         """Run an audit of a log; only one at a time, in a thread of its own."""
         return await self._in(
-            self._audits, lambda: operation(Study(self.session(study))), interruption
+            self._audits, lambda: operation(Study(self.session(study))), long_read
         )
 
     async def run_page(
@@ -141,34 +141,34 @@ class Readers:
         operation: Callable[[], _Answer],
         who: str,
         most: int = 1,
-        interruption: Interruption | None = None,
+        long_read: LongRead | None = None,
     ) -> _Answer:
         turn = self._turns.get(who)
         if turn is None:
             turn = self._turns[who] = asyncio.Semaphore(most)
         await turn.acquire()
-        return await self._in(threads, operation, interruption, turn.release)
+        return await self._in(threads, operation, long_read, turn.release)
 
     async def _in(
         self,
         threads: ThreadPoolExecutor,
         operation: Callable[[], _Answer],
-        interruption: Interruption | None = None,
+        long_read: LongRead | None = None,
         ended: Callable[[], object] = lambda: None,
     ) -> _Answer:
         """Run an operation in a thread; call `ended` in the loop once it has left the thread."""
-        wish, loop = interruption or Interruption(), asyncio.get_running_loop()
+        long_read, loop = long_read or LongRead(), asyncio.get_running_loop()
 
         def work() -> _Answer:
-            self._running[wish] = threads
+            self._running[long_read] = threads
             try:
                 if self._is_ending and self._takes_long(threads):
                     raise ServiceBusy("the service is shutting down; try again soon")
-                with interruptible(wish):
+                with interruptible(long_read):
                     keep_going()
                     return operation()
             finally:
-                self._running.pop(wish, None)
+                self._running.pop(long_read, None)
                 _in_loop(loop, ended)
 
         try:
@@ -180,7 +180,7 @@ class Readers:
             # It always runs, so that it gives its turn to others, but then it ends soon.
             return await asyncio.shield(future)
         except asyncio.CancelledError:
-            wish.is_wanted = True
+            long_read.is_abandoned = True
             raise
 
     def _takes_long(self, threads: ThreadPoolExecutor) -> bool:
@@ -232,8 +232,8 @@ class Readers:
     def end(self) -> None:
         """Accept no more long reads, and let those that run end soon."""
         self._is_ending = True
-        for wish, threads in list(self._running.items()):
-            wish.is_wanted = wish.is_wanted or self._takes_long(threads)
+        for long_read, threads in list(self._running.items()):
+            long_read.is_abandoned = long_read.is_abandoned or self._takes_long(threads)
 
     @property
     def is_busy(self) -> bool:
@@ -243,8 +243,8 @@ class Readers:
     def close(self) -> None:
         """End the threads, once the reads that run have ended or a few seconds are over."""
         self.end()
-        for wish in list(self._running):
-            wish.is_wanted = True
+        for long_read in list(self._running):
+            long_read.is_abandoned = True
         pools = (
             *(self._threads, self._long, self._audits, self._pages),
             *(self._tokens, self._health, self._openings),

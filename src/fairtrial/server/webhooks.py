@@ -31,7 +31,7 @@ from fairtrial.core.wording import plural
 from fairtrial.errors import FairtrialError, InvalidArgument, StudyNotFound
 from fairtrial.server.telemetry import Telemetry
 from fairtrial.study import Store, Study
-from fairtrial.study.interruption import Interruption, interruptible
+from fairtrial.study.long_reads import LongRead, interruptible
 
 __all__ = ["Webhooks", "check_webhook", "signature"]
 
@@ -199,7 +199,7 @@ class Webhooks:
         self._examined: dict[str, int] = {}
         """The number of events of each study when it was last examined with success."""
         self._failed: dict[str, _Failed] = {}
-        self._interruption = Interruption()
+        self._long_read = LongRead()
         self._thread: threading.Thread | None = None
 
     # ------------------------------------------------------------------------- callers
@@ -225,7 +225,7 @@ class Webhooks:
     def end(self) -> None:
         """Begin to stop; return at once."""
         self._closing.set()
-        self._interruption.is_wanted = True
+        self._long_read.is_abandoned = True
         self._wake.set()
 
     # ---------------------------------------------------------------------- the thread
@@ -245,6 +245,8 @@ class Webhooks:
         with self._lock:
             names, self._changed = self._changed, set()
         for name in names | self._to_look_at_again():
+            if self._closing.is_set():
+                break
             self._examine(name)
         for notice in list(self._outbox.values()):
             if self._closing.is_set():
@@ -281,7 +283,7 @@ class Webhooks:
     def _examine(self, name: str) -> None:
         """Look for what there is to tell about a study; after an error, try again later."""
         try:
-            with interruptible(self._interruption):
+            with interruptible(self._long_read):
                 self._look(name)
         except StudyNotFound:
             self._failed.pop(name, None)

@@ -259,6 +259,7 @@ class StudyWriter:
             if part:
                 self._store.wait_for_locks(patience)
                 answers |= zip(map(id, part), self._answers(part), strict=True)
+        self._store.wait_for_locks(None)
         return [answers[id(item)] for item in items]
 
     def _without_locked(

@@ -12,8 +12,8 @@ import numpy as np
 from fairtrial.core import Policy
 from fairtrial.core.policy import State
 from fairtrial.errors import CorruptLog, StorageBusy, StorageError, StorageUnreachable
-from fairtrial.study.interruption import keep_going
 from fairtrial.study.log import PullRow, Record, commitment, project, seal
+from fairtrial.study.long_reads import keep_going
 from fairtrial.study.machine import environment
 from fairtrial.study.replica import Replica
 from fairtrial.study.store import Store, StudyRow

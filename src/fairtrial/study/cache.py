@@ -11,6 +11,7 @@ from fairtrial.core import Policy
 from fairtrial.errors import NotSupported, StorageError
 from fairtrial.study import snapshots
 from fairtrial.study.log import Record
+from fairtrial.study.long_reads import LongRead, interruptible
 from fairtrial.study.replica import Replica
 from fairtrial.study.store import Store, StudyRow
 
@@ -51,9 +52,11 @@ class Cache:
         """Return the policy after the study's last event."""
         replica = self._replica if self._is_prefix(study) else None
         self._replica = None
-        replica = replica or self._restored(study)
-        if replica.seq < study.head_seq:
-            replica.replay(self._store.steps(self._study_id, replica.seq, study.head_seq))
+        # Never abandoned half-way: whoever comes next would have to begin again.
+        with interruptible(LongRead()):
+            replica = replica or self._restored(study)
+            if replica.seq < study.head_seq:
+                replica.replay(self._store.steps(self._study_id, replica.seq, study.head_seq))
         self._keep(replica, study.head_hash)
         return replica
 

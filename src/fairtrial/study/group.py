@@ -168,9 +168,10 @@ class Group:
 
 
 def _by_study(actions: Sequence[Action], waiting: Sequence[int]) -> list[list[int]]:
+    """Return the actions of each study; one without a session has nothing to do with others."""
     parts: dict[int, list[int]] = {}
     for index in waiting:
-        parts.setdefault(_order(actions[index]), []).append(index)
+        parts.setdefault(_order(actions[index]) or -1 - index, []).append(index)
     return list(parts.values())
 
 

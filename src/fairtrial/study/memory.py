@@ -12,8 +12,8 @@ from typing import TypeVar
 from fairtrial.errors import StorageError
 from fairtrial.study.access_memory import AccessMemory
 from fairtrial.study.clock import microseconds
-from fairtrial.study.interruption import keep_going
 from fairtrial.study.log import PullRow, Record, Step
+from fairtrial.study.long_reads import keep_going
 from fairtrial.study.store import Addition, NewStudy, Snapshot, StudyRow
 from fairtrial.study.waiting import Waiting
 

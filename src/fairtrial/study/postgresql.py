@@ -335,6 +335,8 @@ class PostgreSQLStore(TableStore):
         StorageUnreachable
             If this cannot be found out.
         """
+        # Now it is worth to wait for the transaction in doubt.
+        self._lock_patience = None
         try:
             self._connect_again()
             self._begin()
@@ -350,7 +352,9 @@ class PostgreSQLStore(TableStore):
             ) from error
 
     def _keeps(self, study: StudyRow) -> bool:
-        # This waits until the server has ended the transaction in doubt.
+        # These wait until the server has ended the transaction in doubt: one that appended, or one
+        # that created the study.
+        self._study_row(study.id)
         found = self.find_study(study.name)
         if found is None or found.origin != study.origin or found.duplicates < study.duplicates:
             return False

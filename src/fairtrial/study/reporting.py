@@ -50,7 +50,6 @@ class Report:
     """
 
     @named_arguments
-    @named_arguments
     def __init__(self, pull: Pull, channel: Channel, attempt: str | None = None) -> None:
         self.pull = pull
         self._channel = channel

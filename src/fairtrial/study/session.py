@@ -192,6 +192,14 @@ class Session:
             row = self.row()
             yield row, self._cache.at_head(row)
 
+    def n_outstanding(self) -> int | None:
+        """Return the number of pulls in flight; None if the policy is far from the head."""
+        with self._lock:
+            row = self.row()
+            if not self._cache.is_near(row):
+                return None
+            return self._cache.at_head(row).policy.n_outstanding
+
     @contextmanager
     def at_head(self) -> Iterator[tuple[StudyRow, Policy]]:
         """Yield the study and its policy at the last event; no other thread moves it meanwhile."""

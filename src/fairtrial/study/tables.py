@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 from fairtrial.errors import CorruptLog, StorageError
 from fairtrial.study import schema
 from fairtrial.study.access_tables import AccessTables
-from fairtrial.study.interruption import keep_going
 from fairtrial.study.log import PullRow, Record, Step
+from fairtrial.study.long_reads import keep_going
 from fairtrial.study.machine import boot
 from fairtrial.study.pending_writes import PendingWrites, replacing
 from fairtrial.study.recent_pulls import RecentPulls

@@ -36,8 +36,8 @@ from fairtrial.server.routes.common import StudyName
 from fairtrial.server.security.access import Caller
 from fairtrial.server.service import Service, TheService
 from fairtrial.study import Store
-from fairtrial.study.interruption import keep_going
 from fairtrial.study.log import as_time
+from fairtrial.study.long_reads import keep_going
 from fairtrial.study.specification import family_and_policy
 from fairtrial.study.store import StudyRow
 

@@ -9,7 +9,13 @@ from fastapi import Query, Response
 from fairtrial.core import Pull
 from fairtrial.core.keywords import refuse_unknown
 from fairtrial.core.problem import Outcome
-from fairtrial.errors import FairtrialError, InvalidArgument, MistakesFound, UnknownPull
+from fairtrial.errors import (
+    FairtrialError,
+    InvalidArgument,
+    MistakesFound,
+    NothingToAsk,
+    UnknownPull,
+)
 from fairtrial.server.blinding import (
     event_for,
     may_see,
@@ -50,7 +56,7 @@ from fairtrial.server.schemas import (
 )
 from fairtrial.server.security.access import Caller
 from fairtrial.server.service import Answer, TheService, TheViewer
-from fairtrial.study import Event, Study
+from fairtrial.study import Event, Study, StudyPull
 from fairtrial.study.log import PullRow
 
 routes = router("pulls")
@@ -67,7 +73,6 @@ async def ask(call: TheCall, body: Asks) -> Response:
 
     def issue(opened: Study) -> Answer:
         _require_known(opened, asked)
-        require_room(call.service, opened, call.viewer, body.n)
         options = {
             "worker": call.viewer.actor,
             "lease": body.lease,
@@ -75,11 +80,12 @@ async def ask(call: TheCall, body: Asks) -> Response:
             **asked,
         }
         if body.tell is None:
+            require_room(call.service, opened, call.viewer, body.n)
             pulls = opened.ask(body.n, **options)
         else:
             require_own(opened, call.viewer, body.tell.pull)
             require_untold(opened, call.viewer, body.tell.pull)
-            pulls = opened.tell_and_ask(body.tell.pull, body.tell.value, body.n, **options)
+            pulls = _tell_and_ask(call, body.tell, opened, body.n, options)
         rows = [_row(opened, pull.id) for pull in pulls]
         content = {
             "pulls": [_pull(call.viewer, opened, row) for row in rows],
@@ -90,8 +96,24 @@ async def ask(call: TheCall, body: Asks) -> Response:
     return await call.write(body, issue)
 
 
+def _tell_and_ask(
+    call: TheCall, told: Told, opened: Study, number: int, options: dict[str, Any]
+) -> list[StudyPull]:
+    """Record an outcome and issue pulls; only record it if there is no room for more pulls."""
+    try:
+        # The pull that is told makes room for another one.
+        require_room(call.service, opened, call.viewer, number - 1)
+    except NothingToAsk:
+        who = {"actor": call.viewer.actor, "request_id": call.key}
+        opened.tell(told.pull, told.value, **who)
+        return []
+    return opened.tell_and_ask(told.pull, told.value, number, **options)
+
+
 def _require_known(study: Study, context: dict[str, Any]) -> None:
     """Raise if the policy's family does not know this context."""
+    if not context:
+        return
     try:
         refuse_unknown(study.policy.choose, context, "something that this study can be asked for")
     except InvalidArgument as error:

@@ -27,7 +27,7 @@ from fairtrial.server.security.access import Caller
 from fairtrial.server.service import Answer, IdempotencyKey, Service, TheService, TheViewer
 from fairtrial.study import Store, Study
 from fairtrial.study.arguments import check_name
-from fairtrial.study.interruption import keep_going
+from fairtrial.study.long_reads import keep_going
 from fairtrial.study.opening import find_or_insert
 from fairtrial.study.specification import Specification
 from fairtrial.study.store import StudyRow

@@ -8,33 +8,33 @@ from contextvars import ContextVar
 
 from fairtrial.errors import StorageBusy
 
-__all__ = ["Interruption", "interruptible", "keep_going"]
+__all__ = ["LongRead", "interruptible", "keep_going"]
 
 
-class Interruption:
-    """A wish that a read ends early, and how many events an audit has checked until then.
+class LongRead:
+    """Whether a read is abandoned, and how many events an audit has checked until then.
 
     Examples
     --------
-    >>> wish = Interruption()
-    >>> with interruptible(wish):
+    >>> long_read = LongRead()
+    >>> with interruptible(long_read):
     ...     keep_going(events=2)
-    >>> wish.events
+    >>> long_read.events
     2
     """
 
     def __init__(self) -> None:
-        self.is_wanted = False
+        self.is_abandoned = False
         self.events = 0
 
 
-_CURRENT: ContextVar[Interruption | None] = ContextVar("interruption", default=None)
+_CURRENT: ContextVar[LongRead | None] = ContextVar("long read", default=None)
 
 
 @contextmanager
-def interruptible(interruption: Interruption) -> Iterator[None]:
-    """Let reads within this context end when the interruption is wanted."""
-    before = _CURRENT.set(interruption)
+def interruptible(long_read: LongRead) -> Iterator[None]:
+    """Let reads within this context end when the long read is abandoned."""
+    before = _CURRENT.set(long_read)
     try:
         yield
     finally:
@@ -59,5 +59,5 @@ def keep_going(events: int | None = None) -> None:
         return
     if events is not None:
         current.events = events
-    if current.is_wanted:
+    if current.is_abandoned:
         raise StorageBusy("the read was abandoned, because nobody waits for it any more")
