@@ -178,10 +178,15 @@ class Server:
 
     @contextmanager
     def database(self, name: str | None = None, **options: str) -> Iterator[str]:
-        """Yield the address of an empty database, which is removed at the end."""
+        """Yield the address of an empty database.
+
+        At the end it is removed, with all roles that were created meanwhile: roles belong to the
+        server, so that the next test would meet them.
+        """
         name = name or f"trials_{next(self._numbers)}"
         extra = " ".join(f"{key} {value}" for key, value in options.items())
         with self.administrator() as connection:
+            older = _roles(connection)
             connection.execute(f"CREATE DATABASE {name} OWNER {USER} {extra}")
         try:
             yield self.url(name)
@@ -189,6 +194,12 @@ class Server:
             # A new connection: the server may have been restarted.
             with self.administrator() as connection:
                 connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+                for role in _roles(connection) - older:
+                    connection.execute(f"DROP ROLE {role}")
+
+
+def _roles(connection: psycopg.Connection) -> set[str]:
+    return {role for (role,) in connection.execute("SELECT rolname FROM pg_roles")}
 
 
 def _free_port() -> int:

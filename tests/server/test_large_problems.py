@@ -57,7 +57,7 @@ def posted(service, problem, policy=BETTING):
                 "arms": {"a": [0.5, 0.5]},
                 "fairness_bound": 0.1,
             },
-            "states",
+            "model.states",
         ),
     ],
 )

@@ -190,3 +190,13 @@ def test_a_measure_without_a_limit_whose_bad_values_come_last_has_no_wrong_inter
     for mean in shown:
         assert mean.lower is None or mean.lower < 0.5 < mean.upper
         assert (mean.lower is None) == (losses == "ignorable")
+
+
+def test_pulls_that_still_wait_for_measures_are_not_counted_as_settled_results():
+    problem = Problem(2, 1, measures={"fast": (0, 1), "slow": (0, 1)}, objective="fast")
+    policy = BlockBetting(problem, delta=0.1, seed=1)
+    for fast in np.random.default_rng(0).integers(0, 2, 200):
+        policy.report(policy.ask(), {"fast": float(fast)})
+    progress = policy.progress()
+    assert progress.told == 0
+    assert progress.settled is None

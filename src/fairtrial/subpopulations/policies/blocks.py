@@ -379,6 +379,13 @@ class BlockBetting(BlockPolicy):
         return Settled(*(values.reshape(shape) for values in found))
 
     @property
+    def _settled(self) -> int | None:
+        if self._measured is not None and self._measured.state.is_late[0]:
+            # Settled pulls may still wait for measures; `Estimate.counted` tells them apart.
+            return None
+        return super()._settled
+
+    @property
     def _leaves_out_losses(self) -> bool:
         return not (self._bounded or self.losses == "ignorable")
 
