@@ -1,8 +1,9 @@
 """How long the requests of 32 clients take while others attack the service.
 
-The clients ask and tell on studies of their own, first alone and then during each attack. Every
-attack runs in a process of its own, and uses what an attacker may have: an address, a token for
-one study, or a token that may read.
+The clients ask and tell on studies of their own, in turn alone and during an attack, so that every
+attack is compared with the minutes right before and after it. Every attack runs in a process of its
+own, and uses what an attacker may have: an address, a token for one study, or a token that may
+read.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import clients
-from benchmarks.service import served
+from benchmarks.service import Service, served
 from benchmarks.study_throughput import OWN
 from fairtrial.study import Study, Tokens
 from fairtrial.study.location import open_store
@@ -41,11 +42,19 @@ def run(*, quick: bool) -> None:
         storage = f"sqlite:///{Path(name)}/hostile.db"
         with served(storage, _CLIENTS) as service:
             secrets = _prepare(storage, studies, events)
-            calm = _pressed(service.port, service.secret, spell, None, "")
-            _show("alone", calm, calm)
+            before = _alone(service, spell)
             for title, (attack, who) in _ATTACKS.items():
                 seen = _pressed(service.port, service.secret, spell, attack, secrets[who])
-                _show(title, seen, calm)
+                after = _alone(service, spell)
+                _show(title, seen, sorted(before + after))
+                before = after
+
+
+def _alone(service: Service, spell: float) -> list[float]:
+    """Return the durations of the clients' requests without an attack, and show them."""
+    calm = _pressed(service.port, service.secret, spell, None, "")
+    _show("alone", calm, calm)
+    return calm
 
 
 def _prepare(storage: str, studies: int, events: int) -> dict[str, str]:
