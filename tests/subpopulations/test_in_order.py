@@ -98,7 +98,8 @@ def test_what_comes_before_its_turn_waits_and_guides_the_sampling_only() -> None
         policy.tell(pull, 1.0)
     for pull in by_cell[0][1:]:
         policy.tell(pull, 9.0)
-    assert [e.pulls for e in policy.progress().actions] == [0, 3]
+    assert [e.pulls for e in policy.progress().actions] == [2, 3]
+    assert [e.counted for e in policy.progress().actions] == [0, 3]
     policy.tell(by_cell[0][0], 1.5)
     first, _ = policy.progress().actions
     assert (first.pulls, first.mean) == (3, pytest.approx(6.5))
@@ -110,10 +111,10 @@ def test_a_lost_pull_ends_the_use_of_its_cell_until_it_is_told_after_all() -> No
     policy.tell(first, 1.0)
     policy.fail(second)
     policy.tell(third, 1.0)
-    assert policy.progress().actions[0].pulls == 1
+    assert policy.progress().actions[0].counted == 1
     assert policy.guarantee.proven
     policy.tell(second, 1.0)
-    assert policy.progress().actions[0].pulls == 3
+    assert policy.progress().actions[0].counted == 3
 
 
 def test_data_that_nobody_asked_for_have_no_place_in_the_order() -> None:
@@ -121,7 +122,8 @@ def test_data_that_nobody_asked_for_have_no_place_in_the_order() -> None:
     policy = informative(problem, initial_pulls=1)
     policy.tell(policy.ask(), 1.0)
     policy.tell(problem.pull(arm="0", group="0"), 5.0)
-    assert policy.progress().actions[0].pulls == 1
+    only = policy.progress().actions[0]
+    assert (only.pulls, only.counted, only.mean) == (2, 1, 1.0)
 
 
 def test_a_correction_reaches_a_result_in_use_and_one_that_waits() -> None:

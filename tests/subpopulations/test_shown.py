@@ -135,3 +135,38 @@ def test_a_rule_without_blocks_calls_its_intervals_approximate_once_results_over
     first, second = in_order.ask(2)
     in_order.tell(second, 0.5)
     assert (in_order.progress().intervals, in_order.progress().settled) == ("anytime", 1)
+
+
+@pytest.mark.parametrize("known", [{"reward_range": (-9, 9)}, {"noise_std": 1.0}])
+def test_a_rule_in_order_says_how_many_results_were_told_and_how_many_count(known):
+    """Results come in random order; of each cell those before its first missing result count."""
+    problem = Problem(2, 2, delay_depends_on_outcome=True, control="0", **known)
+    policy, rng = BalancedTracking(problem), np.random.default_rng(5)
+    pulls, values = [], {}
+    for _ in range(80):
+        while len(policy.outstanding()) < 8:
+            pulls += policy.ask(1)
+        waiting = policy.outstanding()
+        pull = waiting[rng.integers(len(waiting))]
+        values[pull.number] = float(rng.normal(0.1 * pull.action, 1.0))
+        policy.tell(pull, values[pull.number])
+        told = [
+            [values.get(one.number) for one in pulls if one.action == cell] for cell in range(4)
+        ]
+        counts = [own[: own.index(None)] if None in own else own for own in told]
+        told = [[value for value in own if value is not None] for own in told]
+        progress = policy.progress()
+        assert [one.pulls for one in progress.actions] == list(map(len, told))
+        assert [one.counted for one in progress.actions] == list(map(len, counts))
+        assert [one.pulls for one in progress.arms] == [
+            len(told[2 * arm]) + len(told[2 * arm + 1]) for arm in range(2)
+        ]
+        assert progress.settled == sum(map(len, counts))
+        for one, counted, all_told in zip(progress.actions, counts, told, strict=True):
+            shown = counted or all_told
+            assert one.mean == (pytest.approx(np.mean(shown)) if shown else None)
+            assert (one.lower is None) == (not counted)
+        if all(counts):
+            effect = next(one for one in progress.effects if one.group == "0")
+            own = np.mean(counts[2]) - np.mean(counts[0])
+            assert effect.difference == pytest.approx(own)

@@ -28,7 +28,7 @@ def counted_note(progress: Progress) -> str:
         f"{'counts' if settled == 1 else 'count'} for means, differences and evidence: those whose "
         "turn has come, in the order of pulls or of complete blocks. The others wait for earlier "
         "pulls, came after the decision, or belong to no block; plans use them, and who leads "
-        "depends on them."
+        "may depend on them."
     )
     if any(_lacks_interval(one) for one in progress.actions):
         note += " A mean without an interval is that of results that do not count yet."

@@ -386,18 +386,28 @@ class PairedRacing(FixedConfidencePolicy):
         return {"blocks": self.blocks}
 
     def _estimates(self) -> tuple[tuple[Estimate, ...], tuple[Estimate, ...]]:
-        told = self._cells == _TOLD
+        told = (self._cells == _TOLD).sum(axis=0)
         estimates = tuple(
-            Estimate(
-                labels,
-                int(told[:, arm].sum()),
-                mean=self.problem.sign * float(self._scores[told[:, arm], arm].mean())
-                if told[:, arm].any()
-                else None,
-            )
+            Estimate(labels, int(told[arm]), mean=self._mean(arm), counted=int(self._counted[arm]))
             for arm, labels in enumerate(self.problem.action_labels)
         )
         return estimates, estimates
+
+    @property
+    def _counted(self) -> NDArray[np.int64]:
+        """Number of results of each arm that comparisons use: those on complete blocks."""
+        return np.asarray(np.minimum(self._complete, self._raced_until))
+
+    @property
+    def _settled(self) -> int:
+        return int(self._counted.sum())
+
+    def _mean(self, arm: int) -> float | None:
+        """Return an arm's mean on complete blocks, or else of all its results."""
+        blocks = self._counted[arm]
+        told = self._cells[:, arm] == _TOLD
+        known = self._scores[:blocks, arm] if blocks else self._scores[told, arm]
+        return self.problem.sign * float(known.mean()) if known.size else None
 
     @property
     def guarantee(self) -> Guarantee:

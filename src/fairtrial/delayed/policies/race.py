@@ -480,6 +480,10 @@ class Race(FixedConfidencePolicy):
         # If delays may depend on outcomes, only results in the order of issue are used.
         return "" if self.problem.delay_depends_on_outcome else self._doubt_about_order
 
+    @property
+    def _settled(self) -> int | None:
+        return race_report.settled(self._race)
+
     def _parts(self) -> Parts:
         return race_report.parts(self._race)
 

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from fairtrial.core.progress_parts import AnswerStatus, ArmStatus, Parts
 from fairtrial.core.recommendation import Estimate
-from fairtrial.delayed._kernels.state import ACCEPTED, REJECTED, SURVIVES
+from fairtrial.delayed._kernels.state import ACCEPTED, DONE, REJECTED, SURVIVES
 from fairtrial.delayed.policies.race_state import RaceState
 
-__all__ = ["best_arms", "candidates", "details", "estimates", "parts"]
+__all__ = ["best_arms", "candidates", "details", "estimates", "parts", "settled"]
 
 Floats = NDArray[np.float64]
 
@@ -43,19 +43,51 @@ def estimates(race: RaceState, lower: Floats, upper: Floats) -> tuple[Estimate, 
     lower, upper = race.unit * lower, race.unit * upper
     if race.problem.sign < 0:
         lower, upper = -upper, -lower
-    found = []
-    for arm, labels in enumerate(race.problem.action_labels):
-        known = math.isfinite(race.arms.variance[arm])
-        found.append(
-            Estimate(
-                labels,
-                int(race.arms.completed[arm]),
-                mean=float(race.outward * race.arms.estimate[arm]) if known else None,
-                lower=float(lower[arm]) if math.isfinite(lower[arm]) else None,
-                upper=float(upper[arm]) if math.isfinite(upper[arm]) else None,
-            )
+    known = np.isfinite(race.arms.variance)
+    means = race.outward * np.where(known, race.arms.estimate, _means_so_far(race))
+    counted = _counted(race)
+    return tuple(
+        Estimate(
+            labels,
+            int(race.arms.completed[arm]),
+            mean=_finite(means[arm]),
+            lower=_finite(lower[arm]),
+            upper=_finite(upper[arm]),
+            counted=None if counted is None else int(counted[arm]),
         )
-    return tuple(found)
+        for arm, labels in enumerate(race.problem.action_labels)
+    )
+
+
+def settled(race: RaceState) -> int | None:
+    """Return how many results count; None if all do."""
+    if not race.has_turns:
+        return None
+    counts = race.counted_rows()
+    counts[race.valued] = False
+    return int(counts.sum())
+
+
+def _counted(race: RaceState) -> NDArray[np.int64] | None:
+    """Return how many results of each arm count; None if all do."""
+    if not race.has_turns:
+        return None
+    arms = race.pulls.arm[: race.rows][race.counted_rows()]
+    return np.bincount(arms, minlength=len(race.problem.arms))
+
+
+def _means_so_far(race: RaceState) -> Floats:
+    """Return the means of all outcomes, also of those that do not count yet; NaN without any."""
+    done, arms = race.pulls.state[: race.rows] == DONE, len(race.problem.arms)
+    at, outcomes = race.pulls.arm[: race.rows][done], race.pulls.outcome[: race.rows][done]
+    with np.errstate(invalid="ignore"):
+        return np.asarray(
+            np.bincount(at, outcomes, minlength=arms) / np.bincount(at, minlength=arms)
+        )
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
 
 
 def parts(race: RaceState) -> Parts:

@@ -286,6 +286,18 @@ class RaceState:
         ).tolist()
         return found
 
+    @property
+    def has_turns(self) -> bool:
+        """Whether a result counts once all earlier pulls of its arm have results."""
+        return self.problem.delay_depends_on_outcome
+
+    def counted_rows(self) -> Bits:
+        """Return which pulls count, by row; meant for races in which results wait their turn."""
+        arm, position = self.pulls.arm[: self.rows], self.pulls.position[: self.rows]
+        front = self.arms.front
+        places = np.where(front < 0, self.arms.started, self.pulls.position[front])
+        return np.asarray(position < places[arm])
+
     def counted(self, value: float, name: str) -> float:
         """Return a value in the race's unit, with larger being better.
 

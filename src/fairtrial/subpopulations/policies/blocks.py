@@ -424,8 +424,7 @@ class BlockBetting(BlockPolicy):
             spread = self._measured.objective_spread
         if self._cuts is not None:
             # All results of the experiment contain more than the blocks before the stop.
-            missing = self._cuts.missing(self._data[0].ravel())
-            return cell_report.difference_from_all(self._cells, spread, missing)
+            return cell_report.difference_from_counted(self._cells, spread)
         losses_count = self._losses_count
         if self._measured is not None:
             results = self._measured.objective_results(losses_count=losses_count)

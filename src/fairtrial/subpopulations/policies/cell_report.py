@@ -28,7 +28,7 @@ __all__ = [
     "NOTHING_YET",
     "ArmsWithLimits",
     "Cells",
-    "difference_from_all",
+    "difference_from_counted",
     "effect_level",
     "effects",
     "estimates",
@@ -63,6 +63,11 @@ class Cells(NamedTuple):
     sums: Floats
     scale: Floats
     settled: Settled | None = None
+
+    @property
+    def known(self) -> Settled:
+        """The results that means and differences count."""
+        return self.settled or Settled(self.counts, self.sums, np.zeros_like(self.counts))
 
 
 class ArmsWithLimits(Answers):
@@ -115,15 +120,16 @@ def effects(
     return partial(effects_of_arms, problem.arms, reference, weights, difference, limits)
 
 
-def difference_from_all(cells: Cells, spread: Spread, missing: Floats | None = None) -> Difference:
-    """Return a function that estimates a difference from all results, however chosen."""
+def difference_from_counted(cells: Cells, spread: Spread) -> Difference:
+    """Return a function that estimates a difference from the results that means count."""
+    known = cells.known
     return partial(
         difference_from_sums,
-        cells.counts.ravel().copy(),
-        cells.sums.ravel(),
+        known.counts.ravel().copy(),
+        known.sums.ravel(),
         spread=spread,
         level=effect_level(cells.problem, cells.delta),
-        missing=missing,
+        missing=known.missing.ravel(),
     )
 
 
@@ -207,8 +213,7 @@ def _arm_estimates(cells: Cells) -> tuple[Estimate, ...]:
 
 
 def _means(cells: Cells, level: float) -> Means:
-    known = cells.settled or Settled(cells.counts, cells.sums, np.zeros_like(cells.counts))
-    found = means_of(known, cells.scale, level, cells.problem.reward_range)
+    found = means_of(cells.known, cells.scale, level, cells.problem.reward_range)
     return found.or_so_far(cells.counts, cells.sums)
 
 

@@ -317,7 +317,13 @@ class Tracker:
 
     @property
     def data(self) -> tuple[Floats, Floats]:
-        """Counts and sums by cell, shape (K, L)."""
+        """Counts and sums of all results by cell, shape (K, L)."""
+        state = self.results.state
+        return state.counts, state.sums
+
+    @property
+    def tested(self) -> tuple[Floats, Floats]:
+        """Counts and sums of the results that the evidence uses, by cell, shape (K, L)."""
         state = self._tested.state
         return state.counts, state.sums
 

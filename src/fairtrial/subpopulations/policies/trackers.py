@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairtrial.confidence.effects import Spread
+from fairtrial.confidence.means import Settled
 from fairtrial.confidence.thresholds import Threshold
 from fairtrial.core.documentation import documented_by
 from fairtrial.core.fixed_confidence import FixedConfidencePolicy
@@ -171,14 +172,23 @@ class TrackingPolicy(FixedConfidencePolicy):
     @property
     def _cells(self) -> Cells:
         counts, sums = self._race.data
-        return Cells(self.problem, self.delta, counts, sums / self._inward, self._race.scale)
+        own = self.problem, self.delta, counts, sums / self._inward, self._race.scale
+        return Cells(*own, self._settled_cells)
+
+    @property
+    def _settled_cells(self) -> Settled | None:
+        """The results that means count, by cell; None if all do."""
+        if not self._race.waits_for_order:
+            return None
+        counts, sums = self._race.tested
+        return Settled(counts.copy(), sums / self._inward, np.zeros_like(counts))
 
     def _estimates(self) -> tuple[tuple[Estimate, ...], tuple[Estimate, ...]]:
         return cell_report.estimates(self._cells)
 
     def _effects(self) -> Callable[[], tuple[Effect, ...]]:
         spread = Spread(self._race.scale.ravel(), self.problem.reward_range)
-        difference = cell_report.difference_from_all(self._cells, spread)
+        difference = cell_report.difference_from_counted(self._cells, spread)
         return cell_report.effects(self.problem, self._answer, difference)
 
     @property
@@ -189,7 +199,7 @@ class TrackingPolicy(FixedConfidencePolicy):
 
     @property
     def _settled(self) -> int | None:
-        return int(self._race.data[0].sum()) if self._race.waits_for_order else None
+        return int(self._race.tested[0].sum()) if self._race.waits_for_order else None
 
     def _spreads(self) -> list[Floats]:
         """Return the records of how results spread; each is tested separately."""
