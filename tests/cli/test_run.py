@@ -239,7 +239,7 @@ def test_a_command_measures_every_pull_once(folder, invoke):
     ("breakage", "trouble"),
     [
         ("echo broken probe >&2; exit 7", "exited with code 7"),
-        ("echo no reading", "not a number"),
+        ("echo no reading", "must be a number"),
         ("echo nan", "must be finite"),
         ("touch hangs; sleep 600", "did not end within 60.5 s"),
     ],

@@ -93,10 +93,15 @@ def test_a_failing_command_is_reported_with_pull_code_and_the_end_of_its_errors(
     ("text", "trouble"),
     [
         ("true", "printed nothing"),
-        ("echo rubbish", "printed 'rubbish' as its last line, which is not a number"),
-        ("echo 0.5 cells", "not a number"),
-        ("echo nan", "a reward must be finite"),
-        ("echo inf", "a reward must be finite"),
+        ("echo rubbish", "printed 'rubbish' as its last line: a reward must be a number"),
+        ("echo 0.5 cells", "a reward must be a number alone; a unit"),
+        ("echo 72%", "without a percent sign"),
+        ("echo 1_000", "must be a number"),
+        ("echo 1,5", "with a decimal point"),
+        ("echo 2,347", "with a decimal point"),
+        ("echo 1e400", "must be a finite number"),
+        ("echo nan", "a reward must be a number"),
+        ("echo inf", "a reward must be a number"),
         ("echo 1.5", r"a reward must be in [-1, 1]"),
         ("kill -9 $$", "was ended by signal 9"),
         ("no-such-command-here", "exited with code 127"),
@@ -140,7 +145,7 @@ def test_a_command_that_never_stops_printing_is_stopped(monkeypatch):
 
 def test_the_end_of_a_line_is_no_reward(tmp_path):
     (tmp_path / "long").write_text("x" + " " * 70_000 + "0.5\n")
-    assert "not a number" in failure("cat long", folder=tmp_path)
+    assert "must be a number" in failure("cat long", folder=tmp_path)
     assert len(failure("head -c 300000 /dev/zero")) < 1000
 
 

@@ -119,18 +119,21 @@ def test_without_readings_only_the_last_line_counts():
     [
         ("true", "printed no outcome as its last line"),
         ("echo; echo ' '", "printed no outcome as its last line"),
-        ("echo 1; echo warming up; echo 2", "'warming up', which is neither a number nor"),
-        ("echo 1; echo '{\"reading\": 3}'; echo 2", "neither a number nor an object with a value"),
+        (
+            "echo 1; echo warming up; echo 2",
+            "'warming up': a line must be a number, or a JSON object",
+        ),
+        ("echo 1; echo '{\"reading\": 3}'; echo 2", "value must be a number"),
         ('echo \'{"value": 1, "age": 3}\'; echo 2', "'age' is not one of"),
         ('echo \'{"value": 1, "stage": "x"}\'; echo 2', "stage must be a number"),
-        ("echo '{\"value\": true}'; echo 2", "neither a number nor"),
-        ("echo '[1]'; echo 2", "neither a number nor"),
-        ("echo nan; echo 2", "printed 'nan': reading must be finite"),
-        ("echo 1; echo nan", "printed 'nan' as its last line: a reward must be finite"),
-        ("echo 1; echo inf", "printed 'inf' as its last line: a reward must be finite"),
+        ("echo '{\"value\": true}'; echo 2", "value must be a number"),
+        ("echo '[1]'; echo 2", "must be a number, or a JSON object"),
+        ("echo nan; echo 2", "printed 'nan': a line must be a number"),
+        ("echo 1; echo nan", "printed 'nan': a line must be a number"),
+        ("echo 1; echo inf", "printed 'inf': a line must be a number"),
         ('echo \'{"value": 1, "more": true}\'', "printed no outcome as its last line"),
         ('echo \'{"value": 1, "more": "yes"}\'; echo 2', "more must be true or false"),
-        ('echo \'{"value": 1' + 400 * "0" + "}'; echo 2", "neither a number nor"),
+        ('echo \'{"value": 1' + 400 * "0" + "}'; echo 2", "value must be a number"),
         ("head -c 200000 /dev/zero | tr '\\0' 1", "a line of more than"),
         ("echo 1; exit 3", "exited with code 3"),
         ("echo 1; kill -9 $$", "was ended by signal 9"),
@@ -200,10 +203,10 @@ def test_reading_a_file_does_not_move_the_place_where_the_command_writes():
 
 
 def test_lines_of_any_encoding_are_shown_in_the_trouble():
-    assert "neither a number" in failure("printf '\\377\\376\\n1\\n'")
+    assert "must be a number" in failure("printf '\\377\\376\\n1\\n'")
 
 
 def test_a_line_is_parsed_as_it_says():
     assert parse_reading("1e3").value == 1000.0
-    with pytest.raises(Trouble, match="neither"):
+    with pytest.raises(Trouble, match="must be a number"):
         parse_reading("1,5")

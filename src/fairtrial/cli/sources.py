@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -16,8 +15,9 @@ from typing import IO, TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from fairtrial.cli.shell import filled, referring, variable
-from fairtrial.cli.streams import Lines, MeasureLines, Readings, Trouble, quoted
+from fairtrial.cli.streams import Lines, MeasureLines, Readings, Trouble, quoted, record_in
 from fairtrial.core import Environment, Problem, Pull
+from fairtrial.core.cells import NotANumber, number_of
 from fairtrial.core.problem import Outcome
 from fairtrial.errors import FairtrialError, InvalidOutcome, SourceError
 from fairtrial.study.reporting import StopPull
@@ -277,10 +277,14 @@ class CommandRewards:
     def _parse(self, lines: list[str]) -> Outcome:
         if not lines:
             raise Trouble("printed nothing; its last line must be the reward")
-        value = _number_or_record(lines[-1])
+        printed = quoted(lines[-1])
+        value: Outcome | None = record_in(lines[-1])
         if value is None:
-            raise Trouble(f"printed {quoted(lines[-1])} as its last line, which is not a number")
-        return self._checked(value, quoted(lines[-1]))
+            try:
+                value = number_of(lines[-1])
+            except NotANumber as error:
+                raise Trouble(f"printed {printed} as its last line: a reward {error}") from None
+        return self._checked(value, printed)
 
     def _checked(self, value: Outcome, printed: str) -> Outcome:
         try:
@@ -289,15 +293,6 @@ class CommandRewards:
             text = f"printed {printed} as its last line: a reward {error.accepted}"
             raise Trouble(text) from None
         return outcome
-
-
-def _number_or_record(line: str) -> Outcome | None:
-    with suppress(ValueError):
-        return float(line)
-    with suppress(ValueError, RecursionError):
-        record = json.loads(line)
-        return record if isinstance(record, dict) else None
-    return None
 
 
 class _TooLong(Trouble):

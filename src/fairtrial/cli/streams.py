@@ -8,6 +8,7 @@ import sys
 from contextlib import suppress
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
+from fairtrial.core.cells import NotANumber, number_of
 from fairtrial.core.measures import Measures
 from fairtrial.errors import FairtrialError
 from fairtrial.study.reporting import StopPull
@@ -15,7 +16,16 @@ from fairtrial.study.reporting import StopPull
 if TYPE_CHECKING:
     from fairtrial.study.reporting import Report
 
-__all__ = ["Lines", "MeasureLines", "ReadingLine", "Readings", "Trouble", "parse_reading", "quoted"]
+__all__ = [
+    "Lines",
+    "MeasureLines",
+    "ReadingLine",
+    "Readings",
+    "Trouble",
+    "parse_reading",
+    "quoted",
+    "record_in",
+]
 
 _BLOCK = 65_536
 _SHOWN = 100
@@ -60,19 +70,21 @@ def parse_reading(line: str) -> ReadingLine:
     >>> parse_reading('{"value": 0.25, "stage": 3}').details
     {'stage': 3}
     """
-    with suppress(ValueError):
-        return ReadingLine(line, float(line), {})
-    record: Any = None
-    with suppress(ValueError, RecursionError):
-        record = json.loads(line)
-    if not isinstance(record, dict) or not _is_number(record.get("value")):
-        raise Trouble(
-            f"printed {quoted(line)}, which is neither a number nor an object with a value"
-        )
+    try:
+        return ReadingLine(line, number_of(line), {})
+    except NotANumber as error:
+        record = record_in(line)
+        if record is None:
+            accepted = f"{error}, or a JSON object with a value"
+            raise Trouble(f"printed {quoted(line)}: a line {accepted}") from None
+    if not _is_number(record.get("value")):
+        raise Trouble(f"printed {quoted(line)}: value must be a number")
     unknown = sorted(record.keys() - _KEYS)
     if unknown:
         raise Trouble(f"printed {quoted(line)}: {unknown[0]!r} is not one of {sorted(_KEYS)}")
-    details = {key: record[key] for key in ("stage", "elapsed", "std") if key in record}
+    details: dict[str, Any] = {
+        key: record[key] for key in ("stage", "elapsed", "std") if key in record
+    }
     for key, given in details.items():
         if not _is_number(given):
             raise Trouble(f"printed {quoted(line)}: {key} must be a number")
@@ -80,6 +92,20 @@ def parse_reading(line: str) -> ReadingLine:
     if not isinstance(more, bool):
         raise Trouble(f"printed {quoted(line)}: more must be true or false")
     return ReadingLine(line, float(record["value"]), details, more)
+
+
+def record_in(line: str) -> dict[str, Any] | None:
+    """Return the JSON object in a line; None if it holds none.
+
+    Examples
+    --------
+    >>> record_in('{"Y": 1}'), record_in("[1]")
+    ({'Y': 1}, None)
+    """
+    with suppress(ValueError, RecursionError):
+        record = json.loads(line)
+        return record if isinstance(record, dict) else None
+    return None
 
 
 def _is_number(value: object) -> bool:
