@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairtrial.core.cells import tidy
+from fairtrial.core.cells import NumberFormat, tidy
 from fairtrial.core.sheets import read_sheet
-from fairtrial.core.tables import column_of, read_table, write_table
+from fairtrial.core.tables import column_of, open_table, read_table, write_table
 from fairtrial.errors import InvalidArgument, MissingExtra
 
 
@@ -460,3 +460,43 @@ def test_a_file_that_is_no_workbook_says_what_it_is(tmp_path):
 def test_a_column_in_another_case_is_suggested(tmp_path):
     with pytest.raises(InvalidArgument, match="did you mean 'ARM'"):
         read_sheet(write(tmp_path, "ARM,gain\na,1\n")).labels("arm")
+
+
+# --------------------------------------------------------------------- columns, read once
+
+
+@pytest.mark.parametrize("cells", [["1", "", "2,5"], ["1", "b", "2"], ["1", "2 C", "3", "4"]])
+def test_each_cell_that_is_a_number_is_read_once(monkeypatch, cells):
+    read, number = [], NumberFormat.number
+    monkeypatch.setattr(
+        NumberFormat, "number", lambda self, cell: read.append(cell) or number(self, cell)
+    )
+    open_table({"x": cells}).values("x")
+    numbers = [cell for cell in cells if cell and cell[-1].isdigit()]
+    assert [cell for cell in read if cell in numbers] == numbers
+
+
+@pytest.mark.parametrize("mixed", [True, False])
+def test_a_column_of_numbers_with_an_odd_cell_is_labels_or_refused(mixed):
+    table = open_table({"x": ["90", "105 C", "120"]})
+    if mixed:
+        assert table.values("x") == ["90", "105 C", "120"]
+    else:
+        with pytest.raises(InvalidArgument) as caught:
+            table.values("x", mixed=False)
+        assert (caught.value.name, caught.value.given) == ("row 1: x", "105 C")
+
+
+def test_words_besides_blanks_are_no_labels_of_a_column_of_numbers():
+    table = open_table({"x": ["1", "Failed ", "2"], "y": ["a", "failed", "b"]})
+    assert table.values("x", {"failed"}) == [1.0, None, 2.0]
+    assert table.values("x") == ["1", "Failed", "2"]
+    assert table.values("y", {"failed"}) == ["a", "failed", "b"]
+
+
+def test_a_column_of_numbers_that_does_not_show_which_is_refused_but_labels_are_not(tmp_path):
+    sheet = read_sheet(write(tmp_path, "x;y\n1,234;1,234\n2,345;b\n"))
+    assert sheet.values("y") == ["1,234", "b"]
+    with pytest.raises(InvalidArgument) as caught:
+        sheet.values("x")
+    assert caught.value.given == "1,234"

@@ -482,6 +482,36 @@ def test_a_log_of_interventions_is_analysed_with_a_report(tmp_path: Path) -> Non
     assert read.problem == study.problem
 
 
+@pytest.mark.parametrize("field", ["Y", "V"])
+def test_words_for_a_missing_field_are_read_as_blank_ones_are(field: str) -> None:
+    found = []
+    for word in ("", "failed", " Missing "):
+        frame = offers().astype({field: object})
+        frame.loc[::20, field] = word
+        with analyse(OFFERS, frame, order="day") as study:
+            found.append((study.progress().to_dict(), study.health()["lost"]))
+    assert found[0][1] > 0
+    assert found[0] == found[1] == found[2]
+
+
+def test_a_state_with_the_name_of_such_a_word_is_no_missing_value() -> None:
+    """Exams are passed or failed, and a wage follows."""
+    model = causal.CausalModel(
+        [("S", "V"), ("V", "Y")],
+        states={"S": ["s", "t"], "V": ["passed", "failed"], "Y": ["0", "1"]},
+        tables={"S": [0.5, 0.5], "Y": [[0.2, 0.8], [0.7, 0.3]]},
+    )
+    arms = {"old": [[0.5, 0.5], [0.5, 0.5]], "new": [[0.8, 0.2], [0.8, 0.2]]}
+    problem = causal.Problem(model, "S", "V", "Y", arms, 0.2, (0.0, 1.0))
+    rng = np.random.default_rng(4)
+    table = causal.NetworkEnvironment(problem).table(rng.integers(2, size=80), rng)
+    frame = pd.DataFrame({**table, "sensitive": "natural"}).drop(columns="s_mode")
+    assert set(frame["V"]) == {"passed", "failed"}
+    frame.loc[3, "V"] = "missing"
+    with analyse(problem, frame, order="as given") as study:
+        assert study.health()["lost"] == 1
+
+
 def test_an_intervention_without_its_outcome_is_lost() -> None:
     frame = offers().astype({"Y": object})
     frame.loc[::20, "Y"] = ""

@@ -338,6 +338,23 @@ def test_words_for_measures_are_values_that_will_never_be_known_or_failed_pulls(
         assert mistake.startswith("line 2: outcome_good must be 'missing'")
 
 
+def test_a_state_with_the_name_of_a_word_is_told_as_a_state(tmp_path):
+    model = causal.CausalModel(
+        [("S", "V"), ("V", "Y")],
+        states={"S": ["s", "t"], "V": ["passed", "failed"], "Y": ["0", "1"]},
+        tables={"S": [0.5, 0.5], "Y": [[0.2, 0.8], [0.7, 0.3]]},
+    )
+    arms = {"old": [[0.5, 0.5], [0.5, 0.5]], "new": [[0.8, 0.2], [0.8, 0.2]]}
+    problem = causal.Problem(model, "S", "V", "Y", arms, 0.2, (0.0, 1.0))
+    policy = causal.PlugIn(problem, budget=50)
+    with Study.create(problem, policy, storage="memory://", name="exams", seed=1) as study:
+        (pull,) = study.ask(1)
+        path = tmp_path / "plate.csv"
+        path.write_text(f"pull_id,outcome_S,outcome_V,outcome_Y\n{pull.id},s,failed,1\n")
+        (event,) = study.tell_table(path)
+        assert event.outcome == {"S": "s", "V": "failed", "Y": 1.0}
+
+
 def test_a_column_of_results_has_one_number_format(study, plate):
     fill(plate, ["0,5", "0,25", "0.125", "1"], separator=";")
     (mistake,) = refusals(study, plate)

@@ -75,6 +75,10 @@ class Outcomes(Roles):
         """The names of an outcome's fields, that is, the columns that are read."""
         return self.columns
 
+    def labels_of_field(self, field: str) -> tuple[str, ...]:
+        """Return the labels that a field of an outcome can have; empty if it is a number."""
+        return tuple(self.model.states.get(field, ()))
+
     def check_outcome(self, outcome: Any, name: str = "outcome") -> dict[str, Any]:
         """Return a row with the states as labels and the outcome as a number.
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fairtrial.core import Problem
-from fairtrial.core.cells import refuse_odd_cells, tidy
+from fairtrial.core.cells import tidy
 from fairtrial.core.family import FAMILIES, Family, family_of
 from fairtrial.core.mistakes import in_words
 from fairtrial.core.sheets import Sheet, read_sheet
@@ -99,5 +99,4 @@ def _feature(sheet: Sheet, name: str) -> list[Any]:
     for row, cell in enumerate(cells):
         if isinstance(cell, str) and not tidy(cell):
             raise InvalidArgument(f"{sheet.where(row)}: {name}", "must not be blank")
-    refuse_odd_cells(cells, sheet.format_of(name), name, sheet.where)
-    return sheet.values(name)
+    return list(sheet.values(name, mixed=False))

@@ -16,6 +16,7 @@ from fairtrial.errors import InvalidArgument
 __all__ = [
     "FAILED",
     "MISSING",
+    "MIXED",
     "NotANumber",
     "NumberFormat",
     "UnreadableCell",
@@ -32,6 +33,9 @@ __all__ = [
 
 FAILED, MISSING = "failed", "missing"
 """Words for a pull that has no outcome, and for a value that will never be known."""
+
+MIXED = ", like most cells of the column; for categories, write text in every row, such as t90"
+"""What helps if most cells of a column are numbers, and others not."""
 
 _BLANK = frozenset({"", "na", "n/a", "nan", "nat", "<na>", "none", "null"})
 """How tables write a missing value, in lower case."""
@@ -338,11 +342,7 @@ def refuse_odd_cells(
     numbers = numbers.settled
     for row in odd_cells(cells, numbers)[:1]:
         refusal = _refusal(cells[row], numbers)
-        accepted = (
-            f"{refusal}, like most cells of the column; for categories, write text in every row, "
-            "such as t90"
-        )
-        raise InvalidArgument(f"{where(row)}: {column}", accepted, cells[row])
+        raise InvalidArgument(f"{where(row)}: {column}", f"{refusal}{MIXED}", cells[row])
 
 
 def _refusal(cell: Any, numbers: NumberFormat) -> str:

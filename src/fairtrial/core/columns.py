@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection
-from typing import Any
+from typing import Any, NamedTuple
 
-from fairtrial.core.cells import NotANumber, NumberFormat, is_blank, labels_in, tidy
+from fairtrial.core.cells import MIXED, NotANumber, NumberFormat, is_blank, labels_in, tidy
 from fairtrial.errors import InvalidArgument
 
 __all__ = ["Columns"]
@@ -66,29 +66,68 @@ class Columns(ABC):
         InvalidArgument
             If there is no such column, or a cell holds no number: the error names its line.
         """
-        written = self.format_of(name)
-        found: list[float | None] = []
-        for row, cell in enumerate(self.cells(name)):
-            if is_blank(cell) or (others and tidy(str(cell)).lower() in others):
-                found.append(None)
-                continue
-            try:
-                found.append(written.number(cell))
-            except NotANumber as error:
-                raise InvalidArgument(f"{self.where(row)}: {name}", str(error), cell) from None
-        return found
+        read = self._read(name, others)
+        if read.refused:
+            raise self._refusal(name, read, next(iter(read.refused)))
+        return read.numbers
 
-    def values(self, name: str) -> list[Any]:
-        """Return a column as numbers if all its cells that are not blank are, otherwise as labels.
+    def values(
+        self, name: str, others: Collection[str] = (), *, mixed: bool = True
+    ) -> list[float | None] | list[str]:
+        """Return a column as numbers if all its given cells are, otherwise as labels.
+
+        Parameters
+        ----------
+        name : str
+            The column.
+        others : collection of str
+            Words that are no number and no label, in lower case, besides blank cells.
+        mixed : bool
+            Whether a column in which most cells are numbers, and others not, is one of labels;
+            otherwise it is refused.
 
         Raises
         ------
         InvalidArgument
-            If there is no such column, if a cell is unreadable, or if the column does not show
-            which numbers its cells are.
+            If there is no such column, if a cell is unreadable, if the column does not show
+            which numbers its cells are, or if it is mixed and must not be.
         """
-        settled = self.format_of(name).settled
-        given = [cell for cell in self.cells(name) if not is_blank(cell)]
-        if not given or not all(map(settled.reads, given)):
-            return self.labels(name)
-        return self.numbers(name)
+        read = self._read(name, others)
+        settled = read.format.settled
+        odd = [row for row in read.refused if not settled.reads(read.cells[row])]
+        if not mixed and odd and 2 * len(odd) < len(read.cells):
+            raise self._refusal(name, read, odd[0], MIXED)
+        if odd or (all(number is None for number in read.numbers) and not read.refused):
+            return labels_in(read.cells, name, self.where)
+        if read.refused:
+            raise self._refusal(name, read, next(iter(read.refused)))
+        return read.numbers
+
+    def _read(self, name: str, others: Collection[str]) -> _Read:
+        """Read each cell of a column once."""
+        cells = self.cells(name)
+        written = NumberFormat.of(cells, self.usual, self.decimal)
+        numbers: list[float | None] = []
+        refused: dict[int, NotANumber] = {}
+        for row, cell in enumerate(cells):
+            number = None
+            if not (is_blank(cell) or (others and tidy(str(cell)).lower() in others)):
+                try:
+                    number = written.number(cell)
+                except NotANumber as error:
+                    refused[row] = error
+            numbers.append(number)
+        return _Read(cells, written, numbers, refused)
+
+    def _refusal(self, name: str, read: _Read, row: int, hint: str = "") -> InvalidArgument:
+        accepted = f"{read.refused[row]}{hint}"
+        return InvalidArgument(f"{self.where(row)}: {name}", accepted, read.cells[row])
+
+
+class _Read(NamedTuple):
+    """A column: its cells, how its numbers are written, and the rows that hold no number."""
+
+    cells: list[Any]
+    format: NumberFormat
+    numbers: list[float | None]
+    refused: dict[int, NotANumber]

@@ -74,6 +74,10 @@ class Problem(Parametrized, ABC):
         """The names of an outcome's fields, if it is a row; empty if it is a number."""
         return self.measures
 
+    def labels_of_field(self, field: str) -> Sequence[str]:
+        """Return the labels that a field of an outcome can have; empty if it is a number."""
+        return ()
+
     @property
     def guaranteed_shares(self) -> Sequence[float | Fraction] | None:
         """The share of the rounds that each arm is guaranteed; None where nothing is."""

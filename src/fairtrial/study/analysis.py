@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from fairtrial.core import Problem
-from fairtrial.core.cells import FAILED, MISSING, is_blank, odd_cells
+from fairtrial.core.cells import FAILED, MISSING, is_blank, odd_cells, tidy
 from fairtrial.core.columns import Columns
 from fairtrial.core.compilation import compiled
 from fairtrial.core.family import family_of
@@ -298,7 +298,12 @@ class _Rows:
     def _results(self, column: str) -> list[Any]:
         """Return a column of outcomes: numbers, or fields as they are; None if missing."""
         if self._fields:
-            return [None if is_blank(cell) else cell for cell in self._table.values(column)]
+            labels = {label.lower() for label in self._problem.labels_of_field(column)}
+            words = frozenset(_NO_OUTCOME_WORDS) - labels
+            return [
+                None if is_blank(cell) or _is_one_of(words, cell) else cell
+                for cell in self._table.values(column, words)
+            ]
         try:
             return self._table.numbers(column, _NO_OUTCOME_WORDS)
         except InvalidArgument as error:
@@ -379,6 +384,10 @@ class _Rows:
             raise InvalidOutcome(where, error.accepted, error.given) from None
         # The study expects measures by name, as callers report them.
         return outcome if self._problem.measures else checked
+
+
+def _is_one_of(words: frozenset[str], cell: Any) -> bool:
+    return isinstance(cell, str) and tidy(cell).lower() in words
 
 
 def _outcome_columns(problem: Problem, outcome: Any) -> dict[str, str]:

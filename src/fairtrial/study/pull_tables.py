@@ -230,7 +230,7 @@ class ResultTable:
 
     def _result(self, given: Mapping[str, Any]) -> Result | None:
         """Return the result of a row; None if the pull will have none."""
-        words = {name: tidy(str(given.get(name, ""))).lower() for name in self._columns.results}
+        words = {name: self._word(name, given) for name in self._columns.results}
         if all(word in _WITHOUT for word in words.values()):
             return None
         failed = [name for name, word in words.items() if word == FAILED]
@@ -238,6 +238,12 @@ class ResultTable:
             accepted = f"must be {MISSING!r} if other results of the row are known"
             raise InvalidArgument(failed[0], accepted, given[failed[0]])
         return as_result(self._problem, self._outcome(given))
+
+    def _word(self, name: str, given: Mapping[str, Any]) -> str:
+        """Return a cell in lower case; empty if it is a label of its field."""
+        word = tidy(str(given.get(name, ""))).lower()
+        field = self._columns.fields.get(name, "")
+        return "" if word in map(str.lower, self._problem.labels_of_field(field)) else word
 
     def _outcome(self, given: Mapping[str, Any]) -> Outcome:
         """Return the outcome of a row."""
