@@ -3,10 +3,13 @@
 import dataclasses
 import importlib
 import inspect
+import math
 import warnings
 
 import pytest
 
+from fairtrial import causal, subpopulations
+from fairtrial.core import Policy
 from fairtrial.core.validation import check_error_probability
 from fairtrial.errors import FairtrialError, InvalidArgument
 from tests.testing.families import POLICIES
@@ -100,6 +103,66 @@ def test_what_a_policy_cannot_be_asked_for_is_named_and_changes_nothing(row):
             ask()
         assert (error.value.name, error.value.given) == ("stratum", "x")
     assert policy.asked == 0
+
+
+ODD = (10**30, 2**53 + 1, -1, 1.5, "3", None, math.nan, math.inf, True)
+"""Values of which each may be a mistake: too large, too small, or of another type."""
+
+ABOUT_OTHERS = {"assigned": "losses"}
+"""Arguments that only make sense together with another one, which the error may name."""
+
+
+def odd_answers(make, names, *, by_name=True):
+    """Give each argument each odd value; return the answers that are no refusal (by its name)."""
+    wrong = []
+    for name in names:
+        for given in ODD:
+            try:
+                made = make(**{name: given})
+                if isinstance(made, Policy) and made.problem.family != "allocation":
+                    made.ask(2)
+            except InvalidArgument as error:
+                if not by_name or name in error.name or error.name == ABOUT_OTHERS.get(name):
+                    continue
+                wrong.append(f"{name}={given!r}: {error}")
+            except Exception as error:  # noqa: BLE001 - that is what is looked for
+                wrong.append(f"{name}={given!r}: {type(error).__name__}: {error}")
+    return wrong
+
+
+def each_class(of):
+    """Return one row for each policy, or problem, of each kind."""
+    return {of(row): row for row in POLICIES}.values()
+
+
+@pytest.mark.parametrize(
+    "row", each_class(lambda row: (row.policy, row.instance)), ids=lambda row: row.name
+)
+def test_an_odd_value_of_any_argument_of_a_policy_is_refused_by_name_or_taken(row):
+    problem, _ = row.instance()
+    names = inspect.signature(row.policy).parameters.keys() - {"problem"}
+    assert odd_answers(lambda **given: row.policy(problem, **row.options | given), names) == []
+
+
+@pytest.mark.parametrize("row", each_class(lambda row: row.instance), ids=lambda row: row.name)
+@pytest.mark.filterwarnings("ignore:fairness_bound")
+def test_an_odd_value_of_any_argument_of_a_problem_is_refused_or_taken(row):
+    """Arguments of problems depend on each other, so another one may be named."""
+    problem, _ = row.instance()
+    names = inspect.signature(type(problem)).parameters
+    assert odd_answers(problem.clone, names, by_name=False) == []
+
+
+def test_a_count_is_one_that_a_float_holds_and_a_flag_is_true_or_false():
+    problem = subpopulations.Problem(2, 1, floors=None, noise_std=1.0)
+    assert subpopulations.BlockBetting(problem, max_pulls=2**53).max_pulls == 2**53
+    with pytest.raises(InvalidArgument) as error:
+        subpopulations.BlockBetting(problem, initial_pulls=2**53 + 1)
+    assert (error.value.name, error.value.given) == ("initial_pulls", 2**53 + 1)
+    chain, _ = causal.chain(0.5, {"a": [[0.9, 0.1]] * 2, "b": [[0.2, 0.8]] * 2}, [0.2, 0.9], 0.2)
+    with pytest.raises(InvalidArgument) as error:
+        causal.PlugIn(chain, budget=50, phased="no")
+    assert (error.value.name, error.value.given) == ("phased", "no")
 
 
 @pytest.mark.parametrize("row", POLICIES, ids=lambda row: row.name)

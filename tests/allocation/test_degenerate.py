@@ -38,10 +38,7 @@ def refusal(make):
 )
 def test_a_tolerance_that_is_no_whole_number_is_refused(unfairness_tolerance):
     message = refusal(lambda: Problem(2, "1/4", unfairness_tolerance))
-    assert (
-        message
-        == f"unfairness_tolerance must be a non-negative integer; got {unfairness_tolerance!r}"
-    )
+    assert message.startswith("unfairness_tolerance must be an integer of at least 0")
     assert Problem(2, "1/4", np.int64(2)).unfairness_tolerance == 2
 
 

@@ -16,6 +16,7 @@ from fairtrial.core.validation import (
     as_floats,
     check_array,
     check_choice,
+    check_exact_integer,
     check_integer,
     check_labels,
     check_number,
@@ -260,4 +261,13 @@ def test_every_float_has_the_exact_value_of_its_shortest_decimal(value: float) -
 
 def test_an_integer_of_too_many_digits_is_refused_in_words() -> None:
     with pytest.raises(InvalidArgument, match="of at most 400 digits; got an object of type int"):
-        check_integer("budget", 10**5000, low=1)
+        check_exact_integer("carry", 10**5000, low=1)
+
+
+@pytest.mark.parametrize("given", [2**53 + 1, 10**30, -(10**30), 10**5000, np.int64(2**62)])
+def test_a_count_that_no_float_holds_exactly_is_refused_by_name(given: int) -> None:
+    assert check_integer("budget", 2**53) == 2**53
+    with pytest.raises(InvalidArgument) as error:
+        check_integer("budget", given)
+    assert error.value.name == "budget"
+    assert error.value.given is given

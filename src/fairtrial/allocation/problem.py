@@ -14,7 +14,13 @@ import numpy as np
 from fairtrial.core.keywords import named_arguments
 from fairtrial.core.problem import Problem as BaseProblem
 from fairtrial.core.sizes import check_size
-from fairtrial.core.validation import as_exact, check_integer, check_labels, check_range
+from fairtrial.core.validation import (
+    as_exact,
+    check_exact_integer,
+    check_integer,
+    check_labels,
+    check_range,
+)
 from fairtrial.core.wording import listed, rewards_in_words
 from fairtrial.errors import InvalidArgument, InvalidOutcome
 
@@ -356,9 +362,7 @@ def _given_range(value: object) -> tuple[float, float]:
 
 
 def _given_tolerance(value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
-        raise InvalidArgument("unfairness_tolerance", "must be a non-negative integer", value)
-    return check_integer("unfairness_tolerance", value)
+    return check_exact_integer("unfairness_tolerance", value, low=0)
 
 
 def _readable(number: int) -> str:

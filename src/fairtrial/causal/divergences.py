@@ -20,7 +20,7 @@ from fairtrial.causal.errors import ModelError
 from fairtrial.causal.problem import Problem
 from fairtrial.core.keywords import named_arguments
 from fairtrial.core.parameters import plain
-from fairtrial.core.validation import check_instance, check_integer
+from fairtrial.core.validation import check_exact_integer, check_instance, check_integer
 
 __all__ = ["Divergences", "divergences"]
 
@@ -124,7 +124,7 @@ def divergences(problem: Problem, samples: int = 10_000, seed: int = 0) -> Diver
     """
     check_instance("problem", problem, Problem)
     check_integer("samples", samples, low=100)
-    check_integer("seed", seed, low=0)
+    check_exact_integer("seed", seed, low=0)
     require_outcome_table(problem)
     key = ("divergences", samples, seed)
     if key not in problem.cache:

@@ -18,7 +18,13 @@ from fairtrial.causal.bif import read_bif
 from fairtrial.causal.errors import ModelError
 from fairtrial.core.parameters import Parametrized
 from fairtrial.core.sizes import check_size
-from fairtrial.core.validation import check_instance, check_labels, check_number, check_numbers
+from fairtrial.core.validation import (
+    check_flag,
+    check_instance,
+    check_labels,
+    check_number,
+    check_numbers,
+)
 
 __all__ = ["CausalModel", "Density", "ThinRow"]
 
@@ -133,7 +139,7 @@ class CausalModel(Parametrized):
         self.densities = dict(densities or {})
         for node, density in self.densities.items():
             check_instance(f"densities[{node}]", density, Density)
-        self.fitted = bool(fitted)
+        self.fitted = check_flag("fitted", fitted)
         self._parents = self._parents_by_node()
         self.nodes = self._sorted_nodes()
         self.tables: dict[str, Floats] = {}

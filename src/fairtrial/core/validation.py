@@ -17,12 +17,14 @@ from fairtrial.core.wording import choices
 from fairtrial.errors import InvalidArgument
 
 __all__ = [
+    "LARGEST_COUNT",
     "as_exact",
     "as_floats",
     "check_array",
     "check_choice",
     "check_confidence",
     "check_error_probability",
+    "check_exact_integer",
     "check_flag",
     "check_instance",
     "check_integer",
@@ -41,6 +43,9 @@ __all__ = [
 ]
 
 Floats = NDArray[np.float64]
+
+LARGEST_COUNT = 2**53
+"""The largest count; kernels compute with counts as floats, which hold each of them exactly."""
 
 _LONGEST_LABEL = 1_000
 _NOT_STORABLE = re.compile("[\0\ud800-\udfff]")
@@ -188,8 +193,10 @@ def check_range(name: str, value: Any) -> tuple[float, float]:
     return low, high
 
 
-def check_integer(name: str, value: object, *, low: int | None = None) -> int:
-    """Return `value` as an int that is at least `low`.
+def check_integer(
+    name: str, value: object, *, low: int | None = None, high: int = LARGEST_COUNT
+) -> int:
+    """Return `value` as an int that is at least `low`, and at most `high`.
 
     Examples
     --------
@@ -201,9 +208,21 @@ def check_integer(name: str, value: object, *, low: int | None = None) -> int:
         raise InvalidArgument(name, accepted, value)
     if low is not None and value < low:
         raise InvalidArgument(name, accepted, value)
-    if _is_too_long(int(value)):
-        raise InvalidArgument(name, f"{accepted}, of at most {_LONGEST_NUMBER} digits", value)
+    if abs(int(value)) > high:
+        limit = f"{high:,}" if high == LARGEST_COUNT else f"{_LONGEST_NUMBER} digits"
+        raise InvalidArgument(name, f"{accepted}, and of at most {limit}", value)
     return int(value)
+
+
+def check_exact_integer(name: str, value: object, *, low: int | None = None) -> int:
+    """Return `value` as an int that is at least `low`, also if no float has its value.
+
+    Examples
+    --------
+    >>> check_exact_integer("denominator", 10**30) == 10**30
+    True
+    """
+    return check_integer(name, value, low=low, high=10**_LONGEST_NUMBER)
 
 
 def check_optional_integer(name: str, value: object, *, low: int | None = None) -> int | None:

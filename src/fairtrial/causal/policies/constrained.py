@@ -19,6 +19,7 @@ from fairtrial.causal.policies.schedule import (
     value_pairs_of,
 )
 from fairtrial.causal.problem import Problem
+from fairtrial.core.validation import check_flag
 from fairtrial.errors import InvalidArgument
 
 __all__ = ["ConstraintSuccessiveRejection"]
@@ -81,14 +82,14 @@ class ConstraintSuccessiveRejection(PhasedPolicy):
         seed: int | np.random.Generator | None = None,
     ) -> None:
         super().__init__(problem, budget, variant, seed)
-        self.one_sided = bool(one_sided)
-        self.pool_natural = bool(pool_natural)
+        self.one_sided = check_flag("one_sided", one_sided)
+        self.pool_natural = check_flag("pool_natural", pool_natural)
         self._require_loose_bound()
         if self.one_sided and not problem.is_root:
             raise InvalidArgument(
                 "one_sided", "must be False where the sensitive attribute has parents", one_sided
             )
-        if problem.pairs and not pool_natural and not problem.can_force.all():
+        if problem.pairs and not self.pool_natural and not problem.can_force.all():
             raise InvalidArgument(
                 "pool_natural", "must be True where no arm's rows can be forced", pool_natural
             )

@@ -23,7 +23,7 @@ from fairtrial.causal.policies.schedule import (
     quality_margin,
 )
 from fairtrial.causal.problem import Problem
-from fairtrial.core.validation import check_choice
+from fairtrial.core.validation import check_choice, check_flag
 from fairtrial.errors import InvalidArgument
 
 __all__ = ["PlugIn"]
@@ -95,7 +95,7 @@ class PlugIn(FixedBudgetPolicy):
         self.estimator = estimator
         self._chosen = _best_estimator(problem) if estimator is None else estimator
         check_choice("estimator", self._chosen, ESTIMATORS)
-        self.phased = bool(phased)
+        self.phased = check_flag("phased", phased)
         if self.phased and self.budget < LEAST_BUDGET:
             raise InvalidArgument("budget", f"must be at least {LEAST_BUDGET} rows", budget)
         if self.phased and problem.outcome_range is None:
