@@ -264,7 +264,7 @@ def test_an_integer_of_too_many_digits_is_refused_in_words() -> None:
         check_exact_integer("carry", 10**5000, low=1)
 
 
-@pytest.mark.parametrize("given", [2**53 + 1, 10**30, -(10**30), 10**5000, np.int64(2**62)])
+@pytest.mark.parametrize("given", [2**53 + 1, 10**30, -(10**30), np.int64(2**62)])
 def test_a_count_that_no_float_holds_exactly_is_refused_by_name(given: int) -> None:
     assert check_integer("budget", 2**53) == 2**53
     with pytest.raises(InvalidArgument) as error:
