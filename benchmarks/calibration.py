@@ -59,6 +59,8 @@ def run(*, quick: bool) -> None:
 
 
 # --------------------------------------------------------------------------- whole races
+_NO_TARGETS = np.empty((0, 2), dtype=np.intp)
+"""Student's evidence compares all pairs, and needs no targets."""
 
 
 @dataclass(frozen=True)
@@ -130,12 +132,12 @@ def _raced(scores: Floats) -> tuple[list[int], list[int], float]:
     for count in range(1, len(scores) + 1):
         fits[left] = count
         leader, rivals = _leader_and_rivals(scores[:count], left)
-        better, _ = test.against(scores[:count], leader, rivals)
+        better, _ = test.against(scores[:count], _NO_TARGETS, leader, rivals)
         left = np.sort([leader, *rivals[better < level]])
         if len(left) == 1:
             return fits.tolist(), left.tolist(), 0.0
     leader, rivals = _leader_and_rivals(scores, left)
-    shortfall = float(test.shortfalls(scores, leader, rivals, level).max())
+    shortfall = float(test.shortfalls(scores, _NO_TARGETS, leader, rivals, level).max())
     return fits.tolist(), left.tolist(), shortfall
 
 

@@ -1,5 +1,6 @@
 import itertools
 import math
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -9,7 +10,11 @@ from hypothesis import strategies as st
 import fairtrial as ft
 from fairtrial.confidence import StudentMixture
 from fairtrial.delayed import PairedRacing, Problem
-from fairtrial.delayed.policies.paired_evidence import BettingEvidence, StudentEvidence
+from fairtrial.delayed.policies.paired_evidence import (
+    BettingEvidence,
+    StudentEvidence,
+    leading,
+)
 from fairtrial.errors import InvalidArgument, NotSupported
 from tests import effort
 
@@ -41,7 +46,7 @@ def test_the_student_evidence_is_that_of_the_mixture_shared_among_all_pairs():
     scores = noisy([0.4, 0.0, 0.1], 1.0, 0.2, blocks=9)
     differences = scores[:, [0]] - scores[:, [1, 2]]
     mean, squares = differences.mean(axis=0), 9 * differences.var(axis=0)
-    told = StudentEvidence(0.1, overlap=0.25).against(scores, 0, np.array([1, 2]))
+    told = StudentEvidence(0.1, overlap=0.25).against(scores, leading(scores), 0, np.array([1, 2]))
     for evidence, credit in zip(told, (0.0, 0.1), strict=True):
         alone = StudentMixture(overlap=0.25).log_evidence(9, mean + credit, squares)
         np.testing.assert_allclose(evidence, alone - math.log(2.0))
@@ -49,39 +54,51 @@ def test_the_student_evidence_is_that_of_the_mixture_shared_among_all_pairs():
 
 def slow_bets(scores, leader, rival, tolerance, n_blocks=math.inf):
     """Return the capital against a rival, by explicit products for every stake."""
-    stakes = [0.98 / math.sqrt(2) ** k for k in range(13)]
+    number = sum(0.98 / math.sqrt(2) ** k >= 2 / math.sqrt(n_blocks) for k in range(13)) or 1
+    shares = [1 / 2] + (number - 1) * [1 / 2 / (number - 1)] if number > 1 else [1]
     arms = range(scores.shape[1])
     capital = 0.0
-    for stake, share in zip(stakes, [1 / 2] + 12 * [1 / 24], strict=True):
+    for k, share in enumerate(shares):
         followed = hindsight = 1.0
         for at, row in enumerate(scores):
             before = scores[:at].sum(axis=0)
             others = [arm for arm in arms if arm != rival and not math.isnan(row[arm])]
             ahead = max(others, key=lambda arm: before[arm])
+            left = n_blocks - at
 
-            def pays(arm, at=at, row=row, before=before, stake=stake):
+            def pays(arm, at=at, row=row, before=before, left=left, k=k):
                 extra = tolerance if arm == leader else 0.0
-                won = before[arm] - before[rival] + at * extra
-                expected = max(0.0, -won / (n_blocks - at))
-                gain = (row[arm] - row[rival] + extra - expected) / (1 + expected)
-                return 1 + stake * gain
+                expected = -(before[arm] - before[rival] + at * extra) / left
+                if expected < -1 - 1e-9:
+                    return math.inf
+                if expected <= -1 + 1e-9:
+                    return 1.0
+                stake = 0.98 / math.sqrt(2) ** k * (1 if left == math.inf else n_blocks / left)
+                stake = min(stake, 0.98 / (1 + expected))
+                return 1 + stake * (row[arm] - row[rival] + extra - expected)
 
             followed *= pays(ahead)
             hindsight *= pays(leader)
-        capital += share * (followed / 2 + hindsight / 2 / (len(arms) - 1))
+        capital += share * (0.8 * followed + 0.2 * hindsight / (len(arms) - 1))
     return capital
 
 
-@pytest.mark.parametrize("n_blocks", [None, 9])
-def test_the_betting_evidence_is_a_mean_of_products(n_blocks):
+@pytest.mark.parametrize("n_blocks", [None, 8, 9, 30, 10_000])
+@pytest.mark.parametrize("ahead", [0.0, 0.9, 1.0])
+def test_the_betting_evidence_is_a_mean_of_products(n_blocks, ahead):
     rng = np.random.default_rng(1)
     scores = rng.uniform(2, 4, (8, 4))
+    scores[:, 2] += ahead * (4 - scores[:, 2])
+    scores[:, 0] -= ahead * (scores[:, 0] - 2)
     scores[5:, 3] = math.nan
-    told = BettingEvidence(0.25, 2.0, n_blocks).against(scores, 2, np.array([0, 1]))
+    evidence = BettingEvidence(0.25, 2.0, n_blocks)
+    told = evidence.against(scores, leading(scores), 2, np.array([0, 1]))
     for evidence, tolerance in zip(told, (0.0, 0.125), strict=True):
         for place, rival in enumerate([0, 1]):
             slow = slow_bets(scores / 2.0, 2, rival, tolerance, n_blocks or math.inf)
             assert math.exp(evidence[place]) == pytest.approx(slow)
+    if ahead == 1.0 and n_blocks in (8, 9):
+        assert told[0][0] == math.inf
 
 
 def assert_seldom(capital):
@@ -116,7 +133,9 @@ def test_all_bets_against_the_best_arm_together_seldom_win(rows, kind, worse):
         table, most = scores[list(sequence)], -math.inf
         evidence = BettingEvidence(tolerance, 2.0, n_blocks)
         for blocks, leader in itertools.product(range(1, len(table) + 1), (1, 2)):
-            better, near = evidence.against(table[:blocks], leader, np.array([0]))
+            better, near = evidence.against(
+                table[:blocks], leading(table[:blocks]), leader, np.array([0])
+            )
             most = max(most, better[0], near[0] if leader in wrong else -math.inf)
         capital.append(math.exp(most))
     assert_seldom(capital)
@@ -130,7 +149,7 @@ def test_a_bet_pays_at_most_one_on_average_if_the_mean_is_not_positive(values):
     for first in centred:
         for second in centred:
             scores = np.column_stack([[first, second], [0.0, 0.0]])
-            better, _ = BettingEvidence(0.0, 1.0).against(scores, 0, np.array([1]))
+            better, _ = BettingEvidence(0.0, 1.0).against(scores, leading(scores), 0, np.array([1]))
             total += math.exp(better[0])
     assert total / len(values) ** 2 <= 1 + 1e-9
 
@@ -152,7 +171,9 @@ def test_bets_on_blocks_without_replacement_pay_at_most_one_on_average_at_every_
         scores = np.column_stack([order, np.zeros(len(order))])
         evidence = BettingEvidence(0.0, 1.0, n_blocks=len(order))
         for blocks in range(1, len(order) + 1):
-            better, _ = evidence.against(scores[:blocks], 0, np.array([1]))
+            better, _ = evidence.against(
+                scores[:blocks], leading(scores[:blocks]), 0, np.array([1])
+            )
             wealth[at, blocks - 1] = math.exp(better[0])
     assert (wealth.mean(axis=0) <= 1 + 1e-9).all()
     assert_seldom(wealth.max(axis=1))
@@ -168,26 +189,30 @@ def test_a_shortfall_is_the_tolerance_at_which_the_rival_would_be_out(kind, n_bl
 
     scores = noisy([0.0, 0.02, -0.3], 0.1, 0.1, blocks=50)
     rivals, level = np.array([1, 2]), 3.0
-    least = evidence(0.0).shortfalls(scores, 0, rivals, level)
+    least = evidence(0.0).shortfalls(scores, leading(scores), 0, rivals, level)
     assert least[0] > least[1]
     for place in range(2):
-        _, near = evidence(least[place] + 1e-9).against(scores, 0, rivals)
+        _, near = evidence(least[place] + 1e-9).against(scores, leading(scores), 0, rivals)
         assert near[place] >= level - 1e-6
         if least[place] > 1e-6:
-            _, near = evidence(0.99 * least[place]).against(scores, 0, rivals)
+            _, near = evidence(0.99 * least[place]).against(scores, leading(scores), 0, rivals)
             assert near[place] < level
 
 
 def test_without_blocks_a_shortfall_is_all_that_scores_may_differ_by():
     nothing = np.empty((0, 2))
-    assert BettingEvidence(0.0, 2.0).shortfalls(nothing, 0, np.array([1]), 3.0) == [2.0]
-    assert StudentEvidence(0.0).shortfalls(nothing, 0, np.array([1]), 3.0) == [math.inf]
+    assert BettingEvidence(0.0, 2.0).shortfalls(
+        nothing, leading(nothing), 0, np.array([1]), 3.0
+    ) == [2.0]
+    assert StudentEvidence(0.0).shortfalls(nothing, leading(nothing), 0, np.array([1]), 3.0) == [
+        math.inf
+    ]
 
 
 @pytest.mark.parametrize("evidence", [StudentEvidence(0.1), BettingEvidence(0.1, 8.0)])
 def test_nearly_as_good_is_never_harder_to_show_than_better(evidence):
     scores = noisy([0.1, 0.0, 0.2], 0.2, 0.3, blocks=30)
-    better, near = evidence.against(scores, 0, np.array([1, 2]))
+    better, near = evidence.against(scores, leading(scores), 0, np.array([1, 2]))
     assert (near >= better).all()
 
 
@@ -195,8 +220,10 @@ def test_the_bets_are_the_same_to_the_last_bit_block_by_block_and_at_once():
     scores = noisy([0.5, 0.4, 0.45], 0.05, 0.1, blocks=40)
     slowly, at_once = BettingEvidence(0.0, 1.0), BettingEvidence(0.0, 1.0)
     for blocks in range(1, 41):
-        told = slowly.against(scores[:blocks], 0, np.array([1, 2]))
-    for one, other in zip(told, at_once.against(scores, 0, np.array([1, 2])), strict=True):
+        told = slowly.against(scores[:blocks], leading(scores[:blocks]), 0, np.array([1, 2]))
+    for one, other in zip(
+        told, at_once.against(scores, leading(scores), 0, np.array([1, 2])), strict=True
+    ):
         assert (one == other).all()
 
 
@@ -385,6 +412,127 @@ def test_an_arm_that_fails_late_makes_a_calibrated_race_a_heuristic():
         policy.tell(pull, 0.5)
     policy.fail(policy.ask(), "error")
     assert policy.guarantee.label == "heuristic"
+
+
+# ------------------------------------------------------------- finite benchmarks, exactly
+
+
+def error_rate(rows, delta, tolerance=0.0):
+    """Return the exact probability that a race over these rows in random order errs."""
+    means = np.mean(rows, axis=0)
+    problem = Problem(len(means), reward_range=(0, 1), tolerance=tolerance)
+    wrong = []
+    for order in distinct_orders(Counter(rows)):
+        policy = play(PairedRacing(problem, delta, n_blocks=len(rows)), np.array(order, float))
+        wrong.append(means[int(policy.recommend().arm)] < means.max() - tolerance - 1e-12)
+    return np.mean(wrong)
+
+
+def distinct_orders(left):
+    """Yield all distinct orders of rows with multiplicities; they are equally likely."""
+    if not sum(left.values()):
+        yield ()
+    for row in [row for row, count in left.items() if count]:
+        for rest in distinct_orders(left - Counter([row])):
+            yield (row, *rest)
+
+
+ITEMS = list(itertools.product((0, 1), repeat=3))
+TABLES = list(itertools.combinations_with_replacement(ITEMS, 6))
+
+
+@pytest.mark.parametrize("delta", [0.05, 0.4])
+def test_over_all_orders_of_a_small_benchmark_a_race_seldom_errs(delta):
+    """Each table of six items, three candidates and scores 0 or 1 has at most 720 orders."""
+    tables = np.random.default_rng(int(100 * delta)).permutation(len(TABLES))
+    for at in tables[: effort.runs(6, whole=len(TABLES))]:
+        assert error_rate(TABLES[at], delta) <= delta, TABLES[at]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ((1, 0),) * 4 + ((0, 1),) * 5,
+        ((1, 0, 0),) * 3 + ((0, 1, 1),) * 4,
+        ((1, 0, 0),) * 2 + ((0, 1, 0),) * 2 + ((0, 0, 1),) * 3,
+    ],
+    ids=["one item of difference", "two equal ones ahead", "three ways"],
+)
+@pytest.mark.parametrize("tolerance", [0.0, 0.1])
+def test_over_all_orders_of_close_candidates_a_race_seldom_errs(rows, tolerance):
+    assert error_rate(rows, 0.3, tolerance) <= 0.3
+
+
+def test_a_leader_that_cannot_be_overtaken_any_more_has_won():
+    table = np.tile([1.0, 0.0], (6, 1))
+    policy = play(PairedRacing(Problem(2, reward_range=(0, 1)), 1e-9, n_blocks=6), table)
+    assert (policy.blocks, policy.recommend().arm) == (5, "0")
+
+
+def test_a_race_over_all_of_few_items_needs_fewer_than_one_over_a_population():
+    table = np.clip(noisy([0.60, 0.57, 0.50], 0.3, 0.15, blocks=2_000), 0, 1)
+    problem = Problem(3, reward_range=(0, 1))
+    few, many = (play(PairedRacing(problem, n_blocks=n), table) for n in (500, None))
+    assert few.blocks < 0.7 * many.blocks
+
+
+# ------------------------------------------------------------------------ arms set aside
+
+
+def returning():
+    """Return a race in which arm 2 is set aside behind arm 0, which arm 1 then overtakes."""
+    rng = np.random.default_rng(2)
+    table = np.empty((400, 3))
+    table[:, 0] = 0.5
+    table[:, 2] = 0.5 + rng.uniform(-0.03, 0.03, 400)
+    table[:, 1] = 0.47 + np.where(np.arange(400) % 2, 0.4, -0.4)
+    table[34:, 1] = 0.9
+    return PairedRacing(Problem(3, reward_range=(0, 1), tolerance=0.15)), table
+
+
+def test_an_arm_set_aside_returns_if_another_arm_is_left_and_catches_up():
+    policy, table = returning()
+    seen, missing = [], 0
+    while not policy.stopped:
+        (pull,) = policy.ask(1)
+        missing += pull.tag < policy.blocks
+        policy.tell(pull, table[pull.tag, pull.action])
+        seen.append(policy.states)
+    aside = [states for states in seen if states[2] == "set aside"]
+    assert aside
+    assert missing > 0
+    assert policy.recommend().arm == "1"
+    assert policy.departures[2].leader == "1"
+    known = ~np.isnan(policy.scores[:, 2])
+    assert known[: known.sum()].all()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_race_with_returning_arms_continues_from_its_state_at_every_step(seed):
+    policy, table = returning()
+    order = np.random.default_rng(seed)
+    while not policy.stopped:
+        again = PairedRacing(policy.problem)
+        again.set_state(policy.get_state())
+        assert again.recommend() == policy.recommend()
+        assert again.shortfall == policy.shortfall
+        policy = again
+        batch = policy.ask(int(order.integers(1, 9)))
+        for at in order.permutation(len(batch)):
+            if not policy.stopped:
+                policy.tell(batch[at], table[batch[at].tag, batch[at].action])
+    assert policy.recommend().arm == "1"
+
+
+def test_if_the_leader_fails_those_set_aside_behind_it_return():
+    policy = PairedRacing(Problem(2, reward_range=(0, 1), tolerance=0.3))
+    table = np.tile([0.6, 0.5], (400, 1))
+    while policy.blocks < 3:
+        pull = policy.ask()
+        policy.tell(pull, table[pull.tag, pull.action])
+    policy.fail(policy.ask(), "error")
+    assert policy.recommend().arm == "1"
+    assert not policy.guarantee.proven
 
 
 # ------------------------------------------------------------------ blocks that share an error

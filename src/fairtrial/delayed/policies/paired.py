@@ -17,7 +17,12 @@ from fairtrial.core.recommendation import PREDICTABLE, Estimate, Guarantee, Stat
 from fairtrial.core.validation import check_instance, check_number, check_optional_integer
 from fairtrial.core.wording import said_of_standstill
 from fairtrial.delayed.policies.answers import BestOfBlocks
-from fairtrial.delayed.policies.paired_evidence import BettingEvidence, Evidence, StudentEvidence
+from fairtrial.delayed.policies.paired_evidence import (
+    BettingEvidence,
+    Evidence,
+    StudentEvidence,
+    best_two,
+)
 from fairtrial.delayed.problem import Problem
 from fairtrial.errors import InvalidArgument, NotSupported
 
@@ -98,12 +103,17 @@ class PairedRacing(FixedConfidencePolicy):
     issued again on its block. A pull that fails for the reason ``"error"`` or ``"user"`` withdraws
     its arm from the race.
 
+    An arm is set aside, and not pulled any more, when there is enough evidence that the leader is
+    worse by at most the tolerance. If another arm is left in the end, it returns, and catches up on
+    the blocks that it missed until it is decided.
+
     Bets: a mixture of products of 1 + b (difference + tolerance) / range, over fixed stakes b
-    (Waudby-Smith and Ramdas 2024, "Estimating means of bounded random variables by betting"). Half
-    of it is bet on the arm that led before each block, which needs no union bound over arms.
-    Otherwise: `fairtrial.confidence.StudentMixture`, a martingale under every variance if
-    differences are normal. The label is then "calibrated": its error rate was measured
-    (docs/how-to/tune-a-model.md).
+    (Waudby-Smith and Ramdas 2024, "Estimating means of bounded random variables by betting"). Most
+    of it is bet on the arm that led before each block, which needs no union bound over arms. With
+    `n_blocks`, bets are on what the remaining blocks must be like if the arm were not worse
+    (docs/explanation/races.md). Otherwise: `fairtrial.confidence.StudentMixture`, a martingale
+    under every variance if differences are normal. The label is then "calibrated": its error rate
+    was measured (docs/how-to/tune-a-model.md).
 
     Examples
     --------
@@ -118,7 +128,7 @@ class PairedRacing(FixedConfidencePolicy):
     """
 
     problem: Problem
-    version = 3
+    version = 4
     has_shared_blocks = True
     results_are_independent = False
     _forecasts = False
@@ -129,7 +139,9 @@ class PairedRacing(FixedConfidencePolicy):
         "_arm_states",
         "_raced_until",
         "_left_behind",
+        "_targets",
         "_complete",
+        "_open_from",
         "_out_of_reach",
     )
     expiry: ClassVar[Literal["drop", "reissue"]] = "reissue"
@@ -159,7 +171,9 @@ class PairedRacing(FixedConfidencePolicy):
         self._arm_states = np.zeros(arms, dtype=np.int8)
         self._raced_until = np.full(arms, np.iinfo(np.int64).max)
         self._left_behind = np.full(arms, _NOBODY)
+        self._targets = np.zeros((8, 2), dtype=np.intp)
         self._complete = 0
+        self._open_from = 0
         self._out_of_reach = False
         self._test = self._fresh_test()
 
@@ -176,7 +190,7 @@ class PairedRacing(FixedConfidencePolicy):
         if self.parallel is not None and len(self._outstanding) >= self.parallel:
             return None
         survivors = np.flatnonzero(self._arm_states == _RUNS)
-        block = self._complete
+        block = self._open_from
         while self.n_blocks is None or block < self.n_blocks:
             self._make_room(block)
             free = survivors[self._cells[block, survivors] == _FREE]
@@ -190,6 +204,7 @@ class PairedRacing(FixedConfidencePolicy):
         if block >= len(self._cells):
             self._cells = np.concatenate([self._cells, np.zeros_like(self._cells)])
             self._scores = np.concatenate([self._scores, np.full_like(self._scores, np.nan)])
+            self._targets = np.concatenate([self._targets, np.zeros_like(self._targets)])
 
     def learn(self, pull: Pull, outcome: float) -> None:
         """Learn one score; compare the arms on every block that it completes."""
@@ -203,48 +218,97 @@ class PairedRacing(FixedConfidencePolicy):
         """Issue a lost pull again; an error withdraws the arm."""
         if reason in _WITHDRAWS:
             if self._arm_states[pull.action] == _RUNS:
-                self._take_out(pull.action, _WITHDRAWN)
+                self._take_out(np.array([pull.action]), _WITHDRAWN)
+                if self._finished:
+                    self._bring_back(_NOBODY if self.leader is None else self.leader)
                 self._advance()
         elif self._cells[pull.tag, pull.action] == _ISSUED:
             self._cells[pull.tag, pull.action] = _FREE
 
     def _advance(self) -> None:
-        while not (self._finished or self._ended_early) and self._is_complete(self._complete):
-            self._complete += 1
+        while not (self._finished or self._ended_early) and self._is_told(self._open_from):
+            if not self._is_catching_up:
+                self._count_block()
+            self._open_from += 1
             self._compare()
 
-    def _is_complete(self, block: int) -> bool:
+    @property
+    def _is_catching_up(self) -> bool:
+        """Whether arms that were set aside have returned, and miss scores of complete blocks."""
+        return self._open_from < self._complete
+
+    def _is_told(self, block: int) -> bool:
+        """Return whether the scores of all surviving arms on a block are known."""
         if block >= len(self._cells):
             return False
         return bool((self._cells[block, self._arm_states == _RUNS] == _TOLD).all())
 
+    def _count_block(self) -> None:
+        """Count a block, and keep the arms that led before it: bets on them stay as they are."""
+        survivors = np.flatnonzero(self._arm_states == _RUNS)
+        sums = self._scores[: self._complete, survivors].sum(axis=0)
+        self._targets[self._complete] = survivors[best_two(sums)]
+        self._complete += 1
+
     def _compare(self) -> None:
-        """Reject arms that are worse than the leader; all if no rival can be much better."""
+        """Reject arms that are worse than the leader; set aside those that are hardly better."""
         leader, rivals = self._leader_and_rivals()
-        table = self._table()
-        better, near_enough = self._test.against(table, leader, rivals)
+        if self._is_catching_up:
+            rivals = rivals[~self._has_caught_up(rivals)]
+        self._decide(leader, rivals)
+        if not self._has_returned():
+            self._open_from = self._complete
+        if self._finished:
+            self._bring_back(leader)
+
+    def _decide(self, leader: int, rivals: NDArray[np.intp]) -> None:
+        table, targets = self._table(), self._targets[: self._open_from]
+        better, near_enough = self._test.against(table, targets, leader, rivals)
         is_worse = np.full(len(rivals), True) if self._is_exhausted else better >= self._level
         self._take_out(rivals[is_worse], _REJECTED, leader)
-        if (near_enough >= self._level).all():
-            self._take_out(rivals[~is_worse], _SET_ASIDE, leader)
-        elif not self._finished:
+        self._take_out(rivals[~is_worse & (near_enough >= self._level)], _SET_ASIDE, leader)
+        if not self._finished:
+            undecided = rivals[self._arm_states[rivals] == _RUNS]
             self._out_of_reach = self._test.out_of_reach(
-                table, leader, rivals[~is_worse], self._level
+                table, targets, leader, undecided, self._level
             )
 
-    def _take_out(self, arms: int | NDArray[np.intp], status: int, leader: int = _NOBODY) -> None:
+    def _has_returned(self) -> bool:
+        """Return whether any surviving arm has not caught up."""
+        return not self._has_caught_up(np.flatnonzero(self._arm_states == _RUNS)).all()
+
+    def _has_caught_up(self, arms: NDArray[np.intp]) -> NDArray[np.bool_]:
+        cells = self._cells[self._open_from : self._complete, arms]
+        return np.asarray((cells == _TOLD).all(axis=0))
+
+    def _bring_back(self, leader: int) -> None:
+        """Let the arms return that were set aside behind another arm than this leader.
+
+        They catch up on the blocks that they missed, until they are decided.
+        """
+        back = (self._arm_states == _SET_ASIDE) & (self._left_behind != leader)
+        if back.any():
+            self._open_from = int(self._raced_until[back].min())
+            self._arm_states[back] = _RUNS
+            self._raced_until[back] = np.iinfo(np.int64).max
+            self._left_behind[back] = _NOBODY
+            self._test = self._fresh_test()
+
+    def _take_out(self, arms: NDArray[np.intp], status: int, leader: int = _NOBODY) -> None:
+        has_all = self._has_caught_up(arms)
         self._arm_states[arms] = status
-        self._raced_until[arms] = self._complete
+        self._raced_until[arms] = np.where(has_all, self._complete, self._open_from)
         self._left_behind[arms] = leader
 
     def _table(self) -> Floats:
         """Return the scores of complete blocks, for each arm while it was in the race."""
-        blocks = np.arange(self._complete)[:, None]
-        return np.where(blocks < self._raced_until, self._scores[: self._complete], np.nan)
+        blocks = np.arange(self._open_from)[:, None]
+        return np.where(blocks < self._raced_until, self._scores[: self._open_from], np.nan)
 
     def _leader_and_rivals(self) -> tuple[int, NDArray[np.intp]]:
         survivors = np.flatnonzero(self._arm_states == _RUNS)
         sums = self._scores[: self._complete, survivors].sum(axis=0)
+        sums[~self._has_caught_up(survivors)] = -math.inf
         at = int(sums.argmax()) if self._complete else 0
         return int(survivors[at]), np.delete(survivors, at)
 
@@ -280,7 +344,8 @@ class PairedRacing(FixedConfidencePolicy):
 
     @property
     def _ended_early(self) -> bool:
-        return self._out_of_reach or self._complete == self.max_blocks
+        is_last = self._complete == self.max_blocks and not self._is_catching_up
+        return self._out_of_reach or is_last
 
     @property
     def _ending(self) -> str:
@@ -292,11 +357,11 @@ class PairedRacing(FixedConfidencePolicy):
 
     @property
     def _is_exhausted(self) -> bool:
-        return self._complete == self.n_blocks
+        return self._open_from == self.n_blocks
 
     @property
     def blocks(self) -> int:
-        """Number of blocks on which every surviving arm was tried."""
+        """Number of blocks on which every arm was tried that was in the race then."""
         return int(self._complete)
 
     @property
@@ -317,16 +382,26 @@ class PairedRacing(FixedConfidencePolicy):
         tolerance = float(self.problem.tolerance)
         if self._finished:
             return tolerance
-        leader, rivals = self._leader_and_rivals()
-        least = self._test.shortfalls(self._table(), leader, rivals, self._level)
-        return max(tolerance, float(least.max()))
+        leader, _ = self._leader_and_rivals()
+        aside = (self._arm_states == _SET_ASIDE) & (self._left_behind != leader)
+        rivals = np.flatnonzero((self._arm_states == _RUNS) | aside).tolist()
+        return max(tolerance, *(self._shortfall(leader, arm) for arm in rivals if arm != leader))
+
+    def _shortfall(self, leader: int, rival: int) -> float:
+        """Return how much worse than one rival the leader may be, by the blocks of both."""
+        told = self._cells[: self._complete, rival] == _TOLD
+        blocks = self._complete if told.all() else int(told.argmin())
+        scores, targets = self._scores[:blocks], self._targets[:blocks]
+        rivals = np.array([rival])
+        return float(self._test.shortfalls(scores, targets, leader, rivals, self._level)[0])
 
     @property
     def states(self) -> tuple[str, ...]:
         """The state of every arm.
 
         ``"undecided"``; ``"rejected"``, because the leader is better; ``"set aside"``, because the
-        leader is worse by at most the tolerance; or ``"withdrawn"``.
+        leader is worse by at most the tolerance (it returns if another arm is left in the end); or
+        ``"withdrawn"``.
         """
         return tuple(_STATES[code] for code in self._arm_states.tolist())
 
@@ -369,9 +444,10 @@ class PairedRacing(FixedConfidencePolicy):
         if self._finished:
             return None, None
         leader, rivals = self._leader_and_rivals()
-        if not self._complete:
+        if not self._open_from:
             return 0.0, self._level
-        _, near_enough = self._test.against(self._table(), leader, rivals)
+        targets = self._targets[: self._open_from]
+        _, near_enough = self._test.against(self._table(), targets, leader, rivals)
         return max(0.0, float(near_enough.min())), self._level
 
     @property

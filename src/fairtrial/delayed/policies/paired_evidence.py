@@ -11,15 +11,20 @@ from numpy.typing import NDArray
 
 from fairtrial.confidence import StudentMixture
 
-__all__ = ["BettingEvidence", "Evidence", "StudentEvidence"]
+__all__ = ["BettingEvidence", "Evidence", "StudentEvidence", "best_two", "leading"]
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 # Stakes from nearly all to the best one for gaps of a sixtieth of a standard deviation. Half of the
 # capital is on the first, the best one unless scores deviate by more than the root of their gap.
-_STAKES: Floats = 0.98 * np.exp2(-0.5 * np.arange(13, dtype=np.float64))
-_CAPITAL: Floats = np.array([1 / 2] + 12 * [1 / 24])
+_LARGEST_STAKE, _MOST_STAKES = 0.98, 13
+# A race over N blocks ends before smaller stakes than this, divided by the root of N, could win.
+_SMALLEST_USEFUL = 2.0
+# The parts of the capital on the arm that led before each block, and on the current leader.
+_FOLLOWED, _HINDSIGHT = 0.8, 0.2
+# What remains of a bet's room when its hypothesis is as good as impossible; only rounding matters.
+_NO_ROOM = 1e-9
 # Differences in the last digits of scores count as zero.
 _ROUNDING = 8.0 * np.finfo(float).eps
 # Whether more blocks can help is checked when the variance of the shared error is this many times
@@ -28,6 +33,7 @@ _ROUNDING = 8.0 * np.finfo(float).eps
 _ENOUGH, _STANDARD_ERRORS = 5.0, 2.0
 # Halvings of an interval as wide as differences can be, down to the last digits of a score.
 _HALVINGS = 40
+_NOBODY = -1
 
 
 class Evidence(ABC):
@@ -45,7 +51,9 @@ class Evidence(ABC):
         self.tolerance = tolerance
 
     @abstractmethod
-    def against(self, scores: Floats, leader: int, rivals: Indices) -> tuple[Floats, Floats]:
+    def against(
+        self, scores: Floats, targets: Indices, leader: int, rivals: Indices
+    ) -> tuple[Floats, Floats]:
         """Return the evidence for the leader against each rival.
 
         Parameters
@@ -53,6 +61,8 @@ class Evidence(ABC):
         scores : ndarray of shape (blocks, arms)
             Scores, complete for the leader and the rivals; larger is better. NaN on blocks after an
             arm has left the race.
+        targets : ndarray of int, shape (blocks, 2)
+            The best and the second-best arm before each block, among the arms on that block.
         leader : int
             The arm to compare with the rivals.
         rivals : ndarray of int
@@ -64,10 +74,14 @@ class Evidence(ABC):
         """
 
     @abstractmethod
-    def shortfalls(self, scores: Floats, leader: int, rivals: Indices, level: float) -> Floats:
+    def shortfalls(
+        self, scores: Floats, targets: Indices, leader: int, rivals: Indices, level: float
+    ) -> Floats:
         """Return the smallest tolerance, 0 or more, at which `near_enough` reaches the level."""
 
-    def out_of_reach(self, scores: Floats, leader: int, rivals: Indices, level: float) -> bool:
+    def out_of_reach(
+        self, scores: Floats, targets: Indices, leader: int, rivals: Indices, level: float
+    ) -> bool:
         """Return whether no number of blocks like these can decide some rival."""
         return False
 
@@ -87,7 +101,8 @@ class StudentEvidence(Evidence):
     Examples
     --------
     >>> scores = np.array([[0.9, 0.5], [0.8, 0.5], [0.9, 0.4], [0.9, 0.5]])
-    >>> StudentEvidence(0.0).against(scores, 0, np.array([1]))[0].round(2)
+    >>> targets = leading(scores)
+    >>> StudentEvidence(0.0).against(scores, targets, 0, np.array([1]))[0].round(2)
     array([2.87])
     """
 
@@ -99,7 +114,9 @@ class StudentEvidence(Evidence):
         self.overlap = overlap
         self._mixture = StudentMixture(overlap=overlap)
 
-    def against(self, scores: Floats, leader: int, rivals: Indices) -> tuple[Floats, Floats]:
+    def against(
+        self, scores: Floats, targets: Indices, leader: int, rivals: Indices
+    ) -> tuple[Floats, Floats]:
         """Return the evidence for the leader against each rival."""
         unit, differences = _differences(scores, leader, rivals)
         mean, squares = _moments(differences)
@@ -110,7 +127,9 @@ class StudentEvidence(Evidence):
         )
         return better, near_enough
 
-    def shortfalls(self, scores: Floats, leader: int, rivals: Indices, level: float) -> Floats:
+    def shortfalls(
+        self, scores: Floats, targets: Indices, leader: int, rivals: Indices, level: float
+    ) -> Floats:
         """Return the smallest tolerance, 0 or more, at which `near_enough` reaches the level."""
         unit, differences = _differences(scores, leader, rivals)
         mean, squares = _moments(differences)
@@ -118,7 +137,9 @@ class StudentEvidence(Evidence):
         least = self._mixture.least_mean(len(scores), squares, wanted) - mean
         return np.asarray(unit * np.maximum(0.0, least))
 
-    def out_of_reach(self, scores: Floats, leader: int, rivals: Indices, level: float) -> bool:
+    def out_of_reach(
+        self, scores: Floats, targets: Indices, leader: int, rivals: Indices, level: float
+    ) -> bool:
         """Return whether no number of blocks like these can decide some rival."""
         blocks = len(scores)
         if blocks * self.overlap < _ENOUGH:
@@ -159,14 +180,27 @@ def _for_all_pairs(scores: Floats) -> float:
 class BettingEvidence(Evidence):
     """Bets on bounded differences, mixed over fixed stakes.
 
-    Half of the capital against an arm is bet on the best of the other arms before each block.
+    Most of the capital against an arm is bet on the best of the other arms before each block.
     Against the best arm, such bets gain nothing on average, whichever arm they are on, so they need
     no union bound over rivals. They include the tolerance if they are on the current leader. The
-    other half is bet on the current leader from the first block on, in equal parts for every arm
-    that might lead.
+    rest is bet on the current leader from the first block on, in equal parts for every arm that
+    might lead.
 
     If `n_blocks` blocks are drawn without replacement and their overall mean is at most 0, the
-    remaining blocks have a mean of at most ``-won / left``; a bet pays on the excess over it.
+    remaining blocks have a mean of at most ``-won / left``, which is negative while an arm is
+    ahead. A bet pays on the excess over it, with a stake that grows as fewer blocks are left. Once
+    no scores of the remaining blocks could make the overall mean 0, the evidence is infinite.
+
+    docs/explanation/races.md has the proof.
+
+    Parameters
+    ----------
+    tolerance : float
+        How much worse than the best arm an answer may be.
+    width : float
+        The width of the range of scores.
+    n_blocks : int, optional
+        Number of all blocks, if they are drawn without replacement.
     """
 
     name = "bets on bounded differences"
@@ -176,81 +210,123 @@ class BettingEvidence(Evidence):
         super().__init__(tolerance)
         self.width = width
         self.n_blocks = math.inf if n_blocks is None else n_blocks
-        self._leader = -1
+        self._stakes, self._log_shares = _stakes_for(self.n_blocks)
+        self._leader = _NOBODY
         self._blocks = 0
         self._sums: Floats
         self._logs: Floats
 
-    def against(self, scores: Floats, leader: int, rivals: Indices) -> tuple[Floats, Floats]:
+    def against(
+        self, scores: Floats, targets: Indices, leader: int, rivals: Indices
+    ) -> tuple[Floats, Floats]:
         """Return the evidence for the leader against each rival."""
         arms = scores.shape[1]
         if leader != self._leader or len(scores) < self._blocks:
             self._leader, self._blocks = leader, 0
             self._sums = np.zeros(arms)
-            self._logs = np.zeros((2, 2, arms, len(_STAKES)))
-        for block in scores[self._blocks :] / self.width:
-            bets = _bets(block, self._sums, leader)
-            for logs, tolerance in zip(self._logs, (0.0, self.tolerance / self.width), strict=True):
-                logs += self._growth(bets, tolerance, self._blocks)
-            self._sums = self._sums + block
-            self._blocks += 1
-        better, near_enough = (_capital(logs[:, rivals], arms) for logs in self._logs)
+            self._logs = np.zeros((2, 2, arms, len(self._stakes)))
+        new = slice(self._blocks, len(scores))
+        bets, self._sums = _bets(scores[new] / self.width, targets[new], self._sums, leader)
+        before = np.arange(new.start, new.stop)[:, None, None]
+        for logs, tolerance in zip(self._logs, (0.0, self.tolerance / self.width), strict=True):
+            logs[:] = _added(logs, self._growth(bets, tolerance, before))
+        self._blocks = len(scores)
+        better, near_enough = (self._capital(logs[:, rivals], arms) for logs in self._logs)
         return better, near_enough
 
-    def shortfalls(self, scores: Floats, leader: int, rivals: Indices, level: float) -> Floats:
+    def shortfalls(
+        self, scores: Floats, targets: Indices, leader: int, rivals: Indices, level: float
+    ) -> Floats:
         """Return the smallest tolerance, 0 or more, at which `near_enough` reaches the level."""
         blocks, arms = scores.shape
-        bets = np.empty((3, blocks, 2, arms))
-        sums = np.zeros(arms)
-        for at, block in enumerate(scores / self.width):
-            bets[:, at] = _bets(block, sums, leader)
-            sums = sums + block
+        bets, _ = _bets(scores / self.width, targets, np.zeros(arms), leader)
         bets, before = bets[..., rivals], np.arange(blocks)[:, None, None]
         # A difference is never below -1, so a tolerance of 1 needs no evidence.
         low, high = np.zeros(len(rivals)), np.ones(len(rivals))
         for _ in range(_HALVINGS):
             middle = (low + high) / 2.0
-            enough = _capital(self._growth(bets, middle, before).sum(axis=0), arms) >= level
+            growth = self._growth(bets, middle, before)
+            enough = self._capital(growth.sum(axis=0), arms) >= level
             low, high = np.where(enough, low, middle), np.where(enough, middle, high)
         return high * self.width
 
-    def _growth(
-        self, bets: Floats, tolerance: float | Floats, before: int | NDArray[np.intp]
-    ) -> Floats:
-        """Return the gain of every log capital by a block with `before` blocks before it."""
+    def _growth(self, bets: Floats, tolerance: float | Floats, before: NDArray[np.intp]) -> Floats:
+        """Return the gain of every log capital by blocks with `before` blocks before them."""
         difference, won, is_on_leader = bets
         credit = tolerance * is_on_leader
-        expected = np.maximum(0.0, -(won + credit * before) / (self.n_blocks - before))
-        gain = (difference + credit - expected) / (1.0 + expected)
-        growth: Floats = np.log1p(gain[..., None] * _STAKES)
+        expected = -(won + credit * before) / (self.n_blocks - before)
+        room = 1.0 + expected
+        has_room = room > _NO_ROOM
+        largest = _LARGEST_STAKE / np.where(has_room, room, 1.0)
+        growing = self._stakes / (1.0 - before / self.n_blocks)[..., None]
+        stakes = np.minimum(growing, largest[..., None])
+        gain = np.where(has_room, difference + credit - expected, 0.0)
+        growth: Floats = np.log1p(stakes * gain[..., None])
+        growth[room < -_NO_ROOM] = math.inf
         return growth
 
+    def _capital(self, logs: Floats, arms: int) -> Floats:
+        """Return the log capital against every arm, given that by bet, arm and stake."""
+        followed, hindsight = np.logaddexp.reduce(logs + self._log_shares, axis=-1)
+        hindsight = hindsight + math.log(_HINDSIGHT / max(1, arms - 1))
+        mixed: Floats = np.logaddexp(followed + math.log(_FOLLOWED), hindsight)
+        return mixed
 
-def _bets(block: Floats, sums: Floats, leader: int) -> Floats:
-    """Return the subjects of the bets against every arm, shape (3, 2, arms).
 
-    The first axis holds the difference on this block, its sum over earlier blocks, and whether it
-    is the current leader's. The second axis holds the best of the other arms before the block, and
-    the current leader.
+def _stakes_for(n_blocks: float) -> tuple[Floats, Floats]:
+    """Return stakes, and the logarithms of the parts of the capital on them."""
+    ratio = _LARGEST_STAKE * math.sqrt(n_blocks) / _SMALLEST_USEFUL
+    number = 1 + int(min(_MOST_STAKES - 1.0, max(0.0, 2.0 * math.log2(ratio))))
+    stakes = _LARGEST_STAKE * np.exp2(-0.5 * np.arange(number, dtype=np.float64))
+    shares = np.full(number, 0.5 / max(1, number - 1))
+    shares[0] = 1.0 if number == 1 else 0.5
+    return stakes, np.log(shares)
+
+
+def leading(scores: Floats) -> Indices:
+    """Return the best and the second-best arm before each block, among the arms on that block."""
+    sums = _before(scores, np.zeros(scores.shape[1]))[:-1]
+    return best_two(np.where(np.isnan(scores), -math.inf, sums))
+
+
+def best_two(sums: Floats) -> Indices:
+    """Return the places of the largest and the second-largest sum; twice the same of a single one.
+
+    Examples
+    --------
+    >>> best_two(np.array([0.5, 2.0, 2.0, 1.0]))
+    array([1, 2])
     """
-    on = np.stack([_best_others(block, sums), np.full(len(block), leader)])
-    return np.stack([block[on] - block, sums[on] - sums, on == leader])
+    ranked = np.argsort(-sums, axis=-1, kind="stable")
+    return ranked[..., [0, min(1, sums.shape[-1] - 1)]]
 
 
-def _best_others(block: Floats, sums: Floats) -> Indices:
-    """Return for every arm the best other arm before a block, among the arms on that block."""
-    raced = np.where(np.isnan(block), -math.inf, sums)
-    best = int(raced.argmax())
-    others = np.full(len(block), best)
-    raced[best] = -math.inf
-    others[best] = raced.argmax()
-    return others
+def _before(scores: Floats, sums: Floats) -> Floats:
+    """Return the sums before each block, and after the last one, added in the order of blocks."""
+    return np.concatenate([sums[None], scores]).cumsum(axis=0)
 
 
-def _capital(logs: Floats, arms: int) -> Floats:
-    """Return the log capital against every arm, given that by bet, arm and stake."""
-    largest = logs.max(axis=-1)
-    shares = np.exp(logs - largest[..., None])
-    followed, hindsight = largest + np.log((shares * _CAPITAL).sum(axis=-1))
-    mixed: Floats = np.logaddexp(followed, hindsight - math.log(max(1, arms - 1))) - math.log(2.0)
-    return mixed
+def _added(logs: Floats, growth: Floats) -> Floats:
+    """Return logarithms after the growth by blocks, added in the order of blocks."""
+    total: Floats = np.concatenate([logs[None], growth]).cumsum(axis=0)[-1]
+    return total
+
+
+def _bets(scores: Floats, targets: Indices, sums: Floats, leader: int) -> tuple[Floats, Floats]:
+    """Return the subjects of the bets against every arm, shape (3, blocks, 2, arms), and new sums.
+
+    The first axis holds the difference on a block, its sum over earlier blocks, and whether it is
+    the current leader's. The third axis holds the best of the other arms before the block, and the
+    current leader.
+    """
+    blocks, arms = scores.shape
+    best, second = targets[:, [0]], targets[:, [1]]
+    followed = np.where(best == np.arange(arms), second, best)
+    on = np.stack([followed, np.full((blocks, arms), leader)], axis=1).reshape(blocks, 2 * arms)
+    before = _before(scores, sums)
+    subjects = [
+        np.take_along_axis(values, on, axis=1).reshape(blocks, 2, arms) - values[:, None]
+        for values in (scores, before[:-1])
+    ]
+    is_on_leader = (on == leader).reshape(blocks, 2, arms)
+    return np.stack([*subjects, is_on_leader]), before[-1]

@@ -1,0 +1,179 @@
+"""Races over a recorded benchmark: evaluations and wrong winners, of ours and of other rules.
+
+Set FAIRTRIAL_ALPACA_EVAL to a table with the columns item, category and one per candidate, with
+scores from 0 to 1; an empty cell counts as 0. Without it, an artificial table takes its place.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy import stats
+
+from fairtrial.delayed import PairedRacing, Problem
+
+Floats = NDArray[np.float64]
+Rule = Callable[[Floats, float], tuple[int, int | None]]
+
+DELTA = 0.05
+
+
+def run(*, quick: bool) -> None:
+    table = _table()
+    ranks = np.argsort(-table.mean(axis=0), kind="stable")
+    close = table[:, ranks[3:11]]
+    questions = {
+        f"all {table.shape[1]}": (table, 0.0),
+        "the best ten": (table[:, ranks[:10]], 0.0),
+        "ranks 4 to 11": (close, 0.0),
+        "ranks 4 to 11, tolerance .02": (close, 0.02),
+    }
+    print("\nmean evaluations until the end, and wrong winners, over random orders")
+    print(f"{'candidates':<30}{'of':>8}" + "".join(f"{name:>18}" for name in RULES))
+    orders = 4 if quick else 200
+    for name, (scores, tolerance) in questions.items():
+        _compare(name, scores, tolerance, orders)
+    _compare_equals(close, orders)
+    print(f"\nseconds of CPU for a race of all candidates: {_seconds(table):.3f}")
+
+
+def _table() -> Floats:
+    path = os.environ.get("FAIRTRIAL_ALPACA_EVAL")
+    if path is not None:
+        columns = pd.read_csv(path).drop(columns=["item", "category"])
+        return columns.fillna(0.0).to_numpy(dtype=np.float64)
+    generator = np.random.default_rng(0)
+    means = np.linspace(0.15, 0.6, 14) ** 1.5
+    hardness = generator.normal(0.0, 0.2, (400, 1))
+    return np.clip(means + hardness + generator.normal(0.0, 0.25, (400, 14)), 0.0, 1.0)
+
+
+def _compare(name: str, scores: Floats, tolerance: float, orders: int) -> None:
+    means = scores.mean(axis=0)
+    cells = []
+    for rule in RULES.values():
+        spent, wrong = [], 0
+        for seed in range(orders):
+            generator = np.random.default_rng(seed)
+            rows, columns = (generator.permutation(size) for size in scores.shape)
+            evaluations, winner = rule(scores[np.ix_(rows, columns)], tolerance)
+            spent.append(evaluations)
+            wrong += winner is not None and means[columns[winner]] < means.max() - tolerance - 1e-12
+        cells.append(f"{np.mean(spent):>11,.0f} {wrong / orders:>6.1%}")
+    print(f"{name:<30}{scores.size:>8,}" + "".join(cells), flush=True)
+
+
+def _compare_equals(scores: Floats, orders: int) -> None:
+    """Race candidates that are equal on the whole: a winner before the last item is an error."""
+    cells = []
+    for rule in RULES.values():
+        spent, wrong = [], 0
+        for seed in range(orders):
+            generator = np.random.default_rng(seed)
+            equal = np.column_stack([generator.permutation(scores[:, 0]) for _ in range(4)])
+            evaluations, winner = rule(equal, 0.0)
+            spent.append(evaluations)
+            wrong += winner is not None and evaluations < equal.size - len(equal)
+        cells.append(f"{np.mean(spent):>11,.0f} {wrong / orders:>6.1%}")
+    print(f"{'four equal ones':<30}{4 * len(scores):>8,}" + "".join(cells), flush=True)
+
+
+def _seconds(scores: Floats) -> float:
+    began = time.process_time()
+    for seed in range(5):
+        _paired(scores[np.random.default_rng(seed).permutation(len(scores))], 0.0)
+    return (time.process_time() - began) / 5
+
+
+# ------------------------------------------------------------------------------- the rules
+
+
+def _paired(scores: Floats, tolerance: float) -> tuple[int, int | None]:
+    problem = Problem(scores.shape[1], reward_range=(0.0, 1.0), tolerance=tolerance)
+    policy = PairedRacing(problem, DELTA, n_blocks=len(scores))
+    while not policy.stopped:
+        pull = policy.ask()
+        policy.tell(pull, scores[pull.tag, pull.action])
+    return policy.told, policy.leader
+
+
+def _fixed(scores: Floats, tolerance: float) -> tuple[int, int | None]:
+    """Evaluate everything, and name a winner if a z test against each rival allows it."""
+    leader = int(scores.mean(axis=0).argmax())
+    differences = np.delete(scores[:, [leader]] - scores, leader, axis=1) + tolerance
+    errors = differences.std(axis=0, ddof=1) / math.sqrt(len(scores))
+    levels = stats.norm.sf(differences.mean(axis=0) / np.maximum(errors, 1e-12))
+    is_certain = bool((levels * differences.shape[1] <= DELTA).all())
+    return scores.size, leader if is_certain else None
+
+
+def _likelihood_ratio(scores: Floats, tolerance: float) -> tuple[int, int | None]:
+    """Evaluate all candidates on each item until a GLR with plug-in variances passes."""
+    sums, squares = scores.cumsum(axis=0), (scores**2).cumsum(axis=0)
+    for count in range(10, len(scores) + 1):
+        means = sums[count - 1] / count
+        variances = np.maximum(squares[count - 1] / count - means**2, 1e-9)
+        leader = int(means.argmax())
+        gaps = np.delete(means[leader] - means, leader) + tolerance
+        ratio = count * gaps**2 / (2.0 * (variances[leader] + np.delete(variances, leader)))
+        if ratio.min() > math.log((1.0 + math.log(count * scores.shape[1])) / DELTA):
+            return count * scores.shape[1], leader
+    return scores.size, None
+
+
+def _halving(scores: Floats, _tolerance: float) -> tuple[int, int | None]:
+    """Keep the better half after each round; the rounds have equal numbers of evaluations."""
+    left, start, spent = np.arange(scores.shape[1]), 0, 0
+    rounds = math.ceil(math.log2(len(left)))
+    per_round = scores.size // 4 // rounds
+    while len(left) > 1:
+        stop = min(len(scores), start + max(1, per_round // len(left)))
+        spent += (stop - start) * len(left)
+        order = np.argsort(-scores[:stop, left].mean(axis=0), kind="stable")
+        left, start = left[order[: math.ceil(len(left) / 2)]], stop
+    return spent, int(left[0])
+
+
+def _wilcoxon(scores: Floats, _tolerance: float) -> tuple[int, int | None]:
+    """Try candidates one by one; drop one that is worse than the best so far, at level .1.
+
+    This is the rule of Optuna's `WilcoxonPruner` with its defaults.
+    """
+    best, spent = 0, len(scores)
+    for arm in range(1, scores.shape[1]):
+        spent_here = len(scores)
+        for count in range(2, len(scores) + 1):
+            differences = scores[:count, arm] - scores[:count, best]
+            is_behind = differences.sum() < 0.0
+            if is_behind and _signed_rank_level(differences) < 0.1:
+                spent_here = count
+                break
+        spent += spent_here
+        if spent_here == len(scores) and scores[:, arm].sum() > scores[:, best].sum():
+            best = arm
+    return spent, best
+
+
+def _signed_rank_level(differences: Floats) -> float:
+    """Return the one-sided level of Wilcoxon's test, by its normal approximation."""
+    ranks = stats.rankdata(abs(differences))
+    positive = float(ranks[differences > 0].sum() + ranks[differences == 0].sum() / 2.0)
+    variance = float((ranks[differences != 0] ** 2).sum()) / 4.0
+    if variance == 0.0:
+        return 1.0
+    return float(stats.norm.cdf((positive - ranks.sum() / 2.0) / math.sqrt(variance)))
+
+
+RULES: dict[str, Rule] = {
+    "PairedRacing": _paired,
+    "fixed test": _fixed,
+    "GLR": _likelihood_ratio,
+    "halving": _halving,
+    "Wilcoxon": _wilcoxon,
+}
