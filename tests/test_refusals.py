@@ -9,9 +9,11 @@ import warnings
 import pytest
 
 from fairtrial import causal, subpopulations
+from fairtrial.client import RemoteStudy
 from fairtrial.core import Policy
 from fairtrial.core.validation import check_error_probability
 from fairtrial.errors import FairtrialError, InvalidArgument
+from fairtrial.study import Study
 from tests.testing.families import POLICIES
 
 PACKAGES = (
@@ -179,3 +181,53 @@ def test_the_error_about_a_confidence_says_which_delta_was_meant():
     with pytest.raises(InvalidArgument) as error:
         check_error_probability("delta", 0.95)
     assert "did you mean 0.05?" in error.value.accepted.lower()
+
+
+def methods_of(cls):
+    """Return the public methods of a class that do not take any keyword."""
+    for name, method in inspect.getmembers(
+        cls, lambda it: inspect.isfunction(it) or inspect.ismethod(it)
+    ):
+        if name.startswith("_"):
+            continue
+        kinds = {one.kind for one in inspect.signature(method).parameters.values()}
+        if VAR_KEYWORD not in kinds:
+            yield name, method
+
+
+@pytest.mark.parametrize("cls", [Study, RemoteStudy])
+def test_a_method_of_a_study_refuses_a_keyword_that_it_does_not_take(cls):
+    """The arguments do not fit, so the method itself is never entered."""
+    study, silent = object.__new__(cls), []
+    for name, method in methods_of(cls):
+        given = () if inspect.ismethod(method) else (study,)
+        needed = [one for one in required(method) if one.name != "self"]
+        by_place = ["x" for one in needed if one.kind != one.KEYWORD_ONLY]
+        by_name = {one.name: "x" for one in needed if one.kind == one.KEYWORD_ONLY}
+        try:
+            method(*given, *by_place, **by_name, no_such_argument=1)
+        except InvalidArgument as error:
+            if (error.name, error.given) == ("no_such_argument", 1):
+                continue
+        except Exception as error:  # noqa: BLE001 - that is what is looked for
+            silent.append(f"{name}: {type(error).__name__}: {error}")
+    assert silent == []
+
+
+def test_a_misspelled_or_missing_argument_of_a_study_is_named():
+    problem = subpopulations.Problem(2, 1, floors=None, noise_std=1.0)
+    with Study.create(
+        problem, subpopulations.BlockBetting(problem), storage="memory://", name="x"
+    ) as study:
+        pull = study.ask()
+        for call, name, meant in (
+            (lambda: study.tell(pull, 0.5, acter="lab"), "acter", "'actor'"),
+            (lambda: study.fail(pull, reasn="x"), "reasn", "'reason'"),
+            (lambda: study.ask(grup="x"), "grup", ""),
+            (lambda: study.stop(), "reason", "missing"),
+        ):
+            with pytest.raises(InvalidArgument) as error:
+                call()
+            assert error.value.name == name
+            assert meant in error.value.accepted
+        assert study.n_events == 1

@@ -10,7 +10,13 @@ from typing import Any, TypeVar, cast
 from fairtrial.core.mistakes import did_you_mean
 from fairtrial.errors import InvalidArgument
 
-__all__ = ["call_with", "named_arguments", "refuse_unknown", "takes_keyword"]
+__all__ = [
+    "NamedArguments",
+    "call_with",
+    "named_arguments",
+    "refuse_unknown",
+    "takes_keyword",
+]
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -37,6 +43,26 @@ def named_arguments(function: _Function) -> _Function:
             raise
 
     return cast("_Function", checked)
+
+
+class NamedArguments:
+    """Base of classes whose public methods refuse arguments that they do not take, by name.
+
+    Examples
+    --------
+    >>> class Log(NamedArguments):
+    ...     def events(self, after=0): ...
+    >>> Log().events(before=3)
+    Traceback (most recent call last):
+    fairtrial.errors.InvalidArgument: before is not an argument of events: accepted: after; got 3
+    """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Wrap the public methods that a subclass defines."""
+        super().__init_subclass__(**options)
+        for name, method in list(vars(cls).items()):
+            if inspect.isfunction(method) and not name.startswith("_"):
+                setattr(cls, name, named_arguments(method))
 
 
 def _require_fitting(

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self, overload
 
 from fairtrial.core import Problem, Pull
+from fairtrial.core.keywords import NamedArguments
 from fairtrial.core.problem import Outcome
 from fairtrial.errors import ExperimentFinished, NothingToAsk
 from fairtrial.study.arguments import (
@@ -42,7 +43,7 @@ class Asked(NamedTuple):
     context: Mapping[str, Any]
 
 
-class BaseStudy(ABC):
+class BaseStudy(NamedArguments, ABC):
     """What can be done with a study: each method writes all of its events, or nothing."""
 
     name: str
