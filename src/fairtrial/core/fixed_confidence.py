@@ -15,7 +15,9 @@ from fairtrial.core.policy import Policy
 from fairtrial.core.problem import Problem
 from fairtrial.core.progress_parts import Parts
 from fairtrial.core.recommendation import Effect, Estimate, Progress, Recommendation, Status
+from fairtrial.core.replications import UNDECIDED, Replications
 from fairtrial.core.run import Run
+from fairtrial.core.runs import Runs
 from fairtrial.core.validation import check_error_probability, check_optional_integer
 
 __all__ = ["FixedConfidencePolicy"]
@@ -293,9 +295,13 @@ class FixedConfidencePolicy(Policy):
     def _run(
         self, environment: Any, generator: np.random.Generator, horizon: int | None, parallel: int
     ) -> Run:
-        caps = [cap for cap in (horizon, self.max_pulls) if cap is not None]
-        pulls = self._simulate(environment, generator, min(caps, default=NO_CAP))
+        pulls = self._simulate(environment, generator, self._most(horizon))
         return self._finished_run(environment, pulls, elapsed=float(self.told))
+
+    def _most(self, horizon: int | None) -> int:
+        """Return the most pulls of a run."""
+        caps = [cap for cap in (horizon, self.max_pulls) if cap is not None]
+        return min(caps, default=NO_CAP)
 
     def _finished_run(
         self, environment: Environment, pulls: NDArray[Any], elapsed: float, cancelled: int = 0
@@ -312,3 +318,18 @@ class FixedConfidencePolicy(Policy):
             metrics={**self.metrics(), **environment.metrics(by_action)},
             cancelled=cancelled,
         )
+
+    def _finished_runs(self, environment: Environment, made: Replications) -> Runs:
+        """Return the runs that compiled code has made of clones of this policy."""
+        labels = {
+            int(one): self._answers.label(int(one))
+            for one in np.unique(made.answers)
+            if one != UNDECIDED
+        }
+        capped = self.max_pulls is not None and made.stopping_time >= self.max_pulls
+        unfinished = np.where(capped, "undecided", "running")
+        status = np.where(made.answers == UNDECIDED, unfinished, "decided")
+        answers = [labels.get(answer) for answer in made.answers.tolist()]
+        own = self.metrics()
+        each = [{**own, **environment.metrics(pulls)} for pulls in made.pulls]
+        return Runs.immediate(answers, status, made.stopping_time, made.pulls, each)

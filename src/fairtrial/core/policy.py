@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
     from fairtrial.core.environment import Environment
     from fairtrial.core.run import Run
+    from fairtrial.core.runs import Runs
+    from fairtrial.core.streams import Streams
 
 __all__ = ["Choice", "Policy", "State"]
 
@@ -222,6 +224,30 @@ class Policy(Resumable, ABC):
             return None
         with compiled():
             return self._run(environment, generator, horizon, parallel)
+
+    def compiled_runs(
+        self,
+        environment: Environment,
+        streams: Streams,
+        horizon: int | None,
+        parallel: int = 1,
+    ) -> Runs | None:
+        """Return many simulated runs from one call of compiled code, or None if there is none.
+
+        Each run is exactly the one that `compiled_run` gives to a clone with the seed of its
+        stream. The policy, which must be fresh, stays as it is.
+        """
+        kind = self.environments
+        if kind is None or not isinstance(environment, kind) or self.asked or self.told:
+            return None
+        if not self._can_run(environment, horizon, parallel):
+            return None
+        with compiled():
+            return self._run_all(environment, streams, horizon)
+
+    def _run_all(self, environment: Any, streams: Streams, horizon: int | None) -> Runs | None:
+        """Return many whole runs in one of its `environments`; None if each needs its own call."""
+        return None
 
     def _can_run(self, environment: Any, horizon: int | None, parallel: int) -> bool:
         """Whether runs of this policy are compiled for the environment and these arguments."""

@@ -11,9 +11,11 @@ from typing import Literal
 import numpy as np
 
 from fairtrial.core import Environment, Policy, Run, run_policy
+from fairtrial.core.runs import Runs
 from fairtrial.core.seeds import spawn_seeds
+from fairtrial.core.streams import can_reseed, streams_of
 
-__all__ = ["Engine", "Task", "pack", "replicate", "start"]
+__all__ = ["Engine", "Task", "pack", "replicate", "run_of", "start"]
 
 Engine = Literal["auto", "python"]
 
@@ -46,12 +48,18 @@ def pack(task: Task) -> bytes:
     return packed
 
 
-def replicate(task: Task | bytes, first: int, number: int) -> list[Run]:
+def replicate(task: Task | bytes, first: int, number: int) -> Runs:
     """Return replications ``first .. first + number - 1`` of a task."""
     if isinstance(task, bytes):
         task = pickle.loads(task)  # noqa: S301 - packed by the process that asks
         assert isinstance(task, Task)
-    return [_run(task, index) for index in range(first, first + number)]
+    found = None
+    if task.engine == "auto" and not task.estimates and can_reseed():
+        streams = streams_of(task.seed, first, number)
+        found = task.policy.compiled_runs(task.environment, streams, task.horizon, task.parallel)
+    if found is None:
+        found = Runs.of([run_of(task, index) for index in range(first, first + number)])
+    return found
 
 
 def start(template: Policy, seed: int, index: int) -> tuple[Policy, np.random.Generator]:
@@ -66,7 +74,8 @@ def start(template: Policy, seed: int, index: int) -> tuple[Policy, np.random.Ge
     return template.clone(seed=own_seed), np.random.default_rng(rewards)
 
 
-def _run(task: Task, index: int) -> Run:
+def run_of(task: Task, index: int) -> Run:
+    """Return one replication of a task."""
     policy, generator = start(task.policy, task.seed, index)
     run = None
     if task.engine == "auto":

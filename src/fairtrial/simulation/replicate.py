@@ -11,10 +11,11 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from fairtrial.core import Environment, Policy, Run
+from fairtrial.core import Environment, Policy
 from fairtrial.core.contract import check_members
 from fairtrial.core.keywords import named_arguments
 from fairtrial.core.run import check_horizon
+from fairtrial.core.runs import Runs
 from fairtrial.core.seeds import as_seed
 from fairtrial.core.validation import (
     check_choice,
@@ -143,7 +144,7 @@ def simulate(
     chunks = _chunks(replications, threads, chunk_size)
     started = time.perf_counter()
     with _opened(executor, threads) as pool, bar(replications, shown=progress) as advance:
-        runs = list(_in_order(pool, task, chunks, advance))
+        runs = Runs.joined(list(_in_order(pool, task, chunks, advance)))
     return Simulation.from_runs(
         runs,
         policy=task.policy,
@@ -193,17 +194,17 @@ def _in_order(
     task: Task,
     chunks: Iterable[tuple[int, int]],
     advance: Callable[[int], object],
-) -> Iterator[Run]:
-    """Yield all runs in the order of the replications; if one fails, cancel the rest."""
+) -> Iterator[Runs]:
+    """Yield the runs of all chunks, in order; if one fails, cancel the rest."""
     payload = task if isinstance(executor, ThreadPoolExecutor) else pack(task)
-    futures: list[Future[list[Run]]] = [
+    futures: list[Future[Runs]] = [
         executor.submit(replicate, payload, first, number) for first, number in chunks
     ]
     try:
         for future in futures:
             runs = future.result()
             advance(len(runs))
-            yield from runs
+            yield runs
     except BaseException:
         for future in futures:
             future.cancel()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 from fairtrial.core import Environment, Policy, Problem, Run, Truth
 from fairtrial.core.parameters import plain
 from fairtrial.core.run import LONGEST_RUN
+from fairtrial.core.runs import Runs
 from fairtrial.core.tables import as_frame
 from fairtrial.core.validation import check_array, check_confidence
 from fairtrial.core.wording import plural
@@ -107,7 +107,7 @@ class Simulation:
     @classmethod
     def from_runs(
         cls,
-        runs: Sequence[Run],
+        runs: Runs | Sequence[Run],
         *,
         policy: Policy,
         environment: Environment,
@@ -119,18 +119,21 @@ class Simulation:
     ) -> Self:
         """Return the simulation that consists of these runs, in this order."""
         truth = _truth(environment)
+        columns = runs if isinstance(runs, Runs) else Runs.of(runs)
+        for array in columns.arrays:
+            _read_only(array)
         return cls(
-            stopping_time=_column(runs, "stopping_time", np.int64),
-            answer=_objects([run.answer for run in runs]),
-            status=_column(runs, "status", np.str_),
-            correct=None if truth is None else _correct(runs, truth),
-            pulls=_column(runs, "pulls", np.int64),
-            elapsed=_column(runs, "elapsed", np.float64),
-            cancelled=_column(runs, "cancelled", np.int64),
-            estimate=_column(runs, "estimate", np.float64),
-            interval=_column(runs, "interval", np.float64),
-            difference=_column(runs, "difference", np.float64),
-            metrics=_metrics(runs),
+            stopping_time=columns.stopping_time,
+            answer=columns.answer,
+            status=columns.status,
+            correct=None if truth is None else _correct(columns, truth),
+            pulls=columns.pulls,
+            elapsed=columns.elapsed,
+            cancelled=columns.cancelled,
+            estimate=columns.estimate,
+            interval=columns.interval,
+            difference=columns.difference,
+            metrics=columns.metrics,
             problem=policy.problem,
             policy=repr(policy),
             truth=truth,
@@ -315,14 +318,17 @@ def _truth_data(truth: Truth) -> dict[str, Any]:
     return {field.name: plain(getattr(truth, field.name)) for field in fields(truth)}
 
 
-def _correct(runs: Sequence[Run], truth: Truth) -> NDArray[np.bool_]:
-    for run in runs:
-        if run.status == "decided":
-            _require_comparable(run.answer, truth)
-    right = [
-        run.status == "decided" and truth.accepts(run.answer) and not truth.tied for run in runs
-    ]
-    return _read_only(np.array(right, dtype=np.bool_))
+def _correct(runs: Runs, truth: Truth) -> NDArray[np.bool_]:
+    accepted: dict[int, bool] = {}
+    """By identity: runs share the labels, and an answer need not be hashable."""
+    right = np.zeros(len(runs), dtype=np.bool_)
+    for index in np.flatnonzero(runs.status == "decided"):
+        answer = runs.answer[index]
+        if id(answer) not in accepted:
+            _require_comparable(answer, truth)
+            accepted[id(answer)] = truth.accepts(answer) and not truth.tied
+        right[index] = accepted[id(answer)]
+    return _read_only(right)
 
 
 def _require_comparable(answer: object, truth: Truth) -> None:
@@ -337,28 +343,6 @@ def _require_comparable(answer: object, truth: Truth) -> None:
     if not comparable:
         accepted = f"must give answers that can be compared with the truth, {best!r}"
         raise InvalidArgument("policy", accepted, answer)
-
-
-def _column(runs: Sequence[Run], name: str, dtype: Any) -> NDArray[Any]:
-    return _read_only(np.array([getattr(run, name) for run in runs], dtype=dtype))
-
-
-def _objects(values: Sequence[Any]) -> NDArray[np.object_]:
-    # Filled one by one, because NumPy would make a matrix of answers that are tuples.
-    array = np.empty(len(values), dtype=object)
-    for index, value in enumerate(values):
-        array[index] = value
-    return _read_only(array)
-
-
-def _metrics(runs: Sequence[Run]) -> dict[str, NDArray[np.float64]]:
-    names = dict.fromkeys(name for run in runs for name in run.metrics)
-    return {
-        name: _read_only(
-            np.array([run.metrics.get(name, math.nan) for run in runs], dtype=np.float64)
-        )
-        for name in names
-    }
 
 
 def _read_only(array: NDArray[Any]) -> NDArray[Any]:

@@ -8,7 +8,7 @@ from fairtrial.core import Environment, Policy, Progress, run_policy
 from fairtrial.core.keywords import named_arguments
 from fairtrial.core.seeds import as_seed
 from fairtrial.core.validation import check_integer
-from fairtrial.simulation._replications import Task, replicate, start
+from fairtrial.simulation._replications import Task, run_of, start
 from fairtrial.simulation.replicate import check_pair
 
 __all__ = ["trace"]
@@ -57,8 +57,7 @@ def trace(
     index = check_integer("replication", replication, low=0)
 
     task = Task(policy, environment, number, horizon, parallel, "auto")
-    (run,) = replicate(task, index, 1)
-    length = run.stopping_time
+    length = run_of(task, index).stopping_time
     marks = set(np.linspace(0, length, points).round().astype(int).tolist()) - {length}
 
     fresh, generator = start(policy, number, index)

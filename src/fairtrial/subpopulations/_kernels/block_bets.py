@@ -286,7 +286,7 @@ def _arm_in_bet(model: Model, state: State, slot: int, bet: int, row: int) -> in
 
 
 @inlined
-def _part_in_bet(model: Model, state: State, slot: int, bet: int, cell: int) -> tuple[float, float]:
+def part_in_bet(model: Model, state: State, slot: int, bet: int, cell: int) -> tuple[float, float]:
     """Return weight and centre of a cell's results in a bet; the weight is 0 if it is not in it."""
     groups = state.counts.shape[1]
     arm, group = cell // groups, cell % groups
@@ -309,7 +309,7 @@ def _part_in_bet(model: Model, state: State, slot: int, bet: int, cell: int) -> 
 def is_bet_on(model: Model, state: State, slot: int, cell: int) -> bool:
     """Return whether a cell's results move a bet of a block."""
     for bet in range(state.bets.number[slot]):
-        weight, _ = _part_in_bet(model, state, slot, bet, cell)
+        weight, _ = part_in_bet(model, state, slot, bet, cell)
         if weight != 0.0:
             return True
     return False
@@ -321,7 +321,7 @@ def multiply_bets(
 ) -> None:
     """Multiply a result's factor into every bet that uses its cell; it may be `LOST`."""
     for bet in range(state.bets.number[slot]):
-        weight, centre = _part_in_bet(model, state, slot, bet, cell)
+        weight, centre = part_in_bet(model, state, slot, bet, cell)
         if weight != 0.0:
             value = value_in_bet(reward, rules.low, rules.high, weight)
             multiply_bet(state.bets, slot, bet, weight * (value - centre))
@@ -333,7 +333,7 @@ def correct_bets(
 ) -> None:
     """Replace a result's factor in every bet that uses its cell; it may have been `LOST`."""
     for bet in range(state.bets.number[slot]):
-        weight, centre = _part_in_bet(model, state, slot, bet, cell)
+        weight, centre = part_in_bet(model, state, slot, bet, cell)
         if weight != 0.0:
             before = value_in_bet(old, rules.low, rules.high, weight)
             correct_bet(state.bets, slot, bet, weight * (before - centre), weight * (new - centre))

@@ -32,6 +32,7 @@ from fairtrial.core.arithmetic import sum_of
 from fairtrial.core.compilation import inlined, kernel
 from fairtrial.core.draw_kernels import draw
 from fairtrial.core.draws import Source
+from fairtrial.core.replications import UNDECIDED, Replications, seed_generator
 from fairtrial.subpopulations._kernels.block_bets import (
     correct_bets,
     is_bet_on,
@@ -39,6 +40,7 @@ from fairtrial.subpopulations._kernels.block_bets import (
     pay_bets,
     place_bets,
 )
+from fairtrial.subpopulations._kernels.block_draws import draw_block
 from fairtrial.subpopulations._kernels.block_loop import (
     next_cell,
     open_assigned_block,
@@ -371,15 +373,65 @@ def run(
     sign: float,
     generator: np.random.Generator,
     max_pulls: int,
+    block_draws: bool,
+    replications: Replications,
+) -> None:
+    """Make runs, each until its stop or `max_pulls`, and fill their results.
+
+    The first begins with the state as it is, the others with a copy of it. Afterwards the state is
+    that of the last run.
+    """
+    floats, integers = arrays[1].copy(), arrays[2].copy()
+    for index in range(replications.stopping_time.size):
+        for i in range(floats.size):
+            arrays[1][i] = floats[i]
+        for i in range(integers.size):
+            arrays[2][i] = integers[i]
+        (model, rules), state = opened(arrays)
+        seed_generator(replications, index)
+        for i in range(2):
+            state.blocks.key[i] = replications.keys[index, i]
+        pulls = 0
+        if block_draws:
+            pulls = _run_by_blocks(model, rules, state, batch, source, sign, generator, max_pulls)
+        while pulls < max_pulls and not state.finished[0]:
+            cell, serial = _next_cell(model, rules, state, ANY_GROUP, batch)
+            reward = sign * draw(
+                source.kind, source.first, source.second, source.starts, cell, generator
+            )
+            _take(model, rules, state, cell, slot_of(state.blocks, serial), reward, pulls)
+            pulls += 1
+        replications.stopping_time[index] = pulls
+        replications.answers[index] = state.answer[0] if state.finished[0] else UNDECIDED
+        groups = model.weights.size
+        for cell in range(state.counts.size):
+            replications.pulls[index, cell] = int(state.counts[cell // groups, cell % groups])
+
+
+@kernel
+def _run_by_blocks(
+    model: Model,
+    rules: Rules,
+    state: State,
+    batch: float,
+    source: Source,
+    sign: float,
+    generator: np.random.Generator,
+    max_pulls: int,
 ) -> int:
-    """Run until the stop or `max_pulls`; return the number of pulls."""
-    (model, rules), state = opened(arrays)
+    """Run from block to block until the stop; return the number of pulls.
+
+    Leave a block that would exceed `max_pulls` to be made pull by pull.
+    """
+    blocks = state.blocks
     pulls = 0
-    while pulls < max_pulls and not state.finished[0]:
-        cell, serial = _next_cell(model, rules, state, ANY_GROUP, batch)
-        reward = sign * draw(
-            source.kind, source.first, source.second, source.starts, cell, generator
-        )
-        _take(model, rules, state, cell, slot_of(state.blocks, serial), reward, pulls)
-        pulls += 1
+    while not state.finished[0]:
+        if blocks.number[0] == 0:
+            _plan_block(model, rules, state, batch, np.empty(0))
+        wanted = blocks.unissued[blocks.first[0] % blocks.unissued.size]
+        if pulls + wanted > max_pulls:
+            break
+        draw_block(model, rules, state, source, sign, generator, pulls)
+        pulls += wanted
+        _settle(model, rules, state)
     return pulls
