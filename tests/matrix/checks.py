@@ -162,17 +162,19 @@ def _step(place: Place, command: list[str], folder: Path, seconds: float) -> Non
 def _carry_out(
     check: Check, place: Place, python: str, folder: Path, row: Row, seconds: float
 ) -> None:
-    print(f"  {row.libraries}: {check.name}", flush=True)
+    begun = time.monotonic()
     switch = {} if check.compiled else {"NUMBA_DISABLE_JIT": "1"}
     try:
         done = place.run([python, *check.arguments], folder, seconds, **switch)
     except subprocess.TimeoutExpired:
         row.failed[check.name] = f"not done after {seconds:.0f} seconds"
-        return
-    if done.returncode == 0:
-        row.passed.append(check.name)
     else:
-        row.failed[check.name] = done.stdout
+        if done.returncode == 0:
+            row.passed.append(check.name)
+        else:
+            row.failed[check.name] = done.stdout
+    said = "failed" if check.name in row.failed else "passed"
+    print(f"  {check.name} {said}, {time.monotonic() - begun:.0f} seconds", flush=True)
 
 
 def build_wheel(folder: Path, python: str) -> Path:
