@@ -41,3 +41,13 @@ def test_a_mean_of_results_that_do_not_count_yet_has_no_interval():
 def test_sums_have_the_ends_that_their_signs_ask_for():
     means = Means(*(np.array([[[level, 1.0]]]) for level in (0.5, 0.2, 0.8)))
     assert means.combined(np.array([[-2.0, 0.0]])).at(0) == (-1.0, -1.6, -0.4)
+
+
+@given(st.lists(st.tuples(st.floats(-1, 1), st.floats(0, 1), st.floats(0, 1)), min_size=2))
+def test_differences_from_one_of_the_means_are_within_their_intervals(parts):
+    means = Means(*(np.array(column) for column in zip(*parts, strict=True)))
+    means = Means(means.mean, means.mean - means.lower, means.mean + means.upper)
+    apart = means.apart_from(1)
+    assert apart.mean[0] == means.mean[0] - means.mean[1]
+    assert apart.lower[0] == means.lower[0] - means.upper[1]
+    assert apart.upper[0] == means.upper[0] - means.lower[1]

@@ -97,6 +97,47 @@ def inner(
     return best
 
 
+@dataclass
+class Condition:
+    """A row on the means of several arms: their product with coefficients is at least the bound."""
+
+    coefficients: Floats
+    bound: float
+
+
+def nearest(
+    means: Floats, covariances: Floats, pulls: Floats, conditions: list[Condition]
+) -> tuple[float, Floats, Floats]:
+    """Return the distance to means that satisfy all conditions, by trying all active sets.
+
+    Also return the multipliers, and the derivatives by the pulls. Means have the shape (K, L, M),
+    and so do coefficients. Conditions on a cell without pulls are left out.
+    """
+    kept = [
+        i
+        for i, one in enumerate(conditions)
+        if (pulls[(one.coefficients != 0).any(axis=2)] > 0).all()
+    ]
+    precise = covariances / np.where(pulls > 0, pulls, 1.0)[..., None, None]
+    short = [one.bound - float((one.coefficients * means).sum()) for one in conditions]
+    best, x = 0.0, np.zeros(len(conditions))
+    for size in range(1, len(kept) + 1):
+        for active in itertools.combinations(kept, size):
+            rows = np.array([conditions[i].coefficients for i in active])
+            matrix = np.einsum("iklm,klmn,jkln->ij", rows, precise, rows)
+            wanted = np.array([short[i] for i in active])
+            solved = np.linalg.lstsq(matrix, wanted, rcond=None)[0]
+            value = 2 * wanted @ solved - solved @ matrix @ solved
+            if (solved >= 0).all() and value > best * (1 + 1e-13):
+                best, x = float(value), np.zeros(len(conditions))
+                x[list(active)] = solved
+    pull = sum(
+        (w * one.coefficients for w, one in zip(x, conditions, strict=True)), np.zeros(means.shape)
+    )
+    safe = np.where(pulls > 0, pulls, 1.0)
+    return best, x, np.einsum("klm,klmn,kln->kl", pull, covariances, pull) / safe**2
+
+
 def bounded_log_wealth(
     draws: list[Floats],
     a: list[Floats],

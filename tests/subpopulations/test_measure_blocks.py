@@ -95,6 +95,7 @@ class Mirror:
                 "target": int(state.target[slot]),
                 "values": {},
                 "counts": state.counts.copy(),
+                "planned": state.blocks.planned[slot].copy(),
             }
             frozen["number"] = int(state.bets.number[slot])
             self.blocks[self.known] = frozen
@@ -107,7 +108,10 @@ class Mirror:
     def draws(self, block, bet):
         """Yield for every cell in a bet its coefficients, centres, and values."""
         groups = self.problem.shape[1]
-        for role, arm in ((0, block["target"]), (1, bet)):
+        roles = [block["target"], bet]
+        if self.problem.refers_to_control:
+            roles.append(self.problem.arms.index(self.problem.control))
+        for role, arm in enumerate(roles):
             for group in range(groups):
                 a = block["coefficients"][bet, role, group]
                 if a.any():

@@ -16,6 +16,7 @@ from fairtrial.subpopulations._kernels.measures.items import (
 )
 from fairtrial.subpopulations._kernels.measures.model import (
     BOUNDED,
+    NO_CONTROL,
     OVERALL,
     Model,
     derive,
@@ -37,6 +38,7 @@ def model_with(q, g, limits, bounds, arms):
         group_of=np.array(
             [OVERALL if place is None else place for _, place, _ in limits], dtype=float
         ),
+        relative=np.zeros(len(limits)),
         low=np.zeros(measures),
         high=np.ones(measures),
         covariances=np.zeros((arms, groups, measures, measures)),
@@ -46,6 +48,7 @@ def model_with(q, g, limits, bounds, arms):
         directions=np.zeros((arms, groups, 0, measures)),
         noise=BOUNDED,
         tolerance=0.0,
+        control=NO_CONTROL,
     )
 
 
@@ -54,7 +57,7 @@ def view_of(model, means, covariances):
     seen = new_view(arms, groups, measures, model.signs.size)
     seen.means[...] = seen.lowest[...] = seen.highest[...] = means
     seen.covariances[...] = covariances
-    derive(model, seen)
+    derive(model, seen, seen)
     return seen
 
 

@@ -34,7 +34,7 @@ def _problem(**changes) -> Problem:
 
 def _rows(problem: Problem) -> list[tuple]:
     return [
-        (problem.measures[row.measure], row.group, row.is_floor, row.bounds.tolist())
+        (problem.name_of(row), row.group, row.is_floor, row.bounds.tolist())
         for row in problem.limit_rows
     ]
 
@@ -174,8 +174,6 @@ def test_the_scale_is_that_of_the_objective() -> None:
         ({"noise_cov": np.eye(2)}, "measures, noise_std, noise_cov exactly one"),
         ({"measures": ["cd4", "event_free"]}, "measures, noise_std, noise_cov exactly one"),
         ({"noise_std": "estimated"}, "measures, noise_std, noise_cov exactly one"),
-        ({"margin": 0.1, "control": "zdv"}, "margin must be left out if measures is given"),
-        ({"superiority": 0.1, "control": "zdv"}, "superiority must be left out if measures"),
         ({"floor_tolerance": 0.1}, "floor_tolerance must be left out if measures is given"),
         ({"objective": None}, "objective must name one of ['cd4', 'event_free']"),
         ({"objective": "rash"}, "objective must name a measure of ['cd4', 'event_free']"),
@@ -340,6 +338,13 @@ PROBLEMS = [
     _problem(ceilings={("event_free", "naive"): None, "event_free": 0.5}, direction="minimize"),
     Problem(**BY_NAME, noise_std={"event_free": [1, 2], "cd4": 0.5}),
     Problem(**BY_NAME, noise_cov=[[1.0, 0.2], [0.2, 1.0]], costs=[1, 2]),
+    _problem(
+        control="zdv",
+        direction={"event_free": "maximize"},
+        margin={"event_free": 0.1, ("event_free", OVERALL): {"zdv": None, "zdv_ddi": 0.05}},
+        superiority={("cd4", "naive"): 0.2},
+    ),
+    _problem(control="zdv", superiority=0.1, objective={"cd4": 1.0, "event_free": 0.5}),
 ]
 
 
@@ -400,3 +405,129 @@ def test_an_outcome_is_checked_whole() -> None:
     assert problem.check_outcome({"cd4": 0.31, "event_free": 1}).tolist() == [0.31, 1.0]
     with pytest.raises(InvalidOutcome, match=r"^outcome: event_free must be in \[0, 1\]"):
         problem.check_outcome({"cd4": 0.31, "event_free": 7})
+
+
+# ------------------------------------------------------------------ limits against the control
+
+BESIDE = {"control": "zdv", "direction": {"event_free": "maximize"}}
+
+
+def test_limits_against_the_control_are_rows_on_differences() -> None:
+    problem = _problem(
+        **BESIDE,
+        floors={"cd4": -0.5},
+        margin={"event_free": 0.1, ("event_free", "treated"): 0.2, ("cd4", OVERALL): 0.3},
+        superiority={("cd4", "naive"): 0.05},
+    )
+    assert [own for own, row in zip(_rows(problem), problem.limit_rows, strict=True)
+            if row.control == 0] == [
+        ("cd4", 0, True, [-math.inf, 0.05]),
+        ("event_free", 0, True, [-math.inf, -0.1]),
+        ("event_free", 1, True, [-math.inf, -0.2]),
+        ("cd4", None, True, [-math.inf, -0.3]),
+    ]  # fmt: skip
+    assert problem.refers_to_control
+    means = {"cd4": [[0.1, 0.1], [0.15, -0.4]], "event_free": [[0.8, 0.8], [0.7, 0.6]]}
+    assert problem.feasible(means).tolist() == [True, True]
+    for measure, place in (("cd4", 0), ("cd4", 1), ("event_free", 0), ("event_free", 1)):
+        worse = {name: np.array(own) for name, own in means.items()}
+        worse[measure][1, place] -= 1e-6
+        if (measure, place) != ("cd4", 1):
+            assert problem.feasible(worse).tolist() == [True, False]
+
+
+@pytest.mark.parametrize("direction", ["maximize", "minimize"])
+def test_what_is_worse_follows_from_the_objective_and_the_directions(direction) -> None:
+    problem = _problem(
+        control="zdv",
+        direction={"cd4": direction, "event_free": "minimize"},
+        margin={"cd4": 0.1, "event_free": 0.2},
+        superiority=0.3,
+    )
+    assert problem.direction == direction
+    sign = 1.0 if direction == "maximize" else -1.0
+    rows = {
+        (row.measure, row.group, row.is_floor): float(row.bounds[1]) for row in problem.limit_rows
+    }
+    assert rows == {
+        (0, 0, sign > 0): -0.1 * sign, (0, 1, sign > 0): -0.1 * sign, (1, 0, False): 0.2,
+        (1, 1, False): 0.2, (0, None, sign > 0): 0.3 * sign,
+    }  # fmt: skip
+
+
+def test_superiority_of_an_objective_with_weights_is_a_row_of_its_own() -> None:
+    mixed = _problem(control="zdv", superiority=0.1, objective={"cd4": 2.0, "event_free": -1.0})
+    (row,) = mixed.limit_rows
+    assert (row.measure, row.group, row.is_floor, row.control) == (None, None, True, 0)
+    assert row.weights.tolist() == [2.0, -1.0]
+    assert mixed.name_of(row) == "2 cd4 - event_free"
+    means = {"cd4": [[0.1, 0.1], [0.2, 0.2]], "event_free": [[0.5, 0.5], [0.6, 0.6]]}
+    assert mixed.feasible(means).tolist() == [True, True]
+    means["event_free"][1][0] += 1e-6
+    assert mixed.feasible(means).tolist() == [True, False]
+    single = _problem(control="zdv", superiority=0.1, objective={"cd4": -2.0})
+    (row,) = single.limit_rows
+    assert (row.measure, row.is_floor, float(row.bounds[1])) == (0, False, -0.05)
+
+
+def test_a_margin_as_wide_as_the_range_is_no_limit() -> None:
+    assert _problem(**BESIDE, margin={"cd4": 2.0, "event_free": math.inf}).limit_rows == ()
+    assert not _problem(**BESIDE, margin={"cd4": None}).has_limits
+    assert not _problem(control="zdv").refers_to_control
+
+
+def test_limits_against_the_control_are_said_in_words() -> None:
+    problem = _problem(
+        control="zdv",
+        direction={"event_free": "minimize"},
+        margin={"cd4": 0.0, "event_free": 0.1, ("event_free", "naive"): None},
+        superiority=0.25,
+    )
+    assert problem.in_words()["Limits"] == (
+        "cd4 not below zdv in every group; event_free at most 0.1 above zdv in every group; "
+        "event_free free in group naive; cd4 at least 0.25 above zdv overall"
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "argument"),
+    [
+        ({"margin": {"cd4": 0.1}}, "control"),
+        ({"superiority": 0.1}, "control"),
+        ({"margin": {"event_free": 0.1}, "control": "zdv"}, "direction"),
+        ({"superiority": {"event_free": 0.1}, "control": "zdv"}, "direction"),
+        ({"direction": {"cd5": "minimize"}}, "direction"),
+        ({"direction": {"cd4": "down"}}, "direction[cd4]"),
+        ({"direction": {"event_free": "down"}}, "direction[event_free]"),
+        (
+            {"objective": {"cd4": -1.0}, "direction": {"cd4": "maximize"}},
+            "direction[cd4]",
+        ),
+        ({**BESIDE, "margin": 0.1}, "margin"),
+        ({**BESIDE, "margin": {"cd4": -0.1}}, "margin[cd4]"),
+        ({**BESIDE, "margin": {"cd4": math.nan}}, "margin[cd4]"),
+        ({**BESIDE, "margin": {("cd4", "x"): 0.1}}, "margin[cd4, x]"),
+        ({**BESIDE, "superiority": -0.1}, "superiority"),
+        ({**BESIDE, "superiority": "much"}, "superiority"),
+        ({**BESIDE, "superiority": {"cd4": math.inf}}, "superiority[cd4]"),
+        ({**BESIDE, "superiority": {"cd4": 2.5}}, "superiority[cd4, naive] of arm zdv_ddi"),
+        (
+            {
+                **BESIDE,
+                "superiority": {"cd4": 1.2},
+                "ceilings": {("cd4", OVERALL): 0.1, "cd4": 0.1},
+            },
+            "superiority[cd4, naive] of arm zdv_ddi",
+        ),
+    ],
+)
+def test_bad_limits_against_the_control_are_refused(changes, argument) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        _problem(**changes)
+    assert caught.value.name == argument
+
+
+def test_one_measure_takes_one_direction() -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        Problem(2, 1, reward_range=(0, 1), direction={"reward": "minimize"})
+    assert caught.value.name == "direction"

@@ -27,7 +27,7 @@ from fairtrial.presentation.bounds import (
 from fairtrial.presentation.counted import counted_note, intervals_note
 from fairtrial.presentation.cuts import cut_of, cut_of_arms, shown_alternatives
 from fairtrial.presentation.effects import OVERALL, Differences, differences, limited
-from fairtrial.presentation.guardrails import EVIDENCE, TITLE, Guardrail, guardrails
+from fairtrial.presentation.guardrails import EVIDENCE, Guardrail, by_reference, guardrails
 from fairtrial.presentation.limits import Standings, as_estimate, limits_of
 from fairtrial.presentation.missing_values import (
     MISSING,
@@ -85,7 +85,8 @@ def _tables(progress: Progress, minimize: bool) -> Iterator[tuple[Table, str]]:
     if held := limited(progress):
         yield _limits_against(held, standings), ""
     if rails := guardrails(progress, minimize):
-        yield _guardrails(rails), EVIDENCE if any(one.log_wealth for one in rails) else ""
+        for kind in by_reference(rails):
+            yield _guardrails(*kind), EVIDENCE if any(one.log_wealth for one in kind[2]) else ""
     if lacking := missing_values(progress):
         note = f"{summary_of_missing(progress)}\n{counting_of_missing(progress)}"
         yield _missing(lacking), note
@@ -143,15 +144,14 @@ def _limits_against(held: Sequence[Effect], standings: Standings) -> Table:
     return table
 
 
-def _guardrails(rails: Sequence[Guardrail]) -> Table:
-    """Return the limits of measures, and their status for each arm."""
-    numbers = ["mean", "limit", "evidence that it is kept"]
-    table = _frame(TITLE, rails, ["arm", "measure", "where"], numbers)
+def _guardrails(title: str, of: str, rails: Sequence[Guardrail]) -> Table:
+    """Return limits of measures on what `of` names, and their status for each arm."""
+    numbers = [of, "limit", "evidence that it is kept"]
+    table = _frame(title, rails, ["arm", "measure", "where"], numbers)
     for one in rails[:_MOST_LIMITS]:
-        side = "at least" if one.kind == "floor" else "at most"
         table.add_row(
             *(one.arm, one.measure, one.where, shown_number(one.estimate)),
-            f"{side} {shown_number(one.bound)}",
+            one.limit(shown_number),
             "-" if one.log_wealth is None else strength(one.log_wealth),
             one.standing.value,
         )

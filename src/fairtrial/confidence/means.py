@@ -69,6 +69,14 @@ class Means(NamedTuple):
         least, most = np.minimum(own * lower, own * upper), np.maximum(own * lower, own * upper)
         return Means(mean @ own, least.sum(axis=1), most.sum(axis=1))
 
+    def apart_from(self, place: int) -> Means:
+        """Return all means minus the one at a place.
+
+        Intervals contain the difference if each single one contains its mean.
+        """
+        mean, lower, upper = self
+        return Means(mean - mean[place], lower - upper[place], upper - lower[place])
+
     def or_so_far(self, counts: Floats, sums: Floats) -> Means:
         """Return the same, with the mean of all results so far where none of them counts yet.
 

@@ -68,7 +68,7 @@ class MeasureLimit(_Part):
     Parameters
     ----------
     arm, measure : str
-        The arm, and the limited measure.
+        The arm, and the limited measure, or the objective in words.
     group : str or None
         The group; None if the limit is on the mean over all groups.
     kind : {"floor", "ceiling"}
@@ -81,6 +81,8 @@ class MeasureLimit(_Part):
         The logarithm of the e-value against "the limit is missed"; 0 before the first bet.
     kept : bool
         Whether this evidence is enough to say that the limit is met.
+    control : str or None
+        The arm that the limit refers to. Bound and estimate are then differences from its mean.
 
     Examples
     --------
@@ -98,6 +100,7 @@ class MeasureLimit(_Part):
     upper: float | None = None
     log_evidence: float | None = None
     kept: bool = False
+    control: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

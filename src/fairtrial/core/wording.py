@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from reprlib import Repr
 
@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 __all__ = [
     "MANY_WAIT",
     "abridged",
+    "beside_in_words",
     "best_of",
     "choices",
     "is_best",
@@ -111,6 +112,24 @@ def listed(names: Sequence[str]) -> str:
     """
     shown, more = ", ".join(names[:_LISTED]), len(names) - _LISTED
     return f"{shown}, and {more} more" if more > 0 else shown
+
+
+def beside_in_words(kind: str, bound: float, control: str, written: Callable[[float], str]) -> str:
+    """Return a limit on the difference from a control in words.
+
+    Examples
+    --------
+    >>> beside_in_words("ceiling", 20.0, "now", "{:g}".format)
+    'at most 20 above now'
+    >>> beside_in_words("floor", 0.5, "now", "{:g}".format)
+    'at least 0.5 above now'
+    >>> beside_in_words("floor", 0.0, "now", "{:g}".format)
+    'not below now'
+    """
+    if bound == 0.0:
+        return f"not {'below' if kind == 'floor' else 'above'} {control}"
+    size = "at least" if (kind == "floor") == (bound > 0.0) else "at most"
+    return f"{size} {written(abs(bound))} {'above' if bound > 0.0 else 'below'} {control}"
 
 
 def best_of(names: Sequence[str], direction: str, top: int = 1) -> str:

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from fairtrial.core.progress_parts import MeasureLimit
 from fairtrial.core.recommendation import Progress
+from fairtrial.core.wording import beside_in_words
 from fairtrial.presentation.cuts import cut_of_arms
 from fairtrial.presentation.effects import OVERALL
 from fairtrial.presentation.limits import Standing, Standings, finite
-from fairtrial.presentation.words import decimals, fixed
+from fairtrial.presentation.words import decimals
 
 __all__ = [
     "EVIDENCE",
     "TITLE",
+    "TITLE_BESIDE",
     "Guardrail",
+    "by_reference",
     "guardrails",
     "guardrails_of_arm",
     "places_of_measures",
 ]
 
 TITLE = "Limits of measures"
+TITLE_BESIDE = "Limits of measures against the control"
 
 EVIDENCE = (
     "The evidence that a limit is kept is what a stake of 1 has become in bets that gain nothing "
@@ -48,6 +52,8 @@ class Guardrail:
         unknown.
     standing : Standing
         Whether the arm meets the limit.
+    control : str or None
+        The arm that the limit refers to. Bound and estimate are then differences from its mean.
     """
 
     arm: str
@@ -58,6 +64,7 @@ class Guardrail:
     estimate: float | None
     log_evidence: float | None
     standing: Standing
+    control: str | None = None
 
     @property
     def log_wealth(self) -> float | None:
@@ -73,9 +80,11 @@ class Guardrail:
             self.estimate - self.bound if self.kind == "floor" else self.bound - self.estimate
         )
 
-    def limit(self, places: int) -> str:
-        """Return the limit in words, with `places` decimals."""
-        return f"{'at least' if self.kind == 'floor' else 'at most'} {fixed(self.bound, places)}"
+    def limit(self, written: Callable[[float], str]) -> str:
+        """Return the limit in words, with its number as `written` writes it."""
+        if self.control is not None:
+            return beside_in_words(self.kind, self.bound, self.control, written)
+        return f"{'at least' if self.kind == 'floor' else 'at most'} {written(self.bound)}"
 
 
 def guardrails(progress: Progress, minimize: bool) -> list[Guardrail]:
@@ -98,6 +107,17 @@ def guardrails(progress: Progress, minimize: bool) -> list[Guardrail]:
 def guardrails_of_arm(progress: Progress, arm: str) -> list[Guardrail]:
     """Return the limits of one arm, always in the order of the problem."""
     return _guardrails(progress, [one for one in progress.measure_limits if str(one.arm) == arm])
+
+
+def by_reference(limits: Sequence[Guardrail]) -> list[tuple[str, str, list[Guardrail]]]:
+    """Return limits of means, then those against the control, if there are any.
+
+    Each kind has its title, and the name of what is limited.
+    """
+    own = [one for one in limits if one.control is None]
+    beside = [one for one in limits if one.control is not None]
+    kinds = [(TITLE, "mean", own), (TITLE_BESIDE, "difference", beside)]
+    return [kind for kind in kinds if kind[2]]
 
 
 def places_of_measures(limits: Iterable[Guardrail]) -> dict[str, int]:
@@ -129,6 +149,7 @@ def _guardrails(progress: Progress, limits: Iterable[MeasureLimit]) -> list[Guar
             finite(one.estimate),
             finite(one.log_evidence),
             standings.of_measure(one),
+            None if one.control is None else str(one.control),
         )
         for one in limits
     ]

@@ -125,10 +125,12 @@ class Standings:
     def of(self, estimate: Estimate) -> Standing:
         """Return whether an estimate meets its limits; a mean exactly on a limit does.
 
-        If it is the mean of a measure, the evidence about its limits counts too.
+        If it is the mean of a measure, the evidence about its limits counts too. Limits of a
+        measure against a control are not limits of its mean.
         """
         place = [estimate.labels.get(key) for key in ("arm", "group", "measure")]
-        own = [one for one in self.measured if [one.arm, one.group, one.measure] == place]
+        measured = (one for one in self.measured if one.control is None)
+        own = [one for one in measured if [one.arm, one.group, one.measure] == place]
         if own:
             return min((self.of_measure(one) for one in own), key=_WORST_FIRST.index)
         return self._judge(estimate)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,6 +21,7 @@ from fairtrial.presentation.limits import distance_to_limit, finite
 from fairtrial.presentation.ranges import moments_within, value_at
 from fairtrial.presentation.shares import shares_of
 from fairtrial.presentation.sources import arm_of
+from fairtrial.presentation.words import fixed
 
 __all__ = [
     "Level",
@@ -249,11 +251,15 @@ def _of_limits(
         for number, one in enumerate(guardrails_of_arm(moment, arm)):
             value = value_of(one)
             if value is not None and measure in (None, one.measure):
-                name = f"{one.where}, {one.limit(places[one.measure])}"
+                name = f"{one.where}, {_limit_of(one, places[one.measure])}"
                 if measure is None:
                     name = f"{one.measure}, {name}"
                 found.setdefault((name, number), []).append((float(moment.told), value))
     return found
+
+
+def _limit_of(one: Guardrail, places: int) -> str:
+    return one.limit(partial(fixed, places=places))
 
 
 def _least_certain(progress: Progress, arm: str) -> list[str]:

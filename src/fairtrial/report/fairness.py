@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from fairtrial.core.recommendation import Estimate
 from fairtrial.presentation.alternatives import strength
@@ -21,7 +22,15 @@ from fairtrial.presentation.counted import (
 )
 from fairtrial.presentation.cuts import cut_of_arms
 from fairtrial.presentation.effects import OVERALL, limited
-from fairtrial.presentation.guardrails import EVIDENCE, TITLE, guardrails, places_of_measures
+from fairtrial.presentation.guardrails import (
+    EVIDENCE,
+    TITLE,
+    TITLE_BESIDE,
+    Guardrail,
+    by_reference,
+    guardrails,
+    places_of_measures,
+)
 from fairtrial.presentation.limits import Standing, Standings, as_estimate, limits_of
 from fairtrial.presentation.panels import panels_of
 from fairtrial.presentation.shares import (
@@ -165,6 +174,18 @@ def _limits_of_measures(found: Findings) -> Markup | None:
     limits = guardrails(found.progress, found.minimize)
     if not limits:
         return None
+    kinds = by_reference(limits)
+    return text_of([_limits_of_a_kind(title, of, own) for title, of, own in kinds])
+
+
+_CAPTIONS = {
+    TITLE: "Every limit of a measure",
+    TITLE_BESIDE: "Every limit of a measure against the control",
+}
+
+
+def _limits_of_a_kind(title: str, of: str, limits: Sequence[Guardrail]) -> Markup:
+    """Return limits of measures on one kind of quantity, with a title."""
     places = places_of_measures(limits)
     has_evidence = any(one.log_wealth is not None for one in limits)
     rows = [
@@ -173,23 +194,23 @@ def _limits_of_measures(found: Findings) -> Markup | None:
             label(one.measure),
             label(one.where),
             fixed(one.estimate, places[one.measure]),
-            one.limit(places[one.measure]),
+            one.limit(partial(fixed, places=places[one.measure])),
             *([NOTHING if one.log_wealth is None else strength(one.log_wealth)] * has_evidence),
             element("span", one.standing.value),
         )
         for one in limits[:_MOST_LIMITS]
     ]
     evidence = ["Evidence that it is kept"] if has_evidence else []
-    heads = ("Arm", "Measure", "Where", "Mean", "Limit", *evidence, "Standing")
+    heads = ("Arm", "Measure", "Where", of.capitalize(), "Limit", *evidence, "Standing")
     hidden = len(limits) - len(rows)
     note = f" {count(hidden)} more are not shown." if hidden else ""
     tally = _tally([one.standing for one in limits])
     return text_of(
         [
-            element("h3", TITLE),
+            element("h3", title),
             element("p", f"{plural(len(limits), 'limit')}: {tally}.{note}"),
             element("p", EVIDENCE) if has_evidence else Markup(""),
-            table("Every limit of a measure", heads, rows, words={0, 1, 2, 4, len(heads) - 1}),
+            table(_CAPTIONS[title], heads, rows, words={0, 1, 2, 4, len(heads) - 1}),
         ]
     )
 

@@ -221,13 +221,16 @@ class CellEnvironment(StationaryEnvironment):
         return found
 
     def _distances_of_measures(self, k: int) -> list[tuple[float, float, float]]:
-        problem, variances = self.problem, np.diagonal(self.cell_covariances, axis1=2, axis2=3)
+        problem = self.problem
         found = [(np.inf, 1.0, 1.0)]
         for row in problem.limit_rows:
-            own = variances[k, :, row.measure]
+            variances, arms = row.variances(self.cell_covariances), 1.0
+            own = variances[k]
+            if row.control is not None:
+                own, arms = variances[[k, row.control]].mean(axis=0), 2.0
             spread = own @ problem.shares if row.group is None else own[row.group]
             distance = row.distances(self.cell_means, problem.shares)[k]
-            found.append((float(distance), float(spread), 1.0))
+            found.append((float(distance), float(spread), arms))
         return found
 
     @cached_property

@@ -68,15 +68,15 @@ def _signals_of_rows(environment: CellEnvironment) -> tuple[Floats, Floats]:
     parts, weighty = _shares_of_cells(environment), problem.shares > 0.0
     found = [np.full(len(problem.arms), np.inf)]
     for row in problem.limit_rows:
-        variances = positive_spread(
-            np.sqrt(environment.cell_covariances[:, :, row.measure, row.measure])
-        )
+        stds = positive_spread(np.sqrt(row.variances(environment.cell_covariances)))
         with np.errstate(divide="ignore"):
-            squares = variances**2 / parts
+            squares = stds**2 / parts
         if row.group is None:
             own = squares[:, weighty] @ problem.shares[weighty] ** 2
         else:
             own = squares[:, row.group]
+        if row.control is not None:
+            own = own + own[row.control]
         apart = row.distances(environment.cell_means, problem.shares)
         found.append(apart / np.where(np.isinf(apart), 1.0, np.sqrt(own)))
     signals = np.stack(found, axis=1)[:, np.newaxis]

@@ -1,4 +1,8 @@
-"""Limits of several measures: floors and ceilings by measure, group and arm, or overall."""
+"""Limits of several measures, by measure, group and arm, or overall.
+
+Floors and ceilings are limits of a mean. A margin or a superiority limits its difference from the
+mean of the control, in the direction that is worse for the measure.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -16,7 +21,15 @@ from fairtrial.core.validation import check_number, plain_labels
 from fairtrial.core.wording import choices
 from fairtrial.errors import InvalidArgument
 
-__all__ = ["OVERALL", "LimitRow", "Limits", "limit_rows", "require_possible"]
+__all__ = [
+    "OVERALL",
+    "LimitRow",
+    "Limits",
+    "limit_rows",
+    "relative_rows",
+    "require_possible",
+    "row_of_quality",
+]
 
 Floats = NDArray[np.float64]
 
@@ -45,8 +58,8 @@ class LimitRow:
 
     Parameters
     ----------
-    measure : int
-        Position of the measure.
+    measure : int or None
+        Position of the measure; None for the objective, if that has several measures.
     group : int or None
         Position of the group; None for the weighted mean of all groups.
     is_floor : bool
@@ -54,12 +67,18 @@ class LimitRow:
     bounds : ndarray of shape (K,)
         The bound of every arm, in the units of the measure; for an arm without one, minus infinity
         (floor) or infinity (ceiling).
+    weights : ndarray of shape (M,)
+        The weight of every measure in the limited mean.
+    control : int or None
+        Position of the arm whose mean is subtracted, if the limit is relative to a control.
     """
 
-    measure: int
+    measure: int | None
     group: int | None
     is_floor: bool
     bounds: Floats
+    weights: Floats
+    control: int | None = None
 
     def distances(self, means: Floats, shares: Floats) -> Floats:
         """Return by arm how far its mean is within this limit; negative if the limit is broken.
@@ -73,16 +92,37 @@ class LimitRow:
         """
         own = self.own_means(means, shares)
         found = own - self.bounds if self.is_floor else self.bounds - own
-        if self.group is not None:
+        if self.group is not None and self.control is None:
             return found
-        # A weighted mean has rounding errors: a mean within them of the bound counts as on it.
-        rounding = _ROUNDING * np.maximum(np.abs(own), np.abs(self.bounds))
+        # Sums have rounding errors: a mean, or a difference, within them of the bound is on it.
+        rounding = _ROUNDING * np.maximum(self.sizes(means, shares), np.abs(self.bounds))
         return np.where(np.abs(found) <= np.where(np.isfinite(rounding), rounding, 0.0), 0.0, found)
 
     def own_means(self, means: Floats, shares: Floats) -> Floats:
-        """Return by arm the mean that this limit applies to, shape (K,)."""
-        by_group = means[:, :, self.measure]
+        """Return by arm the mean that this limit applies to, or its difference from the control's.
+
+        The shape is (K,).
+        """
+        own = self._of_arms(means, shares)
+        return own if self.control is None else own - own[self.control]
+
+    def sizes(self, means: Floats, shares: Floats) -> Floats:
+        """Return by arm the largest absolute mean that its distance is computed from."""
+        own = np.abs(self._of_arms(means, shares))
+        return own if self.control is None else np.maximum(own, own[self.control])
+
+    def _of_arms(self, means: Floats, shares: Floats) -> Floats:
+        by_group = means[:, :, self.measure] if self.measure is not None else means @ self.weights
         return np.asarray(by_group @ shares if self.group is None else by_group[:, self.group])
+
+    def variances(self, covariances: Floats) -> Floats:
+        """Return the variance of what is limited for one pull, shape (K, L).
+
+        `covariances` are those of the measures of a pull, shape (K, L, M, M).
+        """
+        if self.measure is not None:
+            return np.asarray(covariances[:, :, self.measure, self.measure])
+        return np.asarray(covariances @ self.weights @ self.weights)
 
 
 @dataclass(frozen=True)
@@ -92,7 +132,7 @@ class Limits:
     Attributes
     ----------
     name : str
-        ``"floors"`` or ``"ceilings"``.
+        ``"floors"``, ``"ceilings"``, ``"margin"`` or ``"superiority"``.
     entries : mapping of (measure, place) to bounds
         A number, None, or a mapping of every arm to a number or None.
     """
@@ -127,7 +167,7 @@ class Limits:
     @property
     def free(self) -> float:
         """The bound of an arm that has no limit."""
-        return -math.inf if self.is_floor else math.inf
+        return _free(self.name)
 
     def as_data(self) -> list[dict[str, Any]]:
         """Return the limits in JSON's own types: a list that `given` accepts."""
@@ -179,16 +219,111 @@ def limit_rows(
         for limits in (floors, ceilings):
             cells = limits.of_cells(measure, arms, groups)
             found += [
-                LimitRow(place, group, limits.is_floor, cells[:, group])
+                LimitRow(place, group, limits.is_floor, cells[:, group], _only(place, measures))
                 for group in range(len(groups))
             ]
     for place, measure in enumerate(measures.names):
         for limits in (floors, ceilings):
             bounds = limits.overall(measure, arms)
-            found.append(LimitRow(place, None, limits.is_floor, bounds))
-    for row in found:
+            only = _only(place, measures)
+            found.append(LimitRow(place, None, limits.is_floor, bounds, only))
+    return _that_limit(found)
+
+
+def _only(place: int, measures: Measures) -> Floats:
+    """Return the weights of a single measure."""
+    return np.asarray(np.eye(len(measures.names))[place])
+
+
+def _that_limit(rows: Sequence[LimitRow]) -> tuple[LimitRow, ...]:
+    """Return the rows that limit any arm, with bounds that cannot change."""
+    for row in rows:
         row.bounds.setflags(write=False)
-    return tuple(row for row in found if np.isfinite(row.bounds).any())
+    return tuple(row for row in rows if np.isfinite(row.bounds).any())
+
+
+def relative_rows(
+    given: Sequence[Limits],
+    better: Floats,
+    control: str,
+    measures: Measures,
+    arms: Sequence[str],
+    groups: Sequence[str],
+) -> tuple[LimitRow, ...]:
+    """Return all limits relative to a control: by measure, groups in order; then overall.
+
+    Parameters
+    ----------
+    given : sequence of Limits
+        Margins and superiority as given.
+    better : ndarray of shape (M,)
+        By measure 1 if large values are good, -1 if small ones are, 0 if this is not known.
+    control : str
+        The arm that they refer to.
+    measures, arms, groups
+        The names that they may refer to.
+
+    Raises
+    ------
+    InvalidArgument
+        If a measure has such a limit, but its better values are not known.
+    """
+    found = []
+    for limits in given:
+        for measure, _ in limits.entries:
+            _require_direction(limits.name, measure, better[measures.names.index(measure)])
+    everywhere: list[tuple[int | None, ...]] = [tuple(range(len(groups))), (None,)]
+    for where, (place, measure), limits in product(everywhere, enumerate(measures.names), given):
+        low, high = measures.ranges[place] if measures.ranges else (-math.inf, math.inf)
+        cells, overall = limits.of_cells(measure, arms, groups), limits.overall(measure, arms)
+        for group in where:
+            bounds = overall if group is None else cells[:, group]
+            least = bounds
+            if limits.name == "margin":
+                # A margin as wide as the range can never be missed.
+                least = np.where(bounds < high - low, -bounds, -math.inf)
+            of = place, group, _only(place, measures)
+            found.append(_relative_row(of, float(better[place]), least, arms.index(control)))
+    return _that_limit(found)
+
+
+def row_of_quality(
+    least: float, sign: float, weights: Floats, control: str, arms: Sequence[str]
+) -> LimitRow:
+    """Return the limit on how much an arm's quality must exceed the control's.
+
+    `sign` is 1 if the quality, the mean of measures with these weights, is maximised, else -1.
+    """
+    used, size = np.flatnonzero(weights), 1.0
+    measure = int(used[0]) if used.size == 1 else None
+    if measure is not None:
+        size, sign = abs(float(weights[measure])), sign * float(np.sign(weights[measure]))
+        weights = (np.arange(weights.size) == measure).astype(np.float64)
+    bounds = np.full(len(arms), least / size)
+    row = _relative_row((measure, None, weights), sign, bounds, arms.index(control))
+    return _that_limit([row])[0] if len(arms) > 1 else row
+
+
+def _relative_row(
+    of: tuple[int | None, int | None, Floats], better: float, least: Floats, control: int
+) -> LimitRow:
+    """Return the limit on differences from the control in the better direction: at least `least`.
+
+    `of`: measure, group and weights.
+    """
+    measure, group, weights = of
+    bounds = least.copy() if better > 0.0 else -least
+    bounds[control] = -math.inf if better > 0.0 else math.inf
+    return LimitRow(measure, group, better > 0.0, bounds, weights, control)
+
+
+def _require_direction(name: str, measure: str, better: float) -> None:
+    if better == 0.0:
+        accepted = (
+            f"must say whether large or small values of {measure!r} are good, because {name} "
+            f"limits it: {{{measure!r}: 'maximize'}} or {{{measure!r}: 'minimize'}}"
+        )
+        raise InvalidArgument("direction", accepted)
 
 
 def require_possible(
@@ -210,7 +345,9 @@ def require_possible(
         The message names the arm, the measure and the limits.
     """
     for place, measure in enumerate(measures.names):
-        own = [row for row in rows if row.measure == place]
+        all_own = [row for row in rows if row.measure == place]
+        own = [row for row in all_own if row.control is None]
+        relative = [row for row in all_own if row.control is not None]
         low, high = measures.ranges[place] if measures.ranges else (-math.inf, math.inf)
         for row in own:
             _require_in_range(row, measure, (low, high), arms, groups)
@@ -223,6 +360,9 @@ def require_possible(
             _require_apart(own, k, arm, measure, groups)
             floor, ceiling = (_overall_bound(own, k, is_floor) for is_floor in (True, False))
             _require_reached(measure, arm, (floor, ceiling), (least, most), shares)
+            apart = most - low, high - least
+            for row in relative:
+                _require_reached_beside(row, (measure, k, arm), apart, groups, shares)
 
 
 def _require_in_range(
@@ -280,6 +420,29 @@ def _require_reached(
     if most + rounding < floor:
         accepted = f"must be at most {most:g}: the groups' own limits and range allow no more"
         raise InvalidArgument(f"floors[{measure}, OVERALL] of arm {arm}", accepted, floor)
+
+
+def _require_reached_beside(
+    row: LimitRow,
+    of: tuple[str, int, str],
+    apart: tuple[Floats, Floats],
+    groups: Sequence[str],
+    shares: Floats,
+) -> None:
+    """Refuse a superiority that the range, and an arm's own limits, rule out.
+
+    `of`: measure, and number and name of the arm; `apart`: by group, how far the arm's mean can be
+    above, and below, the control's.
+    """
+    measure, k, arm = of
+    by_group = apart[0] if row.is_floor else apart[1]
+    weighty = shares > 0.0
+    most = float(by_group[weighty] @ shares[weighty] if row.group is None else by_group[row.group])
+    wanted = float(row.bounds[k] if row.is_floor else -row.bounds[k])
+    if math.isfinite(most) and wanted > most + _ROUNDING * abs(most):
+        where = "OVERALL" if row.group is None else groups[row.group]
+        accepted = f"must be at most {most:g}: the range and the arm's own limits allow no more"
+        raise InvalidArgument(f"superiority[{measure}, {where}] of arm {arm}", accepted, wanted)
 
 
 def _named(row: LimitRow, measure: str, arm: str, groups: Sequence[str]) -> str:
@@ -352,12 +515,20 @@ def _checked_bound(argument: str, bound: Any, arms: Sequence[str]) -> Any:
 
 def _checked_number(argument: str, bound: Any) -> float | None:
     """Return a bound, or None if there is none: infinity on the free side means the same."""
-    free = -math.inf if argument.startswith("floors") else math.inf
+    name = argument.partition("[")[0]
     is_number = isinstance(bound, int | float | np.integer | np.floating)
-    if bound is None or (is_number and not isinstance(bound, bool) and bound == free):
+    if bound is None or (is_number and not isinstance(bound, bool) and bound == _free(name)):
         return None
+    is_relative = name in ("margin", "superiority")
     try:
-        return check_number(argument, bound, low=-LARGEST, high=LARGEST)
+        return check_number(argument, bound, low=0.0 if is_relative else -LARGEST, high=LARGEST)
     except InvalidArgument:
         accepted = f"must be a number within {LARGEST:g} of 0, or None for no limit"
+        if is_relative:
+            accepted = f"must be a number from 0 to {LARGEST:g}, or None for no limit"
         raise InvalidArgument(argument, accepted, bound) from None
+
+
+def _free(name: str) -> float:
+    """Return the bound that stands for no limit."""
+    return -math.inf if name in ("floors", "superiority") else math.inf

@@ -10,14 +10,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairtrial.core.measures import Measures
-from fairtrial.core.validation import as_floats, check_number
-from fairtrial.core.wording import listed, rewards_in_words
+from fairtrial.core.validation import as_floats, check_choice, check_number
+from fairtrial.core.wording import beside_in_words, listed, rewards_in_words
 from fairtrial.errors import InvalidArgument
 from fairtrial.subpopulations.limits import OVERALL, Limits
 
 __all__ = [
     "Noise",
+    "better_values",
     "checked_covariance",
+    "direction_of",
     "limits_in_words",
     "measures_in_words",
     "objective_in_words",
@@ -62,6 +64,47 @@ def objective_of(measures: Measures, objective: Any) -> tuple[Any, Floats]:
     if not weights.any():
         raise InvalidArgument("objective", "must have a weight that is not zero", objective)
     return given, weights
+
+
+_DIRECTIONS = {"maximize": 1.0, "minimize": -1.0}
+
+
+def direction_of(direction: Any, objective: Any) -> str:
+    """Return the direction of the objective, from one for all or one by measure."""
+    if not isinstance(direction, Mapping):
+        return check_choice("direction", direction, [*_DIRECTIONS])
+    own = direction.get(objective, "maximize") if isinstance(objective, str) else "maximize"
+    return check_choice(f"direction[{objective}]", own, [*_DIRECTIONS])
+
+
+def better_values(measures: Measures, direction: Any, objective: Floats, sign: float) -> Floats:
+    """Return by measure 1 if large values are good, -1 if small ones are, 0 if not known.
+
+    Parameters
+    ----------
+    measures : Measures
+        The measures.
+    direction : str, or mapping of str to str
+        The directions as given.
+    objective : ndarray of shape (M,)
+        The weight of every measure in the quality.
+    sign : float
+        1 if the quality is maximised, -1 if it is minimised.
+
+    Raises
+    ------
+    InvalidArgument
+        If a direction is of no measure, or contradicts the objective.
+    """
+    found = np.sign(sign * objective)
+    for name, own in (direction if isinstance(direction, Mapping) else {}).items():
+        place = measures.index(name, "direction")
+        argument = f"direction[{name}]"
+        stated = _DIRECTIONS[check_choice(argument, own, [*_DIRECTIONS])]
+        if found[place] not in (0.0, stated):
+            raise InvalidArgument(argument, "must agree with its weight in the objective", own)
+        found[place] = stated
+    return np.asarray(found)
 
 
 @dataclass(frozen=True)
@@ -203,19 +246,35 @@ def objective_in_words(objective: str | Mapping[str, float]) -> str:
     return " ".join(parts)
 
 
-def limits_in_words(limits: Limits) -> list[str]:
-    """Return each limit as a phrase: ``"toxicity at most 0.3 in every group"``."""
-    size = "at least" if limits.is_floor else "at most"
+def limits_in_words(
+    limits: Limits, control: str | None = None, better: Mapping[str, float] | None = None
+) -> list[str]:
+    """Return each limit as a phrase: ``"toxicity at most 0.3 in every group"``.
+
+    `control` and `better` (see `better_values`) are needed for limits relative to a control.
+    """
+
+    def sized(measure: str, bound: float) -> str:
+        if control is None or better is None:
+            return f"{'at least' if limits.is_floor else 'at most'} {bound:,.12g}"
+        least = bound if limits.name == "superiority" else -bound
+        kind = "floor" if better[measure] > 0.0 else "ceiling"
+        return beside_in_words(kind, better[measure] * least, control, "{:,.12g}".format)
+
     found = []
     for (measure, place), bound in limits.entries.items():
         where = f"in group {place}" if isinstance(place, str) else "in every group"
         where = "overall" if place is OVERALL else where
         if isinstance(bound, Mapping):
-            own = [f"{value:,.12g} for {arm}" for arm, value in bound.items() if value is not None]
+            own = [
+                f"{sized(measure, value)} for {arm}"
+                for arm, value in bound.items()
+                if value is not None and arm != control
+            ]
             if own:
-                found.append(f"{measure} {size} {listed(own)} {where}")
+                found.append(f"{measure} {listed(own)} {where}")
         elif bound is not None:
-            found.append(f"{measure} {size} {bound:,.12g} {where}")
+            found.append(f"{measure} {sized(measure, bound)} {where}")
         elif isinstance(place, str):
             found.append(f"{measure} free {where}")
     return found

@@ -99,12 +99,14 @@ def why_undecidable(environment: CellEnvironment) -> str:
     best, means = problem.arms.index(truth.best), environment.cell_means
     for row in problem.limit_rows:
         distance = row.distances(means, problem.shares)[best]
-        size = max(abs(row.own_means(means, problem.shares)[best]), abs(row.bounds[best]))
+        size = max(row.sizes(means, problem.shares)[best], abs(row.bounds[best]))
         if abs(distance) <= _ROUNDING * size:
             kind = "floor" if row.is_floor else "ceiling"
+            if row.control is not None:
+                kind = f"limit against {problem.arms[row.control]!r}"
             where = "overall" if row.group is None else f"in group {problem.groups[row.group]!r}"
             return (
-                f"the mean of {problem.measures[row.measure]!r} of the best arm {truth.best!r} is "
+                f"the mean of {problem.name_of(row)!r} of the best arm {truth.best!r} is "
                 f"exactly on its {kind} {where}"
             )
     return _tie(problem, means, best)

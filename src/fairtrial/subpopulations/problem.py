@@ -26,11 +26,26 @@ from fairtrial.core.validation import (
     require_each,
     require_shares_or_counts,
 )
-from fairtrial.core.wording import best_of, listed, or_within, rewards_in_words
+from fairtrial.core.wording import (
+    beside_in_words,
+    best_of,
+    listed,
+    or_within,
+    rewards_in_words,
+)
 from fairtrial.errors import InvalidArgument, InvalidOutcome, NotSupported
-from fairtrial.subpopulations.limits import LimitRow, Limits, limit_rows, require_possible
+from fairtrial.subpopulations.limits import (
+    LimitRow,
+    Limits,
+    limit_rows,
+    relative_rows,
+    require_possible,
+    row_of_quality,
+)
 from fairtrial.subpopulations.measured import (
     Noise,
+    better_values,
+    direction_of,
     limits_in_words,
     measures_in_words,
     objective_in_words,
@@ -80,8 +95,10 @@ class Problem(BaseProblem):
         ``"estimated"`` uses each cell's sample standard deviation; no rule is proven for this.
     reward_range : (float, float)
         The range that contains every reward, if that is what is known.
-    direction : {"maximize", "minimize"}
-        Whether large or small rewards are good.
+    direction : {"maximize", "minimize"}, or mapping of str to these
+        Whether large or small rewards are good. With `measures` it is the direction of the
+        objective, or a mapping with the directions of some measures (``{"latency": "minimize"}``),
+        which limits against the control need.
     costs : float, array-like of shape (K, L), or mapping by label, optional
         Cost of a pull, by cell; equal by default.
     tolerance : float
@@ -104,9 +121,10 @@ class Problem(BaseProblem):
         How much worse than the control's mean an arm's mean in a group may be (a non-inferiority
         margin); 0 for "not worse at all". Same forms as `floors`; ``None`` or ``inf`` sets no
         limit. The control itself has no such limit.
-    superiority : float, optional
+    superiority : float, or mapping if `measures` is given, optional
         How much an arm's quality must exceed the control's. If no arm's does, the answer is the
-        control, unless it breaks a limit of its own.
+        control, unless it breaks a limit of its own. With `measures` it can be a mapping like
+        `floors`: how much better than the control an arm must be in single measures.
     measures : mapping of str to (float, float), or sequence of str, optional
         The measures of a pull, if it has several: a mapping of names to ranges; or the names
         alone, with `noise_std` by measure, or `noise_cov`. An outcome is then a mapping of these
@@ -114,10 +132,12 @@ class Problem(BaseProblem):
         unless `noise_cov` states it.
 
         With measures, a floor is always a lower limit and a ceiling an upper one, and there are
-        none by default. Both are mappings. The key is a measure (a limit in every group),
-        ``(measure, group)`` (replaces it there), or ``(measure, OVERALL)`` (an additional limit on
-        the weighted mean of all groups). The value is a number, None for no limit, or a mapping of
-        these by arm. In a file they are lists of ``{measure, group or overall = true, bound}``.
+        none by default. Both are mappings, and so is `margin`. The key is a measure (a limit in
+        every group), ``(measure, group)`` (replaces it there), or ``(measure, OVERALL)`` (an
+        additional limit on the weighted mean of all groups). The value is a number, None for no
+        limit, or a mapping of these by arm. In a file they are lists of ``{measure, group or
+        overall = true, bound}``. Which values of a measure are worse than the control's follows
+        from the objective; for a measure that is not part of it, `direction` must say so.
     objective : str, or mapping of str to float, optional
         The measure whose mean is the quality, or the weight of each measure in it:
         ``{"efficacy": 1.0, "toxicity": -0.5}``. `direction` and `tolerance` refer to it.
@@ -161,6 +181,16 @@ class Problem(BaseProblem):
     ...                 objective="cured", ceilings={"harmed": 0.2})
     >>> doses.feasible({"cured": [[0.3], [0.6]], "harmed": [[0.1], [0.4]]}).tolist()
     [True, False]
+
+    The page that sells most, among those that are better than the present one and load at most 20
+    ms more slowly in any segment:
+
+    >>> pages = Problem(["now", "new"], 2, measures={"sold": (0, 1), "load": (0, 2000)},
+    ...                 objective="sold", direction={"load": "minimize"},
+    ...                 control="now", superiority=0.0, margin={"load": 20})
+    >>> means = {"sold": [[0.1, 0.1], [0.1, 0.2]], "load": [[300, 500], [310, 530]]}
+    >>> pages.feasible(means).tolist()
+    [True, False]
     """
 
     family = "subpopulations"
@@ -182,8 +212,19 @@ class Problem(BaseProblem):
     _has_usual_floors = False
     """Whether the floors were not given."""
 
+    margin: Any
+    superiority: Any
+
+    _direction_given: Any
+
     _limits_given: tuple[Limits, Limits]
     """Floors and ceilings of measures."""
+
+    _relative_given: tuple[Limits, ...] = ()
+    """Their limits against the control."""
+
+    _better: Floats
+    """By measure 1 if large values are good, -1 if small ones are, 0 if this is not known."""
 
     def __init__(
         self,
@@ -193,7 +234,7 @@ class Problem(BaseProblem):
         floors: ArrayLike | str | Mapping[Any, Any] | None = AUTO,
         noise_std: ArrayLike | str | Mapping[str, Any] | None = None,
         reward_range: tuple[float, float] | None = None,
-        direction: str = "maximize",
+        direction: str | Mapping[str, str] = "maximize",
         costs: ArrayLike | None = None,
         tolerance: float = 0.0,
         floor_tolerance: float = 0.0,
@@ -201,7 +242,7 @@ class Problem(BaseProblem):
         delay_depends_on_outcome: bool = False,
         control: str | None = None,
         margin: ArrayLike | None = None,
-        superiority: float | None = None,
+        superiority: float | Mapping[Any, Any] | None = None,
         measures: Mapping[str, tuple[float, float]] | Sequence[str] | None = None,
         objective: str | Mapping[str, float] | None = None,
         noise_cov: ArrayLike | None = None,
@@ -218,10 +259,14 @@ class Problem(BaseProblem):
         self.groups = check_labels("groups", groups)
         self.shape = (len(self.arms), len(self.groups))
         check_size("arms, groups", "actions", self.n_actions)
-        self.direction = check_choice("direction", direction, ["maximize", "minimize"])
+        if measures is None:
+            direction = check_choice("direction", direction, ["maximize", "minimize"])
+        self._direction_given = plain_labels("direction", direction)
+        self.direction = direction_of(self._direction_given, objective)
         self.group_weights = self._given_weights(group_weights)
         self.control = check_optional_label("control", control, self.arms)
-        self.margin, self.superiority = self._given_differences(margin, superiority)
+        self._require_control(margin=margin, superiority=superiority)
+        self.margin, self.superiority = margin, superiority
         self.costs = self._positive_cells("costs", 1.0 if costs is None else costs)
         self.tolerance = check_number("tolerance", tolerance, low=0.0)
         self.floor_tolerance = check_number("floor_tolerance", floor_tolerance, low=0.0)
@@ -237,11 +282,17 @@ class Problem(BaseProblem):
             self._take_measures(measured, floors, ceilings, noise_std, reward_range)
         self._freeze()
 
+    def _require_control(self, **limits: Any) -> None:
+        for name, limit in limits.items():
+            if limit is not None and self.control is None:
+                raise InvalidArgument("control", f"must name an arm if {name} is given", None)
+
     def _take_one_measure(self, floors: Any, ceilings: Any, noise_std: Any, given: Any) -> None:
         """Set limits and noise for rewards that are numbers."""
         for name in ("objective", "noise_cov"):
             if getattr(self, name) is not None:
                 raise InvalidArgument(name, "needs measures to be given", getattr(self, name))
+        self.margin, self.superiority = self._given_differences(self.margin, self.superiority)
         self.ceilings = self._given_limits("ceilings", ceilings, free=self.sign * math.inf)
         self._has_usual_floors = isinstance(floors, str) and floors == AUTO
         if self._has_usual_floors:
@@ -260,8 +311,6 @@ class Problem(BaseProblem):
             floors = None
         self.measured = measured
         for name, value in (
-            ("margin", self.margin),
-            ("superiority", self.superiority),
             ("floor_tolerance", self.floor_tolerance or None),
             ("reward_range", reward_range),
         ):
@@ -275,7 +324,31 @@ class Problem(BaseProblem):
         self._limits_given = (lower, upper)
         self.floors, self.ceilings = tuple(lower.as_data()), tuple(upper.as_data())
         self.limit_rows = limit_rows(lower, upper, measured, self.arms, self.groups)
+        weights = self.objective_weights
+        self._better = better_values(measured, self._direction_given, weights, self.sign)
+        if self.control is not None:
+            self.limit_rows += self._rows_beside(measured, self.control)
         require_possible(self.limit_rows, measured, self.arms, self.groups, self.shares)
+
+    def _rows_beside(self, measured: Measures, control: str) -> tuple[LimitRow, ...]:
+        """Return the limits against the control; set `margin` and `superiority` in clean form."""
+        labels, weights = (self.arms, self.groups), np.asarray(self.objective_weights)
+        quality: tuple[LimitRow, ...] = ()
+        given = []
+        if self.margin is not None:
+            given.append(Limits.given("margin", self.margin, measured, *labels))
+            self.margin = tuple(given[-1].as_data())
+        if isinstance(self.superiority, Mapping | Sequence) and not isinstance(
+            self.superiority, str
+        ):
+            given.append(Limits.given("superiority", self.superiority, measured, *labels))
+            self.superiority = tuple(given[-1].as_data())
+        elif self.superiority is not None:
+            least = check_number("superiority", self.superiority, low=0.0, high=_LARGEST)
+            self.superiority = least
+            quality = (row_of_quality(least, self.sign, weights, control, self.arms),)
+        self._relative_given = tuple(given)
+        return (*relative_rows(given, self._better, control, measured, *labels), *quality)
 
     def clone(self, **changes: Any) -> Self:
         """Return a new problem made from the same arguments, with some of them changed.
@@ -301,10 +374,25 @@ class Problem(BaseProblem):
         if self.measured is None:
             words["Rewards"] = rewards_in_words(self.reward_range, self.noise_std)
         else:
-            limits = [phrase for own in self._limits_given for phrase in limits_in_words(own)]
-            words["Limits"] = "; ".join(limits) or "none"
+            words["Limits"] = "; ".join(self._limits_of_measures) or "none"
             words["Measures"] = measures_in_words(self.measured, self._noise)
         return words
+
+    @property
+    def _limits_of_measures(self) -> list[str]:
+        """The limits of measures in words."""
+        names = self.measures
+        found = [phrase for own in self._limits_given for phrase in limits_in_words(own)]
+        if self._relative_given:
+            better = dict(zip(names, self._better.tolist(), strict=True))
+            for own in self._relative_given:
+                found += limits_in_words(own, self.control, better)
+        if isinstance(self.superiority, float):
+            kind = "floor" if self.sign > 0.0 else "ceiling"
+            least, control = self.sign * self.superiority, str(self.control)
+            beside = beside_in_words(kind, least, control, "{:,.12g}".format)
+            found.append(f"{objective_in_words(self.objective)} {beside} overall")
+        return found
 
     @property
     def _limits_asked(self) -> str:
@@ -346,6 +434,7 @@ class Problem(BaseProblem):
         """Return the constructor's arguments by name, as given."""
         given = super().get_params()
         given["measures"] = None if self.measured is None else self.measured.as_given
+        given["direction"] = self._direction_given
         return given
 
     # --------------------------------------------------------------------- checks
@@ -380,11 +469,6 @@ class Problem(BaseProblem):
         self, margin: ArrayLike | None, superiority: float | None
     ) -> tuple[Floats | None, float | None]:
         """Return the limits against the control: by cell, and overall."""
-        if margin is None and superiority is None:
-            return None, None
-        if self.control is None:
-            name = "margin" if margin is not None else "superiority"
-            raise InvalidArgument("control", f"must name an arm if {name} is given", None)
         if superiority is not None:
             superiority = check_number("superiority", superiority, low=0.0, high=_LARGEST)
         if margin is None:
@@ -620,6 +704,8 @@ class Problem(BaseProblem):
     @property
     def refers_to_control(self) -> bool:
         """Whether an arm has a limit against the control."""
+        if self.measured is not None:
+            return any(row.control is not None for row in self.limit_rows)
         return self.superiority is not None or self.margin is not None
 
     @cached_property
@@ -644,13 +730,17 @@ class Problem(BaseProblem):
         found = np.zeros(self.shape, dtype=np.bool_)
         for row in self.limit_rows:
             columns = self.shares > 0.0 if row.group is None else row.group
-            found[:, columns] |= np.isfinite(row.bounds).reshape(-1, *[1] * np.ndim(columns))
+            limited = np.isfinite(row.bounds)
+            if row.control is not None:
+                limited[row.control] = True
+            found[:, columns] |= limited.reshape(-1, *[1] * np.ndim(columns))
         return found
 
     @property
     def has_limits(self) -> bool:
         """Whether any arm has a limit, its own or against the control."""
-        return self.superiority is not None or bool(self.constrained.any())
+        one_measure = self.measured is None
+        return (one_measure and self.superiority is not None) or bool(self.constrained.any())
 
     def limits(self, spare: float = 0.0) -> Floats:
         """Return floors and ceilings for rewards to be maximised, `spare` wider apart.
@@ -666,8 +756,10 @@ class Problem(BaseProblem):
         """Return the least required differences from the control, for rewards to be maximised.
 
         The shape is (2, K, L): by group, and overall (in the first group's place). They are `spare`
-        less than stated, and minus infinity if nothing is required.
+        less than stated, and minus infinity if nothing is required. With measures see `limit_rows`.
         """
+        if self.measured is not None:
+            raise NotSupported("a problem with measures has limit_rows instead of differences()")
         found = np.full((2, *self.shape), -math.inf)
         if self.margin is not None:
             # A margin as wide as the rewards' range can never be missed.
@@ -748,6 +840,12 @@ class Problem(BaseProblem):
         data["ceilings"] = _none_if_free(self.ceilings) if some else None
         data["margin"] = None if self.margin is None else _none_if_free(self.margin)
         return data
+
+    def name_of(self, row: LimitRow) -> str:
+        """Return the name of what a limit is on: a measure, or the objective."""
+        if row.measure is None:
+            return objective_in_words(self.objective)
+        return self.measures[row.measure]
 
 
 def _with_weights(groups: Any) -> Any:

@@ -135,7 +135,7 @@ def _harms_of_measures(environment: CellEnvironment, best: int) -> Iterator[Scen
     why = f"{problem.arms[best]!r} is just beyond its limit of "
     row = _closest_row(environment, best)
     if row is not None:
-        why += f"{problem.measures[row.measure]}: naming it would be harmful"
+        why += f"{problem.name_of(row)}: naming it would be harmful"
         yield from _beyond_rows("one group harmed", why, environment, [best], [_JUST])
     accepted = np.flatnonzero(problem.feasible(environment.cell_means)).tolist()
     why = "Every arm is beyond a limit: the right answer is that no arm is acceptable"
@@ -156,8 +156,9 @@ def _closest_row(environment: CellEnvironment, arm: int) -> LimitRow | None:
 
 
 def _spread_of(environment: CellEnvironment, row: LimitRow, arm: int) -> float:
-    variances = environment.cell_covariances[arm, :, row.measure, row.measure]
-    own = variances @ environment.problem.shares if row.group is None else variances[row.group]
+    variances = row.variances(environment.cell_covariances)
+    of_arm = variances[arm] if row.control is None else variances[arm] + variances[row.control]
+    own = of_arm @ environment.problem.shares if row.group is None else of_arm[row.group]
     return max(math.sqrt(own), np.finfo(float).tiny)
 
 
@@ -168,14 +169,15 @@ def _beyond_rows(
     problem = environment.problem
     for factor in factors:
         means = environment.cell_means.copy()
-        for arm in arms:
+        # A control comes first, because limits of the others may refer to it.
+        for arm in sorted(arms, key=lambda one: problem.arms[one] != problem.control):
             row = _closest_row(environment, arm)
             assert row is not None, "arms without limits are not moved"
             distance = row.distances(means, problem.shares)[arm]
             beyond = max(factor * distance, _LEAST_OF_SPREAD * _spread_of(environment, row, arm))
             step = (distance + beyond) * (-1.0 if row.is_floor else 1.0)
             groups = problem.shares > 0.0 if row.group is None else row.group
-            means[arm, groups, row.measure] += step
+            means[arm, groups] += step * row.weights / float(row.weights @ row.weights)
         with suppress(InvalidArgument):
             yield Scenario(name, with_means(environment, means), why)
             return

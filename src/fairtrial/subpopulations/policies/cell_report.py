@@ -147,6 +147,9 @@ def _reference(problem: Problem, answer: int | None) -> int | None:
 
 def _limits_of_effects(problem: Problem) -> dict[tuple[str, str | None], Ends]:
     """Return by arm and group the ends that the difference from the control must stay between."""
+    if problem.measured is not None:
+        # These differences are of the objective; the limits of all measures are shown together.
+        return {}
     in_groups, overall = problem.differences()
     found: dict[tuple[str, str | None], Ends] = {}
     for k, arm in enumerate(problem.arms):

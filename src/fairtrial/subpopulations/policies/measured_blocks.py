@@ -20,11 +20,13 @@ from fairtrial.subpopulations._kernels.measures import blocks
 from fairtrial.subpopulations._kernels.measures.model import (
     BOUNDED,
     COVARIANCE,
+    NO_CONTROL,
+    OBJECTIVE,
     OVERALL,
     SCALES,
     Model,
 )
-from fairtrial.subpopulations._kernels.measures.state import CONSTANTS, ROLES, Constants
+from fairtrial.subpopulations._kernels.measures.state import CONSTANTS, CONTROL, RIVAL, Constants
 from fairtrial.subpopulations.policies.noise_directions import noise_directions
 from fairtrial.subpopulations.policies.units import far_from_zero, needed_cells, power_of_two
 from fairtrial.subpopulations.problem import LimitRow, Problem
@@ -118,8 +120,11 @@ def model_of_measures(problem: Problem, units: Units) -> Model:
         if rows
         else np.empty((arms, 0)),
         signs=np.array([_sign(row) for row in rows], dtype=float),
-        measure_of=np.array([row.measure for row in rows], dtype=float),
+        measure_of=np.array(
+            [OBJECTIVE if row.measure is None else row.measure for row in rows], dtype=float
+        ),
         group_of=np.array([OVERALL if row.group is None else row.group for row in rows], float),
+        relative=np.array([row.control is not None for row in rows], dtype=float),
         low=low,
         high=high,
         covariances=covariances,
@@ -129,7 +134,14 @@ def model_of_measures(problem: Problem, units: Units) -> Model:
         directions=_inward_directions(problem, units),
         noise=noise,
         tolerance=problem.tolerance / units.objective,
+        control=_control_of(problem),
     )
+
+
+def _control_of(problem: Problem) -> int:
+    """Return the number of the arm that limits refer to."""
+    found = [row.control for row in problem.limit_rows if row.control is not None]
+    return found[0] if found else NO_CONTROL
 
 
 def _inward_directions(problem: Problem, units: Units) -> Floats:
@@ -142,12 +154,18 @@ def _inward_directions(problem: Problem, units: Units) -> Floats:
 
 
 def _sign(row: LimitRow) -> float:
-    return 1.0 if row.is_floor else -1.0
+    """Return the sign of a limit; the kernels' objective has its own sign already."""
+    return 1.0 if row.is_floor or row.measure is None else -1.0
 
 
 def _bounds(row: LimitRow, units: Units) -> Floats:
-    inward = (row.bounds - units.low[row.measure]) / units.unit[row.measure]
-    return np.asarray(_sign(row) * inward)
+    """Return the bounds of all arms as lower ones, in the units of the kernels."""
+    low, unit = 0.0, units.objective
+    if row.measure is not None:
+        low, unit = units.low[row.measure], units.unit[row.measure]
+    # In a difference the lower ends cancel out.
+    inward = (row.bounds - (low if row.control is None else 0.0)) / unit
+    return np.asarray(inward if row.is_floor else -inward)
 
 
 def _hurtful_covariances(scales: Floats, objective: Floats, rows: tuple[LimitRow, ...]) -> Floats:
@@ -155,7 +173,8 @@ def _hurtful_covariances(scales: Floats, objective: Floats, rows: tuple[LimitRow
     has_floor = np.zeros(objective.size, dtype=bool)
     has_ceiling = np.zeros(objective.size, dtype=bool)
     for row in rows:
-        (has_floor if row.is_floor else has_ceiling)[row.measure] = True
+        if row.measure is not None:
+            (has_floor if row.is_floor else has_ceiling)[row.measure] = True
     limited = np.where(has_ceiling & ~has_floor, -1.0, 1.0)
     signs = np.where(objective != 0.0, np.sign(objective), limited)
     correlation = _CORRELATION * np.outer(signs, signs)
@@ -226,7 +245,7 @@ class MeasuredBlocks(LiveBlocks):
             groups=groups,
             measures=measures,
             limits=limits,
-            roles=ROLES,
+            roles=1 + (CONTROL if model.control != NO_CONTROL else RIVAL),
             actions=arms * groups,
             bets=arms + limits,
             points=points,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -124,7 +125,8 @@ def _ends(problem: Problem, k: int, group: int, m: int) -> tuple[float | None, f
     """Return floor and ceiling of a measure of a cell."""
     floor = ceiling = None
     for row in problem.limit_rows:
-        if (row.measure, row.group) == (m, group) and math.isfinite(row.bounds[k]):
+        is_own = row.control is None and (row.measure, row.group) == (m, group)
+        if is_own and math.isfinite(row.bounds[k]):
             if row.is_floor:
                 floor = float(row.bounds[k])
             else:
@@ -154,17 +156,20 @@ def limits_of_measures(
         The log evidence that settles a limit on its own.
     """
     evidence = blocks.limit_evidence()
-    means = _within_ranges(_means(blocks, settled, problem, delta), problem)
-    shared = delta / np.count_nonzero(problem.shares)
-    overall = _within_ranges(_means(blocks, settled, problem, shared), problem)
+
+    @cache
+    def means_at(level: float) -> Means:
+        return _within_ranges(_means(blocks, settled, problem, level), problem)
+
+    own = [_own(row, problem, delta, means_at) for row in problem.limit_rows]
     found = []
     for k, r, row in _limits_of_arms(problem):
         strength = float(evidence[k, r])
-        mean, lower, upper = _own(row, means, overall, problem).at(k)
+        mean, lower, upper = own[r].at(k)
         found.append(
             MeasureLimit(
                 problem.arms[k],
-                problem.measures[row.measure],
+                problem.name_of(row),
                 None if row.group is None else problem.groups[row.group],
                 "floor" if row.is_floor else "ceiling",
                 float(row.bounds[k]),
@@ -173,18 +178,31 @@ def limits_of_measures(
                 upper=upper,
                 log_evidence=strength if math.isfinite(strength) else None,
                 kept=strength >= threshold,
+                control=None if row.control is None else problem.arms[row.control],
             )
         )
     return tuple(found)
 
 
-def _own(row: LimitRow, means: Means, overall: Means, problem: Problem) -> Means:
-    """Return the means of all arms that a limit is on."""
-    if row.group is not None:
-        return Means(*(values[:, row.group, row.measure] for values in means))
-    # A group without weight may have no values, and does not count in overall limits.
-    of_measure = Means(*(values[..., row.measure] for values in overall))
-    return of_measure.weighted(problem.shares)
+def _own(
+    row: LimitRow, problem: Problem, delta: float, means_at: Callable[[float], Means]
+) -> Means:
+    """Return the means of all arms, or their differences from the control's, that a limit is on.
+
+    `means_at` returns the means of all measures with intervals of a level. `delta` is shared by the
+    means that a limit consists of.
+    """
+    groups = np.zeros(len(problem.groups))
+    if row.group is None:
+        # A group without weight may have no values, and does not count in overall limits.
+        groups = problem.shares
+    else:
+        groups[row.group] = 1.0
+    weights = groups[:, np.newaxis] * row.weights
+    arms = 1 if row.control is None else 2
+    shared = delta / (arms * np.count_nonzero(weights))
+    means = means_at(shared).combined(weights)
+    return means if row.control is None else means.apart_from(row.control)
 
 
 def _limits_of_arms(problem: Problem) -> Iterator[tuple[int, int, LimitRow]]:

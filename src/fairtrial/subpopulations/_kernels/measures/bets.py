@@ -24,20 +24,33 @@ from fairtrial.subpopulations._kernels.block_wealth import against_rival
 from fairtrial.subpopulations._kernels.measures.items import (
     Programmes,
     Work,
+    along_limit,
     item_value,
+    pull_beside,
     pull_on,
     variance_of_limit,
 )
 from fairtrial.subpopulations._kernels.measures.model import (
     BOUNDED,
+    NO_CONTROL,
     SCALES,
     Floats,
     Model,
     Seen,
+    end_measure,
+    first_measure,
     has_limit,
+    is_relative,
     part_in_limit,
+    weight_in_limit,
 )
-from fairtrial.subpopulations._kernels.measures.state import RIVAL, TARGET, State, limit_ledger
+from fairtrial.subpopulations._kernels.measures.state import (
+    CONTROL,
+    RIVAL,
+    TARGET,
+    State,
+    limit_ledger,
+)
 
 # ----------------------------------------------------------------------- freezing bets
 
@@ -88,6 +101,9 @@ def _bet_on_rival(
 
     The coefficients are built from the multipliers as in the proof, so the effect is at most 0
     under the null even if the solver is inexact.
+
+    If limits refer to a control, the bets of a block share its pulls and must not be multiplied. In
+    a block whose target is an arm, all evidence against k then goes into the ledger of the pair.
     """
     arms, groups = planned.shape
     leader = state.target[slot]
@@ -111,10 +127,36 @@ def _bet_on_rival(
                 coefficients[TARGET, group, m] = scale * model.objective[m]
                 moved = -scale * seen.pulled[leader, group, m] / planned[leader, group]
                 centres[TARGET, group, m] = moved
-    is_pair = leader < arms and multiplier > 0.0
+        if model.control != NO_CONTROL:
+            _add_control(model, state, slot, k, group, seen, planned, work)
+    is_pair = leader < arms and (multiplier > 0.0 or model.control != NO_CONTROL)
     state.bets.ledger[slot, k] = pair_ledger(state, k, leader) if is_pair else own_ledger(k)
     state.constant[slot, k] = constant
     _freeze(model, state, slot, k, k, seen, planned, work)
+
+
+@unchecked
+def _add_control(
+    model: Model,
+    state: State,
+    slot: int,
+    k: int,
+    group: int,
+    seen: Seen,
+    planned: Floats,
+    work: Work,
+) -> None:
+    """Add the control's means in a group to the bet on a rival; the control may be the leader."""
+    if not pull_beside(model, work.multipliers, k, group, work.pull):
+        return
+    control = model.control
+    role = TARGET if control == state.target[slot] else CONTROL
+    for m in range(work.pull.size):
+        moved = 0.0
+        for other in range(work.pull.size):
+            moved += seen.covariances[control, group, m, other] * work.pull[other]
+        state.coefficients[slot, k, role, group, m] += work.pull[m]
+        state.centres[slot, k, role, group, m] -= moved / planned[control, group]
 
 
 @unchecked
@@ -131,17 +173,24 @@ def _bet_on_limit(
     """Freeze the bet against "the leader breaks limit r"; `variance`: of the block's estimate."""
     arms, groups = planned.shape
     leader = state.target[slot]
-    bet, sign, m = arms + r, model.signs[r], int(model.measure_of[r])
+    bet = arms + r
     distance = seen.failed[leader, r]
-    for group in range(groups):
-        part = part_in_limit(model, r, group)
-        if part != 0.0:
-            weight = part * sign / variance
-            state.coefficients[slot, bet, TARGET, group, m] = weight
+    for role in range(state.coefficients.shape[2]):
+        if role == RIVAL or (role == CONTROL and not is_relative(model, r)):
+            continue
+        arm, sign = (leader, 1.0) if role == TARGET else (model.control, -1.0)
+        for group in range(groups):
+            part = part_in_limit(model, r, group)
+            if part == 0.0:
+                continue
+            for m in range(first_measure(model, r), end_measure(model, r)):
+                weight = sign * part * weight_in_limit(model, r, m) / variance
+                state.coefficients[slot, bet, role, group, m] = weight
+            weight = sign * part * model.signs[r] / variance
             for other in range(model.objective.size):
-                spread = seen.covariances[leader, group, m, other]
-                moved = weight * distance * spread / planned[leader, group]
-                state.centres[slot, bet, TARGET, group, other] = moved
+                spread = along_limit(model, seen, arm, group, r, other)
+                moved = weight * distance * spread / planned[arm, group]
+                state.centres[slot, bet, role, group, other] = moved
     state.bets.ledger[slot, bet] = limit_ledger(state, leader, r)
     state.constant[slot, bet] = -model.bounds[leader, r] / variance
     _freeze(model, state, slot, bet, leader, seen, planned, work)
@@ -176,7 +225,7 @@ def _freeze(
     effect = at_centre = state.constant[slot, bet]
     earlier = inside = ruin = 0.0
     for role in range(coefficients.shape[0]):
-        arm = state.target[slot] if role == TARGET else rival
+        arm = _arm_of_role(model, state, slot, role, rival)
         for group in range(groups):
             if not _has_part(coefficients, role, group):
                 continue
@@ -258,7 +307,15 @@ def _variance_so_far(
 
 
 @inlined
-def role_in_bet(state: State, slot: int, bet: int, cell: int) -> int:
+def _arm_of_role(model: Model, state: State, slot: int, role: int, rival: int) -> int:
+    """Return the arm that has a role in a bet against a rival."""
+    if role == CONTROL:
+        return model.control
+    return state.target[slot] if role == TARGET else rival
+
+
+@inlined
+def role_in_bet(model: Model, state: State, slot: int, bet: int, cell: int) -> int:
     """Return the role of a cell's arm in a bet; -1 if there is no bet or the arm is not in it."""
     arms, groups = state.pulls.shape
     if state.bets.ledger[slot, bet] == NO_BET:
@@ -266,26 +323,28 @@ def role_in_bet(state: State, slot: int, bet: int, cell: int) -> int:
     arm = cell // groups
     if arm == state.target[slot]:
         return TARGET
-    return RIVAL if arm == bet and bet < arms else -1
+    if arm == bet and bet < arms:
+        return RIVAL
+    return CONTROL if arm == model.control else -1
 
 
 @inlined
-def is_used(state: State, slot: int, cell: int, m: int) -> bool:
+def is_used(model: Model, state: State, slot: int, cell: int, m: int) -> bool:
     """Return whether a bet of a block uses a measure of a cell."""
     group = cell % state.pulls.shape[1]
     for bet in range(state.bets.number[slot]):
-        role = role_in_bet(state, slot, bet, cell)
+        role = role_in_bet(model, state, slot, bet, cell)
         if role >= 0 and state.coefficients[slot, bet, role, group, m] != 0.0:
             return True
     return False
 
 
 @inlined
-def is_bet_on(state: State, slot: int, cell: int) -> bool:
+def is_bet_on(model: Model, state: State, slot: int, cell: int) -> bool:
     """Return whether a cell's results move a bet of a block."""
     found = False
     for m in range(state.values.shape[2]):
-        found = found or is_used(state, slot, cell, m)
+        found = found or is_used(model, state, slot, cell, m)
     return found
 
 
@@ -316,7 +375,7 @@ def multiply_bets(model: Model, state: State, slot: int, cell: int, values: Floa
     """Multiply a pull's factor into every bet that uses it; NaN is a missing value."""
     group = cell % state.pulls.shape[1]
     for bet in range(state.bets.number[slot]):
-        role = role_in_bet(state, slot, bet, cell)
+        role = role_in_bet(model, state, slot, bet, cell)
         if role >= 0 and _is_in_bet(state, slot, bet, role, group):
             step = _step(model, state, slot, bet, role, group, values)
             multiply_bet(state.bets, slot, bet, step)
@@ -329,7 +388,7 @@ def correct_bets(
     """Replace a pull's factor in every bet that uses it."""
     group = cell % state.pulls.shape[1]
     for bet in range(state.bets.number[slot]):
-        role = role_in_bet(state, slot, bet, cell)
+        role = role_in_bet(model, state, slot, bet, cell)
         if role >= 0:
             before = _step(model, state, slot, bet, role, group, old)
             after = _step(model, state, slot, bet, role, group, new)
@@ -365,7 +424,7 @@ def _known_noise_gain(model: Model, state: State, slot: int, bet: int) -> float:
     variance = 0.0
     weights = np.empty(measures)
     for role in range(state.coefficients.shape[2]):
-        arm = state.target[slot] if role == TARGET else bet
+        arm = _arm_of_role(model, state, slot, role, bet)
         for group in range(groups):
             if not _is_in_bet(state, slot, bet, role, group):
                 continue

@@ -226,7 +226,7 @@ def ask(arrays: Arrays, group: int, batch: float) -> tuple[int, int]:
     (model, rules), state = opened(arrays)
     cell, serial = _next_cell(model, rules, state, group, batch)
     slot = slot_of(state.blocks, serial)
-    return cell, tag_of(serial, slot != OUTSIDE and is_bet_on(state, slot, cell))
+    return cell, tag_of(serial, slot != OUTSIDE and is_bet_on(model, state, slot, cell))
 
 
 @kernel(inline="always")
@@ -246,10 +246,10 @@ def open_assigned(arrays: Arrays, assigned: Floats) -> None:
 @kernel
 def ask_assigned(arrays: Arrays, cell: int) -> int:
     """Issue a pull of the only open block, if one is open; return its tag."""
-    _, state = opened(arrays)
+    (model, _), state = opened(arrays)
     serial = issue_assigned(state.blocks, cell)
     slot = slot_of(state.blocks, serial)
-    return tag_of(serial, slot != OUTSIDE and is_bet_on(state, slot, cell))
+    return tag_of(serial, slot != OUTSIDE and is_bet_on(model, state, slot, cell))
 
 
 @kernel
@@ -322,16 +322,16 @@ def _take_in_block(model: Model, rules: Rules, state: State, slot: int, result: 
     cell, before, now, is_final, number = result
     if is_final and not rules.pulls_again:
         _count_presence(state, slot, cell, now, 1.0)
-    if _is_complete(state, slot, cell, before):
+    if _is_complete(model, state, slot, cell, before):
         _add_news(model, state, slot, cell, before, now)
         _await(state, slot, before, -1.0)
         if not is_final:
             _await(state, slot, now, 1.0)
         correct_noise(model, state, slot, cell, before, now, number)
         return
-    if not is_final and not _is_complete(state, slot, cell, now):
+    if not is_final and not _is_complete(model, state, slot, cell, now):
         return
-    if not _is_known(now) or (rules.pulls_again and _lacks(state, slot, cell, now)):
+    if not _is_known(now) or (rules.pulls_again and _lacks(model, state, slot, cell, now)):
         note_loss(state.blocks, slot, cell, rules.pulls_again)
         if rules.pulls_again:
             return
@@ -355,18 +355,18 @@ def _is_known(values: Floats) -> bool:
 
 
 @inlined
-def _lacks(state: State, slot: int, cell: int, values: Floats) -> bool:
+def _lacks(model: Model, state: State, slot: int, cell: int, values: Floats) -> bool:
     """Return whether a value that a bet of the block uses is missing."""
     found = False
     for m in range(values.size):
-        found = found or (math.isnan(values[m]) and is_used(state, slot, cell, m))
+        found = found or (math.isnan(values[m]) and is_used(model, state, slot, cell, m))
     return found
 
 
 @inlined
-def _is_complete(state: State, slot: int, cell: int, values: Floats) -> bool:
+def _is_complete(model: Model, state: State, slot: int, cell: int, values: Floats) -> bool:
     """Return whether a pull gave at least one value and all that its block uses."""
-    return _is_known(values) and not _lacks(state, slot, cell, values)
+    return _is_known(values) and not _lacks(model, state, slot, cell, values)
 
 
 @inlined
@@ -495,13 +495,13 @@ def tell_late(
         _take_data(state, cell, before, now)
         correct_settled_noise(model, state, serial_of(tag), cell, before, now, number)
         return False
-    if _is_complete(state, slot, cell, before):
+    if _is_complete(model, state, slot, cell, before):
         _take_data(state, cell, before, now)
         _recount(rules, state, slot, cell, before, now)
         _add_news(model, state, slot, cell, before, now)
         correct_noise(model, state, slot, cell, before, now, number)
         return True
-    if _was_loss(rules, state, slot, cell, before):
+    if _was_loss(model, rules, state, slot, cell, before):
         if not undo_loss(state.blocks, slot, cell, rules.pulls_again):
             _take_data(state, cell, before, now)
             return False
@@ -516,9 +516,11 @@ def tell_late(
 
 
 @kernel
-def _was_loss(rules: Rules, state: State, slot: int, cell: int, values: Floats) -> bool:
+def _was_loss(
+    model: Model, rules: Rules, state: State, slot: int, cell: int, values: Floats
+) -> bool:
     """Return whether a pull that ended with these values counted as lost."""
-    return not _is_known(values) or (rules.pulls_again and _lacks(state, slot, cell, values))
+    return not _is_known(values) or (rules.pulls_again and _lacks(model, state, slot, cell, values))
 
 
 @kernel
@@ -555,7 +557,7 @@ def correct(arrays: Arrays, cell: int, tag: int, old: Floats, new: Floats, numbe
     if slot == OUTSIDE:
         correct_settled_noise(model, state, serial, cell, old, new, number)
         return
-    if _was_loss(rules, state, slot, cell, old):
+    if _was_loss(model, rules, state, slot, cell, old):
         if rules.pulls_again or not _is_known(new):
             return
         undo_loss(state.blocks, slot, cell, False)

@@ -1,7 +1,8 @@
 """Items: what still has to be shown for a leader, and what pulls say about it.
 
 A rival is right if it keeps its limits and is at least as good as the leader. Each of these
-conditions is a row, linear in the means. The nearest means that satisfy all rows are the solution
+conditions is a row, linear in the means of at most three arms: the rival, the leader (row 0 only),
+and the control (limits that refer to it). The nearest means that satisfy all rows are the solution
 of a small quadratic programme with one multiplier per row. Row 0 is the objective, row r + 1 is
 limit r.
 """
@@ -20,15 +21,21 @@ from fairtrial.confidence.row_kernels import (
 from fairtrial.core.arithmetic import square
 from fairtrial.core.compilation import inlined, kernel, unchecked
 from fairtrial.subpopulations._kernels.measures.model import (
+    NO_CONTROL,
+    OBJECTIVE,
     Booleans,
     Floats,
     Integers,
     Model,
     Seen,
     end_group,
+    end_measure,
     first_group,
+    first_measure,
     has_limit,
+    is_relative,
     part_in_limit,
+    weight_in_limit,
 )
 
 
@@ -52,6 +59,11 @@ class Programmes(NamedTuple):
     """Shortfall of the leader in every limit."""
     spread: Floats
     """Variance of every limit of the leader for one pull of each cell, shape (R, L)."""
+    beside: Floats
+    """Addition to it by one pull of each of the control's cells, shape (R, L)."""
+    at_control: Integers
+    """Whether a row moves the means of the control, shape (R + 1,)."""
+    control: int
 
 
 class Work(NamedTuple):
@@ -95,6 +107,9 @@ def new_programmes(model: Model) -> Programmes:
         np.zeros(groups),
         np.empty(limits),
         np.zeros((limits, groups)),
+        np.zeros((limits, groups)),
+        np.zeros(limits + 1, dtype=np.int64),
+        model.control,
     )
 
 
@@ -136,6 +151,22 @@ def fill_programmes(
     if leader < arms:
         for r in range(model.signs.size):
             found.distance[r] = seen.failed[leader, r]
+    if model.control != NO_CONTROL:
+        _fill_control(model, leader, found)
+
+
+@inlined
+def _fill_control(model: Model, leader: int, found: Programmes) -> None:
+    """Fill what the control's means contribute to rows, and to the limits of a leader."""
+    # In row 0 the leader's means count as in a limit the control's, with a minus.
+    found.at_control[0] = 1 if leader == model.control else 0
+    for r in range(model.signs.size):
+        found.at_control[r + 1] = 1 if is_relative(model, r) else 0
+        for group in range(model.weights.size):
+            found.beside[r, group] = 0.0
+            place = found.place[r + 1, group]
+            if is_relative(model, r) and place >= 0:
+                found.beside[r, group] = found.products[model.control, group, place, place]
 
 
 @inlined
@@ -151,16 +182,25 @@ def _fill_products(model: Model, seen: Seen, k: int, group: int, found: Programm
             if row == 0:
                 both = square(model.weights[group]) * seen.spread[k, group]
             else:
-                m = int(model.measure_of[row - 1])
                 both = part_in_limit(model, row - 1, group) * model.signs[row - 1]
                 if other == 0:
-                    both *= model.weights[group] * seen.pulled[k, group, m]
+                    along = along_limit(model, seen, k, group, row - 1, OBJECTIVE)
+                    both *= model.weights[group] * along
                 else:
                     own = int(model.measure_of[other - 1])
                     both *= part_in_limit(model, other - 1, group) * model.signs[other - 1]
-                    both *= seen.covariances[k, group, own, m]
+                    both *= along_limit(model, seen, k, group, row - 1, own)
             found.products[k, group, place, other_place] = both
             found.products[k, group, other_place, place] = both
+
+
+@kernel(forceinline=True)
+def along_limit(model: Model, seen: Seen, k: int, group: int, r: int, m: int) -> float:
+    """Return the covariance of the measure of limit r with measure m; each may be `OBJECTIVE`."""
+    of = int(model.measure_of[r])
+    if of == OBJECTIVE:
+        return seen.spread[k, group] if m == OBJECTIVE else seen.pulled[k, group, m]
+    return seen.pulled[k, group, of] if m == OBJECTIVE else seen.covariances[k, group, m, of]
 
 
 # ----------------------------------------------------------------------------- values
@@ -194,6 +234,10 @@ def variance_of_limit(programmes: Programmes, r: int, leader: int, pulls: Floats
     for group in range(pulls.shape[1]):
         if programmes.spread[r, group] > 0.0:
             variance += programmes.spread[r, group] / pulls[leader, group]
+    if programmes.control != NO_CONTROL:
+        for group in range(pulls.shape[1]):
+            if programmes.beside[r, group] > 0.0:
+                variance += programmes.beside[r, group] / pulls[programmes.control, group]
     return variance
 
 
@@ -267,7 +311,20 @@ def _product(
             found += both / pulls[k, group]
         if row == 0 and other == 0 and programmes.own[group] > 0.0:
             found += programmes.own[group] / pulls[leader, group]
+    if _share_control(programmes, row, other):
+        for group in range(first, min(programmes.end[row], programmes.end[other])):
+            both = _product_in(programmes, programmes.control, row, other, group)
+            if both != 0.0:
+                found += both / pulls[programmes.control, group]
     return found
+
+
+@unchecked
+def _share_control(programmes: Programmes, row: int, other: int) -> bool:
+    """Return whether two rows share means of the control; `own` has those of row 0 with itself."""
+    if programmes.control == NO_CONTROL or row + other == 0:
+        return False
+    return programmes.at_control[row] > 0 and programmes.at_control[other] > 0
 
 
 @unchecked
@@ -291,13 +348,36 @@ def pull_on(model: Model, multipliers: Floats, item: int, group: int, pull: Floa
         pull[m] = scale * model.objective[m]
         moves = moves or pull[m] != 0.0
     for r in range(model.signs.size):
-        multiplier = multipliers[item, r + 1]
-        if multiplier > 0.0:
-            part = part_in_limit(model, r, group)
-            if part != 0.0:
-                pull[int(model.measure_of[r])] += multiplier * part * model.signs[r]
-                moves = True
+        moves = _add_limit(model, multipliers, item, r, group, pull) or moves
     return moves
+
+
+@inlined
+def pull_beside(model: Model, multipliers: Floats, item: int, group: int, pull: Floats) -> bool:
+    """Fill how a rival's limits against the control move its means, with the opposite sign.
+
+    Return whether they do.
+    """
+    moves = False
+    for m in range(pull.size):
+        pull[m] = 0.0
+    for r in range(model.signs.size):
+        if is_relative(model, r):
+            moves = _add_limit(model, multipliers, item, r, group, pull) or moves
+    return moves
+
+
+@inlined
+def _add_limit(
+    model: Model, multipliers: Floats, item: int, r: int, group: int, pull: Floats
+) -> bool:
+    """Add how limit r moves the means of a rival's cell; return whether it does."""
+    multiplier, part = multipliers[item, r + 1], part_in_limit(model, r, group)
+    if multiplier <= 0.0 or part == 0.0:
+        return False
+    for m in range(first_measure(model, r), end_measure(model, r)):
+        pull[m] += multiplier * part * weight_in_limit(model, r, m)
+    return True
 
 
 @unchecked
@@ -317,6 +397,9 @@ def item_gradient(
             if spread > 0.0 and multipliers[item, r + 1] > 0.0:
                 moved = multipliers[item, r + 1] / pulls[leader, group]
                 gradient[leader, group] = square(moved) * spread
+            if programmes.beside[r, group] > 0.0 and multipliers[item, r + 1] > 0.0:
+                moved = multipliers[item, r + 1] / pulls[programmes.control, group]
+                gradient[programmes.control, group] = square(moved) * programmes.beside[r, group]
         return
     for row in range(multipliers.shape[1]):
         if multipliers[item, row] == 0.0:
@@ -329,11 +412,18 @@ def item_gradient(
                     product = _product_in(programmes, item, row, other, group)
                     if product != 0.0:
                         gradient[item, group] += both * product / square(pulls[item, group])
+                if _share_control(programmes, row, other):
+                    control = programmes.control
+                    for group in range(first, min(programmes.end[row], programmes.end[other])):
+                        product = _product_in(programmes, control, row, other, group)
+                        if product != 0.0:
+                            share = both * product / square(pulls[control, group])
+                            gradient[control, group] += share
     if multipliers[item, 0] > 0.0:
         for group in range(groups):
             if programmes.own[group] > 0.0:
                 moved = multipliers[item, 0] / pulls[leader, group]
-                gradient[leader, group] = square(moved) * programmes.own[group]
+                gradient[leader, group] += square(moved) * programmes.own[group]
 
 
 # ---------------------------------------------------------------------- cells of an item
@@ -347,9 +437,10 @@ def mark_useful_cells(model: Model, seen: Seen, item: int, leader: int, useful: 
         _mark_limit(model, item - arms, leader, useful)
         return
     for r in range(model.signs.size):
-        # A limit over all groups can become binding once another one is kept.
-        is_overall = model.group_of[r] < 0.0 and has_limit(model, item, r)
-        if seen.saved[item, r] > 0.0 or (is_overall and leader == arms):
+        # A limit over all groups, or against the control, can become binding once another is kept.
+        is_coupled = model.group_of[r] < 0.0 and leader == arms
+        is_coupled = (is_coupled or is_relative(model, r)) and has_limit(model, item, r)
+        if seen.saved[item, r] > 0.0 or is_coupled:
             _mark_limit(model, r, item, useful)
     if leader < arms:
         for group in range(groups):
@@ -359,10 +450,12 @@ def mark_useful_cells(model: Model, seen: Seen, item: int, leader: int, useful: 
 
 @inlined
 def _mark_limit(model: Model, r: int, k: int, useful: Floats) -> None:
-    """Mark an arm's cells in limit r."""
+    """Mark the cells of an arm's limit r."""
     for group in range(useful.shape[1]):
         if part_in_limit(model, r, group) != 0.0:
             useful[k, group] = 1.0
+            if is_relative(model, r):
+                useful[model.control, group] = 1.0
 
 
 @inlined
@@ -385,6 +478,8 @@ def mark_cells_in_use(
                 support[k, group] = support[leader, group] = True
             elif row > 0 and part_in_limit(model, row - 1, group) != 0.0:
                 support[k, group] = True
+                if is_relative(model, row - 1):
+                    support[model.control, group] = True
     return found
 
 
@@ -400,13 +495,16 @@ def mark_cells_of(model: Model, item: int, leader: int, support: Booleans) -> No
         if item >= arms:
             if part_in_limit(model, item - arms, group) != 0.0:
                 support[leader, group] = True
+                if is_relative(model, item - arms):
+                    support[model.control, group] = True
             continue
         if q > 0.0 and leader < arms:
             support[leader, group] = True
         has_part = q > 0.0
         for r in range(model.signs.size):
-            has_part = has_part or (
-                has_limit(model, item, r) and part_in_limit(model, r, group) != 0.0
-            )
+            if has_limit(model, item, r) and part_in_limit(model, r, group) != 0.0:
+                has_part = True
+                if is_relative(model, r):
+                    support[model.control, group] = True
         if has_part:
             support[item, group] = True

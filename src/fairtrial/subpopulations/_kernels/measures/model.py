@@ -15,6 +15,12 @@ Booleans = NDArray[np.bool_]
 OVERALL = -1
 """The group number of a limit on the weighted mean of all groups."""
 
+OBJECTIVE = -1
+"""The measure number of a limit on the objective."""
+
+NO_CONTROL = -1
+"""The control's number if no limit refers to one."""
+
 BOUNDED, COVARIANCE, SCALES = 0, 1, 2
 """What is known about the noise: ranges, its covariance, or only the scale of each measure."""
 
@@ -25,7 +31,9 @@ class Model(NamedTuple):
     The objective of a pull with measures y is the number ``objective @ y``. Limit r requires that
     ``signs[r] * y[measure_of[r]]`` has a mean of at least ``bounds[k, r]`` for arm k, in the group
     ``group_of[r]`` or over all groups (`OVERALL`); minus infinity if the arm has no such limit. A
-    ceiling has the sign -1. `low` and `high` are the ranges of measures, if they are `BOUNDED`.
+    ceiling has the sign -1. A limit on the `OBJECTIVE` has its weights instead of one measure, and
+    the sign 1. If ``relative[r]`` is 1, the limit is on the mean minus that of the arm `control`.
+    `low` and `high` are the ranges of measures, if they are `BOUNDED`.
     `covariances` and `scales` describe a known noise; plans use the former. `directions` are
     weights of sums of measures whose stated variance is 1, which is tested. Inactive cells are
     never needed.
@@ -37,6 +45,7 @@ class Model(NamedTuple):
     signs: Annotated[Floats, "limits"]
     measure_of: Annotated[Floats, "limits"]
     group_of: Annotated[Floats, "limits"]
+    relative: Annotated[Floats, "limits"]
     low: Annotated[Floats, "measures"]
     high: Annotated[Floats, "measures"]
     covariances: Annotated[Floats, "arms groups measures measures"]
@@ -46,6 +55,7 @@ class Model(NamedTuple):
     directions: Annotated[Floats, "arms groups directions measures"]
     noise: int
     tolerance: float
+    control: int
 
 
 @kernel(forceinline=True)
@@ -68,6 +78,32 @@ def end_group(model: Model, r: int) -> int:
     """Return the group after the last one of limit r."""
     of = int(model.group_of[r])
     return model.weights.size if of == OVERALL else of + 1
+
+
+@kernel(forceinline=True)
+def first_measure(model: Model, r: int) -> int:
+    """Return the first measure of limit r."""
+    return max(0, int(model.measure_of[r]))
+
+
+@kernel(forceinline=True)
+def end_measure(model: Model, r: int) -> int:
+    """Return the measure after the last one of limit r."""
+    of = int(model.measure_of[r])
+    return model.objective.size if of == OBJECTIVE else of + 1
+
+
+@kernel(forceinline=True)
+def weight_in_limit(model: Model, r: int, m: int) -> float:
+    """Return the weight in limit r of one of its measures."""
+    of_objective = model.measure_of[r] == OBJECTIVE
+    return model.signs[r] * (model.objective[m] if of_objective else 1.0)
+
+
+@kernel(forceinline=True)
+def is_relative(model: Model, r: int) -> bool:
+    """Return whether limit r is on the difference from the control."""
+    return model.relative[r] > 0.0
 
 
 @kernel(forceinline=True)
@@ -128,8 +164,11 @@ def new_view(arms: int, groups: int, measures: int, limits: int) -> Seen:
 
 
 @inlined
-def derive(model: Model, seen: Seen) -> None:
-    """Fill everything that follows from means and covariances."""
+def derive(model: Model, seen: Seen, beside: Seen) -> None:
+    """Fill everything that follows from means and covariances.
+
+    `beside`: the estimates with the control's means that limits refer to.
+    """
     arms, groups, measures = seen.means.shape
     for k in range(arms):
         for group in range(groups):
@@ -141,11 +180,11 @@ def derive(model: Model, seen: Seen) -> None:
                 seen.pulled[k, group, m] = pulled
                 spread += model.objective[m] * pulled
             seen.spread[k, group] = max(0.0, spread)
-        derive_arm(model, seen, k)
+        _derive_arm(model, seen, beside, k)
 
 
 @inlined
-def derive_arm(model: Model, seen: Seen, k: int) -> None:
+def _derive_arm(model: Model, seen: Seen, beside: Seen, k: int) -> None:
     """Fill everything that follows from the means of an arm."""
     groups, measures = model.weights.size, model.objective.size
     quality = best = worst = 0.0
@@ -164,17 +203,25 @@ def derive_arm(model: Model, seen: Seen, k: int) -> None:
         seen.short[k, r] = seen.saved[k, r] = seen.failed[k, r] = -math.inf
         if not has_limit(model, k, r):
             continue
-        sign, m = model.signs[r], int(model.measure_of[r])
         plain = saved = failed = 0.0
         for group in range(groups):
             part = part_in_limit(model, r, group)
             if part == 0.0:
                 continue
-            up, down = seen.highest[k, group, m], seen.lowest[k, group, m]
-            plain += part * seen.means[k, group, m]
-            saved += part * (up if sign > 0.0 else down)
-            failed += part * (down if sign > 0.0 else up)
+            for m in range(first_measure(model, r), end_measure(model, r)):
+                weight = part * weight_in_limit(model, r, m)
+                up, down = seen.highest[k, group, m], seen.lowest[k, group, m]
+                plain += weight * seen.means[k, group, m]
+                saved += weight * (up if weight > 0.0 else down)
+                failed += weight * (down if weight > 0.0 else up)
+                if is_relative(model, r):
+                    # What is the best value for the arm is the worst one for the control.
+                    up = beside.highest[model.control, group, m]
+                    down = beside.lowest[model.control, group, m]
+                    plain -= weight * beside.means[model.control, group, m]
+                    saved -= weight * (down if weight > 0.0 else up)
+                    failed -= weight * (up if weight > 0.0 else down)
         bound = model.bounds[k, r]
-        seen.short[k, r] = bound - sign * plain
-        seen.saved[k, r] = bound - sign * saved
-        seen.failed[k, r] = bound - sign * failed
+        seen.short[k, r] = bound - plain
+        seen.saved[k, r] = bound - saved
+        seen.failed[k, r] = bound - failed

@@ -87,7 +87,7 @@ def _open(model: Model, means: Floats, covariances: Floats, leader: int) -> tupl
     seen.lowest[:, :, :] = means
     seen.highest[:, :, :] = means
     seen.covariances[:, :, :, :] = covariances
-    derive(model, seen)
+    derive(model, seen, seen)
     programmes = new_programmes(model)
     fill_programmes(model, seen, leader, seen.short, programmes)
     return programmes, new_work(arms, limits, measures)

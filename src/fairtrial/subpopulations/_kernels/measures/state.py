@@ -10,8 +10,9 @@ from fairtrial.core.layout import Layout, opener
 from fairtrial.subpopulations._kernels.block_state import Rules
 from fairtrial.subpopulations._kernels.measures.model import Floats, Integers, Model
 
-ROLES = 2
-TARGET, RIVAL = 0, 1
+TARGET, RIVAL, CONTROL = 0, 1, 2
+"""The roles of arms in a bet; the third exists only if limits refer to a control. A control that is
+also the target or the rival has the role of that one."""
 
 
 class Constants(NamedTuple):

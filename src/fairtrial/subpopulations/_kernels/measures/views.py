@@ -9,15 +9,18 @@ from fairtrial.subpopulations._kernels.doubt import DOUBT, fair_count
 from fairtrial.subpopulations._kernels.measures.items import (
     Programmes,
     Work,
+    along_limit,
     fill_programmes,
     item_value,
 )
 from fairtrial.subpopulations._kernels.measures.model import (
     BOUNDED,
+    OBJECTIVE,
     Model,
     Seen,
     derive,
     has_limit,
+    is_relative,
     part_in_limit,
 )
 from fairtrial.subpopulations._kernels.measures.state import State
@@ -46,7 +49,7 @@ def summarise(model: Model, state: State, seen: Seen) -> None:
                         known = model.covariances[k, group, m, other]
                         seen.covariances[k, group, m, other] = known
     _see_losses(model, state, seen)
-    derive(model, seen)
+    derive(model, seen, seen)
 
 
 @inlined
@@ -126,8 +129,11 @@ def is_wanted(model: Model, k: int, group: int, m: int) -> bool:
     """Return whether the objective or a limit uses a measure of a cell."""
     found = model.objective[m] != 0.0 and model.weights[group] > 0.0
     for r in range(model.signs.size):
-        is_of_it = int(model.measure_of[r]) == m and part_in_limit(model, r, group) != 0.0
-        found = found or (is_of_it and has_limit(model, k, r))
+        of = int(model.measure_of[r])
+        is_of_it = of == m or (of == OBJECTIVE and model.objective[m] != 0.0)
+        is_of_it = is_of_it and part_in_limit(model, r, group) != 0.0
+        concerns = has_limit(model, k, r) or (is_relative(model, r) and k == model.control)
+        found = found or (is_of_it and concerns)
     return found
 
 
@@ -192,7 +198,8 @@ def doubt(model: Model, state: State, leader: int, seen: Seen, moved: Seen) -> b
     for k in range(arms):
         if k != leader and not state.rejected[k]:
             differs = _doubt_rival(model, state, k, leader == arms, seen, fair, moved) or differs
-    derive(model, moved)
+    # A control that is doubted as a rival is not doubted as the arm that limits refer to.
+    derive(model, moved, seen)
     return differs
 
 
@@ -219,10 +226,9 @@ def _doubt_rival(
         if none_leads or q == 0.0:
             r = _nearest_limit(model, seen, k, group)
             if r >= 0:
-                m = int(model.measure_of[r])
-                spread = seen.covariances[k, group, m, m]
+                spread = along_limit(model, seen, k, group, r, int(model.measure_of[r]))
                 scale = -reach * model.signs[r] / math.sqrt(spread * count)
-                differs = _move(model, seen, k, group, m, scale, moved) or differs
+                differs = _move(model, seen, k, group, r, scale, moved) or differs
         elif outside and error > 0.0:
             scale = -reach * q / (count * math.sqrt(error))
             for m in range(model.objective.size):
@@ -238,8 +244,7 @@ def _nearest_limit(model: Model, seen: Seen, k: int, group: int) -> int:
     least = math.inf
     for r in range(model.signs.size):
         part = part_in_limit(model, r, group)
-        m = int(model.measure_of[r])
-        variance = seen.covariances[k, group, m, m]
+        variance = along_limit(model, seen, k, group, r, int(model.measure_of[r]))
         if part == 0.0 or not has_limit(model, k, r) or variance <= 0.0:
             continue
         away = -seen.saved[k, r] / math.sqrt(variance)
@@ -250,13 +255,11 @@ def _nearest_limit(model: Model, seen: Seen, k: int, group: int) -> int:
 
 
 @inlined
-def _move(
-    model: Model, seen: Seen, k: int, group: int, towards: int, scale: float, moved: Seen
-) -> bool:
-    """Move a cell's means as is most likely if one measure's mean moves."""
+def _move(model: Model, seen: Seen, k: int, group: int, r: int, scale: float, moved: Seen) -> bool:
+    """Move a cell's means as is most likely if the mean in limit r moves."""
     differs = False
     for m in range(model.objective.size):
-        by = scale * seen.covariances[k, group, towards, m]
+        by = scale * along_limit(model, seen, k, group, r, m)
         differs = _move_measure(model, k, group, m, by, moved) or differs
     return differs
 
