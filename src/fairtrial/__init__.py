@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         Recommendation,
         Truth,
     )
+    from fairtrial.races import RaceResult, race
     from fairtrial.report import write_report
     from fairtrial.simulation import Simulation, simulate
     from fairtrial.study import Study, analyse, run_study
@@ -51,6 +52,7 @@ __all__ = [
     "Problem",
     "Progress",
     "Pull",
+    "RaceResult",
     "Recommendation",
     "Simulation",
     "Study",
@@ -65,6 +67,7 @@ __all__ = [
     "errors",
     "linear",
     "plots",
+    "race",
     "run_study",
     "simulate",
     "sklearn",
@@ -93,6 +96,8 @@ _HOMES = {
     "Study": "study",
     "analyse": "study",
     "connect": "client",
+    "RaceResult": "races",
+    "race": "races",
     "run_study": "study",
     "simulate": "simulation",
     "write_report": "report",

@@ -476,6 +476,40 @@ def test_a_race_over_all_of_few_items_needs_fewer_than_one_over_a_population():
     assert few.blocks < 0.7 * many.blocks
 
 
+# ---------------------------------------------------------------------- blocks in random order
+
+
+@pytest.mark.parametrize("listed", ["n_blocks", "max_blocks"])
+def test_a_shuffled_race_is_a_race_over_the_permuted_list(listed):
+    table = np.clip(noisy([0.5, 0.6, 0.55], 0.1, 0.1, blocks=80), 0, 1)
+    problem = Problem(3, reward_range=(0, 1))
+    shuffled = PairedRacing(problem, shuffle=True, **{listed: 80})
+    shuffled.conceal("secret")
+    order = []
+    while not shuffled.stopped:
+        pull = shuffled.ask()
+        order += [pull.tag] if pull.tag not in order else []
+        shuffled.tell(pull, table[pull.tag, pull.action])
+        again = PairedRacing(problem, shuffle=True, **{listed: 80})
+        again.conceal("secret")
+        again.set_state(shuffled.get_state())
+        shuffled = again
+    assert order != sorted(order)
+    rest = [tag for tag in range(80) if tag not in order]
+    plain = play(PairedRacing(problem, **{listed: 80}), table[order + rest])
+    assert (plain.states, plain.blocks) == (shuffled.states, shuffled.blocks)
+    other = PairedRacing(problem, shuffle=True, **{listed: 80})
+    other.conceal("another")
+    assert [pull.tag for pull in other.ask(30)][::3] != order[:10]
+
+
+def test_a_lost_pull_of_a_shuffled_race_is_issued_again():
+    policy = PairedRacing(BOUNDED, shuffle=True, n_blocks=50)
+    first, *_ = policy.ask(4)
+    policy.fail(first, "lost")
+    assert policy.ask().tag == first.tag
+
+
 # ------------------------------------------------------------------------ arms set aside
 
 
@@ -583,6 +617,9 @@ def test_a_race_may_be_limited_to_some_blocks():
         ({"overlap": 0.25, "n_blocks": 5}, "overlap must be 0"),
         ({"overlap": 0.25, "problem": BOUNDED}, "overlap must be 0"),
         ({"max_blocks": 0}, "max_blocks"),
+        ({"shuffle": True}, "shuffle needs n_blocks"),
+        ({"shuffle": 1, "n_blocks": 3}, "shuffle"),
+        ({"blocks_from": 3}, "blocks_from"),
     ],
 )
 def test_an_overlap_or_a_limit_that_means_nothing_is_refused(given, name):

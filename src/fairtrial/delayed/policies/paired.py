@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -14,7 +15,12 @@ from fairtrial.core.policy import Choice
 from fairtrial.core.progress_parts import ArmStatus, Parts
 from fairtrial.core.pull import UNSOLICITED, Pull
 from fairtrial.core.recommendation import PREDICTABLE, Estimate, Guarantee, Status
-from fairtrial.core.validation import check_instance, check_number, check_optional_integer
+from fairtrial.core.validation import (
+    check_flag,
+    check_instance,
+    check_number,
+    check_optional_integer,
+)
 from fairtrial.core.wording import said_of_standstill
 from fairtrial.delayed.policies.answers import BestOfBlocks
 from fairtrial.delayed.policies.paired_evidence import (
@@ -88,8 +94,14 @@ class PairedRacing(FixedConfidencePolicy):
         the number of test rows divided by the number of training rows. The race then ends undecided
         when no number of such blocks could decide it. By default 0: blocks are independent. Only
         without a `reward_range` and `n_blocks`.
+    shuffle : bool
+        Whether to draw the order of the blocks at random, of which there must be `n_blocks` or
+        `max_blocks`. The number of a block is then its place in your list, not in the race.
+    blocks_from : str, optional
+        Where the blocks come from: the name of a data set, or a checksum. It is recorded with the
+        parameters, so that nobody continues a study with other blocks.
     seed : None, int or numpy.random.Generator
-        Ignored; the policy is deterministic.
+        Source of the random order; ignored without `shuffle`.
 
     Raises
     ------
@@ -155,6 +167,8 @@ class PairedRacing(FixedConfidencePolicy):
         n_blocks: int | None = None,
         max_blocks: int | None = None,
         overlap: float = 0.0,
+        shuffle: bool = False,
+        blocks_from: str | None = None,
         seed: int | np.random.Generator | None = None,
     ) -> None:
         _check_problem(problem)
@@ -164,6 +178,10 @@ class PairedRacing(FixedConfidencePolicy):
         self.n_blocks = check_optional_integer("n_blocks", n_blocks, low=1)
         self.max_blocks = check_optional_integer("max_blocks", max_blocks, low=1)
         self.overlap = _check_overlap(overlap, problem, self.n_blocks)
+        self.shuffle = self._check_shuffle(shuffle)
+        self.blocks_from = (
+            None if blocks_from is None else check_instance("blocks_from", blocks_from, str)
+        )
         arms = len(problem.arms)
         self._level = math.log(1.0 / self.delta)
         self._scores: Floats = np.full((8, arms), np.nan)
@@ -176,6 +194,38 @@ class PairedRacing(FixedConfidencePolicy):
         self._open_from = 0
         self._out_of_reach = False
         self._test = self._fresh_test()
+
+    def _check_shuffle(self, shuffle: bool) -> bool:
+        if check_flag("shuffle", shuffle) and self._n_listed is None:
+            raise InvalidArgument("shuffle", "needs n_blocks or max_blocks, to know the list", True)
+        return shuffle
+
+    @property
+    def _n_listed(self) -> int | None:
+        """The number of blocks in the user's list, if it has an end."""
+        return self.max_blocks if self.n_blocks is None else self.n_blocks
+
+    @property
+    def randomizes(self) -> bool:
+        """Whether the order of the blocks is random."""
+        return self.shuffle
+
+    @cached_property
+    def _order(self) -> NDArray[np.intp]:
+        """The block of the user's list in each place of the race."""
+        generator = np.random.Generator(np.random.Philox(key=self._key))
+        return generator.permutation(self._n_listed or 0)
+
+    @cached_property
+    def _places(self) -> NDArray[np.intp]:
+        """The place in the race of each block of the user's list."""
+        return np.argsort(self._order)
+
+    def _tag(self, place: int) -> int:
+        return int(self._order[place]) if self.shuffle else place
+
+    def _place(self, tag: int) -> int:
+        return int(self._places[tag]) if self.shuffle else tag
 
     def _fresh_test(self) -> Evidence:
         if self.problem.reward_range is None:
@@ -191,12 +241,13 @@ class PairedRacing(FixedConfidencePolicy):
             return None
         survivors = np.flatnonzero(self._arm_states == _RUNS)
         block = self._open_from
-        while self.n_blocks is None or block < self.n_blocks:
+        end = self._n_listed if self.shuffle else self.n_blocks
+        while end is None or block < end:
             self._make_room(block)
             free = survivors[self._cells[block, survivors] == _FREE]
             if free.size:
                 self._cells[block, free[0]] = _ISSUED
-                return int(free[0]), block
+                return int(free[0]), self._tag(block)
             block += 1
         return None
 
@@ -210,8 +261,9 @@ class PairedRacing(FixedConfidencePolicy):
         """Learn one score; compare the arms on every block that it completes."""
         if pull.number == UNSOLICITED:
             raise NotSupported("PairedRacing takes no unsolicited results: they have no block")
-        self._scores[pull.tag, pull.action] = self.problem.sign * outcome
-        self._cells[pull.tag, pull.action] = _TOLD
+        block = self._place(pull.tag)
+        self._scores[block, pull.action] = self.problem.sign * outcome
+        self._cells[block, pull.action] = _TOLD
         self._advance()
 
     def on_failure(self, pull: Pull, reason: str) -> None:
@@ -222,8 +274,8 @@ class PairedRacing(FixedConfidencePolicy):
                 if self._finished:
                     self._bring_back(_NOBODY if self.leader is None else self.leader)
                 self._advance()
-        elif self._cells[pull.tag, pull.action] == _ISSUED:
-            self._cells[pull.tag, pull.action] = _FREE
+        elif self._cells[block := self._place(pull.tag), pull.action] == _ISSUED:
+            self._cells[block, pull.action] = _FREE
 
     def _advance(self) -> None:
         while not (self._finished or self._ended_early) and self._is_told(self._open_from):
@@ -423,7 +475,10 @@ class PairedRacing(FixedConfidencePolicy):
 
     @property
     def scores(self) -> Floats:
-        """Scores by block and arm, shape (blocks, arms); NaN if unknown."""
+        """Scores by block and arm, shape (blocks, arms); NaN if unknown.
+
+        Blocks are in the order of the race.
+        """
         last = np.flatnonzero((self._cells == _TOLD).any(axis=1)).max(initial=-1)
         return self.problem.sign * self._scores[: int(last) + 1]
 

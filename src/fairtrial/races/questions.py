@@ -1,0 +1,98 @@
+"""What is raced: candidates, items, and what an evaluation costs."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from fairtrial.core.validation import check_labels, check_number
+from fairtrial.errors import InvalidArgument
+
+__all__ = ["checksum", "costs_of", "items_of", "named_candidates"]
+
+
+def named_candidates(candidates: Any) -> dict[str, Any]:
+    """Return what the score function gets for each candidate, by label.
+
+    Parameters
+    ----------
+    candidates : mapping, or sequence of str
+        Objects by label, or labels only: the score function then gets the label.
+
+    Raises
+    ------
+    InvalidArgument
+        If there are fewer than two candidates, or labels are not distinct texts.
+
+    Examples
+    --------
+    >>> named_candidates(["a", "b"])
+    {'a': 'a', 'b': 'b'}
+    """
+    labels = check_labels("candidates", list(candidates))
+    if len(labels) < 2:
+        raise InvalidArgument("candidates", "must be at least two", candidates)
+    given = candidates.values() if isinstance(candidates, Mapping) else labels
+    return dict(zip(labels, given, strict=True))
+
+
+def items_of(items: Any) -> Sequence[Any]:
+    """Return items as a sequence; a data frame has a mapping by column for each row.
+
+    Raises
+    ------
+    InvalidArgument
+        If there are no items, or they are not a sequence.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> items_of(pd.DataFrame({"question": ["1+1?"], "answer": [2]}))
+    [{'question': '1+1?', 'answer': 2}]
+    """
+    if hasattr(items, "to_dicts"):
+        items = items.to_dicts()
+    elif hasattr(items, "to_dict") and hasattr(items, "columns"):
+        items = items.to_dict("records")
+    elif not isinstance(items, Sequence) and isinstance(items, Iterable):
+        items = list(items)
+    if not isinstance(items, Sequence) or isinstance(items, str) or not len(items):
+        raise InvalidArgument("items", "must be a sequence or a data frame, not empty", items)
+    return items
+
+
+def checksum(items: Sequence[Any]) -> str:
+    """Return a checksum of items, by which a study refuses to continue with others.
+
+    Only texts, numbers, and lists or mappings of them are compared; for other objects only the
+    number and the type.
+
+    Examples
+    --------
+    >>> checksum(["a", "b"]) == checksum(["a", "c"])
+    False
+    """
+    content = json.dumps(items, default=lambda value: type(value).__name__, sort_keys=True)
+    return hashlib.sha256(content.encode()).hexdigest()[:32]
+
+
+def costs_of(cost: Any, labels: Sequence[str]) -> dict[str, float]:
+    """Return the cost of an evaluation of each candidate.
+
+    Raises
+    ------
+    InvalidArgument
+        If the costs are not one number, or one for each candidate.
+
+    Examples
+    --------
+    >>> costs_of({"a": 0.03, "b": 1}, ["a", "b"]), costs_of(2, ["a"])
+    ({'a': 0.03, 'b': 1.0}, {'a': 2.0})
+    """
+    if not isinstance(cost, Mapping):
+        return dict.fromkeys(labels, check_number("cost", cost, low=0.0))
+    if set(cost) != set(labels):
+        raise InvalidArgument("cost", f"must have one entry for each of {list(labels)}", cost)
+    return {label: check_number("cost", cost[label], low=0.0) for label in labels}

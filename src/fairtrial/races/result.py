@@ -1,0 +1,196 @@
+"""The result of a race: the answer, its guarantee, and what it cost."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fairtrial import plots
+from fairtrial.core.recommendation import Guarantee
+from fairtrial.core.tables import as_frame
+from fairtrial.core.wording import plural
+from fairtrial.delayed import PairedRacing
+from fairtrial.report import write_report
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+    from fairtrial.study import Study
+
+__all__ = ["RaceResult"]
+
+
+class RaceResult:
+    """The result of a race.
+
+    Parameters
+    ----------
+    study : Study
+        The study, with all scores in its log.
+    costs : mapping or None
+        Cost of an evaluation by candidate.
+    n_items : int
+        Number of items.
+
+    Examples
+    --------
+    >>> from fairtrial.races import race
+    >>> scores = {"a": [0.1] * 60, "b": [0.9] * 60}
+    >>> result = race(["a", "b"], range(60), scores, reward_range=(0, 1), cost=0.5)
+    >>> result.best, result.status, result.evaluations, result.cost
+    ('b', 'decided', 10, 5.0)
+    """
+
+    def __init__(self, study: Study, costs: Mapping[str, float] | None, n_items: int) -> None:
+        self.study = study
+        self._costs = costs
+        self._n_items = n_items
+
+    @property
+    def _policy(self) -> PairedRacing:
+        policy = self.study.policy
+        assert isinstance(policy, PairedRacing)
+        return policy
+
+    @property
+    def status(self) -> str:
+        """``"decided"``, ``"undecided"``, or ``"running"`` if a limit has ended the call."""
+        return self.study.status
+
+    @property
+    def best(self) -> str | None:
+        """The best candidate; None if that is not decided."""
+        return _label(self.study.recommend().arm)
+
+    @property
+    def leader(self) -> str | None:
+        """The best candidate so far."""
+        return _label(self.study.recommend().leader)
+
+    @property
+    def shortfall(self) -> float | None:
+        """How much worse than the best the leader may be, with confidence ``1 - delta``."""
+        return self._policy.shortfall
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is promised about `best`, and under which assumptions."""
+        guarantee = self.study.recommend().guarantee
+        assert guarantee is not None
+        return guarantee
+
+    @property
+    def states(self) -> dict[str, str]:
+        """The state of each candidate.
+
+        ``"best"``, ``"undecided"``, ``"rejected"`` (worse than the best), ``"set aside"`` (better
+        than the leader by at most the tolerance), or ``"withdrawn"`` (its evaluation failed).
+        """
+        states = dict(zip(self._policy.problem.arms, self._policy.states, strict=True))
+        return states if self.best is None else {**states, self.best: "best"}
+
+    @property
+    def candidates(self) -> tuple[str, ...]:
+        """The candidates that may still be the answer."""
+        left = ("best", "undecided", "set aside") if self.best is None else ("best",)
+        return tuple(label for label, state in self.states.items() if state in left)
+
+    @property
+    def evaluations(self) -> int:
+        """Number of evaluations so far."""
+        return self.study.progress().told
+
+    @property
+    def saved(self) -> int:
+        """Number of evaluations fewer than those of all candidates on all items."""
+        return self._n_items * len(self._policy.problem.arms) - self.evaluations
+
+    @property
+    def cost(self) -> float | None:
+        """Cost of the evaluations so far; None if no cost was stated."""
+        if self._costs is None:
+            return None
+        arms = zip(self._policy.problem.arms, self.study.progress().arms, strict=True)
+        return math.fsum(self._costs[label] * arm.pulls for label, arm in arms)
+
+    @property
+    def cost_of_all(self) -> float | None:
+        """Cost of the evaluations of all candidates on all items."""
+        return None if self._costs is None else self._n_items * math.fsum(self._costs.values())
+
+    def table(self) -> pd.DataFrame:
+        """Return a row for each candidate, the best first (extra ``data``).
+
+        Columns: the state, number of evaluations, mean score, after how many items it left, and
+        by how much the leader was better on average over them.
+        """
+        table: pd.DataFrame = as_frame(self.rows(), "the table of a race")
+        return table
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return the rows of `table`, with None for what is unknown."""
+        states = self.states
+        arms = zip(self.study.progress().arms, self._policy.departures, strict=True)
+        rows = [
+            {
+                "candidate": label,
+                "state": states[label],
+                "evaluations": arm.pulls,
+                "mean": arm.mean,
+                "left_after": None if left is None else left.blocks,
+                "behind": None if left is None else left.behind,
+            }
+            for label, (arm, left) in zip(states, arms, strict=True)
+        ]
+        return sorted(rows, key=lambda row: (row["candidate"] != self.leader, -row["evaluations"]))
+
+    def plot(self) -> Figure:
+        """Return a figure of the study; it needs the extra ``plots``."""
+        return plots.overview(self.study)
+
+    def write_report(self, path: str | Path) -> Path:
+        """Write one HTML page about the study, and return its path."""
+        return write_report(self.study, path)
+
+    def in_words(self) -> str:
+        """Return the state of the race in one sentence."""
+        total = f"{self.saved + self.evaluations:,}"
+        spent = f"{plural(self.evaluations, 'evaluation')} of {total}"
+        if self.cost is not None and self.cost_of_all is not None:
+            spent += f", cost {self.cost:.4g} of {self.cost_of_all:.4g}"
+        if self.best is not None:
+            return f"{self.best!r} is the best after {spent}"
+        if self.leader is None:
+            return f"no candidate is left after {spent}"
+        left = plural(len(self.candidates), "candidate")
+        return f"{self.leader!r} leads, {left} left, after {spent}"
+
+    def __repr__(self) -> str:
+        return f"<RaceResult: {self.in_words()}>"
+
+    def _repr_html_(self) -> str:
+        rows = self.rows()
+        lines = [_line("th", rows[0]), *(_line("td", row.values()) for row in rows)]
+        sentences = [self.in_words(), f"{self.guarantee.label}: {self.guarantee.statement}"]
+        first, last = (f"<p>{html.escape(text)}.</p>" for text in sentences)
+        return f"{first}<table>{''.join(lines)}</table>{last}"
+
+
+def _line(tag: str, values: Iterable[Any]) -> str:
+    cells = (f"<{tag}>{html.escape(_shown(value))}</{tag}>" for value in values)
+    return f"<tr>{''.join(cells)}</tr>"
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return ""
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def _label(answer: Any) -> str | None:
+    label = answer[0] if isinstance(answer, tuple) else answer
+    return None if label is None else str(label)

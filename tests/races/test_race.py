@@ -1,0 +1,338 @@
+"""Races from the user's side: inputs, durability, failures, budgets, results."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fairtrial as ft
+from fairtrial.errors import InvalidArgument, SourceError, StudyExists
+from fairtrial.races.progress import Reporter
+from fairtrial.races.scoring import Evaluation
+
+ITEMS = [f"question {at}" for at in range(200)]
+CHANCES = {"a": 0.2, "b": 0.85, "c": 0.5}
+
+
+def score(candidate, item):
+    """A score from 0 to 1 that depends on nothing but its arguments."""
+    number = int(item.split()[1])
+    return float((number * 37 % 100) / 100 < CHANCES[candidate])
+
+
+def table():
+    return {name: [score(name, item) for item in ITEMS] for name in CHANCES}
+
+
+def run(score=score, items=ITEMS, **given):
+    return ft.race(list(CHANCES), items, score, **{"reward_range": (0, 1), "seed": 1, **given})
+
+
+# ------------------------------------------------------------------------------- inputs
+
+
+def test_a_function_a_coroutine_and_tables_give_an_answer():
+    async def slowly(candidate, item):
+        await asyncio.sleep(0)
+        return score(candidate, item)
+
+    array = np.column_stack(list(table().values()))
+    for given in (score, slowly, table(), pd.DataFrame(table()), array):
+        result = run(given)
+        assert (result.best, result.status) == ("b", "decided")
+        assert result.guarantee.label == "proven"
+        assert result.evaluations < 300
+        assert result.saved == 600 - result.evaluations
+
+
+def test_the_score_function_gets_objects_and_rows_of_a_frame():
+    seen = set()
+
+    def read(candidate, item):
+        seen.add((type(candidate), *item))
+        return float(item["number"] % candidate == 0)
+
+    frame = pd.DataFrame({"number": range(100), "text": "x"})
+    result = ft.race({"one": 1, "two": 2}, frame, read, reward_range=(0, 1))
+    assert result.best == "one"
+    assert seen == {(int, "number", "text")}
+
+
+def test_small_scores_can_be_the_good_ones():
+    assert run(table(), direction="minimize").best == "a"
+
+
+def test_without_a_range_the_answer_is_calibrated():
+    assert run(table(), reward_range=None).guarantee.label == "calibrated"
+
+
+def test_equal_candidates_are_told_after_all_items_or_near_enough_before():
+    equal = np.full((60, 2), 0.5)
+    whole = ft.race(["a", "b"], range(60), equal, reward_range=(0, 1))
+    assert (whole.evaluations, whole.status) == (120, "decided")
+    near = ft.race(["a", "b"], range(60), equal, reward_range=(0, 1), tolerance=0.2)
+    assert near.evaluations < 60
+
+
+def test_a_race_about_items_like_these_promises_more_and_needs_more():
+    rng = np.random.default_rng(0)
+    scores = {name: rng.random(150) < chance for name, chance in (("a", 0.4), ("b", 0.6))}
+    these, like = (
+        ft.race(["a", "b"], range(150), scores, reward_range=(0, 1), about=about, seed=3)
+        for about in ("these items", "items like these")
+    )
+    assert these.status == "decided"
+    assert these.evaluations < like.evaluations
+    assert "from 150" in these.guarantee.assumptions[1]
+    assert "independently" in like.guarantee.assumptions[1]
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        ({"items": []}, "items"),
+        ({"items": "text"}, "items"),
+        ({"score": {"a": [1]}}, "score"),
+        ({"score": {**table(), "c": [2.0] * 200}}, "score"),
+        ({"score": {**table(), "c": [float("nan")] * 200}}, "score"),
+        ({"cost": {"a": 1}}, "cost"),
+        ({"max_cost": 5}, "max_cost"),
+        ({"about": "all"}, "about"),
+        ({"attempts": 0}, "attempts"),
+        ({"parallel": 0}, "parallel"),
+        ({"on_error": "worst", "reward_range": None}, "on_error"),
+        ({"on_error": "stop"}, "on_error"),
+        ({"max_evaluations": 0}, "max_evaluations"),
+        ({"tolerence": 0.1}, "tolerence"),
+    ],
+)
+def test_an_argument_that_means_nothing_is_refused_before_anything_runs(given, name, tmp_path):
+    storage = tmp_path / "race.db"
+    with pytest.raises(InvalidArgument, match=name):
+        run(storage=storage, **given)
+    assert not storage.exists()
+
+
+@pytest.mark.parametrize("candidates", [["a"], ["a", "a"], []])
+def test_candidates_must_be_two_or_more_with_names_of_their_own(candidates):
+    with pytest.raises(InvalidArgument, match="candidates"):
+        ft.race(candidates, ITEMS, score)
+
+
+# --------------------------------------------------------------------------- durability
+
+
+def test_the_same_call_evaluates_nothing_again(tmp_path):
+    calls = []
+
+    def paid(candidate, item):
+        calls.append((candidate, item))
+        return score(candidate, item)
+
+    storage = tmp_path / "race.db"
+    part = run(paid, storage=storage, max_evaluations=20)
+    assert (part.status, part.best, part.evaluations) == ("running", None, 20)
+    assert set(part.candidates) == set(CHANCES)
+    whole = run(paid, storage=storage)
+    again = run(paid, storage=storage)
+    assert whole.best == again.best == "b"
+    assert len(calls) == len(set(calls)) == whole.evaluations == again.evaluations
+    assert again.study.verify().ok
+
+
+def test_a_study_is_not_continued_with_other_items(tmp_path):
+    storage = tmp_path / "race.db"
+    run(storage=storage, max_evaluations=3)
+    with pytest.raises(StudyExists):
+        run(storage=storage, items=[*ITEMS[:-1], "another"])
+
+
+def test_the_order_of_items_is_a_secret_of_the_study_and_not_its_seed():
+    orders = set()
+    for _ in range(3):
+        order = []
+        run(lambda name, item, order=order: order.append(item) or 0.5, max_evaluations=9)
+        orders.add(tuple(order))
+        assert len({*order}) == 3
+    assert len(orders) == 3
+
+
+SCRIPT = """
+    import json, os, signal, sys
+    import fairtrial as ft
+
+    paid, most = sys.argv[2], int(sys.argv[3])
+    calls = 0
+
+    def score(candidate, item):
+        global calls
+        calls += 1
+        if calls > most:
+            os.kill(os.getpid(), signal.SIGKILL)
+        with open(paid, "a") as file:
+            file.write(json.dumps([candidate, item]) + "\\n")
+        if (calls * 7) % 5 == 0:
+            raise ConnectionError("busy")
+        return float((item * 37 % 100) / 100 < {"a": 0.2, "b": 0.85, "c": 0.5}[candidate])
+
+    from fairtrial.races import scoring
+    scoring.Evaluation.__init__.__defaults__ = (0.0,)
+    result = ft.race(
+        ["a", "b", "c"], range(200), score, reward_range=(0, 1), storage=sys.argv[1], parallel=3
+    )
+    print(result.best, result.evaluations)
+"""
+
+
+def test_a_race_that_is_killed_twice_goes_on_and_repeats_only_what_was_in_flight(tmp_path):
+    script, paid = tmp_path / "run.py", tmp_path / "paid"
+    script.write_text(textwrap.dedent(SCRIPT))
+    call = [sys.executable, str(script), str(tmp_path / "race.db"), str(paid)]
+    environment = {**os.environ, "FAIRTRIAL_KERNELS": "interpret"}
+    for most in (15, 20):
+        killed = subprocess.run([*call, str(most)], env=environment, check=False)
+        assert killed.returncode == -signal.SIGKILL
+    done = subprocess.run(
+        [*call, "100000"], env=environment, capture_output=True, text=True, check=True
+    )
+    best, evaluations = done.stdout.split()
+    assert best == "b"
+    study = ft.Study.open(tmp_path / "race.db", "race")
+    assert study.verify().ok
+    calls = [tuple(json.loads(line)) for line in paid.read_text().splitlines()]
+    failed = sum(1 for at in range(1, len(calls) + 1) if (at * 7) % 5 == 0)
+    # At most three were in flight at each kill; every fifth call failed, and was repeated.
+    assert len(calls) - int(evaluations) <= failed + 2 * 3 + 3
+
+
+# ------------------------------------------------------------------------------ failures
+
+
+def failing(times, on="b"):
+    """Return a score function that fails that many times on each item, and its calls."""
+    calls = {}
+
+    def sometimes(candidate, item):
+        calls[candidate, item] = calls.get((candidate, item), 0) + 1
+        if candidate == on and calls[candidate, item] <= times:
+            raise ConnectionError("busy")
+        return score(candidate, item)
+
+    return sometimes, calls
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    monkeypatch.setattr(Evaluation.__init__, "__defaults__", (0.0,))
+
+
+@pytest.mark.usefixtures("quick")
+def test_an_evaluation_that_raises_is_tried_again():
+    sometimes, calls = failing(2)
+    assert run(sometimes).best == "b"
+    assert {count for (name, _), count in calls.items() if name == "b"} == {3}
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_failure_stops_the_call_and_the_same_call_continues(tmp_path):
+    storage = tmp_path / "race.db"
+    with pytest.raises(SourceError, match="'b' failed on item"):
+        run(failing(10**9)[0], storage=storage)
+    result = run(storage=storage)
+    assert result.best == "b"
+    assert result.guarantee.label == "proven"
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_failure_can_count_as_the_worst_score_with_the_proof():
+    result = run(failing(10**9)[0], on_error="worst")
+    assert result.best == "c"
+    assert result.guarantee.label == "proven"
+    assert result.states["b"] == "rejected"
+    least = run(failing(10**9, on="a")[0], on_error="worst", direction="minimize")
+    assert least.best == "c"
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_candidate_that_fails_can_leave_and_is_named():
+    result = run(failing(10**9)[0], on_error="leave")
+    assert (result.best, result.states["b"]) == ("c", "withdrawn")
+    assert any("b" in text for text in result.guarantee.assumptions[4:])
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize("value", [2.0, float("nan"), "0.5", None])
+def test_a_score_outside_the_range_is_a_failure_and_not_a_score(value):
+    with pytest.raises(SourceError, match="must"):
+        run(lambda candidate, item: value)
+
+
+# ----------------------------------------------------------------------- budgets and time
+
+
+def test_a_race_never_costs_more_than_its_limit(tmp_path):
+    costs = {"a": 0.5, "b": 2.0, "c": 1.0}
+    for limit in (0.0, 1.9, 7.0, 40.0):
+        result = run(storage=tmp_path / "race.db", cost=costs, max_cost=limit)
+        assert result.cost <= limit
+        assert result.status == "running" or result.best == "b"
+    assert result.cost > 30 or result.best == "b"
+    assert result.cost_of_all == 200 * 3.5
+
+
+def test_coroutines_run_at_the_same_time():
+    async def wait(candidate, item):
+        await asyncio.sleep(0.05)
+        return 0.5
+
+    began = time.perf_counter()
+    result = ft.race(["a", "b"], range(100), wait, reward_range=(0, 1), parallel=16)
+    took = time.perf_counter() - began
+    assert result.evaluations == 200
+    assert took < 200 * 0.05 / 4
+
+
+# -------------------------------------------------------------------------------- results
+
+
+def test_the_result_is_a_table_a_figure_a_page_and_shows_itself(tmp_path):
+    result = run(table(), cost=0.01)
+    frame = result.table()
+    assert frame["candidate"][0] == "b"
+    assert frame["evaluations"].sum() == result.evaluations
+    assert set(frame["state"]) == {"best", "rejected"}
+    assert "b" in result._repr_html_()
+    assert "<table" in result._repr_html_()
+    assert result.plot().axes
+    assert result.write_report(tmp_path / "race.html").stat().st_size > 1000
+    assert result.cost == pytest.approx(0.01 * result.evaluations)
+
+
+def test_labels_are_escaped_in_a_notebook():
+    scores = {"<b>": [1.0] * 60, "x": [0.0] * 60}
+    shown = ft.race(list(scores), range(60), scores, reward_range=(0, 1))._repr_html_()
+    assert "&lt;b&gt;" in shown
+    assert "<b>" not in shown
+
+
+def test_progress_says_who_leads_and_who_leaves(capsys):
+    run(table(), progress=True, cost=1.0)
+    told = capsys.readouterr().err
+    assert "'b' leads" in told
+    assert "'a' is rejected" in told
+
+
+def test_a_reporter_says_nothing_new_at_once(capsys):
+    result = run(table())
+    reporter = Reporter(None, 200)
+    for _ in range(3):
+        reporter(result.study)
+    assert len(capsys.readouterr().err.splitlines()) == 1
