@@ -42,7 +42,7 @@ class RaceResult:
     >>> scores = {"a": [0.1] * 60, "b": [0.9] * 60}
     >>> result = race(["a", "b"], range(60), scores, reward_range=(0, 1), cost=0.5)
     >>> result.best, result.status, result.evaluations, result.cost
-    ('b', 'decided', 10, 5.0)
+    ('b', 'decided', 12, 6.0)
     """
 
     def __init__(self, study: Study, costs: Mapping[str, float] | None, n_items: int) -> None:
