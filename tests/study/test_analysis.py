@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from fairtrial import allocation, analyse, causal, delayed, errors, linear, write_report
+from fairtrial.presentation.counted import counted_note
 from fairtrial.study import Study
 from fairtrial.subpopulations import BlockBetting, Problem
 
@@ -510,6 +511,24 @@ def test_a_state_with_the_name_of_such_a_word_is_no_missing_value() -> None:
     frame.loc[3, "V"] = "missing"
     with analyse(problem, frame, order="as given") as study:
         assert study.health()["lost"] == 1
+
+
+def test_an_analysis_says_how_many_results_count_for_the_evidence() -> None:
+    """Of complete blocks until the decision; means count all rows."""
+    trials = pd.DataFrame({"arm": ["0", "1"] * 300, "outcome": [0, 1] * 300, "day": range(600)})
+    trial = Problem(2, 1, floors=None, reward_range=(0, 1))
+    cases = [(OFFERS, offers()), (BREWS, batches(BREWS, 400)), (RECIPES, batches(RECIPES, 90))]
+    for problem, frame in [*cases, (trial, trials), (trial, trials[:70])]:
+        with analyse(problem, frame, order="day") as study:
+            policy, progress = study.policy, study.progress()
+            blocks = policy._cuts.starts.items()
+            assert blocks
+            used = sum(end - start for start, end in blocks if end <= policy.asked)
+            assert progress.settled == used < progress.told == len(frame)
+            assert all(one.counted in (None, one.pulls) for one in progress.actions)
+            assert f"{used} of {len(frame)} results count for the evidence" in counted_note(
+                progress
+            )
 
 
 def test_an_intervention_without_its_outcome_is_lost() -> None:

@@ -53,7 +53,7 @@ class FixedConfidencePolicy(Policy):
     `_parts`              the typed parts that the family adds to its progress
     `_details`            further facts for people
     `_why_approximate`    why the intervals of its estimates do not hold at all times
-    `_settled`            how many results its estimates, effects and evidence count, if not all
+    `_settled`            how many results its evidence counts, if not all
     `_effects`            a function that computes the differences between arms when needed
     `_limited`            further means with limits
     ====================  ======================================================================
@@ -207,7 +207,7 @@ class FixedConfidencePolicy(Policy):
 
     @property
     def _settled(self) -> int | None:
-        """Number of results that estimates, effects and evidence count; None if all."""
+        """Number of results that the evidence counts; None if all."""
         return None
 
     # -------------------------------------------------------------------- report

@@ -202,7 +202,7 @@ class Estimate:
     predicted : bool
         Whether `mean` is the prediction of a model that all results inform, also those of others.
     own_mean : float or None
-        Beside a prediction, the plain mean of these results, also of those that do not count yet.
+        Beside a prediction, the plain mean of the counted results; of all, if none counts yet.
     """
 
     labels: Mapping[str, Any]
@@ -316,8 +316,9 @@ class Progress:
         Why intervals are only "approximate", if there is more to say than that the rule gives no
         others.
     settled : int or None
-        Number of results that estimates, effects and evidence count, if not all do: those whose
-        turn has come, in the order of pulls or of complete blocks.
+        Number of results that the evidence counts, if not all do: those whose turn has come, in
+        the order of pulls or of complete blocks. Estimates and effects count the same results,
+        unless `Estimate.counted` says that they count all.
     answers : tuple of AnswerStatus
         The possible answers, if the rule tests them one by one.
     measure_limits : tuple of MeasureLimit

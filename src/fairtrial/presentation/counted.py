@@ -16,22 +16,30 @@ def counted_note(progress: Progress) -> str:
     Examples
     --------
     >>> from fairtrial.core import Recommendation
-    >>> progress = Progress(Recommendation(None, "running"), 90, 87, 3, settled=52)
+    >>> means = (Estimate({"arm": "a"}, 87, mean=0.5, counted=52),)
+    >>> progress = Progress(Recommendation(None, "running"), 90, 87, 3, settled=52, actions=means)
     >>> counted_note(progress).split(":")[0]
     '52 of 87 results count for means, differences and evidence'
     """
     settled = progress.settled
     if settled is None or settled >= progress.told:
         return ""
+    verb = "counts" if settled == 1 else "count"
+    some = f"{count(settled)} of {plural(progress.told, 'result')} {verb}"
+    if not some_do_not_count(progress.actions):
+        return (
+            f"{some} for the evidence: those of complete blocks, until the decision. Means and "
+            "differences count all results."
+        )
     note = (
-        f"{count(settled)} of {plural(progress.told, 'result')} "
-        f"{'counts' if settled == 1 else 'count'} for means, differences and evidence: those whose "
-        "turn has come, in the order of pulls or of complete blocks. The others wait for earlier "
-        "pulls, came after the decision, or belong to no block; plans use them, and who leads "
-        "may depend on them."
+        f"{some} for means, differences and evidence: those whose turn has come, in the order of "
+        "pulls or of complete blocks. The others wait for earlier pulls, came after the decision, "
+        "or belong to no block; plans use them, and who leads may depend on them."
     )
     if any(_lacks_interval(one) for one in progress.actions):
         note += " A mean without an interval is that of results that do not count yet."
+    if any(one.own_mean is not None and one.counted == 0 for one in progress.actions):
+        note += " An own mean of an arm none of whose results counts yet is that of all of them."
     return note
 
 
@@ -42,7 +50,7 @@ def _lacks_interval(one: Estimate) -> bool:
 
 
 def intervals_note(progress: Progress) -> str:
-    """Return why intervals are only approximate; empty if nothing is to be said.
+    """Return why intervals, or means without any, are approximate; empty if they are not.
 
     Examples
     --------
@@ -51,6 +59,8 @@ def intervals_note(progress: Progress) -> str:
     >>> intervals_note(Progress(Recommendation(None, "running"), 9, 7, 0, **about))
     'Intervals are approximate and settle no limit. The reason: 2 pulls got lost.'
     """
+    if progress.intervals == "none" and any(one.mean is not None for one in progress.actions):
+        return "Means are approximate: this rule gives no intervals for them."
     if progress.intervals != "approximate" or not progress.why_approximate:
         return ""
     return f"Intervals are approximate and settle no limit. The reason: {progress.why_approximate}."

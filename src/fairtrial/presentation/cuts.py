@@ -131,9 +131,11 @@ def cut_of(progress: Progress, minimize: bool, estimates: Sequence[Estimate] | N
     first = "answer" if progress.recommendation.decided else "leader"
     open_first = ", those not ruled out first" if out and out | best < means.keys() else ""
     hidden = frozenset(sorted(rank, key=lambda arm: rank[arm])[MOST_ARMS:])
+    rest = f"{count(len(hidden))} are left out; progress() and --json list all."
     if not any(one.predicted for one in given):
-        return cut_by(rank, f"the {first}, then the best by mean{open_first}", _fate(hidden, out))
-    left = (_left_out(hidden, measured), _fate(hidden, out))
+        why = f"the {first}, then the best by mean{open_first}"
+        return cut_by(rank, why, " ".join(filter(None, (_fate(hidden, out), rest))))
+    left = (_left_out(hidden, measured), _fate(hidden, out), rest)
     measured_first = ", then those with results" if measured else ""
     why = f"the {first}{measured_first}, then the best by prediction{open_first}"
     return cut_by(rank, why, " ".join(filter(None, left)))

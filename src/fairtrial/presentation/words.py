@@ -247,11 +247,11 @@ def pulls_used(progress: Progress) -> str:
     --------
     >>> from fairtrial.core import Recommendation
     >>> pulls_used(Progress(Recommendation(None, "running"), 90, 87, 3, settled=52))
-    '87 results of 90 pulls (52 of them count), 3 outstanding'
+    '87 results of 90 pulls (52 of them count for the decision), 3 outstanding'
     """
     used = f"{plural(progress.told, 'result')} of {plural(progress.asked, 'pull')}"
     if progress.settled is not None and progress.settled < progress.told:
-        used += f" ({count(progress.settled)} of them count)"
+        used += f" ({count(progress.settled)} of them count for the decision)"
     return used + (f", {count(progress.outstanding)} outstanding" if progress.outstanding else "")
 
 

@@ -478,11 +478,6 @@ class BlockBetting(BlockPolicy):
     def _intervals(self) -> str:
         return "none"
 
-    @property
-    def _settled(self) -> int | None:
-        # Estimates, which have no intervals, are from all rows.
-        return None
-
     def _known(self) -> tuple[Floats, Floats] | None:
         """Return the estimates of every arm's mean and gaps, in the outcome's units."""
         if not self._counts.any():

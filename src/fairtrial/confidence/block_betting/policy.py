@@ -96,8 +96,6 @@ class BlockPolicy(FixedConfidencePolicy):
 
     @property
     def _settled(self) -> int | None:
-        if self._cuts is not None:
-            return None
         return int(self._blocks.state.blocks.came.sum())
 
     @property

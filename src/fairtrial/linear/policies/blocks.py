@@ -327,7 +327,9 @@ class BlockBetting(BlockPolicy):
 
     @property
     def _settled(self) -> int | None:
-        return None if self._cuts is not None else int(self._standing.settled.counts.sum())
+        if self._cuts is not None:
+            return super()._settled
+        return int(self._standing.settled.counts.sum())
 
     def _reason(self, status: Status, answer: Sequence[int] | None) -> str:
         if answer is None:

@@ -365,8 +365,15 @@ class Findings:
         return with_limits(found, problem.sign, problem.floors, problem.ceilings)
 
     def _own_means(self) -> list[float | None]:
-        """Return the plain mean of the results of each arm, in users' units; None without any."""
-        counts, sums = self.standing.counts, self.standing.sums
+        """Return the plain mean of each arm's results that count, or of all if none does yet.
+
+        In users' units; None without any result.
+        """
+        counts, sums, settled = self.standing.counts, self.standing.sums, self.standing.settled
+        if settled is not None:
+            counted = settled.counts > 0.0
+            counts = np.where(counted, settled.counts, counts)
+            sums = np.where(counted, settled.sums, sums)
         unit = self._problem.sign * self._problem.scale
         means = unit * (sums / np.maximum(counts, 1.0))
         return [
