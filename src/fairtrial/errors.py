@@ -30,6 +30,7 @@ __all__ = [
     "SourceError",
     "StorageBusy",
     "StorageError",
+    "StorageFull",
     "StorageUnreachable",
     "StudyError",
     "StudyExists",
@@ -158,6 +159,10 @@ class StorageError(StudyError, OSError):
 
 class StorageBusy(StorageError):
     """Another process held the storage for longer than the time-out."""
+
+
+class StorageFull(StorageError):
+    """The disk of the storage is full; nothing of the call was kept."""
 
 
 class StorageUnreachable(StorageError):

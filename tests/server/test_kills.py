@@ -109,7 +109,7 @@ def test_a_full_disk_refuses_writes_and_later_they_go_on(tmp_path):
             client.once("POST", "/v1/studies/trial/asks", {"n": 100}, f"b{n}") for n in range(5)
         ]
         refused = [answer for status, answer in answers if status != 200]
-        assert {answer["type"] for answer in refused} <= {"urn:fairtrial:problem:storage-error"}
+        assert {answer["type"] for answer in refused} <= {"urn:fairtrial:problem:storage-full"}
         assert refused
         # Everything readable can still be read, and the service continues.
         assert client.once("GET", "/v1/studies/trial")[0] == 200

@@ -221,6 +221,27 @@ def test_a_write_that_fails_is_told_without_the_place_and_the_next_one_works(ser
     assert service.run.post(f"{URL}/asks", {}).status_code == 200
 
 
+def test_a_full_disk_is_told_without_the_place_and_the_same_request_counts_once(serve, path):
+    store = SQLiteStore(path, "process")
+    make(store)
+    service = serve(store)
+    connection = store._connection
+    [pages] = connection.execute("PRAGMA page_count").fetchone()
+    connection.execute(f"PRAGMA max_page_count = {pages}")
+    asked = 0
+    while (answer := service.run.post(f"{URL}/asks", {}, key=f"ask-{asked}")).status_code == 200:
+        asked += 1
+    assert answer.status_code == 507
+    assert answer.json()["type"] == "urn:fairtrial:problem:storage-full"
+    assert answer.json()["title"] == "Insufficient storage"
+    assert str(path.parent) not in answer.text
+    assert service.read.get(URL).json()["head_seq"] == asked
+    connection.execute("PRAGMA max_page_count = 1000000")
+    for _ in range(2):
+        assert service.run.post(f"{URL}/asks", {}, key=f"ask-{asked}").status_code == 200
+    assert service.read.get(URL).json()["head_seq"] == asked + 1
+
+
 def test_a_service_is_ready_as_long_as_it_can_write(serve, path):
     store = SQLiteStore(path, "process")
     service = serve(store)

@@ -9,12 +9,13 @@ import tempfile
 import textwrap
 import time
 import traceback
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from fairtrial.errors import StorageBusy, StorageError
+from fairtrial.errors import StorageBusy, StorageError, StorageFull
 from fairtrial.study import Study, list_studies
 from fairtrial.study.sqlite import SQLiteStore
 from tests.study.tools import FailingStore, Fault, as_ordinary_user, connect, replayed, same_state
@@ -142,13 +143,52 @@ def test_a_full_disk_is_named_and_nothing_is_lost(path):
             study.tell(pull, 0.5)
             told.append(pull.id)
 
-    with pytest.raises(StorageError, match="disk is full; nothing of this write was kept"):
+    with pytest.raises(StorageFull, match="disk is full; nothing of this call was kept"):
         run()
     assert told
     assert [event.pull_id for event in study.events() if event.kind == "tell"] == told
     assert study.policy.told == len(told)
     connection.execute("PRAGMA max_page_count = 1000000")
     study.ask()
+    assert study.verify().ok
+    assert same_state(reopened(path).policy, study.policy)
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A disk of one megabyte."""
+    command = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(tmp_path)]
+    if shutil.which("mount") is None or subprocess.run(command, capture_output=True).returncode:
+        pytest.skip("only root can mount a small disk")
+    yield tmp_path
+    subprocess.run(["umount", "--lazy", str(tmp_path)], check=True)
+
+
+def test_on_a_full_disk_writes_are_refused_reads_go_on_and_writes_too_once_there_is_room(
+    small_disk,
+):
+    path = small_disk / "studies.db"
+    study = make(path)
+    study.tell(study.ask(), 0.5)
+    with (small_disk / "rest").open("wb", buffering=0) as rest:
+        for size in (65_536, 512):
+            with suppress(OSError):
+                while rest.write(bytes(size)):
+                    pass
+        told = 1
+
+        def go_on():
+            nonlocal told
+            while True:
+                study.tell(study.ask(), 0.5)
+                told += 1
+
+        for attempt in (go_on, study.ask, lambda: make(small_disk / "other.db")):
+            with pytest.raises(StorageFull):
+                attempt()
+        assert reopened(path).policy.told == study.policy.told == told
+    (small_disk / "rest").unlink()
+    study.tell(study.ask(), 0.5)
     assert study.verify().ok
     assert same_state(reopened(path).policy, study.policy)
 

@@ -17,6 +17,7 @@ from fairtrial.errors import (
     MistakesFound,
     ServiceBusy,
     StorageError,
+    StorageFull,
     StorageUnreachable,
     StudyNotFound,
 )
@@ -37,6 +38,7 @@ _BY_STATUS: Mapping[int, type[FairtrialError]] = {
     502: StorageUnreachable,
     503: StorageUnreachable,
     504: StorageUnreachable,
+    507: StorageFull,
 }
 
 

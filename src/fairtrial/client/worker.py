@@ -31,6 +31,7 @@ from fairtrial.errors import (
     SourceError,
     StorageBusy,
     StorageError,
+    StorageFull,
     StorageUnreachable,
     UnknownPull,
 )
@@ -395,7 +396,7 @@ class _Worker:
         while True:
             try:
                 return call()
-            except (StorageUnreachable, StorageBusy) as error:
+            except (StorageUnreachable, StorageBusy, StorageFull) as error:
                 if self._interrupted() or time.monotonic() > deadline:
                     raise
                 self._watch(f"trying again: {error}")

@@ -38,6 +38,7 @@ _STATUSES: Mapping[type[Exception], int] = {
     errors.MistakesFound: 422,
     errors.StorageBusy: 503,
     errors.StorageUnreachable: 503,
+    errors.StorageFull: 507,
     errors.StorageError: 500,
     errors.CorruptLog: 500,
 }
@@ -61,6 +62,7 @@ _TITLES = {
     431: "Request header fields too large",
     501: "Not implemented",
     503: "Service unavailable",
+    507: "Insufficient storage",
 }
 
 
@@ -145,6 +147,10 @@ _OF_THE_STORAGE: Mapping[type[Exception], str] = {
     errors.StorageUnreachable: (
         "the storage cannot be reached, and it is not known whether this request was kept: repeat "
         "it with the same Idempotency-Key, so that it counts only once"
+    ),
+    errors.StorageFull: (
+        "the disk of the storage is full; nothing of this request was kept: repeat it with the "
+        "same Idempotency-Key once there is room"
     ),
     errors.StorageError: "the storage cannot be used; the server's log says why",
     errors.CorruptLog: "the study's log is damaged; the server's log says how",

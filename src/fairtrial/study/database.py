@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,7 +16,7 @@ from urllib.parse import quote
 
 from fairtrial.core.files import create_private, sync_folder
 from fairtrial.core.validation import check_choice
-from fairtrial.errors import CorruptLog, StorageBusy, StorageError
+from fairtrial.errors import CorruptLog, StorageBusy, StorageError, StorageFull
 from fairtrial.study.schema import prepare
 from fairtrial.study.statements import Change, is_in_no_row
 from fairtrial.study.tables import TableStore
@@ -27,10 +28,11 @@ from fairtrial.version import __version__
 __all__ = ["Database"]
 
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+_ROOM = 65_536
+"""Bytes that SQLite may need at once, for its index of the write-ahead log."""
 _READ_ONLY = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN)
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_IOERR)
 _REASONS = {
-    sqlite3.SQLITE_FULL: "the disk is full; nothing of this write was kept",
     sqlite3.SQLITE_READONLY: "it is read-only",
     sqlite3.SQLITE_CANTOPEN: "it cannot be opened: is its folder readable and writable?",
     sqlite3.SQLITE_CORRUPT: "the file is damaged",
@@ -264,7 +266,20 @@ class Database(TableStore):
             )
         if isinstance(error, sqlite3.ProgrammingError):
             return StorageError(f"{self._where} cannot be used: {error}")
+        if code == sqlite3.SQLITE_FULL or (code == sqlite3.SQLITE_IOERR and self._has_no_room):
+            return StorageFull(
+                f"{self._where}: the disk is full; nothing of this call was kept ({error})"
+            )
         return StorageError(f"{self._where}: {_REASONS.get(code, 'SQLite refused')} ({error})")
+
+    @property
+    def _has_no_room(self) -> bool:
+        """Whether the disk is full: then SQLite reports some failures as those of the disk."""
+        if self._path is None:
+            return False
+        with suppress(OSError):
+            return shutil.disk_usage(self._path.parent).free < _ROOM
+        return False
 
     def _patiently(self, action: Callable[[], _Answer]) -> _Answer:
         """Return the result of an action, retried while another program holds the lock."""

@@ -18,7 +18,13 @@ from psycopg import errors
 from psycopg.pq import TransactionStatus
 
 from fairtrial.core.validation import check_choice
-from fairtrial.errors import ConnectionLost, StorageBusy, StorageError, StorageUnreachable
+from fairtrial.errors import (
+    ConnectionLost,
+    StorageBusy,
+    StorageError,
+    StorageFull,
+    StorageUnreachable,
+)
 from fairtrial.study import postgresql_schema
 from fairtrial.study.clock import microseconds
 from fairtrial.study.postgresql_connection import connected
@@ -72,7 +78,6 @@ _GONE = (
 _REASONS: dict[type[psycopg.Error], str] = {
     errors.InsufficientPrivilege: "permission is missing",
     errors.ReadOnlySqlTransaction: "it is read-only",
-    errors.DiskFull: "the server's disk is full; nothing of this write was kept",
     errors.DataCorrupted: "the server's files are damaged",
     errors.IndexCorrupted: "the server's files are damaged",
 }
@@ -246,6 +251,11 @@ class PostgreSQLStore(TableStore):
             return StorageBusy(
                 f"{self._where}: the server stopped a statement, perhaps one that waited for "
                 f"another process ({_said(error)}); nothing of this call was kept: try again"
+            )
+        if isinstance(error, errors.DiskFull):
+            return StorageFull(
+                f"{self._where}: the server's disk is full; nothing of this call was kept "
+                f"({_said(error)})"
             )
         reason = _REASONS.get(type(error), "PostgreSQL refused")
         return StorageError(f"{self._where}: {reason} ({_said(error)})")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import socket
@@ -13,7 +14,7 @@ import weakref
 from pathlib import Path
 
 from fairtrial.core.files import companion
-from fairtrial.errors import StorageBusy, StorageError
+from fairtrial.errors import StorageBusy, StorageError, StorageFull
 
 __all__ = ["Turns"]
 
@@ -54,7 +55,8 @@ class Turns:
         try:
             return companion(self._path, self._database)
         except OSError as error:
-            raise StorageError(
+            kind = StorageFull if error.errno == errno.ENOSPC else StorageError
+            raise kind(
                 f"{self._path}, by which processes take turns at writing, cannot be opened: "
                 f"{error.strerror}"
             ) from error

@@ -69,6 +69,7 @@ _TEXTS = {
     500: "The storage cannot be used.",
     501: "A package is missing on the server.",
     503: "Busy: try again.",
+    507: "The disk of the storage is full.",
 }
 
 STATUSES: dict[int | str, dict[str, Any]] = {
