@@ -24,6 +24,7 @@ from fairtrial.core.validation import (
     index_of,
     plain_labels,
     require_each,
+    require_shares_or_counts,
 )
 from fairtrial.errors import InvalidArgument
 
@@ -271,3 +272,38 @@ def test_a_count_that_no_float_holds_exactly_is_refused_by_name(given: int) -> N
         check_integer("budget", given)
     assert error.value.name == "budget"
     assert error.value.given is given
+
+
+def rounded(shares: list[Fraction], digits: int, how: str) -> list[float]:
+    unit = Decimal(1).scaleb(-digits)
+    exact = (Decimal(share.numerator) / Decimal(share.denominator) for share in shares)
+    return [float(share.quantize(unit, rounding=how)) for share in exact]
+
+
+@given(st.lists(st.integers(0, 40), min_size=1, max_size=6), st.sampled_from([2, 3, 4]))
+def test_shares_are_accepted_however_their_last_digit_was_rounded(
+    parts: list[int], digits: int
+) -> None:
+    """Half a unit of the last digit is a tie, which spreadsheets round up."""
+    halves = [*parts, 2 * 10**digits - sum(parts)]
+    if halves[-1] < 0:
+        return
+    shares = [Fraction(part, 2 * 10**digits) for part in halves]
+    for how in ("ROUND_HALF_UP", "ROUND_HALF_DOWN", "ROUND_HALF_EVEN"):
+        written = rounded(shares, digits, how)
+        if abs(sum(written) - 1.0) <= 0.02:
+            require_shares_or_counts("group_weights", np.array(written))
+
+
+@pytest.mark.parametrize(
+    "shares", [[0.13, 0.88], [0.13, 0.13, 0.38, 0.38], np.array([0.2, 0.3, 0.5], dtype=np.float32)]
+)
+def test_shares_whose_roundings_are_ties_or_of_single_precision_are_accepted(shares) -> None:
+    require_shares_or_counts("group_weights", np.asarray(shares, dtype=np.float64))
+
+
+@pytest.mark.parametrize("shares", [[0.4, 0.5], [0.13, 0.89], [0.3, 0.3, 0.3], [0.99], [1.5, 2.5]])
+def test_numbers_that_are_neither_shares_nor_counts_are_refused(shares: list[float]) -> None:
+    with pytest.raises(InvalidArgument) as error:
+        require_shares_or_counts("group_weights", np.array(shares))
+    assert (error.value.name, error.value.given) == ("group_weights", shares)

@@ -56,6 +56,9 @@ _FEWEST_ROUNDED = 2
 _MOST_ROUNDING = 0.02
 """How far the sum of rounded shares may be from 1, however many there are."""
 
+_SINGLE_PRECISION = 1e-6
+"""How far shares that are kept in single precision may sum from 1."""
+
 _LONGEST_NUMBER = 400
 """The most characters of a text, digits of an integer, or size of an exponent in a number."""
 
@@ -491,7 +494,8 @@ def require_shares_or_counts(name: str, weights: Floats) -> None:
     """Raise an error unless weights are shares that sum to 1, or counts.
 
     Counts are whole numbers. The last digit of a share may be rounded, if there are at least two:
-    rounding n shares to d digits changes their sum by at most (n - 1) / 2 units of digit d.
+    rounding n shares to d digits changes their sum by at most n / 2 units of digit d. It does so
+    by n / 2 if all are ties that are rounded up: 12.5 % and 87.5 % become 0.13 and 0.88.
 
     Examples
     --------
@@ -506,9 +510,9 @@ def require_shares_or_counts(name: str, weights: Floats) -> None:
     if (weights == np.floor(weights)).all():
         return
     digits = max(_decimals(weight) for weight in weights.tolist())
-    units = (weights.size - 1) // 2 if digits >= _FEWEST_ROUNDED else 0
+    units = weights.size // 2 if digits >= _FEWEST_ROUNDED else 0
     rounding = min(units * 10.0**-digits, _MOST_ROUNDING)
-    if abs(total - 1.0) > rounding + 1e-9:
+    if abs(total - 1.0) > rounding + _SINGLE_PRECISION:
         accepted = "must be shares that sum to 1, or counts (whole numbers)"
         raise InvalidArgument(name, f"{accepted}; these sum to {total:.12g}", weights.tolist())
 
