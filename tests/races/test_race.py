@@ -112,6 +112,11 @@ def test_a_race_about_items_like_these_promises_more_and_needs_more():
         ({"on_error": "stop"}, "on_error"),
         ({"max_evaluations": 0}, "max_evaluations"),
         ({"tolerence": 0.1}, "tolerence"),
+        ({"control": "a"}, "control"),
+        ({"margin": 0.1}, "margin"),
+        ({"control": "a", "margin": 0.1, "category": "subject"}, "category"),
+        ({"control": "a", "margin": 0.1, "category": ["x"]}, "category"),
+        ({"control": "a", "margin": 0.1, "reward_range": None}, "margin"),
     ],
 )
 def test_an_argument_that_means_nothing_is_refused_before_anything_runs(given, name, tmp_path):
@@ -125,6 +130,19 @@ def test_an_argument_that_means_nothing_is_refused_before_anything_runs(given, n
 def test_candidates_must_be_two_or_more_with_names_of_their_own(candidates):
     with pytest.raises(InvalidArgument, match="candidates"):
         ft.race(candidates, ITEMS, score)
+
+
+def test_a_candidate_that_is_worse_in_a_category_is_no_answer():
+    subjects = ["art", "law"] * 100
+    scores = {"now": [0.5, 0.5] * 100, "new": [1.0, 0.2] * 100, "safe": [0.6, 0.5] * 100}
+    frame = pd.DataFrame({"subject": subjects})
+    given = {"reward_range": (0, 1), "control": "now", "margin": 0.05}
+    for items, category in ((frame, "subject"), (range(200), subjects)):
+        result = ft.race(list(scores), items, scores, category=category, **given)
+        assert result.best == "safe"
+        assert "worse than 'now' by more than 0.05" in result.guarantee.statement
+        assert result.guarantee.label == "proven"
+    assert ft.race(list(scores), frame, scores, **given).best == "new"
 
 
 # --------------------------------------------------------------------------- durability

@@ -10,7 +10,7 @@ from typing import Any
 from fairtrial.core.validation import check_labels, check_number
 from fairtrial.errors import InvalidArgument
 
-__all__ = ["checksum", "costs_of", "items_of", "named_candidates"]
+__all__ = ["categories_of", "checksum", "costs_of", "items_of", "named_candidates"]
 
 
 def named_candidates(candidates: Any) -> dict[str, Any]:
@@ -96,3 +96,38 @@ def costs_of(cost: Any, labels: Sequence[str]) -> dict[str, float]:
     if set(cost) != set(labels):
         raise InvalidArgument("cost", f"must have one entry for each of {list(labels)}", cost)
     return {label: check_number("cost", cost[label], low=0.0) for label in labels}
+
+
+def categories_of(category: Any, items: Sequence[Any]) -> list[str]:
+    """Return the category of each item as text.
+
+    Parameters
+    ----------
+    category : str, or sequence
+        The key of the items that holds the category, or the categories.
+
+    Raises
+    ------
+    InvalidArgument
+        If an item has no such key, or there is not one category for each item.
+
+    Examples
+    --------
+    >>> categories_of("subject", [{"subject": "law"}, {"subject": "art"}])
+    ['law', 'art']
+    """
+    if isinstance(category, str):
+        lacking = [at for at, item in enumerate(items) if category not in _keys(item)]
+        if lacking:
+            raise InvalidArgument(
+                "category", f"must be a column of the items; item {lacking[0]} has none", category
+            )
+        return [str(item[category]) for item in items]
+    labels = [str(label) for label in category]
+    if len(labels) != len(items):
+        raise InvalidArgument("category", f"must have {len(items)} entries", len(labels))
+    return labels
+
+
+def _keys(item: Any) -> Any:
+    return item if isinstance(item, Mapping) else ()

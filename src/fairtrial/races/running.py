@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -20,7 +20,7 @@ from fairtrial.core.validation import (
 from fairtrial.delayed import PairedRacing, Problem
 from fairtrial.errors import InvalidArgument
 from fairtrial.races.progress import Reporter
-from fairtrial.races.questions import checksum, costs_of, items_of, named_candidates
+from fairtrial.races.questions import categories_of, checksum, costs_of, items_of, named_candidates
 from fairtrial.races.result import RaceResult
 from fairtrial.races.scoring import Evaluation, OnError, table_of
 from fairtrial.study import Study, run_study
@@ -46,6 +46,9 @@ def race(
     tolerance: float = 0.0,
     direction: str = "maximize",
     about: Literal["these items", "items like these"] = "these items",
+    control: str | None = None,
+    margin: float | None = None,
+    category: str | Sequence[Any] | None = None,
     cost: float | Mapping[str, float] | None = None,
     parallel: int = 1,
     executor: Executor | Callable[[], Executor] | None = None,
@@ -89,6 +92,12 @@ def race(
     about : {"these items", "items like these"}
         Who is best on exactly these items, or on the population from which they were drawn
         independently. The latter needs more evaluations, and may end undecided.
+    control, margin : str and float, optional
+        Today's candidate, and how much worse than it the answer may be in each category of items.
+        Candidates that are worse by more are no answer; the control always is one.
+    category : str or sequence, optional
+        The category of each item, or the column of the items that holds it. By default all items
+        are one category.
     cost : float or mapping, optional
         Cost of one evaluation, for all candidates or by label.
     parallel : int
@@ -135,9 +144,29 @@ def race(
     """
     named = named_candidates(candidates)
     rows = items_of(items)
-    policy = _policy(named, rows, delta, reward_range, tolerance, direction, about)
-    worst = _worst(policy.problem) if _is_worst(on_error, policy.problem) else None
-    table = table_of(score, policy.problem.arms, len(rows), policy.problem.reward_range)
+    problem = Problem(
+        list(named),
+        noise_std="estimated" if reward_range is None else None,
+        reward_range=None if reward_range is None else check_range("reward_range", reward_range),
+        tolerance=tolerance,
+        direction=direction,
+        control=control,
+    )
+    is_whole = check_choice("about", about, _ABOUT) == "these items"
+    if (control is None) != (margin is None):
+        raise InvalidArgument("control, margin", "need each other", (control, margin))
+    policy = PairedRacing(
+        problem,
+        delta,
+        n_blocks=len(rows) if is_whole else None,
+        max_blocks=None if is_whole else len(rows),
+        shuffle=True,
+        blocks_from=checksum(rows),
+        margin=margin,
+        categories=None if category is None else categories_of(category, rows),
+    )
+    worst = _worst(problem) if _is_worst(on_error, problem) else None
+    table = table_of(score, problem.arms, len(rows), problem.reward_range)
     limits = _Limits(
         None if cost is None else costs_of(cost, list(named)),
         None if max_cost is None else check_number("max_cost", max_cost, low=0.0),
@@ -147,15 +176,13 @@ def race(
         named,
         rows,
         score,
-        policy.problem.reward_range,
+        problem.reward_range,
         worst,
         check_integer("attempts", attempts, low=1),
         on_error,
     )
     wide = check_integer("parallel", parallel, low=1)
-    study = Study.create(
-        policy.problem, policy, storage=storage, name=name, seed=seed, exist_ok=True
-    )
+    study = Study.create(problem, policy, storage=storage, name=name, seed=seed, exist_ok=True)
     reporter = Reporter(limits.costs, len(rows)) if progress else None
     try:
         if table is not None:
@@ -166,29 +193,6 @@ def race(
     finally:
         evaluation.close()
     return RaceResult(study, limits.costs, len(rows))
-
-
-def _policy(
-    named: Mapping[str, Any],
-    rows: Any,
-    delta: float,
-    reward_range: tuple[float, float] | None,
-    tolerance: float,
-    direction: str,
-    about: str,
-) -> PairedRacing:
-    check_choice("about", about, _ABOUT)
-    problem = Problem(
-        list(named),
-        noise_std="estimated" if reward_range is None else None,
-        reward_range=None if reward_range is None else check_range("reward_range", reward_range),
-        tolerance=tolerance,
-        direction=direction,
-    )
-    listed = "n_blocks" if about == "these items" else "max_blocks"
-    return PairedRacing(
-        problem, delta, shuffle=True, blocks_from=checksum(rows), **{listed: len(rows)}
-    )
 
 
 def _is_worst(on_error: str, problem: Problem) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -23,6 +23,7 @@ from fairtrial.core.validation import (
 )
 from fairtrial.core.wording import said_of_standstill
 from fairtrial.delayed.policies.answers import BestOfBlocks
+from fairtrial.delayed.policies.limited_evidence import LimitedEvidence, Limits
 from fairtrial.delayed.policies.paired_evidence import (
     BettingEvidence,
     Evidence,
@@ -100,6 +101,12 @@ class PairedRacing(FixedConfidencePolicy):
     blocks_from : str, optional
         Where the blocks come from: the name of a data set, or a checksum. It is recorded with the
         parameters, so that nobody continues a study with other blocks.
+    margin : float, optional
+        How much worse than the problem's `control` the answer may be in each category of blocks.
+        An arm that is worse by more is no answer; the control always is one. It needs a
+        `reward_range`, and `n_blocks` or `max_blocks`.
+    categories : sequence of str, optional
+        The category of each block of the list. By default all blocks are one category.
     seed : None, int or numpy.random.Generator
         Source of the random order; ignored without `shuffle`.
 
@@ -169,6 +176,8 @@ class PairedRacing(FixedConfidencePolicy):
         overlap: float = 0.0,
         shuffle: bool = False,
         blocks_from: str | None = None,
+        margin: float | None = None,
+        categories: Sequence[str] | None = None,
         seed: int | np.random.Generator | None = None,
     ) -> None:
         _check_problem(problem)
@@ -182,6 +191,8 @@ class PairedRacing(FixedConfidencePolicy):
         self.blocks_from = (
             None if blocks_from is None else check_instance("blocks_from", blocks_from, str)
         )
+        self.margin = self._check_margin(margin)
+        self.categories = self._check_categories(categories)
         arms = len(problem.arms)
         self._level = math.log(1.0 / self.delta)
         self._scores: Floats = np.full((8, arms), np.nan)
@@ -194,6 +205,52 @@ class PairedRacing(FixedConfidencePolicy):
         self._open_from = 0
         self._out_of_reach = False
         self._test = self._fresh_test()
+
+    def _check_margin(self, margin: float | None) -> float | None:
+        if margin is None:
+            return None
+        problem = self.problem
+        if problem.control is None or problem.reward_range is None or self._n_listed is None:
+            raise InvalidArgument(
+                "margin",
+                "needs a problem with control and reward_range, and n_blocks or max_blocks",
+                margin,
+            )
+        low, high = problem.reward_range
+        value = check_number("margin", margin, low=0.0)
+        if value > high - low:
+            raise InvalidArgument("margin", f"must be at most {high - low:g}, the range", margin)
+        return value
+
+    def _check_categories(self, categories: Sequence[str] | None) -> tuple[str, ...] | None:
+        if categories is None:
+            return None
+        if self.margin is None:
+            raise InvalidArgument("categories", "needs a margin", categories)
+        if isinstance(categories, str) or len(categories) != self._n_listed:
+            raise InvalidArgument("categories", f"must have {self._n_listed} entries", categories)
+        return tuple(check_instance("categories", one, str) for one in categories)
+
+    def conceal(self, secret: str) -> None:
+        """Before the first pull, take the random order from a secret instead of the seed."""
+        super().conceal(secret)
+        for name in ("_order", "_places", "_limits"):
+            self.__dict__.pop(name, None)
+        self._test = self._fresh_test()
+
+    @cached_property
+    def _limits(self) -> Limits | None:
+        """The limits against the control, with the category of each block of the race."""
+        if self.margin is None:
+            return None
+        listed = self._n_listed or 0
+        labels = self.categories or ("",) * listed
+        codes = {label: at for at, label in enumerate(sorted(set(labels)))}
+        in_list = np.array([codes[label] for label in labels])
+        control = self.problem.arms.index(self.problem.control)
+        order = self._order if self.shuffle else np.arange(listed)
+        margin, has_end = self.margin, self.n_blocks is not None
+        return Limits(control, margin, in_list[order], has_end=has_end)
 
     def _check_shuffle(self, shuffle: bool) -> bool:
         if check_flag("shuffle", shuffle) and self._n_listed is None:
@@ -231,7 +288,18 @@ class PairedRacing(FixedConfidencePolicy):
         if self.problem.reward_range is None:
             return StudentEvidence(self.problem.tolerance, self.overlap)
         low, high = self.problem.reward_range
-        return BettingEvidence(self.problem.tolerance, high - low, self.n_blocks)
+        tolerance, limits = self.problem.tolerance, self._limits
+        if limits is not None:
+            return LimitedEvidence(tolerance, high - low, self.n_blocks, limits)
+        return BettingEvidence(tolerance, high - low, self.n_blocks)
+
+    @property
+    def _is_tried(self) -> NDArray[np.bool_]:
+        """Which arms are tried on the next blocks: the surviving ones, and a control."""
+        tried = np.asarray(self._arm_states == _RUNS)
+        if self._limits is not None and not self._finished:
+            tried[self._limits.control] = True
+        return tried
 
     # -------------------------------------------------------------------- contract
 
@@ -239,7 +307,7 @@ class PairedRacing(FixedConfidencePolicy):
         """Return the next untried pair of a surviving arm and a block, oldest block first."""
         if self.parallel is not None and len(self._outstanding) >= self.parallel:
             return None
-        survivors = np.flatnonzero(self._arm_states == _RUNS)
+        survivors = np.flatnonzero(self._is_tried)
         block = self._open_from
         end = self._n_listed if self.shuffle else self.n_blocks
         while end is None or block < end:
@@ -293,12 +361,12 @@ class PairedRacing(FixedConfidencePolicy):
         """Return whether the scores of all surviving arms on a block are known."""
         if block >= len(self._cells):
             return False
-        return bool((self._cells[block, self._arm_states == _RUNS] == _TOLD).all())
+        return bool((self._cells[block, self._is_tried] == _TOLD).all())
 
     def _count_block(self) -> None:
         """Count a block, and keep the arms that led before it: bets on them stay as they are."""
         survivors = np.flatnonzero(self._arm_states == _RUNS)
-        sums = self._scores[: self._complete, survivors].sum(axis=0)
+        sums = self._sums_of(survivors)
         self._targets[self._complete] = survivors[best_two(sums)]
         self._complete += 1
 
@@ -312,6 +380,16 @@ class PairedRacing(FixedConfidencePolicy):
             self._open_from = self._complete
         if self._finished:
             self._bring_back(leader)
+
+    def _bring_back(self, leader: int) -> None:
+        """Let arms return that were set aside behind another arm than this leader."""
+        back = (self._arm_states == _SET_ASIDE) & (self._left_behind != leader)
+        if not back.any():
+            return
+        self._return(back)
+        # If they miss no block, they are compared at once.
+        if self._complete and not self._is_catching_up:
+            self._compare()
 
     def _decide(self, leader: int, rivals: NDArray[np.intp]) -> None:
         table, targets = self._table(), self._targets[: self._open_from]
@@ -333,18 +411,13 @@ class PairedRacing(FixedConfidencePolicy):
         cells = self._cells[self._open_from : self._complete, arms]
         return np.asarray((cells == _TOLD).all(axis=0))
 
-    def _bring_back(self, leader: int) -> None:
-        """Let the arms return that were set aside behind another arm than this leader.
-
-        They catch up on the blocks that they missed, until they are decided.
-        """
-        back = (self._arm_states == _SET_ASIDE) & (self._left_behind != leader)
-        if back.any():
-            self._open_from = int(self._raced_until[back].min())
-            self._arm_states[back] = _RUNS
-            self._raced_until[back] = np.iinfo(np.int64).max
-            self._left_behind[back] = _NOBODY
-            self._test = self._fresh_test()
+    def _return(self, back: NDArray[np.bool_]) -> None:
+        """Let arms return: they catch up on the blocks that they missed, until they are decided."""
+        self._open_from = int(self._raced_until[back].min())
+        self._arm_states[back] = _RUNS
+        self._raced_until[back] = np.iinfo(np.int64).max
+        self._left_behind[back] = _NOBODY
+        self._test = self._fresh_test()
 
     def _take_out(self, arms: NDArray[np.intp], status: int, leader: int = _NOBODY) -> None:
         has_all = self._has_caught_up(arms)
@@ -355,20 +428,33 @@ class PairedRacing(FixedConfidencePolicy):
     def _table(self) -> Floats:
         """Return the scores of complete blocks, for each arm while it was in the race."""
         blocks = np.arange(self._open_from)[:, None]
-        return np.where(blocks < self._raced_until, self._scores[: self._open_from], np.nan)
+        is_raced = blocks < self._raced_until
+        if self._limits is not None:
+            is_raced[:, self._limits.control] = True
+        return np.where(is_raced, self._scores[: self._open_from], np.nan)
 
     def _leader_and_rivals(self) -> tuple[int, NDArray[np.intp]]:
         survivors = np.flatnonzero(self._arm_states == _RUNS)
-        sums = self._scores[: self._complete, survivors].sum(axis=0)
+        sums = self._sums_of(survivors)
         sums[~self._has_caught_up(survivors)] = -math.inf
         at = int(sums.argmax()) if self._complete else 0
         return int(survivors[at]), np.delete(survivors, at)
+
+    def _sums_of(self, survivors: NDArray[np.intp]) -> Floats:
+        """Return sums of scores; minus infinity for arms that seem to break a limit."""
+        scores = self._scores[: self._complete]
+        sums = scores[:, survivors].sum(axis=0)
+        if self._limits is not None:
+            are_kept = self._limits.are_kept(scores)[survivors]
+            sums = np.where(are_kept | ~are_kept.any(), sums, -math.inf)
+        return np.asarray(sums)
 
     def to_cancel(self) -> list[Pull]:
         """Return the pulls in flight on decided arms; all after the race has stopped."""
         if self.stopped:
             return self.outstanding()
-        return [pull for pull in self.outstanding() if self._arm_states[pull.action] != _RUNS]
+        tried = self._is_tried
+        return [pull for pull in self.outstanding() if not tried[pull.action]]
 
     def warnings(self) -> tuple[str, ...]:
         """Return a warning if many results of later blocks wait for those of one block."""
@@ -388,7 +474,7 @@ class PairedRacing(FixedConfidencePolicy):
 
     @property
     def _finished(self) -> bool:
-        return int((self._arm_states == _RUNS).sum()) <= 1
+        return int((self._arm_states == _RUNS).sum()) <= 1 and not self._lacks_control
 
     @property
     def _capped(self) -> bool:
@@ -397,12 +483,20 @@ class PairedRacing(FixedConfidencePolicy):
     @property
     def _ended_early(self) -> bool:
         is_last = self._complete == self.max_blocks and not self._is_catching_up
-        return self._out_of_reach or is_last
+        return self._out_of_reach or is_last or self._lacks_control
+
+    @property
+    def _lacks_control(self) -> bool:
+        """Whether the control failed, with which all limits are compared."""
+        limits = self._limits
+        return limits is not None and bool(self._arm_states[limits.control] == _WITHDRAWN)
 
     @property
     def _ending(self) -> str:
         if self._out_of_reach:
             return f"no number of blocks like these {self._complete} could decide it"
+        if self._lacks_control:
+            return f"the control, {self.problem.control!r}, failed"
         if self._complete == self.max_blocks:
             return f"the maximum of {self.max_blocks} blocks is reached"
         return super()._ending
@@ -546,6 +640,12 @@ class PairedRacing(FixedConfidencePolicy):
         tolerance = self.problem.tolerance
         sound = not self._withdrawn(after_blocks=True)
         wrong = f"neither the best nor within {tolerance:g} of it" if tolerance else "not the best"
+        if self.margin is not None:
+            where = "" if self.categories is None else " in some category of blocks"
+            wrong = (
+                f"worse than {self.problem.control!r} by more than {self.margin:g}{where}, or "
+                f"{wrong} of the arms that are not"
+            )
         return Guarantee(
             name=f"paired race, {self._test.name}",
             proven=self._test.proven and sound,

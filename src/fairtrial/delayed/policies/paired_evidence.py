@@ -11,7 +11,15 @@ from numpy.typing import NDArray
 
 from fairtrial.confidence import StudentMixture
 
-__all__ = ["BettingEvidence", "Evidence", "StudentEvidence", "best_two", "leading"]
+__all__ = [
+    "BettingEvidence",
+    "Evidence",
+    "StudentEvidence",
+    "best_two",
+    "gains",
+    "leading",
+    "stakes_for",
+]
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -210,7 +218,7 @@ class BettingEvidence(Evidence):
         super().__init__(tolerance)
         self.width = width
         self.n_blocks = math.inf if n_blocks is None else n_blocks
-        self._stakes, self._log_shares = _stakes_for(self.n_blocks)
+        self._stakes, self._log_shares = stakes_for(self.n_blocks)
         self._leader = _NOBODY
         self._blocks = 0
         self._sums: Floats
@@ -254,26 +262,64 @@ class BettingEvidence(Evidence):
         """Return the gain of every log capital by blocks with `before` blocks before them."""
         difference, won, is_on_leader = bets
         credit = tolerance * is_on_leader
-        expected = -(won + credit * before) / (self.n_blocks - before)
-        room = 1.0 + expected
-        has_room = room > _NO_ROOM
-        largest = _LARGEST_STAKE / np.where(has_room, room, 1.0)
-        growing = self._stakes / (1.0 - before / self.n_blocks)[..., None]
-        stakes = np.minimum(growing, largest[..., None])
-        gain = np.where(has_room, difference + credit - expected, 0.0)
-        growth: Floats = np.log1p(stakes * gain[..., None])
-        growth[room < -_NO_ROOM] = math.inf
-        return growth
+        return gains(
+            difference + credit, won + credit * before, before, self.n_blocks, self._stakes
+        )
 
     def _capital(self, logs: Floats, arms: int) -> Floats:
         """Return the log capital against every arm, given that by bet, arm and stake."""
-        followed, hindsight = np.logaddexp.reduce(logs + self._log_shares, axis=-1)
-        hindsight = hindsight + math.log(_HINDSIGHT / max(1, arms - 1))
-        mixed: Floats = np.logaddexp(followed + math.log(_FOLLOWED), hindsight)
+        # Infinite evidence is meant, and arms that have left have none.
+        with np.errstate(invalid="ignore"):
+            followed, hindsight = np.logaddexp.reduce(logs + self._log_shares, axis=-1)
+            hindsight = hindsight + math.log(_HINDSIGHT / max(1, arms - 1))
+            mixed: Floats = np.logaddexp(followed + math.log(_FOLLOWED), hindsight)
         return mixed
 
 
-def _stakes_for(n_blocks: float) -> tuple[Floats, Floats]:
+def gains(
+    difference: Floats,
+    won: Floats,
+    before: int | NDArray[np.intp],
+    n_blocks: float,
+    stakes: Floats,
+) -> Floats:
+    """Return what log capitals gain by differences of at least -1, for every stake.
+
+    Parameters
+    ----------
+    difference : ndarray
+        Differences on a block.
+    won : ndarray
+        Their sums over earlier blocks.
+    before : int or ndarray of int
+        Number of earlier blocks.
+    n_blocks : float
+        Number of all blocks if they are drawn without replacement, or infinity.
+    stakes : ndarray
+        Stakes at the start.
+
+    Returns
+    -------
+    ndarray
+        The last axis is that of the stakes. Infinite if the overall mean is certainly positive.
+
+    Examples
+    --------
+    >>> gains(np.array([0.5]), np.array([0.0]), 0, math.inf, np.array([0.8])).round(3)
+    array([[0.336]])
+    """
+    expected = -won / (n_blocks - before)
+    room = 1.0 + expected
+    has_room = room > _NO_ROOM
+    largest = _LARGEST_STAKE / np.where(has_room, room, 1.0)
+    growing = stakes / (1.0 - np.asarray(before) / n_blocks)[..., None]
+    gain = np.where(has_room, difference - expected, 0.0)
+    growth: Floats = np.log1p(np.minimum(growing, largest[..., None]) * gain[..., None])
+    growth[room < -_NO_ROOM] = math.inf
+    return growth
+
+
+def stakes_for(n_blocks: float) -> tuple[Floats, Floats]:
     """Return stakes, and the logarithms of the parts of the capital on them."""
     ratio = _LARGEST_STAKE * math.sqrt(n_blocks) / _SMALLEST_USEFUL
     number = 1 + int(min(_MOST_STAKES - 1.0, max(0.0, 2.0 * math.log2(ratio))))
