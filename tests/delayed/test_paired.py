@@ -550,6 +550,7 @@ def test_a_race_with_returning_arms_continues_from_its_state_at_every_step(seed)
         again.set_state(policy.get_state())
         assert again.recommend() == policy.recommend()
         assert again.shortfall == policy.shortfall
+        assert all(arm.mean is None or 0 <= arm.mean <= 1 for arm in again.progress().arms)
         policy = again
         batch = policy.ask(int(order.integers(1, 9)))
         for at in order.permutation(len(batch)):

@@ -619,9 +619,12 @@ class PairedRacing(FixedConfidencePolicy):
         return estimates, estimates
 
     @property
-    def _counted(self) -> NDArray[np.int64]:
+    def _counted(self) -> NDArray[np.intp]:
         """Number of results of each arm that comparisons use: those on complete blocks."""
-        return np.asarray(np.minimum(self._complete, self._raced_until))
+        has_all = self._has_caught_up(np.arange(len(self.problem.arms)))
+        has_returned = (self._arm_states == _RUNS) & ~has_all
+        tried = np.where(has_returned, self._open_from, self._complete)
+        return np.asarray(np.minimum(tried, self._raced_until))
 
     @property
     def _settled(self) -> int:
