@@ -26,9 +26,45 @@ RESULTS_PER_LOG = 16
 _REACH = 4.0 * math.sqrt(SPREAD)
 
 
-@kernel
-def _log_density(u: float, m: float, width: float) -> float:
-    return math.log(width) - square(u - m) / (2.0 * SPREAD) - math.log(abs(u) + ROUNDING)
+@inlined
+def _fill_density(
+    low: float, width: float, centre: float, curvature: float, values: Floats
+) -> tuple[float, float]:
+    """Fill exp(-curvature (u - centre)^2 / 2) / (|u| + ROUNDING) at the points u of a grid.
+
+    The exponential is relative to its largest. Return the point of the largest, and the sum of the
+    values. From one point to the next, the change of the logarithm changes by a constant, so only
+    the first factors need an exponential function.
+    """
+    nearest = 0
+    # Where rounding leaves no distance between the points, all are alike.
+    if width > 0.0 and centre - low >= width:
+        nearest = int(min((centre - low) / width, GRID - 1.0))
+    top = low + (nearest + 0.5) * width
+    bend = math.exp(-curvature * width * width)
+    for direction in (1, -1):
+        # Rounding must not let the values grow on the way from the largest.
+        slope = -curvature * width * (0.5 * width + direction * (top - centre))
+        factor = math.exp(min(slope, 0.0))
+        value = 1.0
+        values[nearest] = value
+        i = nearest + direction
+        while 0 <= i < GRID:
+            value *= factor
+            factor *= bend
+            values[i] = value
+            i += direction
+    total = 0.0
+    for i in range(GRID):
+        values[i] /= abs(low + (i + 0.5) * width) + ROUNDING
+        total += values[i]
+    return top, total
+
+
+@inlined
+def _low_end(m: float) -> float:
+    """Return the lower end of the grid of positive effects; the upper one is `_REACH` above m."""
+    return max(0.0, m - _REACH)
 
 
 @kernel
@@ -37,31 +73,26 @@ def bet_weights(m: float, points: Floats, weights: Floats) -> float:
 
     `m`: the estimated effect in units of its standard error. Stakes and cash sum to one.
     """
-    low = max(0.0, m - _REACH)
+    low = _low_end(m)
     width = (max(0.0, m) + _REACH - low) / GRID
-    largest = -math.inf
+    cash = 0.0
+    depth = -math.inf
+    if m < _REACH:
+        # The points serve as work space.
+        cash_low = min(0.0, m) - _REACH
+        cash_width = -cash_low / GRID
+        top, cash = _fill_density(cash_low, cash_width, m, 1.0 / SPREAD, points)
+        depth = -square(top - m) / (2.0 * SPREAD)
+        cash *= cash_width / width
+    top, staked = _fill_density(low, width, m, 1.0 / SPREAD, weights)
+    height = -square(top - m) / (2.0 * SPREAD)
+    largest = max(height, depth)
+    cash *= math.exp(depth - largest)
+    scale = math.exp(height - largest)
+    total = cash + scale * staked
     for i in range(GRID):
         points[i] = low + (i + 0.5) * width
-        weights[i] = _log_density(points[i], m, width)
-        largest = max(largest, weights[i])
-    cash_low = min(0.0, m) - _REACH
-    cash_width = -cash_low / GRID
-    keeps_cash = m < _REACH
-    if keeps_cash:
-        for i in range(GRID):
-            largest = max(largest, _log_density(cash_low + (i + 0.5) * cash_width, m, cash_width))
-    total = 0.0
-    for i in range(GRID):
-        weights[i] = math.exp(weights[i] - largest)
-        total += weights[i]
-    cash = 0.0
-    if keeps_cash:
-        for i in range(GRID):
-            u = cash_low + (i + 0.5) * cash_width
-            cash += math.exp(_log_density(u, m, cash_width) - largest)
-    total += cash
-    for i in range(GRID):
-        weights[i] /= total
+        weights[i] *= scale / total
     return cash / total
 
 
@@ -84,14 +115,34 @@ def log_bet(m: float, f: float, e: float) -> float:
     """Return the log of what a block pays: Gaussian or sub-Gaussian noise, known scale.
 
     `m`: earlier estimate of the effect; `f`: precision of the block; `e`: estimate from
-    the block alone; all in units of the earlier standard error.
+    the block alone; all in units of the earlier standard error. The stake on the effect u pays
+    exp(u f (e - u / 2)), so the paid stakes have a normal density in u as the stakes have.
     """
-    points = np.empty(GRID)
-    weights = np.empty(GRID)
-    cash = bet_weights(m, points, weights)
-    for i in range(GRID):
-        points[i] = points[i] * f * (e - 0.5 * points[i])
-    return log_mixture(cash, weights, points)
+    values = np.empty(GRID)
+    low = _low_end(m)
+    width = (max(0.0, m) + _REACH - low) / GRID
+    cash = 0.0
+    depth = -math.inf
+    if m < _REACH:
+        cash_low = min(0.0, m) - _REACH
+        cash_width = -cash_low / GRID
+        top, cash = _fill_density(cash_low, cash_width, m, 1.0 / SPREAD, values)
+        depth = -square(top - m) / (2.0 * SPREAD)
+        cash *= cash_width / width
+    top, staked = _fill_density(low, width, m, 1.0 / SPREAD, values)
+    height = -square(top - m) / (2.0 * SPREAD)
+    curvature = 1.0 / SPREAD + f
+    centre = (m / SPREAD + f * e) / curvature
+    top, paid = _fill_density(low, width, centre, curvature, values)
+    paid_height = top * f * (e - 0.5 * top) - square(top - m) / (2.0 * SPREAD)
+    return _log_sum(cash, depth, paid, paid_height) - _log_sum(cash, depth, staked, height)
+
+
+@inlined
+def _log_sum(a: float, log_a: float, b: float, log_b: float) -> float:
+    """Return log(a exp(log_a) + b exp(log_b)); `a` may be 0, with an infinite logarithm."""
+    largest = max(log_a, log_b)
+    return largest + math.log(a * math.exp(log_a - largest) + b * math.exp(log_b - largest))
 
 
 @kernel
