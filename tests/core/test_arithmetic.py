@@ -209,6 +209,9 @@ def test_generators_draw_the_same_numbers_compiled_and_interpreted() -> None:
             generator.random(),
             generator.standard_normal(),
             generator.chisquare(3.5),
+            generator.chisquare(1),
+            generator.binomial(7, 0.3),
+            generator.binomial(4000, 0.97),
             generator.beta(0.4, 0.7),
             generator.beta(2.0, 3.0),
         )
