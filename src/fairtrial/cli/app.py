@@ -98,6 +98,7 @@ def app() -> None:
 
 for _command in (
     LazyCommand("run", "run:run", "Run a study until it has its answer."),
+    LazyCommand("race", "race:race", "Find the best candidate on a list of items."),
     LazyCommand("plan", "plan:plan", "Show how many pulls an experiment will take."),
     LazyCommand(
         "simulate", "simulate:simulate", "Run a policy many times in a simulated environment."

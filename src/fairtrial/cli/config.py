@@ -48,6 +48,7 @@ __all__ = [
     "difference_from",
     "load_configuration",
     "load_study_section",
+    "read_toml",
     "resolve_storage",
 ]
 
@@ -146,7 +147,7 @@ def load_configuration(path: str | Path, purpose: Purpose) -> Configuration:
         If there is any mistake; every mistake is listed with its key path.
     """
     file = Path(path)
-    data, text = _read_toml(file)
+    data, text = read_toml(file)
     draft = _Draft(data, file.parent, purpose)
     if draft.mistakes:
         raise ConfigurationError(draft.mistakes, str(file))
@@ -161,7 +162,7 @@ def load_configuration(path: str | Path, purpose: Purpose) -> Configuration:
 def load_study_section(path: str | Path) -> StudySection:
     """Return only the section [study], for commands that only look at a study."""
     file = Path(path)
-    data, _ = _read_toml(file)
+    data, _ = read_toml(file)
     mistakes: list[str] = []
     study = _parsed_study(data, file.parent, mistakes)
     if study is None:
@@ -175,7 +176,7 @@ def difference_from(study: Study, path: str | Path) -> str:
     A file without a problem does not differ.
     """
     file = Path(path)
-    data, _ = _read_toml(file)
+    data, _ = read_toml(file)
     # The source is left out, because it may be a large table.
     told = {
         key: part for key, part in data.items() if key in ("study", "problem", "policy", "tables")
@@ -205,7 +206,7 @@ def resolve_storage(storage: str, folder: Path) -> str:
     return f"sqlite:///{(folder / place).absolute()}" if isinstance(place, Path) else storage
 
 
-def _read_toml(file: Path) -> tuple[dict[str, Any], str]:
+def read_toml(file: Path) -> tuple[dict[str, Any], str]:
     """Return the tables of a file, and its text."""
     try:
         with file.open("rb") as stream:

@@ -1,0 +1,103 @@
+"""`fairtrial race`: candidates and items from a file, scores from a command or a table."""
+
+import json
+import shlex
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+import fairtrial as ft
+from fairtrial.cli.app import app
+
+FILE = """
+[race]
+name = "prompts"
+candidates = ["weak", "strong"]
+items = "questions.csv"
+reward_range = [0, 1]
+cost = 0.5
+
+[score]
+run = {run}
+"""
+PROGRAM = """
+import sys
+candidate, number, log = sys.argv[1:]
+print("asking", candidate)
+open(log, "a").write(f"{candidate} {number}\\n")
+print(1 if candidate == "strong" or int(number) % 4 == 0 else 0)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "ask.py").write_text(PROGRAM)
+    rows = "\n".join(f"{at},topic {at % 2}" for at in range(80))
+    (tmp_path / "questions.csv").write_text(f"number,subject\n{rows}\n")
+    run = f"{shlex.quote(sys.executable)} ask.py {{candidate}} {{number}} calls.txt"
+    (tmp_path / "race.toml").write_text(FILE.replace("{run}", json.dumps(run)))
+    return tmp_path
+
+
+def call(*arguments):
+    return CliRunner().invoke(app, ["race", *map(str, arguments)])
+
+
+def test_a_race_of_commands_stops_at_a_limit_and_goes_on(folder):
+    part = call(folder / "race.toml", "--max-evaluations", 6, "--json")
+    assert part.exit_code == 3, part.output
+    told = json.loads(part.stdout)
+    assert (told["best"], told["evaluations"], told["cost"]) == (None, 6, 3.0)
+    whole = call(folder / "race.toml", "--parallel", 2, "--report", folder / "race.html")
+    assert whole.exit_code == 0, whole.output
+    assert "strong" in whole.stdout
+    assert "'strong' is the best after" in whole.stdout
+    assert (folder / "race.html").exists()
+    calls = (folder / "calls.txt").read_text().splitlines()
+    assert len(calls) == len(set(calls))
+    with ft.Study.open(folder / "fairtrial.db", "prompts") as study:
+        assert study.verify().ok
+
+
+def test_scores_can_be_a_table(folder):
+    file = folder / "race.toml"
+    text = file.read_text()
+    file.write_text(text[: text.index("run =")] + 'table = "scores.csv"\n')
+    rows = "\n".join(f"{int(at % 4 == 0)},1" for at in range(80))
+    (folder / "scores.csv").write_text(f"weak,strong\n{rows}\n")
+    done = call(file, "--json")
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["best"] == "strong"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ('items = "questions.csv"', "", "race.items: is missing"),
+        ("[score]", "[scores]", "scores: is not a section"),
+        ("{candidate}", "x", "must contain {candidate}"),
+        ("{candidate}", "'{candidate}'", "{candidate} must not stand"),
+        ("cost =", "costs =", "did you mean 'cost'"),
+        ("run =", "runs =", "'run'"),
+        ("cost = 0.5", "cost = 0.5\nmargin = 0.1", "control"),
+    ],
+)
+def test_a_mistake_in_the_file_is_named_before_anything_runs(folder, old, new, told):
+    file = folder / "race.toml"
+    file.write_text(file.read_text().replace(old, new))
+    done = call(file)
+    assert done.exit_code == 2, done.output
+    assert told in " ".join(done.stderr.split())
+    assert not (folder / "calls.txt").exists()
+
+
+def test_a_command_that_fails_is_shown_and_the_race_can_go_on(folder):
+    (folder / "ask.py").write_text("import sys; sys.exit('no key')")
+    file = folder / "race.toml"
+    file.write_text(file.read_text().replace("cost = 0.5", "attempts = 1"))
+    done = call(file)
+    assert done.exit_code == 1
+    assert "no key" in done.stderr
+    (folder / "ask.py").write_text(PROGRAM)
+    assert call(file).exit_code == 0
