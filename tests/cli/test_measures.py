@@ -1,5 +1,6 @@
 """An experiment with several measures, from a file: run, simulated, carried out by hand."""
 
+import json
 import re
 
 import pytest
@@ -119,6 +120,36 @@ def test_missing_values_are_shown_by_cell_and_measure(folder) -> None:
     assert "Missing values" in shown
     assert re.search(r"high +│? *0 +│? *harmed", shown)
     assert "Will never be known" in shown
+
+
+BESIDE = FILE.replace("delta = 0.1", "delta = 1e-9").replace(
+    "ceilings = { harmed = 0.3 }",
+    """
+direction = { harmed = "minimize" }
+control = "low"
+superiority = 0.0
+margin = [{ measure = "harmed", bound = 0.1 }, { measure = "cured", overall = true, bound = 0.2 }]
+""",
+)
+
+
+def test_limits_against_a_control_are_read_and_shown(folder) -> None:
+    path = _file(folder, BESIDE + SIMULATED)
+    problem = load_configuration(path, "run").problem
+    rows = [(row.measure, row.group, row.is_floor, row.control) for row in problem.limit_rows]
+    assert rows == [(1, 0, False, 0), (0, None, True, 0), (0, None, True, 0)]
+    run, where = CliRunner().invoke, ["--storage", "sqlite:///dose.db"]
+    assert run(app, ["study", "create", str(path)]).exit_code == 0
+    with Study.open("sqlite:///dose.db", "dose") as study:
+        for _ in range(40):
+            pull = study.ask()
+            study.tell(pull, {"cured": 1, "harmed": int(pull.arm == "high")})
+    shown = run(app, ["study", "show", "dose", *where]).output
+    assert "Limits of measures against the control" in shown
+    assert re.search(r"at most 0\.1", shown)
+    said = run(app, ["study", "show", "dose", *where, "--json"]).output
+    limits = json.loads(said)["progress"]["measure_limits"]
+    assert {(one["arm"], one["control"]) for one in limits} == {("high", "low")}
 
 
 # ------------------------------------------------------------------------------ commands

@@ -116,3 +116,19 @@ def test_the_trial_is_read_with_its_two_measures():
         assert progress.recommendation.leader == "zdv_ddi"
         known = sum(one.values for one in progress.measures)
         assert known == 2 * 2139
+
+
+def test_rows_are_compared_with_a_control():
+    """The better arm is decided although its harm only has a limit beside the other arm."""
+    problem = DOSES.clone(
+        ceilings=None, control="low", superiority=0.0, margin={"harmed": 0.2},
+        direction={"harmed": "minimize"},
+    )  # fmt: skip
+    with ft.analyse(problem, rows_of(900), 0.05, order="day") as study:
+        answer = study.recommend()
+        assert (answer.arm, answer.guarantee.label) == ("high", "proven")
+        limits = study.progress().measure_limits
+        assert {(one.measure, one.control, one.kept) for one in limits} == {
+            ("cured", "low", True), ("harmed", "low", True),
+        }  # fmt: skip
+        assert study.verify().ok

@@ -46,7 +46,7 @@ class _Sourced(NamedTuple):
 
 def shares_of(name: str, runs: int, *, delta: float = 0.1, pulls: int = 2_000) -> Shares:
     """Return the events in runs of at most that many pulls."""
-    null = NULLS[name]()
+    null = (BESIDE | NULLS)[name]()
     problem, right = null.environment.problem, null.environment.truth.acceptable
     # Several arms may be right: the proof applies to each of them.
     first = len(problem.arms) if right[0] is None else problem.arms.index(right[0])
@@ -227,3 +227,102 @@ NORMAL: dict[str, Callable[[], Null]] = {
 }
 
 NULLS: dict[str, Callable[[], Null]] = {**BOUNDED, **NORMAL}
+
+
+# --------------------------------------------------------------------- against a control
+
+
+def _beside(*arguments: Any, **limits: Any) -> Callable[[], Null]:
+    """Return coins; the first arm is the control, and small values of the second coin are good."""
+    return _plain(*arguments, control="0", direction={"m1": "minimize"}, **limits)
+
+
+def harmless_values_of_the_control_hide() -> Null:
+    """The better arm is slightly short of a control half of whose harmless values are missing."""
+    environment = coins(
+        [(0.4, 0.2), (0.6, 0.3 + TINY)],
+        [0.0, 0.3],
+        control="0",
+        direction={"m1": "minimize"},
+        margin={"m1": 0.1},
+    )
+    return _hidden(environment, np.array([[0.5, 0.0, 0.5, 0.0], [0.0] * 4]))
+
+
+def normal_beside(rho: float, *, stated: bool) -> Null:
+    """The answer is exactly on both margins, and worse than a control that breaks a floor."""
+    covariance = [[1.0, rho], [rho, 1.0]]
+    noise: dict[str, Any] = (
+        {"noise_cov": covariance} if stated else {"noise_std": {"m0": 1.0, "m1": 1.0}}
+    )
+    problem = Problem(
+        3,
+        1,
+        measures=["m0", "m1"],
+        objective="m0",
+        direction={"m1": "minimize"},
+        control="0",
+        margin={"m0": 0.5, "m1": 0.5},
+        floors={"m0": {"0": 0.0, "1": None, "2": None}},
+        **noise,
+    )
+    means = [[[-TINY, 0.0]], [[-0.5 - TINY, 0.5]], [[-0.4, 0.5 + TINY]]]
+    return Null(GaussianEnvironment(problem, means, cov=covariance))
+
+
+def _normal_beside(rho: float, *, stated: bool) -> Callable[[], Null]:
+    return lambda: normal_beside(rho, stated=stated)
+
+
+BESIDE: dict[str, Callable[[], Null]] = {
+    "answer on its margin in both groups": _beside(
+        [(0.3, 0.2)] * 2 + [(0.4, 0.3)] * 2 + [(0.35, 0.1)] * 2,
+        [0.3] * 6,
+        2,
+        margin={"m1": 0.1},
+    ),
+    "better arm short of a margin by little": _beside(
+        [(0.4, 0.1), (0.6, 0.2 + TINY), (0.5, 0.15)], [0.3] * 3, margin={"m1": 0.1}
+    ),
+    "every rival short of the control": _beside(
+        [(0.4, 0.1)] * 2
+        + [(0.6, 0.2 + TINY), (0.6, 0.1)] * 2
+        + [(0.6, 0.1), (0.3 - TINY, 0.1)]
+        + [(0.5, 0.1), (0.5, 0.2 + TINY)],
+        [0.0] * 10,
+        2,
+        margin={"m0": 0.1, "m1": 0.1},
+    ),
+    "two best arms tie on their margins": _beside(
+        [(0.4, 0.2), (0.5, 0.3), (0.5, 0.3)], [0.3] * 3, margin={"m1": 0.1}
+    ),
+    "better by exactly enough": _beside(
+        [(0.4, 0.2), (0.5, 0.2), (0.4, 0.1)], [0.3] * 3, superiority=0.1, margin={"m1": 0.1}
+    ),
+    "better by not quite enough": _beside(
+        [(0.4, 0.2), (0.5 - TINY, 0.2), (0.5 - TINY, 0.1)], [0.3] * 3, superiority=0.1
+    ),
+    "overall margin on its border": _beside(
+        [(0.4, 0.2)] * 2 + [(0.5, 0.35), (0.5, 0.25)] + [(0.45, 0.1)] * 2,
+        [0.3] * 6,
+        2,
+        margin={("m1", OVERALL): 0.1},
+    ),
+    "on both margins, control infeasible": _beside(
+        [(0.6 - TINY, 0.2), (0.5 - TINY, 0.3), (0.55, 0.3 + TINY)],
+        [0.3] * 3,
+        margin={"m0": 0.1, "m1": 0.1},
+        floors={"m0": {"0": 0.6, "1": None, "2": None}},
+    ),
+    "none, against a control": _beside(
+        [(0.5 - TINY, 0.2), (0.9, 0.3 + TINY), (0.5 - TINY, 0.1)],
+        [0.3, 0.0, 0.3],
+        margin={"m1": 0.1},
+        floors={"m0": 0.5},
+    ),
+    "harmless values of the control hide": harmless_values_of_the_control_hide,
+    "normal, margins, correlation 1, covariance": _normal_beside(1.0, stated=True),
+    "normal, margins, correlation -1, covariance": _normal_beside(-1.0, stated=True),
+    "normal, margins, correlation -1, scales": _normal_beside(-1.0, stated=False),
+}
+"""Limits of measures against a control."""

@@ -454,10 +454,13 @@ def test_a_lost_pull_is_made_again_where_losing_is_ignorable():
 
 def uses_missing(mirror, block, pull, values):
     arm, group = divmod(pull.action, mirror.problem.shape[1])
+    control = mirror.problem.control if mirror.problem.refers_to_control else None
     for bet in range(block["number"]):
         if block["ledger"][bet] < 0:
             continue
         role = 0 if arm == block["target"] else 1 if arm == bet else None
+        if role is None and mirror.problem.arms[arm] == control:
+            role = 2
         if role is not None:
             used = block["coefficients"][bet, role, group] != 0
             if (used & np.isnan(values)).any():

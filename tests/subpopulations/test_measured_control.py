@@ -8,13 +8,28 @@ import pytest
 from scipy.optimize import linprog
 
 from fairtrial.core.draws import VectorSource
-from fairtrial.subpopulations import OVERALL, BlockBetting, Problem
+from fairtrial.subpopulations import (
+    OVERALL,
+    BlockBetting,
+    GaussianEnvironment,
+    Problem,
+    complexity,
+)
 from fairtrial.subpopulations._kernels.measures.model import OBJECTIVE
 from fairtrial.subpopulations._kernels.measures.model import OVERALL as ALL_GROUPS
+from fairtrial.subpopulations.fixed_design import fixed_design
+from fairtrial.subpopulations.scenarios import harms
 from tests import effort
 from tests.subpopulations.block_views import serial_of
 from tests.subpopulations.slow_measures import Condition, nearest
-from tests.subpopulations.test_measure_blocks import Mirror, told, wealth_of
+from tests.subpopulations.test_measure_blocks import (
+    Mirror,
+    check_data,
+    play,
+    told,
+    uses_missing,
+    wealth_of,
+)
 from tests.subpopulations.test_measure_items import model_with, solved
 
 LEADER, RIVAL, CONTROL, NOBODY = 0, 1, 2, 3
@@ -214,6 +229,21 @@ def test_bets_pay_what_the_slow_ones_do(noise, more):
 
 
 @pytest.mark.parametrize("noise", ["ranges", "covariance", "scales"])
+def test_ledgers_survive_missing_early_late_lost_and_corrected_values(noise):
+    problem = question(noise, superiority=0.05, floors={"effect": 0.2})
+    pulls = effort.runs(500, whole=3000)
+    policy, mirror, history, lost, waiting = play(problem, coins(), 3, pulls)
+    assert policy._blocks.state.blocks.first[0] > 3
+    for pull, _ in waiting:
+        # Their blocks count them if the values that bets use were reported.
+        reported, block = policy.reported(pull), mirror.blocks.get(serial_of(pull))
+        if reported is not None and block and not uses_missing(mirror, block, pull, reported):
+            mirror.tell(serial_of(pull), pull.number, pull.action, reported)
+    mirror.compare()
+    check_data(policy, history, lost, waiting)
+
+
+@pytest.mark.parametrize("noise", ["ranges", "covariance", "scales"])
 def test_the_effect_of_a_bet_is_at_most_zero_where_its_hypothesis_holds(noise):
     """Of a pair: the rival is right, and the target keeps its limits. Of a limit: it is broken."""
     problem, source, rng = question(noise, superiority=0.05), coins(), np.random.default_rng(5)
@@ -281,3 +311,93 @@ def test_evidence_against_a_rival_of_a_leading_arm_is_in_the_pair():
     ]
     assert min(targets) < arms
     assert not np.any(own)
+
+
+# ------------------------------------------------------------------------------- what is shown
+
+
+def test_limits_are_shown_with_differences_from_the_control_in_the_users_units():
+    """In a range far from zero, the kernels shift means; a difference has no shift."""
+    problem = Problem(
+        2, 1, measures={"sold": (0, 1), "load": (1000, 1002)}, objective="sold",
+        direction={"load": "minimize"}, control="0", margin={"load": 1.0},
+    )  # fmt: skip
+    policy, rng = BlockBetting(problem, delta=1e-30, seed=1), np.random.default_rng(1)
+    values = {0: [], 1: []}
+    while policy.told < 200:
+        pull = policy.ask()
+        load = 1000.0 + 2.0 * float(rng.random() < (0.3, 0.4)[pull.action])
+        values[pull.action].append(load)
+        policy.tell(pull, {"sold": float(rng.random() < 0.3 + 0.5 * pull.action), "load": load})
+    (limit,) = policy.progress().measure_limits
+    assert (limit.arm, limit.measure, limit.kind, limit.bound) == ("1", "load", "ceiling", 1.0)
+    assert limit.control == "0"
+    assert limit.estimate == pytest.approx(np.mean(values[1]) - np.mean(values[0]), abs=0.1)
+    assert limit.lower < limit.estimate < limit.upper
+    assert limit.upper - limit.lower > 0.5
+    assert [effect.upper_limit for effect in policy.progress().effects] == [None]
+
+
+@pytest.mark.parametrize("unit", [1e-120, 1e-9, 1.0, 1e9, 1e120])
+def test_units_change_no_decision(unit):
+    """Also the limit on the objective is in its units."""
+
+    def asked(scale):
+        return Problem(
+            3, 2, measures={"a": (0, scale), "b": (0, 1)}, objective={"a": 1.0, "b": -0.5 * scale},
+            control="0", superiority=0.1 * scale, margin={"a": 0.1 * scale, "b": 0.2},
+        )  # fmt: skip
+
+    policies = [BlockBetting(asked(scale), delta=0.1, seed=2) for scale in (1.0, unit)]
+    rng = np.random.default_rng(3)
+    for _ in range(150):
+        pulls = [policy.ask() for policy in policies]
+        assert pulls[0].action == pulls[1].action
+        a, b = (float(rng.random() < rate) for rate in (0.2 + 0.1 * pulls[0].action, 0.4))
+        policies[0].tell(pulls[0], {"a": a, "b": b})
+        policies[1].tell(pulls[1], {"a": a * unit, "b": b})
+    assert policies[0]._wealth() == pytest.approx(policies[1]._wealth(), rel=1e-9, abs=1e-9)
+
+
+# ----------------------------------------------------------------------------------- planning
+
+ONE = {"control": "0", "margin": 0.2, "superiority": 0.05}
+LEVELS = [[0.2, 0.5], [0.5, 0.4], [0.9, 0.1], [0.4, 0.5]]
+
+
+@pytest.mark.parametrize("best", ["1", "0"])
+def test_one_measure_by_name_is_as_hard_as_one_without(best):
+    means = np.array(LEVELS)
+    if best == "0":
+        means[[1, 3]] -= 0.4
+    groups = {"x": 0.6, "y": 0.4}
+    plain = Problem(4, groups, noise_std=1.0, **ONE)
+    named = Problem(
+        4, groups, measures=["y"], noise_std={"y": 1.0}, **ONE | {"margin": {"y": 0.2}}
+    )  # fmt: skip
+    wanted = complexity(GaussianEnvironment(plain, means))
+    found = complexity(GaussianEnvironment(named, means[..., np.newaxis]))
+    assert found.answer == wanted.answer == best
+    assert found.value == pytest.approx(wanted.value, rel=1e-4)
+
+
+def test_an_answer_on_a_limit_against_the_control_has_no_bound():
+    problem = question("covariance", margin={"harm": 0.3})
+    means = {"effect": [[0.3] * 2, [0.5] * 2, [0.4] * 2], "harm": [[0.1] * 2, [0.4] * 2, [0.1] * 2]}
+    environment = GaussianEnvironment(problem, means)
+    found = complexity(environment)
+    assert math.isinf(found.value)
+    assert environment.truth.best == "1"
+    assert "harm" in found.reason
+    design = fixed_design(environment)
+    assert design is None or design.size(0.05, 0.9) is None
+
+
+def test_scenarios_put_the_answer_beyond_its_limit_against_the_control():
+    problem = question("covariance")
+    means = {"effect": [[0.3] * 2, [0.5] * 2, [0.2] * 2], "harm": [[0.1] * 2, [0.2] * 2, [0.1] * 2]}
+    environment = GaussianEnvironment(problem, means)
+    assert environment.truth.best == "1"
+    (harmed,) = harms(environment)
+    assert not problem.feasible(harmed.environment.cell_means)[1]
+    assert harmed.environment.truth.best == "0"

@@ -18,7 +18,7 @@ from fairtrial.subpopulations import (
 )
 from tests import effort
 from tests.subpopulations.measured_instances import MEASURED, pulls_of_separate_tests
-from tests.subpopulations.measured_nulls import NULLS, shares_of
+from tests.subpopulations.measured_nulls import BESIDE, NULLS, shares_of
 
 RUNS = {
     "dose1": (60, 400),
@@ -67,7 +67,7 @@ def test_separate_tests_need_more_pulls():
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("name", list(NULLS))
+@pytest.mark.parametrize("name", [*NULLS, *BESIDE])
 def test_a_right_answer_is_seldom_ruled_out(name):
     runs = effort.runs(30, whole=2_000)
     shares = shares_of(name, runs, pulls=2_000 if effort.long else 400)

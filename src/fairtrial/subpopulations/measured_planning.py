@@ -98,6 +98,8 @@ def why_undecidable(environment: CellEnvironment) -> str:
         return ""
     best, means = problem.arms.index(truth.best), environment.cell_means
     for row in problem.limit_rows:
+        if not np.isfinite(row.bounds[best]):
+            continue
         distance = row.distances(means, problem.shares)[best]
         size = max(row.sizes(means, problem.shares)[best], abs(row.bounds[best]))
         if abs(distance) <= _ROUNDING * size:
