@@ -117,9 +117,10 @@ TABLE = table()
 @pytest.mark.parametrize(("option", "family"), list(TABLE))
 def test_the_table_of_options_is_what_the_code_takes(option, family):
     said = TABLE[option, family]
-    assert (said == "yes") == takes(family, option)
+    is_there = said.split(";")[0] == "yes"
+    assert is_there == takes(family, option)
     # An option that is not there has a reason.
-    assert said == "yes" or len(said.split()) >= 3
+    assert is_there or len(said.split()) >= 3
 
 
 def test_every_option_is_in_the_table():

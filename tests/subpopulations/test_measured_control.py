@@ -375,10 +375,11 @@ def test_one_measure_by_name_is_as_hard_as_one_without(best):
     named = Problem(
         4, groups, measures=["y"], noise_std={"y": 1.0}, **ONE | {"margin": {"y": 0.2}}
     )  # fmt: skip
-    wanted = complexity(GaussianEnvironment(plain, means))
-    found = complexity(GaussianEnvironment(named, means[..., np.newaxis]))
+    wanted = complexity(GaussianEnvironment(plain, means), tol=1e-2)
+    found = complexity(GaussianEnvironment(named, means[..., np.newaxis]), tol=1e-2)
     assert found.answer == wanted.answer == best
-    assert found.value == pytest.approx(wanted.value, rel=1e-4)
+    assert found.lower <= wanted.upper
+    assert wanted.lower <= found.upper
 
 
 def test_an_answer_on_a_limit_against_the_control_has_no_bound():
