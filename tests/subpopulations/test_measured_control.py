@@ -362,21 +362,21 @@ def test_units_change_no_decision(unit):
 # ----------------------------------------------------------------------------------- planning
 
 ONE = {"control": "0", "margin": 0.2, "superiority": 0.05}
-LEVELS = [[0.2, 0.5], [0.5, 0.4], [0.9, 0.1], [0.4, 0.5]]
+LEVELS = [[0.2, 0.5], [0.5, 0.4], [0.9, 0.1]]
 
 
 @pytest.mark.parametrize("best", ["1", "0"])
 def test_one_measure_by_name_is_as_hard_as_one_without(best):
     means = np.array(LEVELS)
     if best == "0":
-        means[[1, 3]] -= 0.4
+        means[1] -= 0.4
     groups = {"x": 0.6, "y": 0.4}
-    plain = Problem(4, groups, noise_std=1.0, **ONE)
+    plain = Problem(3, groups, noise_std=1.0, **ONE)
     named = Problem(
-        4, groups, measures=["y"], noise_std={"y": 1.0}, **ONE | {"margin": {"y": 0.2}}
+        3, groups, measures=["y"], noise_std={"y": 1.0}, **ONE | {"margin": {"y": 0.2}}
     )  # fmt: skip
-    wanted = complexity(GaussianEnvironment(plain, means), tol=1e-2)
-    found = complexity(GaussianEnvironment(named, means[..., np.newaxis]), tol=1e-2)
+    wanted = complexity(GaussianEnvironment(plain, means), tol=0.1)
+    found = complexity(GaussianEnvironment(named, means[..., np.newaxis]), tol=0.1)
     assert found.answer == wanted.answer == best
     assert found.lower <= wanted.upper
     assert wanted.lower <= found.upper
