@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from fairtrial.server.routes.direct import _Direct
+from fairtrial.server.routes.writing import _Direct
 from fairtrial.study import Study
 from fairtrial.study.memory import MemoryStore
 from tests.server.test_pulls import URL

@@ -29,7 +29,7 @@ def nested(depth):
 
 
 def test_more_pulls_than_others_should_wait_for_are_refused_and_none_is_issued(study):
-    with pytest.raises(InvalidArgument, match="n must be an integer from 0 to 10,000"):
+    with pytest.raises(InvalidArgument, match="n must be at most 10,000 in one call"):
         study.ask(MOST_AT_ONCE + 1)
     with pytest.raises(InvalidArgument, match=r"outcomes must be at most 10,000 in one call"):
         study.tell_many([("x", 1.0)] * (MOST_AT_ONCE + 1))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,20 +22,23 @@ from fairtrial.client.transport import Transport
 from fairtrial.core import Policy, Progress, Pull, Recommendation
 from fairtrial.core.specification import policy_from_dict, problem_from_dict
 from fairtrial.core.validation import check_integer
-from fairtrial.errors import AccessRefused, InvalidArgument, StorageUnreachable, UnknownPull
+from fairtrial.errors import AccessRefused, InvalidArgument, StorageUnreachable
 from fairtrial.study import Event, StudyPull, Verification
 from fairtrial.study.arguments import as_hashes, as_path
 from fairtrial.study.base import BaseStudy
 from fairtrial.study.export import ENDINGS, history
 from fairtrial.study.head_notes import HeadNotes
 from fairtrial.study.log import seal
+from fairtrial.study.writes import Checks, Write, Written
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["RemoteViewing", "study_path"]
+__all__ = ["MOST_AT_ONCE", "RemoteViewing", "study_path"]
 
-_PULL_ID = re.compile(r"[\w-]{1,64}", re.ASCII)
+MOST_AT_ONCE = 1_000
+"""Largest number of pulls or outcomes in one request."""
+
 _BETWEEN_AUDITS = 1.0
 """Seconds between two requests for the result of an audit that goes on in the service."""
 _BROKEN_OFF = 3
@@ -65,11 +68,16 @@ class RemoteViewing(BaseStudy):
     """
 
     def __init__(self, transport: Transport, document: Mapping[str, Any]) -> None:
-        self.name: str = document["name"]
-        self.problem = problem_from_dict(document["problem"])
+        name, problem = document["name"], problem_from_dict(document["problem"])
+        checks = Checks(name, problem, transport.url, MOST_AT_ONCE, is_remote=True)
+        super().__init__(checks, self._send)
         self._transport = transport
         self._path = study_path(self.name)
         self._made_from = document
+
+    @abstractmethod
+    def _send(self, write: Write) -> Written:
+        """Send a checked write."""
 
     def close(self) -> None:
         """Do nothing: the connection stays open for other studies."""
@@ -180,50 +188,31 @@ class RemoteViewing(BaseStudy):
         after = None
         while True:
             page = self._transport.get(f"{self._path}/pulls", state="open", after=after)
-            pulls += map(self._bound, page["pulls"])
+            pulls += self._bound(page["pulls"])
             after = page["next"]
             if after is None:
                 return pulls
 
     def to_cancel(self) -> list[StudyPull]:
         """Return the open pulls whose outcomes the policy no longer needs."""
-        return list(map(self._bound, self._transport.get(f"{self._path}/to_cancel")["pulls"]))
+        return self._bound(self._transport.get(f"{self._path}/to_cancel")["pulls"])
 
     def should_stop(self, pull: Pull | str) -> bool:
         """Return whether the policy no longer needs a pull's outcome, or the pull has ended."""
         return bool(self._transport.get(self._pull_path(pull))["should_stop"])
 
-    def _bound(self, document: Mapping[str, Any]) -> StudyPull:
+    def _bound(self, documents: Iterable[Mapping[str, Any]]) -> list[StudyPull]:
+        return self._bind(list(map(self._pull, documents)))
+
+    def _pull(self, document: Mapping[str, Any]) -> StudyPull:
         action = document["action"]
         about = document["number"], action, self.problem.labels(action), document["tag"] or 0
         return StudyPull(
-            *about, document["id"], self, document["propensity"], document.get("block")
+            *about, document["id"], None, document["propensity"], document.get("block")
         )
 
     def _pull_path(self, pull: Pull | str) -> str:
-        return f"{self._path}/pulls/{self._pull_id(pull)}"
-
-    def _pull_id(self, pull: Pull | str) -> str:
-        """Return the id of a pull on the service."""
-        if isinstance(pull, str):
-            if not _PULL_ID.fullmatch(pull):
-                raise UnknownPull(f"pull {pull} was never issued by study {self.name!r}")
-            return pull
-        if not isinstance(pull, StudyPull):
-            raise UnknownPull(
-                f"{pull!r} was not issued by study {self.name!r}: pass a pull from its ask, "
-                "or the id of one"
-            )
-        owner: object = pull.study
-        if owner is not None and owner is not self and self._differs_from(owner):
-            whose = getattr(owner, "name", "")
-            raise UnknownPull(f"{pull!r} is a pull of study {whose!r}, not of {self.name!r}")
-        return pull.id
-
-    def _differs_from(self, owner: object) -> bool:
-        """Return whether another handle belongs to a different study."""
-        where = getattr(owner, "name", None), getattr(owner, "storage", None)
-        return where != (self.name, self.storage)
+        return f"{self._path}/pulls/{self.checks.pull_id(pull)}"
 
     # ----------------------------------------------------------------------- the log
 

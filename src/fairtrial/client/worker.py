@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, TypeVar
 
-from fairtrial.client.remote_study import MOST_AT_ONCE, RemoteStudy
+from fairtrial.client.remote_study import RemoteStudy
+from fairtrial.client.viewing import MOST_AT_ONCE
 from fairtrial.core import Pull
 from fairtrial.core.keywords import named_arguments
 from fairtrial.core.problem import Outcome

@@ -18,8 +18,8 @@ from fairtrial.server.pages import add_pages
 from fairtrial.server.problems import add_problems
 from fairtrial.server.readers import Readers
 from fairtrial.server.readiness import Readiness
-from fairtrial.server.routes import health, pulls, reading, studies
-from fairtrial.server.routes.direct import add_direct_routes
+from fairtrial.server.routes import health, pulls, reading, studies, writing
+from fairtrial.server.routes.writing import add_direct_routes
 from fairtrial.server.security.access import Access
 from fairtrial.server.security.guard import Guard
 from fairtrial.server.service import Service
@@ -98,9 +98,9 @@ def create_app(
         servers=[{"url": chosen.root_path}] if chosen.root_path else None,
     )
     app.state.service = service
-    for part in (health, studies, pulls, reading):
+    for part in (health, studies, writing, pulls, reading):
         app.include_router(part.routes)
-    add_direct_routes(app, pulls.routes.routes)
+    add_direct_routes(app)
     _add_openapi(app)
     add_pages(app)
     add_problems(app, service.telemetry)

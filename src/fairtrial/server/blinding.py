@@ -9,7 +9,8 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from fairtrial.errors import ConflictingOutcome, InvalidArgument, MistakesFound, NothingToAsk
@@ -19,19 +20,17 @@ from fairtrial.server.security.access import Caller
 from fairtrial.server.service import Answer, Key, Service
 from fairtrial.study import Event, Study
 from fairtrial.study.log import TELLS, PullRow
+from fairtrial.study.writes import Amend, Ask, TellManyKnown, Write, Written
 
 __all__ = [
     "event_for",
     "may_correct",
     "may_see",
-    "mistakes_for",
-    "require_correction",
     "require_own",
-    "require_own_events",
-    "require_room",
     "require_untold",
     "seal",
     "write_as",
+    "write_for",
 ]
 
 _HOLD_RESULTS = (*TELLS, "amend", "report")
@@ -79,6 +78,48 @@ async def write_as(
     return await service.write(study, once, key)
 
 
+def write_for(service: Service, study: Study, viewer: Caller, write: Write) -> Written:
+    """Carry out a write if its caller may do what it says.
+
+    Raises
+    ------
+    Refusal
+        With the status 403, if it concerns a pull or a result of somebody else.
+    ConflictingOutcome
+        If it tells again what somebody else has told.
+    NothingToAsk
+        If it asks for more pulls than may be open.
+    """
+    require_own(study, viewer, *write.pulls)
+    if isinstance(write, Ask | TellManyKnown):
+        for pull in write.pulls:
+            require_untold(study, viewer, pull)
+    if isinstance(write, Amend):
+        _require_correction(study, viewer, write.pulls[0])
+    if isinstance(write, Ask):
+        write = _with_room(service, study, viewer, write)
+    try:
+        done = study.write(write)
+    except MistakesFound as error:
+        raise _mistakes_for(viewer, error) from None
+    if any(event.kind == "unsolicited" and event.actor != viewer.actor for event in done.events):
+        raise _used_by_somebody_else(write.key)
+    return done
+
+
+def _with_room(service: Service, study: Study, viewer: Caller, ask: Ask) -> Write:
+    """Return what of a request can be carried out: an outcome is told even without room."""
+    if ask.tell is None:
+        _require_room(service, study, viewer, ask.n)
+        return ask
+    try:
+        # The pull that is told makes room for another one.
+        _require_room(service, study, viewer, ask.n - 1)
+    except NothingToAsk:
+        return replace(ask.tell, request_id=ask.key)
+    return ask
+
+
 def _conflict_for(viewer: Caller, error: ConflictingOutcome, study: Study) -> ConflictingOutcome:
     """Return the conflict that the caller may see; the message can name the earlier outcome."""
     if viewer.can("read"):
@@ -91,7 +132,7 @@ def _conflict_for(viewer: Caller, error: ConflictingOutcome, study: Study) -> Co
     return error
 
 
-def mistakes_for(viewer: Caller, error: MistakesFound) -> MistakesFound:
+def _mistakes_for(viewer: Caller, error: MistakesFound) -> MistakesFound:
     """Return the mistakes that the caller may see, for outcomes of several measures."""
     if viewer.can("read"):
         return error
@@ -105,12 +146,6 @@ def _require_own_request(study: Study, viewer: Caller, request_id: str | None) -
     store, study_id = study.session.store, study.session.id
     first = None if request_id is None else store.request(study_id, request_id)
     if first is not None and first.actor != viewer.actor:
-        raise _used_by_somebody_else(request_id)
-
-
-def require_own_events(viewer: Caller, events: Iterable[Event], request_id: str | None) -> None:
-    """Raise if another person told an unsolicited result with the same key."""
-    if any(event.kind == "unsolicited" and event.actor != viewer.actor for event in events):
         raise _used_by_somebody_else(request_id)
 
 
@@ -160,7 +195,7 @@ def require_own(study: Study, viewer: Caller, *pulls: str) -> None:
             raise Refusal(403, "access-refused", text, reason="scope")
 
 
-def require_room(service: Service, study: Study, viewer: Caller, number: int) -> None:
+def _require_room(service: Service, study: Study, viewer: Caller, number: int) -> None:
     """Raise if a study or a token would have too many open pulls.
 
     Raises
@@ -189,7 +224,7 @@ def require_room(service: Service, study: Study, viewer: Caller, number: int) ->
             )
 
 
-def require_correction(study: Study, viewer: Caller, pull: str) -> None:
+def _require_correction(study: Study, viewer: Caller, pull: str) -> None:
     """Raise if a pull's result is another person's, and the caller may not know it.
 
     Raises

@@ -24,6 +24,7 @@ from fairtrial.errors import InvalidArgument, InvalidOutcome, NotSupported
 from fairtrial.study.location import Storage
 from fairtrial.study.pull import StudyPull
 from fairtrial.study.study import Study
+from fairtrial.study.writes import Fail, Together
 
 __all__ = ["AS_GIVEN", "FROM_TABLE", "analyse"]
 
@@ -497,6 +498,4 @@ def _play(
 def _fail(study: Study, pulls: Sequence[StudyPull]) -> None:
     """Record in one write that pulls have no outcome."""
     if pulls:
-        study.session.write(
-            lambda writer: [writer.close_pull("fail", pull.id, NO_OUTCOME) for pull in pulls]
-        )
+        study.write(Together([Fail(pull, NO_OUTCOME) for pull in pulls]))

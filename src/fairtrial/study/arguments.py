@@ -10,35 +10,31 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fairtrial.core import UNSOLICITED, Policy, Problem, Pull
+from fairtrial.core import Policy, Problem, Pull
 from fairtrial.core.contract import check_members
 from fairtrial.core.nesting import is_deeper
 from fairtrial.core.parameters import plain
 from fairtrial.core.problem import Outcome
-from fairtrial.core.validation import check_instance, check_integer, check_number
-from fairtrial.errors import InvalidArgument, InvalidOutcome, NotSupported, UnknownPull
-from fairtrial.study.log import Result, canonical
-from fairtrial.study.pull import StudyPull
+from fairtrial.core.validation import check_instance, check_number
+from fairtrial.errors import InvalidArgument, InvalidOutcome, NotSupported
+from fairtrial.study.log import canonical
 from fairtrial.study.statements import is_encodable, is_storable
 
 __all__ = [
     "MOST_AT_ONCE",
     "as_hashes",
     "as_json",
+    "as_outcome",
     "as_pairs",
     "as_path",
     "as_reading",
-    "as_result",
     "check_lease",
-    "check_many",
     "check_name",
     "check_reason",
     "check_secret",
     "check_template",
     "check_texts",
     "is_path",
-    "is_unsolicited",
-    "own_action",
 ]
 
 MOST_AT_ONCE = 10_000
@@ -91,15 +87,6 @@ def check_lease(lease: object) -> float:
     return check_number("lease", lease, low=0, high=LONGEST_LEASE, open_low=True)
 
 
-def check_many(name: str, number: object) -> int:
-    """Return the number of pulls wanted in one write; raise if it is invalid."""
-    wanted = check_integer(name, number, low=0)
-    if wanted > MOST_AT_ONCE:
-        accepted = f"must be an integer from 0 to {MOST_AT_ONCE:,}: ask for more in another call"
-        raise InvalidArgument(name, accepted, number)
-    return wanted
-
-
 def check_template(problem: object, policy: object) -> None:
     """Raise unless these are a problem and a policy for it."""
     check_instance("problem", problem, Problem)
@@ -136,9 +123,6 @@ def is_path(path: object) -> bool:
 def as_pairs(outcomes: Any) -> list[tuple[Pull | str, Outcome]]:
     """Return a list of pairs (pull, outcome); raise if it is invalid."""
     pairs = list(outcomes) if isinstance(outcomes, Iterable) else [outcomes]
-    if len(pairs) > MOST_AT_ONCE:
-        accepted = f"must be at most {MOST_AT_ONCE:,} in one call: tell the others in another one"
-        raise InvalidArgument("outcomes", accepted, len(pairs))
     for pair in pairs:
         if not isinstance(pair, tuple | list) or len(pair) != 2:
             raise InvalidArgument("outcomes", "must be pairs (pull, value)", pair)
@@ -164,40 +148,25 @@ def as_json(
     return clean
 
 
-def as_result(problem: Problem, value: Outcome) -> Result:
+def as_outcome(problem: Problem, value: Outcome) -> Outcome:
     """Return an outcome of this problem in the form in which it is stored.
 
     Some measures can be left out: the writer knows which ones were reported before.
     """
     if problem.measured is not None:
-        return Result(None, problem.measured.named(value))
+        return problem.measured.named(value)
     clean = problem.check_outcome(value)
     if type(clean) is float and math.isfinite(clean):
         # Databases do not keep the sign of zero; a replay must see what the policy sees now.
-        return Result(clean + 0.0)
+        return clean + 0.0
     if isinstance(clean, Mapping):
-        return Result(None, as_json("reward", clean, InvalidOutcome))
+        return as_json("reward", clean, InvalidOutcome)
     if not isinstance(clean, int | float) or not math.isfinite(clean):
         raise InvalidOutcome("reward", "must be a finite number, or named fields", value)
-    return Result(float(clean) + 0.0)
+    return float(clean) + 0.0
 
 
-def as_reading(problem: Problem, value: Any) -> Result:
+def as_reading(problem: Problem, value: Any) -> Any:
     """Return a reading of this problem in the form in which it is stored."""
     clean = problem.check_reading(value)
-    if problem.measured is not None:
-        return Result(None, problem.measured.named(value))
-    return Result(clean + 0.0)
-
-
-def is_unsolicited(pull: Pull | str) -> bool:
-    """Return whether this is unsolicited data, made by `problem.pull`."""
-    return isinstance(pull, Pull) and pull.number == UNSOLICITED and not isinstance(pull, StudyPull)
-
-
-def own_action(problem: Problem, pull: Pull) -> int:
-    """Return the action of a pull that `problem.pull` made."""
-    known = 0 <= pull.action < problem.n_actions
-    if not known or problem.labels(pull.action) != pull.labels:
-        raise UnknownPull(f"{pull!r} is not one of this problem's actions")
-    return pull.action
+    return float(clean) + 0.0 if problem.measured is None else problem.measured.named(value)

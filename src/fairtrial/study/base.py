@@ -1,53 +1,94 @@
-"""The methods that studies have wherever they are kept; they check arguments before all else.
-
-Subclasses do the writing: into a storage, or by requests to a service.
-"""
+"""The methods that studies have wherever they are kept: those that write make a `Write`."""
 
 from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Self, overload
+from typing import Any, Self, overload
 
-from fairtrial.core import Problem, Pull
+from fairtrial.core import Pull
 from fairtrial.core.keywords import NamedArguments
 from fairtrial.core.problem import Outcome
 from fairtrial.errors import ExperimentFinished, NothingToAsk
-from fairtrial.study.arguments import (
-    as_json,
-    as_pairs,
-    as_path,
-    as_reading,
-    as_result,
-    check_lease,
-    check_many,
-    check_reason,
-    check_texts,
-)
-from fairtrial.study.log import Event, Result
+from fairtrial.study.arguments import as_pairs, as_path
+from fairtrial.study.log import Event
 from fairtrial.study.pull import StudyPull
 from fairtrial.study.pull_tables import Correction, ResultTable, write_pulls
+from fairtrial.study.writes import (
+    Amend,
+    AmendTable,
+    Ask,
+    Cancel,
+    Checks,
+    Extend,
+    Fail,
+    Report,
+    Stop,
+    Tell,
+    TellKnown,
+    TellMany,
+    TellManyKnown,
+    TellTable,
+    Write,
+    Written,
+)
 
-__all__ = ["Asked", "BaseStudy"]
-
-
-class Asked(NamedTuple):
-    """A request for pulls: how many, for which worker, for how many seconds, with which key."""
-
-    n: int
-    worker: str | None
-    lease: float | None
-    request_id: str | None
-    context: Mapping[str, Any]
+__all__ = ["BaseStudy"]
 
 
 class BaseStudy(NamedArguments, ABC):
-    """What can be done with a study: each method writes all of its events, or nothing."""
+    """What can be done with a study: each method writes all of its events, or nothing.
 
-    name: str
-    problem: Problem
+    Parameters
+    ----------
+    checks : Checks
+        What the arguments are checked against.
+    write : callable
+        Carries out a checked write.
+
+    Attributes
+    ----------
+    name : str
+        The study's name.
+    problem : Problem
+        The problem.
+    """
+
+    def __init__(self, checks: Checks, write: Callable[[Write], Written]) -> None:
+        self.name = checks.name
+        self.problem = checks.problem
+        self.checks = checks
+        self._write = write
+
+    @property
+    @abstractmethod
+    def storage(self) -> str:
+        """The address of the storage or the service."""
+
+    def write(self, write: Write) -> Written:
+        """Carry out a write that is given as a value; all other methods that write call this.
+
+        Parameters
+        ----------
+        write : Write
+            One of the values of ``fairtrial.study.writes``.
+
+        Returns
+        -------
+        Written
+            The `events` that were written, or were written before by the same request, and the
+            `pulls` that were issued.
+        """
+        done = self._write(write.check(self.checks))
+        self._bind(done.pulls)
+        return done
+
+    def _bind(self, pulls: list[StudyPull]) -> list[StudyPull]:
+        for pull in pulls:
+            pull.study = self
+        return pulls
 
     @abstractmethod
     def close(self) -> None:
@@ -119,19 +160,17 @@ class BaseStudy(NamedArguments, ABC):
         NothingToAsk
             If one pull was requested and none can be issued before the next result.
         """
-        wanted = 1 if n is None else self._check_many("n", n)
-        asked = self._asked(wanted, worker, lease, request_id, context)
-        pulls, stopped = self._ask(asked)
-        return pulls if n is not None else self._single(pulls, stopped)
+        done = self.write(Ask(1 if n is None else n, worker, lease, request_id, context))
+        return done.pulls if n is not None else self._single(done)
 
-    def _single(self, pulls: Sequence[StudyPull], stopped: bool, done: str = "") -> StudyPull:
-        """Return the only pull; raise if there is none, and say what was `done` all the same."""
-        if pulls:
-            return pulls[0]
-        if stopped:
-            message = f"{done}study {self.name!r} has stopped and issues no more pulls"
-            raise ExperimentFinished(message)
-        raise NothingToAsk(f"{done}study {self.name!r} has no pull to give before the next result")
+    def _single(self, done: Written) -> StudyPull:
+        """Return the only pull; raise if there is none, and say what was done all the same."""
+        if done.pulls:
+            return done.pulls[0]
+        study = f"{'the outcome is recorded; ' * bool(done.events)}study {self.name!r}"
+        if done.stopped:
+            raise ExperimentFinished(f"{study} has stopped and issues no more pulls")
+        raise NothingToAsk(f"{study} has no pull to give before the next result")
 
     def extend(self, pull: Pull | str, lease: float) -> Event:
         """Renew the lease of an open pull for `lease` seconds from now (a heartbeat).
@@ -143,7 +182,7 @@ class BaseStudy(NamedArguments, ABC):
         UnknownPull
             If it is not a pull of this study.
         """
-        return self._extend(self._pull_id(pull), check_lease(lease))
+        return self.write(Extend(pull, lease)).events[0]
 
     @abstractmethod
     def should_stop(self, pull: Pull | str) -> bool:
@@ -202,9 +241,7 @@ class BaseStudy(NamedArguments, ABC):
         UnknownPull
             If it is not a pull of this study.
         """
-        self._check_who(actor=actor)
-        check_texts(request_id=request_id)
-        return self._tell(pull, value, actor, request_id)
+        return self.write(Tell(pull, value, actor, request_id)).events[0]
 
     def tell_known(
         self, pull: Pull | str, values: Mapping[str, Any], *, actor: str | None = None
@@ -230,9 +267,7 @@ class BaseStudy(NamedArguments, ABC):
         InvalidOutcome, ConflictingOutcome, UnknownPull
             As `tell` does.
         """
-        self._check_who(actor=actor)
-        pull_id, result = self._pull_id(pull), as_result(self.problem, values)
-        return self._tell_known(pull_id, result, actor)
+        return next(iter(self.write(TellKnown(pull, values, actor)).events), None)
 
     def tell_many(
         self,
@@ -252,9 +287,8 @@ class BaseStudy(NamedArguments, ABC):
         request_id : str, optional
             A key of your own; unsolicited data among the outcomes count only once with it.
         """
-        self._check_who(actor=actor)
-        check_texts(request_id=request_id)
-        return self._tell_many(as_pairs(outcomes), actor, request_id)
+        tells = [Tell(pull, value, actor) for pull, value in as_pairs(outcomes)]
+        return self.write(TellMany(tells, request_id)).events
 
     def tell_many_known(
         self, outcomes: Sequence[tuple[Pull | str, Outcome]], *, actor: str | None = None
@@ -278,10 +312,8 @@ class BaseStudy(NamedArguments, ABC):
         MistakesFound
             If some are refused; the error names all of them by their position.
         """
-        self._check_who(actor=actor)
-        pairs = as_pairs(outcomes)
-        told = [(self._pull_id(pull), as_result(self.problem, values)) for pull, values in pairs]
-        return self._tell_many_known(told, actor)
+        tells = [TellKnown(pull, values, actor) for pull, values in as_pairs(outcomes)]
+        return self.write(TellManyKnown(tells)).events
 
     def tell_table(
         self,
@@ -320,8 +352,8 @@ class BaseStudy(NamedArguments, ABC):
         InvalidArgument
             If the file cannot be read, or lacks a column.
         """
-        self._check_who(actor=actor)
-        return self._tell_table(ResultTable(self.problem, as_path(path), decimal), actor)
+        table = ResultTable(self.problem, as_path(path), decimal)
+        return self.write(TellTable(table, actor)).events
 
     @overload
     def tell_and_ask(
@@ -382,10 +414,9 @@ class BaseStudy(NamedArguments, ABC):
         >>> study.recommend().arm
         'a'
         """
-        wanted = 1 if n is None else self._check_many("n", n)
-        asked = self._asked(wanted, worker, lease, request_id, context)
-        pulls, stopped = self._tell_and_ask(pull, value, asked)
-        return pulls if n is not None else self._single(pulls, stopped, "the outcome is recorded; ")
+        tell = Tell(pull, value, worker)
+        done = self.write(Ask(1 if n is None else n, worker, lease, request_id, context, tell))
+        return done.pulls if n is not None else self._single(done)
 
     def amend(
         self, pull: Pull | str, value: Outcome, reason: str, *, actor: str | None = None
@@ -401,9 +432,7 @@ class BaseStudy(NamedArguments, ABC):
         UnknownPull
             If the pull has no outcome to correct.
         """
-        self._check_who(actor=actor)
-        check_reason(reason)
-        return self._amend(self._pull_id(pull), as_result(self.problem, value), reason, actor)
+        return self.write(Amend(pull, value, reason, actor)).events[0]
 
     def amend_table(
         self,
@@ -444,10 +473,8 @@ class BaseStudy(NamedArguments, ABC):
         NotSupported
             If the policy cannot correct outcomes, or the study is on a service.
         """
-        self._check_who(actor=actor)
-        check_reason(reason)
         table = ResultTable(self.problem, as_path(path), decimal)
-        return self._amend_table(table, reason, preview, actor)
+        return self.write(AmendTable(table, reason, actor, preview)).corrections
 
     # ----------------------------------------------------------------- other events
 
@@ -489,26 +516,18 @@ class BaseStudy(NamedArguments, ABC):
         ConflictingOutcome
             If a measure was reported or told with a different value before.
         """
-        self._check_who(actor=actor)
-        check_texts(request_id=request_id)
-        pull_id, reading = self._pull_id(pull), as_reading(self.problem, value)
-        return self._report(pull_id, reading, as_json("details", details), actor, request_id)
+        return self.write(Report(pull, value, details, actor, request_id)).events[0]
 
     def cancel(self, pull: Pull | str, reason: str = "user", *, actor: str | None = None) -> Event:
         """Cancel a pull. A result that arrives anyway is recorded and passed to the policy."""
-        return self._close_pull("cancel", pull, reason, actor)
+        return self.write(Cancel(pull, reason, actor)).events[0]
 
     def fail(self, pull: Pull | str, reason: str = "lost", *, actor: str | None = None) -> Event:
         """Report a pull lost. A result that arrives anyway is recorded and passed to the policy.
 
         The policy is told the reason.
         """
-        return self._close_pull("fail", pull, reason, actor)
-
-    def _close_pull(self, kind: str, pull: Pull | str, reason: str, actor: str | None) -> Event:
-        self._check_who(actor=actor)
-        check_reason(reason)
-        return self._give_up(kind, self._pull_id(pull), reason, actor)
+        return self.write(Fail(pull, reason, actor)).events[0]
 
     def stop(self, reason: str, *, actor: str | None = None) -> Event:
         """Stop the study without an answer: no more pulls are issued.
@@ -542,99 +561,4 @@ class BaseStudy(NamedArguments, ABC):
         >>> study.stop("the drug was recalled", actor="board").kind, study.ask(5), study.status
         ('stop', [], 'undecided')
         """
-        self._check_who(actor=actor)
-        check_reason(reason)
-        return self._stop(reason, actor)
-
-    # ----------------------------------------------------------------------- checks
-
-    def _asked(
-        self,
-        n: int,
-        worker: str | None,
-        lease: float | None,
-        request_id: str | None,
-        context: Mapping[str, Any],
-    ) -> Asked:
-        self._check_who(worker=worker)
-        check_texts(request_id=request_id)
-        seconds = None if lease is None else check_lease(lease)
-        labels = self.problem.action_labels[0]
-        # The log has labels as the problem knows them.
-        own = {name: str(value) if name in labels else value for name, value in context.items()}
-        return Asked(n, worker, seconds, request_id, as_json("context", own))
-
-    def _check_many(self, name: str, number: object) -> int:
-        """Return the number of pulls wanted at once; raise if it is invalid."""
-        return check_many(name, number)
-
-    def _check_who(self, **names: str | None) -> None:
-        """Raise if these are not valid names of actors or workers."""
-        check_texts(**names)
-
-    # ------------------------------------------------------ what a subclass answers
-
-    @abstractmethod
-    def _pull_id(self, pull: Pull | str) -> str:
-        """Return the id of a pull of this study."""
-
-    @abstractmethod
-    def _ask(self, asked: Asked) -> tuple[list[StudyPull], bool]:
-        """Issue pulls; return them and, if there are none, whether the study has stopped."""
-
-    @abstractmethod
-    def _extend(self, pull_id: str, seconds: float) -> Event: ...
-
-    @abstractmethod
-    def _tell(
-        self, pull: Pull | str, value: Outcome, actor: str | None, request_id: str | None
-    ) -> Event: ...
-
-    @abstractmethod
-    def _tell_known(self, pull_id: str, result: Result, actor: str | None) -> Event | None: ...
-
-    @abstractmethod
-    def _tell_many(
-        self,
-        outcomes: Sequence[tuple[Pull | str, Outcome]],
-        actor: str | None,
-        request_id: str | None,
-    ) -> list[Event]: ...
-
-    @abstractmethod
-    def _tell_many_known(
-        self, told: Sequence[tuple[str, Result]], actor: str | None
-    ) -> list[Event]: ...
-
-    @abstractmethod
-    def _tell_table(self, table: ResultTable, actor: str | None) -> list[Event]: ...
-
-    @abstractmethod
-    def _tell_and_ask(
-        self, pull: Pull | str, value: Outcome, asked: Asked
-    ) -> tuple[list[StudyPull], bool]:
-        """Record an outcome, then do as `_ask`."""
-
-    @abstractmethod
-    def _amend(self, pull_id: str, result: Result, reason: str, actor: str | None) -> Event: ...
-
-    @abstractmethod
-    def _amend_table(
-        self, table: ResultTable, reason: str, preview: bool, actor: str | None
-    ) -> list[Correction]: ...
-
-    @abstractmethod
-    def _report(
-        self,
-        pull_id: str,
-        reading: Result,
-        details: Mapping[str, Any],
-        actor: str | None,
-        request_id: str | None,
-    ) -> Event: ...
-
-    @abstractmethod
-    def _give_up(self, kind: str, pull_id: str, reason: str, actor: str | None) -> Event: ...
-
-    @abstractmethod
-    def _stop(self, reason: str, actor: str | None) -> Event: ...
+        return self.write(Stop(reason, actor)).events[0]

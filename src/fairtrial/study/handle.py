@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fairtrial.core import Pull
 from fairtrial.core.validation import check_instance
-from fairtrial.errors import UnknownPull
 from fairtrial.study.base import BaseStudy
 from fairtrial.study.log import PullRow
 from fairtrial.study.pull import StudyPull
 from fairtrial.study.session import Session
-from fairtrial.study.statements import is_encodable
+from fairtrial.study.writes import Checks
 
 __all__ = ["Handle"]
 
@@ -27,8 +25,8 @@ class Handle(BaseStudy):
 
     def __init__(self, session: Session) -> None:
         check_instance("session", session, Session)
-        self.name = session.name
-        self.problem = session.problem
+        checks = Checks(session.name, session.problem, session.store.url)
+        super().__init__(checks, session.write)
         self.seed = session.seed
         self._session = session
         self._store = session.store
@@ -56,29 +54,4 @@ class Handle(BaseStudy):
         return f"Study(name={self.name!r}, storage={self.storage!r})"
 
     def _bound(self, rows: Sequence[PullRow]) -> list[StudyPull]:
-        has_blocks = self._session.has_blocks
-        return [
-            StudyPull(
-                *(row.number, row.action, self.problem.labels(row.action), row.tag),
-                *(row.pull_id, self, row.propensity, row.tag if has_blocks else None),
-            )
-            for row in rows
-        ]
-
-    def _pull_id(self, pull: Pull | str) -> str:
-        """Return the id of a pull in the store."""
-        if isinstance(pull, str) and is_encodable(pull):
-            return pull
-        if not isinstance(pull, StudyPull):
-            raise UnknownPull(
-                f"{pull!r} was not issued by study {self.name!r}: pass a pull from its ask, "
-                "or the id of one"
-            )
-        owner = pull.study
-        if isinstance(owner, Handle) and owner is not self and self._differs_from(owner):
-            raise UnknownPull(f"{pull!r} is a pull of study {owner.name!r}, not of {self.name!r}")
-        return pull.id
-
-    def _differs_from(self, other: Handle) -> bool:
-        """Return whether another handle belongs to a different study."""
-        return (other.name, other._store.url) != (self.name, self._store.url)
+        return self._bind(self._session.pulls_of(rows))

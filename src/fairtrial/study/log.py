@@ -148,6 +148,11 @@ class Result(NamedTuple):
     value: float | None
     fields: Mapping[str, Any] | None = None
 
+    @classmethod
+    def of(cls, outcome: Any) -> Self:
+        """Return the form in which a checked outcome is stored."""
+        return cls(outcome) if type(outcome) is float else cls(None, outcome)
+
     @property
     def outcome(self) -> float | Mapping[str, Any]:
         """The outcome in the form that the policy takes."""

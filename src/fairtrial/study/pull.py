@@ -17,6 +17,10 @@ class Issuer(Protocol):
 
     name: str
 
+    @property
+    def storage(self) -> str:
+        """The address of the study's storage or service."""
+
     def report(self, pull: Pull | str, value: float | Mapping[str, float], **details: Any) -> Event:
         """Report a partial reading of a pull."""
 

@@ -26,8 +26,7 @@ from fairtrial.core.problem import Outcome
 from fairtrial.core.sheets import read_sheet
 from fairtrial.core.tables import without_formula, write_table
 from fairtrial.errors import FairtrialError, InvalidArgument, InvalidTable
-from fairtrial.study.arguments import MOST_AT_ONCE, as_result
-from fairtrial.study.log import Result
+from fairtrial.study.arguments import MOST_AT_ONCE, as_outcome
 from fairtrial.study.pull import StudyPull
 
 __all__ = ["Correction", "PullColumns", "ResultRow", "ResultTable", "write_pulls"]
@@ -113,14 +112,14 @@ class ResultRow:
         The id of its pull.
     labels : mapping of str to str
         What the table states about the pull: its labels and the ingredients of its arm.
-    result : Result or None
+    result : float, mapping of str to object, or None
         The checked outcome; None if the table says that the pull will have none.
     """
 
     place: int
     pull_id: str
     labels: Mapping[str, str]
-    result: Result | None
+    result: Outcome | None
 
     def check_labels(self, problem: Problem, action: int) -> None:
         """Raise if the labels are not the pull's: results were moved to other rows."""
@@ -228,7 +227,7 @@ class ResultTable:
         for row in self._sheet.rows:
             yield dict(zip(header, row, strict=True))
 
-    def _result(self, given: Mapping[str, Any]) -> Result | None:
+    def _result(self, given: Mapping[str, Any]) -> Outcome | None:
         """Return the result of a row; None if the pull will have none."""
         words = {name: self._word(name, given) for name in self._columns.results}
         if all(word in _WITHOUT for word in words.values()):
@@ -237,7 +236,7 @@ class ResultTable:
         if failed:
             accepted = f"must be {MISSING!r} if other results of the row are known"
             raise InvalidArgument(failed[0], accepted, given[failed[0]])
-        return as_result(self._problem, self._outcome(given))
+        return as_outcome(self._problem, self._outcome(given))
 
     def _word(self, name: str, given: Mapping[str, Any]) -> str:
         """Return a cell in lower case; empty if it is a label of its field."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
@@ -17,11 +17,13 @@ from fairtrial.errors import ConnectionLost, CorruptLog, NotSupported, StorageEr
 from fairtrial.study.cache import Cache
 from fairtrial.study.clock import leases_over, time_over
 from fairtrial.study.head_notes import HeadNotes
-from fairtrial.study.log import Record, canonical
+from fairtrial.study.log import Event, PullRow, Record, canonical
 from fairtrial.study.machine import environment
+from fairtrial.study.pull import StudyPull
 from fairtrial.study.replica import Replica
 from fairtrial.study.store import Store, StudyRow
-from fairtrial.study.writer import Writer
+from fairtrial.study.writer import Previewed, Writer
+from fairtrial.study.writes import Write, Written
 
 __all__ = ["Behind", "Committer", "Session", "transact"]
 
@@ -36,7 +38,7 @@ class _TimePassed:
     """What the clock had caused was written first; the operation still has to be carried out."""
 
 
-class _Write(NamedTuple, Generic[_Answer]):
+class _Carried(NamedTuple, Generic[_Answer]):
     """The result of an operation: its answer, the study after it, and its last event."""
 
     answer: _Answer
@@ -216,9 +218,32 @@ class Session:
 
     # ----------------------------------------------------------------------- writing
 
-    def write(self, operation: Callable[[Writer], _Answer]) -> _Answer:
-        """Carry out an operation in a transaction: keep all of it, or nothing."""
+    def write(self, write: Write) -> Written:
+        """Carry out a checked write in a transaction: keep all of it, or nothing."""
 
+        def carry_out(writer: Writer) -> tuple[list[Record], Writer]:
+            return writer.carry_out(write), writer
+
+        try:
+            records, writer = self._write(carry_out)
+        except Previewed as previewed:
+            return Written([], [], previewed.corrections)
+        pulls = self.pulls_of(writer.issued)
+        stopped = not pulls and writer.stopped
+        return Written(list(map(Event.of, records)), pulls, writer.corrections, stopped)
+
+    def pulls_of(self, rows: Sequence[PullRow]) -> list[StudyPull]:
+        """Return pulls, not yet bound to a handle of the study."""
+        labels, has_blocks = self.problem.labels, self.has_blocks
+        return [
+            StudyPull(
+                *(row.number, row.action, labels(row.action), row.tag),
+                *(row.pull_id, None, row.propensity, row.tag if has_blocks else None),
+            )
+            for row in rows
+        ]
+
+    def _write(self, operation: Callable[[Writer], _Answer]) -> _Answer:
         def now(writer: Writer) -> _Answer | _TimePassed:
             # What the clock has caused is a fact even if the operation fails, so it is written in
             # a transaction of its own.
@@ -261,7 +286,7 @@ class Session:
         # Computed before the transaction, because the first time takes some milliseconds.
         software = self._software
 
-        def write() -> _Write[_Answer]:
+        def write() -> _Carried[_Answer]:
             with uninterrupted(), loaded_only():
                 return self._carry_out(operation, software)
 
@@ -272,7 +297,9 @@ class Session:
             self._notes.note(done.head)
         return done.answer
 
-    def _carry_out(self, operation: Callable[[Writer], _Answer], software: str) -> _Write[_Answer]:
+    def _carry_out(
+        self, operation: Callable[[Writer], _Answer], software: str
+    ) -> _Carried[_Answer]:
         """Carry out an operation within a transaction."""
         # Within the transaction, no one else changes the study.
         study = self._joined or self.store.read_study(self.id)
@@ -283,7 +310,7 @@ class Session:
         if self.committer is not None and writer.has_news:
             # This also counts if the flush fails half-way.
             self.committer.has_written = True
-        return _Write(answer, writer.flush(), writer.last)
+        return _Carried(answer, writer.flush(), writer.last)
 
     def catch_up(self) -> None:
         """Advance the policy to the head of the log, which can take long."""
@@ -301,7 +328,7 @@ class Session:
         self._settle(done)
         return done.answer
 
-    def _settle(self, done: _Write[Any]) -> None:
+    def _settle(self, done: _Carried[Any]) -> None:
         self._cache.settle(done.head, done.last)
         self._joined = done.head
         self._is_written |= done.last is not None

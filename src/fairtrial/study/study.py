@@ -14,8 +14,8 @@ from fairtrial.study.arguments import as_path, check_name, check_secret, check_t
 from fairtrial.study.location import Durability, Storage
 from fairtrial.study.log_file import LogFile
 from fairtrial.study.opening import create_study, import_study, open_study
-from fairtrial.study.recording import Recording
 from fairtrial.study.specification import Specification, own_classes
+from fairtrial.study.viewing import Viewing
 
 if TYPE_CHECKING:
     from fairtrial.core.seeds import Seed
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Study"]
 
 
-class Study(Recording):
+class Study(Viewing):
     """A durable experiment; use `Study.create`, `Study.open` or `Study.import_log` to get one.
 
     Every pull, reading, outcome and loss is an event in an append-only log, written before the

@@ -28,7 +28,27 @@ __all__ = ["Viewing"]
 
 
 class Viewing(Handle):
-    """The part of a study that only reads."""
+    """The part of a study that reads it and keeps it up to date."""
+
+    def pass_time(self) -> None:
+        """Check the clock: expire leases, and stop the study if `max_time` is over.
+
+        Every write does this too, so call it only while you wait for results. `max_time` is
+        counted in seconds from the first event.
+        """
+        self._session.pass_time()
+
+    def snapshot(self) -> None:
+        """Save the policy's state, so that opening the study does not replay the whole log.
+
+        This happens automatically every thousand events and on `close`.
+
+        Raises
+        ------
+        NotSupported
+            If the policy's `state_fields` do not cover all of its state.
+        """
+        self._session.snapshot()
 
     # ----------------------------------------------------------------------- answers
 
@@ -166,7 +186,7 @@ class Viewing(Handle):
 
     def should_stop(self, pull: Pull | str) -> bool:
         """Return whether the policy no longer needs a pull's outcome, or the pull has ended."""
-        pull_id = self._pull_id(pull)
+        pull_id = self.checks.pull_id(pull)
         with self._session.replica_at_head() as (_, replica):
             row = self._store.pull(self._session.id, pull_id)
             if row is None:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 from fairtrial.core import UNSOLICITED, Pull
 from fairtrial.errors import (
     AlreadyTold,
     ConflictingOutcome,
     ExperimentFinished,
+    FairtrialError,
     InvalidArgument,
     InvalidOutcome,
+    MistakesFound,
     PullClosed,
     UnknownPull,
 )
@@ -30,10 +32,28 @@ from fairtrial.study.log import (
     sealed,
     to_json,
 )
+from fairtrial.study.pull_tables import Correction, ResultRow, ResultTable
 from fairtrial.study.replica import Replica
 from fairtrial.study.store import Addition, Store, StudyRow
+from fairtrial.study.writes import (
+    Amend,
+    AmendTable,
+    Ask,
+    Cancel,
+    Extend,
+    Fail,
+    Report,
+    Stop,
+    Tell,
+    TellKnown,
+    TellMany,
+    TellManyKnown,
+    TellTable,
+    Together,
+    Write,
+)
 
-__all__ = ["Writer"]
+__all__ = ["Previewed", "Writer"]
 
 _ISSUES = ("ask", "reissue")
 _About = tuple[str | None, int | None, int | None, int | None]
@@ -69,6 +89,8 @@ class Writer:
         self._records: list[Record] = []
         self._pulls: dict[str, PullRow] = {}
         self._duplicates = 0
+        self.issued: Sequence[PullRow] = ()
+        self.corrections: list[Correction] = []
         self._environment = None if environment == study.environment else environment
 
     @property
@@ -94,6 +116,18 @@ class Writer:
         )
         return self._store.append(self._study, added)
 
+    def carry_out(self, write: Write) -> list[Record]:
+        """Carry out a checked write; return its events, but not those of new pulls.
+
+        New pulls are in `issued`, and corrections by a table in `corrections`.
+        """
+        return self._HOW[type(write)](self, write)
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the study has stopped."""
+        return self._replica.stopped
+
     # ------------------------------------------------------------------- the clock
 
     def pass_time(self) -> bool:
@@ -109,41 +143,37 @@ class Writer:
             self._add("time", body=to_json(seconds=seconds), perform=True)
         return bool(self._records)
 
-    def extend(self, pull_id: str, lease: float) -> Record:
-        """Renew the lease of an open pull, starting now."""
-        row = self._open_pull(pull_id)
-        return self._take("extend", row, lease_until=self._until(lease))
+    def _extend(self, write: Extend) -> list[Record]:
+        row = self._open_pull(_id_of(write))
+        return [self._take("extend", row, lease_until=self._until(write.lease))]
 
     def _until(self, lease: float | None) -> int | None:
         return None if lease is None else self._now + round(lease * 1e6)
 
     # ----------------------------------------------------------------------- asks
 
-    def ask(
-        self,
-        n: int,
-        context: Mapping[str, Any],
-        worker: str | None = None,
-        lease: float | None = None,
-        request_id: str | None = None,
-    ) -> list[PullRow]:
-        """Issue up to `n` pulls: first those that must be handed out again, then new ones."""
-        earlier = self._earlier(request_id, _ISSUES)
-        if earlier is not None:
-            return self._issued_then(earlier)
+    def _ask(self, write: Ask) -> list[Record]:
+        """Issue pulls: first those that must be handed out again, then new ones."""
+        told = [] if write.tell is None else self._tell(write.tell)
+        earlier = self._earlier(write.request_id, _ISSUES)
+        self.issued = self._issue_all(write) if earlier is None else self._issued_then(earlier)
+        return told
+
+    def _issue_all(self, write: Ask) -> list[PullRow]:
+        context, n = dict(write.context), write.n
         body = to_json(context=context) if context else None
         again = self._waiting_again(n, context)
         fresh, exhausted = self._decide(n - len(again), context, body)
         items: list[PullRow | Pull] = [*again, *fresh]
         # The first pull records the request's key and number of pulls.
         first = body
-        if request_id is not None and len(items) > 1:
+        if write.request_id is not None and len(items) > 1:
             first = to_json(context=context or None, count=len(items))
-        until = self._until(lease)
+        until = self._until(write.lease)
         rows: list[PullRow] = []
         for item in items:
-            key, said = (None, body) if rows else (request_id, first)
-            rows.append(self._issue(item, until, worker, key, said))
+            key, said = (None, body) if rows else (write.request_id, first)
+            rows.append(self._issue(item, until, write.actor, key, said))
         if exhausted:
             self._add("wait", body=body)
         return rows
@@ -204,48 +234,45 @@ class Writer:
 
     # ---------------------------------------------------------------------- tells
 
-    def tell(
-        self,
-        pull_id: str,
-        result: Result,
-        actor: str | None = None,
-        request_id: str | None = None,
-    ) -> Record:
-        """Record the outcome of a pull; return the first event if it was told before."""
-        earlier = self._earlier(request_id, TELLS)
+    def _tell(self, write: Tell) -> list[Record]:
+        """Record an outcome; return the first event if it was told before."""
+        result = Result.of(write.value)
+        if isinstance(write.pull, Pull):
+            return [self._tell_unsolicited(write.pull.action, result, write)]
+        pull_id = _id_of(write)
+        earlier = self._earlier(write.request_id, TELLS)
         if earlier is not None and earlier.pull_id != pull_id:
-            raise _used_before(request_id)
+            raise _used_before(write.request_id)
         row = self.pull(pull_id)
         if row.told_seq is not None:
-            return self._told_before(row.told_seq, result, row.value_seq)
+            return [self._told_before(row.told_seq, result, row.value_seq)]
         result = self._completed(row, result)
         in_time = row.lease_until is None or row.lease_until > self._now
-        return self._take(
+        event = self._take(
             "tell" if row.state == "open" and in_time else "late_tell",
             row,
             value=result.value,
-            actor=actor,
-            request_id=request_id,
+            actor=write.actor,
+            request_id=write.request_id,
             body=result.body,
         )
+        return [event]
 
-    def tell_or_report(
-        self, pull_id: str, result: Result, actor: str | None = None
-    ) -> list[Record]:
-        """Record a row of a table: an outcome, or its known measures.
-
-        Write nothing if all of them were recorded before.
-        """
+    def _tell_known(self, write: TellKnown) -> list[Record]:
+        """Record an outcome, or its known measures; nothing if all were recorded before."""
+        pull_id, given = _id_of(write), write.value
         row, measures = self.pull(pull_id), self._replica.policy.problem.measures
-        given, known = result.fields or {}, self._reported(row)
-        if not measures or row.told_seq is not None or {*given, *known} >= {*measures}:
-            return [self.tell(pull_id, result, actor)]
+        if not isinstance(given, Mapping) or not measures or row.told_seq is not None:
+            return self._tell(Tell(pull_id, given, write.actor))
+        known = self._reported(row)
+        if {*given, *known} >= {*measures}:
+            return self._tell(Tell(pull_id, given, write.actor))
         missing = [name for name, value in given.items() if value is None]
         if missing:
             accepted = "can be missing for good only once all other measures are known"
             raise InvalidOutcome(f"outcome: {missing[0]}", accepted)
         if any(name not in known or known[name] != value for name, value in given.items()):
-            return [self.report(pull_id, result, {}, actor)]
+            return self._report(Report(pull_id, given, actor=write.actor))
         return []
 
     def _reported(self, row: PullRow) -> Mapping[str, float]:
@@ -269,26 +296,19 @@ class Writer:
         before = measured.partial(known) if known else None
         return Result(None, measured.as_row(measured.complete(result.fields, before)))
 
-    def tell_unsolicited(
-        self,
-        action: int,
-        result: Result,
-        actor: str | None = None,
-        request_id: str | None = None,
-    ) -> Record:
-        """Record an unsolicited result."""
-        earlier = self._earlier(request_id, TELLS)
+    def _tell_unsolicited(self, action: int, result: Result, write: Tell) -> Record:
+        earlier = self._earlier(write.request_id, TELLS)
         if earlier is not None:
             if (earlier.kind, earlier.action) != ("unsolicited", action):
-                raise _used_before(request_id)
+                raise _used_before(write.request_id)
             return self._told_before(earlier.seq, result)
         result = self._completed(None, result)
         return self._add(
             "unsolicited",
             (secrets.token_hex(16), UNSOLICITED, action, 0),
             value=result.value,
-            actor=actor,
-            request_id=request_id,
+            actor=write.actor,
+            request_id=write.request_id,
             body=result.body,
             perform=True,
         )
@@ -308,7 +328,7 @@ class Writer:
         self._duplicates += 1
         return first
 
-    def outcome_of(self, pull_id: str) -> Any:
+    def _outcome_of(self, pull_id: str) -> Any:
         """Return the outcome of a pull that is on record."""
         current = self._record(self._value_seq(self.pull(pull_id)))
         return outcome_of(current.value, current.body)
@@ -318,72 +338,140 @@ class Writer:
             raise UnknownPull(f"pull {row.pull_id} has no outcome to correct: tell it first")
         return row.value_seq
 
-    def amend(self, pull_id: str, result: Result, reason: str, actor: str | None = None) -> Record:
+    def _amend(self, write: Amend) -> list[Record]:
         """Correct an outcome; do nothing if it is already on record."""
-        row = self.pull(pull_id)
+        row, result = self.pull(_id_of(write)), Result.of(write.value)
         current = self._record(self._value_seq(row))
         old = outcome_of(current.value, current.body)
         if result.agrees_with(old):
-            return current
+            return [current]
         if self._replica.policy.problem.measured is not None:
             result = Result(None, {**old, **(result.fields or {})})
-        return self._take(
+        event = self._take(
             "amend",
             row,
             value=result.value,
-            actor=actor,
-            body=to_json(outcome=result.fields, old=old, reason=reason),
+            actor=write.actor,
+            body=to_json(outcome=result.fields, old=old, reason=write.reason),
         )
+        return [event]
 
     # --------------------------------------------------------------- other events
 
-    def report(
-        self,
-        pull_id: str,
-        reading: Result,
-        details: Mapping[str, Any],
-        actor: str | None = None,
-        request_id: str | None = None,
-    ) -> Record:
-        """Record a partial reading."""
-        earlier = self._earlier(request_id, ("report",))
+    def _report(self, write: Report) -> list[Record]:
+        pull_id, reading = _id_of(write), Result.of(write.value)
+        earlier = self._earlier(write.request_id, ("report",))
         if earlier is not None:
             found = earlier.pull_id, outcome_of(earlier.value, earlier.body)
             if found != (pull_id, reading.outcome):
-                raise _used_before(request_id)
-            return earlier
+                raise _used_before(write.request_id)
+            return [earlier]
         row = self.pull(pull_id)
         if reading.fields is not None and row.told_seq is not None:
-            return self._told_before(row.told_seq, reading, row.value_seq)
-        rest = dict(details)
+            return [self._told_before(row.told_seq, reading, row.value_seq)]
+        rest = dict(write.details)
         stage = rest.pop("stage") if _is_stage(rest.get("stage")) else None
-        return self._take(
+        event = self._take(
             "report",
             row,
             value=reading.value,
             stage=stage,
-            actor=actor,
-            request_id=request_id,
+            actor=write.actor,
+            request_id=write.request_id,
             body=to_json(details=rest or None, outcome=reading.fields),
         )
+        return [event]
 
-    def close_pull(self, kind: str, pull_id: str, reason: str, actor: str | None = None) -> Record:
+    def _close_pull(self, write: Fail) -> list[Record]:
         """Record that a pull will have no outcome; do nothing if it was given up before."""
-        row = self.pull(pull_id)
+        row = self.pull(_id_of(write))
         if row.told_seq is not None:
-            raise AlreadyTold(f"pull {pull_id} was told before: there is nothing to close")
+            raise AlreadyTold(f"pull {row.pull_id} was told before: there is nothing to close")
         if row.closed_seq is not None:
-            return self._record(row.closed_seq)
-        return self._take(kind, row, actor=actor, body=to_json(reason=reason))
+            return [self._record(row.closed_seq)]
+        kind = "cancel" if isinstance(write, Cancel) else "fail"
+        return [self._take(kind, row, actor=write.actor, body=to_json(reason=write.reason))]
 
-    def stop(self, reason: str, actor: str | None = None) -> Record:
+    def _stop(self, write: Stop) -> list[Record]:
         """Stop the study; if it was stopped before, the first reason remains."""
         earlier = self._store.first(self._study.id, "stop")
         if earlier is not None:
-            return earlier
+            return [earlier]
         if self._replica.stopped:
             raise ExperimentFinished(f"study {self._study.name!r} has stopped by itself")
-        return self._add("stop", actor=actor, body=to_json(reason=reason), perform=True)
+        body = to_json(reason=write.reason)
+        return [self._add("stop", actor=write.actor, body=body, perform=True)]
+
+    # ------------------------------------------------------------------ several in one
+
+    def _all(self, write: Together) -> list[Record]:
+        return [event for each in write.writes for event in self.carry_out(each)]
+
+    def _tell_many_known(self, write: TellManyKnown) -> list[Record]:
+        events, mistakes = [], []
+        for place, each in enumerate(write.writes):
+            try:
+                events += self._tell_known(each)
+            except FairtrialError as error:
+                mistakes.append(f"outcomes[{place}]: {error}")
+        if mistakes:
+            raise MistakesFound(mistakes, "outcomes")
+        return events
+
+    def _tell_table(self, write: TellTable) -> list[Record]:
+        def tell(row: ResultRow) -> list[Record]:
+            if row.result is None:
+                return self._close_pull(Fail(row.pull_id, write.table.reason, write.actor))
+            return self._tell_known(TellKnown(row.pull_id, row.result, write.actor))
+
+        return self._by_row(write.table, tell)
+
+    def _amend_table(self, write: AmendTable) -> list[Record]:
+        def amend(row: ResultRow) -> list[Record]:
+            if row.result is None:
+                accepted = "cannot be a correction: a result that was told stays a result"
+                raise InvalidArgument("failed", accepted)
+            before = self._outcome_of(row.pull_id)
+            if Result.of(row.result).agrees_with(before):
+                return []
+            events = self._amend(Amend(row.pull_id, row.result, write.reason, write.actor))
+            self.corrections.append(Correction(row.pull_id, before, row.result))
+            return events
+
+        events = self._by_row(write.table, amend)
+        if write.preview:
+            # The error undoes everything that was tried.
+            raise Previewed(self.corrections)
+        return events
+
+    def _by_row(self, table: ResultTable, do: Callable[[ResultRow], list[Record]]) -> list[Record]:
+        """Carry out the rows of a table; raise one error for all that are refused."""
+        events, mistakes = [], list(table.mistakes)
+        for row in table.rows:
+            try:
+                row.check_labels(self._replica.policy.problem, self.pull(row.pull_id).action)
+                events += do(row)
+            except FairtrialError as error:
+                mistakes.append((row.place, str(error)))
+        table.refuse(mistakes)
+        return events
+
+    _HOW: ClassVar[Mapping[type[Write], Callable[[Writer, Any], list[Record]]]] = {
+        Ask: _ask,
+        Tell: _tell,
+        TellKnown: _tell_known,
+        TellMany: _all,
+        TellManyKnown: _tell_many_known,
+        TellTable: _tell_table,
+        Amend: _amend,
+        AmendTable: _amend_table,
+        Report: _report,
+        Extend: _extend,
+        Fail: _close_pull,
+        Cancel: _close_pull,
+        Stop: _stop,
+        Together: _all,
+    }
 
     # -------------------------------------------------------------------- the log
 
@@ -453,6 +541,19 @@ class Writer:
         if found is not None and found.kind not in kinds:
             raise _used_before(request_id)
         return found
+
+
+class Previewed(Exception):
+    """Carries what a table would correct out of a write, which it undoes."""
+
+    def __init__(self, corrections: list[Correction]) -> None:
+        super().__init__()
+        self.corrections = corrections
+
+
+def _id_of(write: Any) -> str:
+    pull_id: str = write.pull
+    return pull_id
 
 
 def _with(body: str | None, **more: Any) -> str | None:

@@ -27,11 +27,10 @@ from fairtrial.presentation.words import count, number
 from fairtrial.server.blinding import (
     may_correct,
     may_see,
-    require_correction,
     require_own,
-    require_room,
     require_untold,
     write_as,
+    write_for,
 )
 from fairtrial.server.pages.fields import (
     Field,
@@ -53,6 +52,7 @@ from fairtrial.server.security.access import Caller
 from fairtrial.server.service import Answer, Service, TheService
 from fairtrial.study import Event, Study
 from fairtrial.study.log import PullRow, as_time
+from fairtrial.study.writes import Amend, Ask, Fail, Report, Stop, Tell, Write
 
 routes = APIRouter(include_in_schema=False, route_class=PageRoute)
 
@@ -382,14 +382,8 @@ async def ask(request: Request, service: TheService, study: StudyName) -> Respon
     }
 
     def issue(opened: Study) -> Answer:
-        require_room(service, opened, form.viewer, wanted or 1)
-        pulls = opened.ask(
-            wanted or 1,
-            worker=form.viewer.actor,
-            lease=lease,
-            request_id=form.key,
-            **context,
-        )
+        write = Ask(wanted or 1, form.viewer.actor, lease, form.key, context)
+        pulls = write_for(service, opened, form.viewer, write).pulls
         if len(pulls) == 1:
             return Answer(303, address(study, "pulls", pulls[0].id) + "?done=ask-1")
         return Answer(
@@ -410,11 +404,12 @@ async def tell(request: Request, service: TheService, study: StudyName) -> Respo
     fields = Fields(outcome_fields(problem)).filled(form.given)
     outcome = outcome_of(problem, fields)
 
-    def take(opened: Study) -> Event:
-        require_untold(opened, form.viewer, form.pull)
-        return opened.tell(form.pull, outcome, actor=form.viewer.actor)
+    write = Tell(form.pull, outcome, form.viewer.actor)
 
-    return await _on_pull(form, "tell", fields, take)
+    def require(opened: Study) -> None:
+        require_untold(opened, form.viewer, form.pull)
+
+    return await _on_pull(form, "tell", fields, write, require)
 
 
 @routes.post("/studies/{study}/forms/report")
@@ -425,12 +420,8 @@ async def report(request: Request, service: TheService, study: StudyName) -> Res
     value = number_typed(fields, "value")
     stage = _whole_number(fields, "stage", 1, 1_000_000) if fields["stage"] else None
     details = {} if stage is None else {"stage": stage}
-    return await _on_pull(
-        *(form, "report", fields),
-        lambda opened: opened.report(
-            form.pull, value or 0.0, actor=form.viewer.actor, request_id=form.key, **details
-        ),
-    )
+    write = Report(form.pull, value or 0.0, details, form.viewer.actor, form.key)
+    return await _on_pull(form, "report", fields, write)
 
 
 @routes.post("/studies/{study}/forms/fail")
@@ -438,10 +429,8 @@ async def fail(request: Request, service: TheService, study: StudyName) -> Respo
     """Give up a pull."""
     form = await _Sent.of(request, service, study)
     fields = Fields([reason_field()]).filled(form.given)
-    return await _on_pull(
-        *(form, "fail", fields),
-        lambda opened: opened.fail(form.pull, fields["reason"], actor=form.viewer.actor),
-    )
+    write = Fail(form.pull, fields["reason"], form.viewer.actor)
+    return await _on_pull(form, "fail", fields, write)
 
 
 @routes.post("/studies/{study}/forms/amend")
@@ -452,12 +441,12 @@ async def amend(request: Request, service: TheService, study: StudyName) -> Resp
     fields = Fields([*outcome_fields(problem), reason_field()]).filled(form.given)
     outcome = outcome_of(problem, fields)
 
-    def correct(opened: Study) -> Event:
-        require_correction(opened, form.viewer, form.pull)
-        _require_seen(form, _row(opened, form.pull))
-        return opened.amend(form.pull, outcome, fields["reason"], actor=form.viewer.actor)
+    write = Amend(form.pull, outcome, fields["reason"], form.viewer.actor)
 
-    return await _on_pull(form, "amend", fields, correct)
+    def require(opened: Study) -> None:
+        _require_seen(form, _row(opened, form.pull))
+
+    return await _on_pull(form, "amend", fields, write, require)
 
 
 def _require_seen(form: _Sent, row: PullRow) -> None:
@@ -476,7 +465,8 @@ async def stop(request: Request, service: TheService, study: StudyName) -> Respo
     fields = stop_fields().filled(form.given)
 
     def end(opened: Study) -> Answer:
-        event = opened.stop(fields["reason"], actor=form.viewer.actor)
+        write = Stop(fields["reason"], form.viewer.actor)
+        event = write_for(service, opened, form.viewer, write).events[0]
         return Answer(303, address(study, "pulls") + f"?done=event-{event.seq}")
 
     async def again(refused: Fields, status: int) -> Response:
@@ -519,12 +509,19 @@ async def _problem(service: Service, study: str, viewer: Caller) -> Problem:
 
 
 async def _on_pull(
-    form: _Sent, name: str, fields: Fields, operation: Callable[[Study], Event]
+    form: _Sent,
+    name: str,
+    fields: Fields,
+    write: Write,
+    require: Callable[[Study], None] = lambda _: None,
 ) -> Response:
-    def write(opened: Study) -> Answer:
+    """Carry out a write about a pull if `require` does not raise."""
+
+    def carry_out(opened: Study) -> Answer:
         require_own(opened, form.viewer, form.pull)
         _row(opened, form.pull)
-        event = operation(opened)
+        require(opened)
+        event = write_for(form.service, opened, form.viewer, write).events[0]
         where = address(form.study, "pulls", form.pull)
         return Answer(303, f"{where}?done=event-{event.seq}")
 
@@ -535,7 +532,7 @@ async def _on_pull(
             status=status,
         )
 
-    return await _carried_out(form, fields, write, again)
+    return await _carried_out(form, fields, carry_out, again)
 
 
 async def _carried_out(

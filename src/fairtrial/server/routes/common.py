@@ -2,39 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Path, Query, Request, Response
-from pydantic import BaseModel
+from fastapi import APIRouter, Path, Query, Request, Response
 
-from fairtrial.server.blinding import event_for, require_own, seal, write_as
+from fairtrial.server.blinding import seal
 from fairtrial.server.documents import to_text
 from fairtrial.server.problems import Refusal
 from fairtrial.server.schemas import ProblemDocument
 from fairtrial.server.security.access import Caller
 from fairtrial.server.security.bodies import StrictRoute
-from fairtrial.server.service import (
-    Answer,
-    IdempotencyKey,
-    Key,
-    Service,
-    TheService,
-    TheViewer,
-    fingerprint,
-)
-from fairtrial.study import Event, Study
+from fairtrial.server.service import Answer, Key, Service, fingerprint
+from fairtrial.study import Study
 from fairtrial.study.store import StudyRow
 
 __all__ = [
     "STATUSES",
     "After",
-    "Call",
     "Limit",
     "PullId",
     "StudyName",
-    "TheCall",
     "answered",
     "key_of",
     "not_modified",
@@ -94,62 +81,6 @@ def key_of(request: Request, viewer: Caller, key: str | None, body: Any) -> Key 
         return None
     study = request.path_params.get("study", "")
     return Key(viewer.actor, f"{key} {study}", fingerprint(request, body))
-
-
-# ---------------------------------------------------------------------------- writing
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """A request that writes to a study: the caller and the idempotency key."""
-
-    request: Request
-    service: Service
-    viewer: Caller
-    study: str
-    key: str | None
-
-    async def write(self, body: BaseModel, operation: Callable[[Study], Answer]) -> Response:
-        """Return the answer of an operation; for a repeated request, the first answer."""
-        key = None
-        if self.key is not None:
-            key = key_of(self.request, self.viewer, self.key, body.model_dump())
-        return answered(
-            await write_as(self.service, self.viewer, self.study, operation, key, self.key)
-        )
-
-    async def write_event(
-        self,
-        body: BaseModel,
-        operation: Callable[[Study], Event],
-        pull: str,
-        *,
-        says_whether_to_stop: bool = False,
-    ) -> Response:
-        """Return the written event about a pull, and perhaps whether the pull should stop."""
-        self.viewer.require("run", self.study)
-
-        def write(opened: Study) -> Answer:
-            require_own(opened, self.viewer, pull)
-            content = event_for(self.viewer, operation(opened), opened)
-            if says_whether_to_stop:
-                content["should_stop"] = opened.should_stop(pull)
-            return Answer(200, to_text(content))
-
-        return await self.write(body, write)
-
-
-async def _call(
-    request: Request,
-    service: TheService,
-    viewer: TheViewer,
-    study: StudyName,
-    key: IdempotencyKey = None,
-) -> Call:
-    return Call(request, service, viewer, study, key)
-
-
-TheCall = Annotated[Call, Depends(_call)]
 
 
 # ---------------------------------------------------------------------------- reading

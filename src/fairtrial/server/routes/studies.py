@@ -1,4 +1,4 @@
-"""Routes of studies: list, create, show, stop."""
+"""Routes of studies: list, create, show."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fairtrial.core import Policy
 from fairtrial.core.seeds import as_seed
 from fairtrial.core.sizes import limited_sizes
 from fairtrial.errors import FairtrialError, InvalidArgument, StudyExists
-from fairtrial.server.documents import event_document, study_document, to_text
+from fairtrial.server.documents import study_document, to_text
 from fairtrial.server.problems import Refusal
 from fairtrial.server.routes.common import (
     After,
@@ -22,10 +22,10 @@ from fairtrial.server.routes.common import (
     router,
     unchanged,
 )
-from fairtrial.server.schemas import EventAnswer, NewStudy, Reason, StudiesAnswer, StudyAnswer
+from fairtrial.server.schemas import NewStudy, StudiesAnswer, StudyAnswer
 from fairtrial.server.security.access import Caller
 from fairtrial.server.service import Answer, IdempotencyKey, Service, TheService, TheViewer
-from fairtrial.study import Store, Study
+from fairtrial.study import Store
 from fairtrial.study.arguments import check_name
 from fairtrial.study.long_reads import keep_going
 from fairtrial.study.opening import find_or_insert
@@ -172,23 +172,3 @@ def _whole(row: StudyRow, viewer: Caller, store: Store) -> dict[str, Any]:
         "policy_spec": dict(spec.policy) if unblinded else None,
         "storage_software": store.software if unblinded else None,
     }
-
-
-@routes.post("/v1/studies/{study}/stop", response_model=EventAnswer, summary="Stop a study")
-async def stop_study(
-    request: Request,
-    service: TheService,
-    viewer: TheViewer,
-    study: StudyName,
-    body: Reason,
-    key: IdempotencyKey = None,
-) -> Response:
-    """Stop a study without an answer; results of open pulls still count when they arrive."""
-    viewer.require("admin", study)
-
-    def stop(opened: Study) -> Answer:
-        event = opened.stop(body.reason, actor=viewer.actor)
-        return Answer(200, to_text(event_document(event)))
-
-    known = key_of(request, viewer, key, body.model_dump())
-    return answered(await service.write(study, stop, known))
