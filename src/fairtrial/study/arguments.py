@@ -66,12 +66,13 @@ def check_texts(**texts: object) -> None:
             raise InvalidArgument(name, "must be a text of 1 to 200 characters, or None", text)
 
 
-def check_reason(reason: object) -> None:
-    """Raise if `reason` is not a non-blank text of acceptable length."""
+def check_reason(reason: object) -> str:
+    """Return `reason` if it is a non-blank text of acceptable length; raise otherwise."""
     fits = isinstance(reason, str) and 0 < len(reason.strip()) <= _LONGEST_REASON
-    if not fits or not is_encodable(reason):
+    if not isinstance(reason, str) or not fits or not is_encodable(reason):
         accepted = f"must be a text of at most {_LONGEST_REASON:,} characters that says why"
         raise InvalidArgument("reason", accepted, reason)
+    return reason
 
 
 def check_secret(secret: object) -> str:

@@ -173,7 +173,7 @@ class Writer:
         rows: list[PullRow] = []
         for item in items:
             key, said = (None, body) if rows else (write.request_id, first)
-            rows.append(self._issue(item, until, write.actor, key, said))
+            rows.append(self._issue(item, until, write.worker, key, said))
         if exhausted:
             self._add("wait", body=body)
         return rows
@@ -260,7 +260,7 @@ class Writer:
 
     def _tell_known(self, write: TellKnown) -> list[Record]:
         """Record an outcome, or its known measures; nothing if all were recorded before."""
-        pull_id, given = _id_of(write), write.value
+        pull_id, given = _id_of(write), write.values
         row, measures = self.pull(pull_id), self._replica.policy.problem.measures
         if not isinstance(given, Mapping) or not measures or row.told_seq is not None:
             return self._tell(Tell(pull_id, given, write.actor))
@@ -359,7 +359,7 @@ class Writer:
     # --------------------------------------------------------------- other events
 
     def _report(self, write: Report) -> list[Record]:
-        pull_id, reading = _id_of(write), Result.of(write.value)
+        pull_id, reading = _id_of(write), Result.of(write.reading)
         earlier = self._earlier(write.request_id, ("report",))
         if earlier is not None:
             found = earlier.pull_id, outcome_of(earlier.value, earlier.body)

@@ -7,8 +7,7 @@ write's JSON to the write's path, where the service makes the same value from it
 from __future__ import annotations
 
 import re
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -94,13 +93,14 @@ class Checks:
             raise InvalidArgument(name, accepted, number)
         return wanted
 
-    def who(self, **names: str | None) -> None:
-        """Raise if these are not valid names of actors or workers."""
+    def who(self, **names: str | None) -> str | None:
+        """Return the name of an actor or worker; raise if it is invalid."""
+        ((name, given),) = names.items()
+        if self.is_remote and given is not None:
+            accepted = "must be left out: the service records the name of the token"
+            raise InvalidArgument(name, accepted, given)
         check_texts(**names)
-        for name, given in names.items():
-            if self.is_remote and given is not None:
-                accepted = "must be left out: the service records the name of the token"
-                raise InvalidArgument(name, accepted, given)
+        return given
 
     def pull_id(self, pull: object) -> str:
         """Return the id of a pull of this study."""
@@ -146,10 +146,15 @@ class Sent(NamedTuple):
     pull: str = ""
 
 
-class Write(ABC):
-    """A change of a study: all of its events are written, or none."""
+class Write:
+    """A change of a study: all of its events are written, or none.
+
+    Each field is checked by its name, and has the same name in the body of a request. Who sent it,
+    its key and its pull travel elsewhere.
+    """
 
     __slots__ = ()
+    __dataclass_fields__: ClassVar[Mapping[str, Any]]
 
     path: ClassVar[str] = ""
     """The path, below that of the study, to which a client of a service sends it."""
@@ -157,7 +162,7 @@ class Write(ABC):
     @property
     def key(self) -> str | None:
         """The caller's own key, with which the write counts only once."""
-        return None
+        return getattr(self, "request_id", None)
 
     @property
     def pulls(self) -> tuple[str, ...]:
@@ -165,18 +170,33 @@ class Write(ABC):
         pull = getattr(self, "pull", None)
         return (pull,) if isinstance(pull, str) else ()
 
-    @abstractmethod
     def check(self, study: Checks) -> Self:
         """Return the write with its values as they are stored; raise if one is invalid."""
+        return type(self)(
+            *[_CHECKS[name](study, getattr(self, name)) for name in self.__dataclass_fields__]
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Return the body with which a client sends it, once it is checked."""
-        raise NotSupported("a service takes these one by one: a table could be refused half-way")
+        if not self.path:
+            raise NotSupported("a service takes these one by one: some could be refused half-way")
+        return {
+            name: getattr(self, name) for name in self.__dataclass_fields__ if name not in _ASIDE
+        }
 
     @classmethod
     def from_json(cls, sent: Sent) -> Self:
         """Return the write that a client sent, not yet checked."""
-        raise NotSupported(f"a service takes no {cls.__name__} ({sent.pull})")
+        return cls(
+            **{
+                name: getattr(sent, _ASIDE[name]) if name in _ASIDE else sent.body[name]
+                for name in cls.__dataclass_fields__
+            }
+        )
+
+
+_ASIDE = {"pull": "pull", "actor": "actor", "worker": "actor", "request_id": "key"}
+"""Fields that are not in the body, and what has them in `Sent`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,22 +210,12 @@ class Tell(Write):
 
     path = "pulls/{pull}/tell"
 
-    @property
-    def key(self) -> str | None:
-        return self.request_id
-
     def check(self, study: Checks) -> Self:
+        """Return the write with its values as they are stored; raise if one is invalid."""
         study.who(actor=self.actor)
         check_texts(request_id=self.request_id)
         value = as_outcome(study.problem, self.value)
         return type(self)(study.target(self.pull), value, self.actor, self.request_id)
-
-    def to_json(self) -> dict[str, Any]:
-        return {"value": self.value}
-
-    @classmethod
-    def from_json(cls, sent: Sent) -> Self:
-        return cls(sent.pull, sent.body["value"], sent.actor, sent.key)
 
     def to_item(self) -> dict[str, Any]:
         """Return it as one of several outcomes in a body."""
@@ -226,7 +236,7 @@ class Ask(Write):
     """A request for up to `n` pulls; an outcome in `tell` is recorded first."""
 
     n: int
-    actor: str | None = None
+    worker: str | None = None
     lease: float | None = None
     request_id: str | None = None
     context: Mapping[str, Any] = field(default_factory=dict)
@@ -235,33 +245,18 @@ class Ask(Write):
     path = "asks"
 
     @property
-    def key(self) -> str | None:
-        return self.request_id
-
-    @property
     def pulls(self) -> tuple[str, ...]:
+        """The pull whose outcome is told."""
         return () if self.tell is None else self.tell.pulls
 
-    def check(self, study: Checks) -> Self:
-        n = study.number("n", self.n)
-        study.who(worker=self.actor)
-        check_texts(request_id=self.request_id)
-        lease = None if self.lease is None else check_lease(self.lease)
-        labels = study.problem.action_labels[0]
-        # The log has labels as the problem knows them.
-        own = {name: str(part) if name in labels else part for name, part in self.context.items()}
-        context = as_json("context", own)
-        tell = None if self.tell is None else self.tell.check(study)
-        if tell is not None and study.is_remote:
-            study.pull_id(tell.pull)
-        return type(self)(n, self.actor, lease, self.request_id, context, tell)
-
     def to_json(self) -> dict[str, Any]:
+        """Return the body, in which the outcome names its pull."""
         tell = None if self.tell is None else self.tell.to_item()
         return {"n": self.n, "lease": self.lease, "context": self.context, "tell": tell}
 
     @classmethod
     def from_json(cls, sent: Sent) -> Self:
+        """Return the write that a client sent, not yet checked."""
         body = sent.body
         tell = None if body["tell"] is None else Tell.from_item(body["tell"], sent.actor)
         return cls(body["n"], sent.actor, body["lease"], sent.key, body["context"], tell)
@@ -276,38 +271,16 @@ class Extend(Write):
 
     path = "pulls/{pull}/heartbeat"
 
-    def check(self, study: Checks) -> Self:
-        return type(self)(study.pull_id(self.pull), check_lease(self.lease))
-
-    def to_json(self) -> dict[str, Any]:
-        return {"lease": self.lease}
-
-    @classmethod
-    def from_json(cls, sent: Sent) -> Self:
-        return cls(sent.pull, sent.body["lease"])
-
 
 @dataclass(frozen=True, slots=True)
 class TellKnown(Write):
     """The measures of a pull that are known; once all are, they are its outcome."""
 
     pull: Pull | str
-    value: Outcome
+    values: Outcome
     actor: str | None = None
 
     path = "pulls/{pull}/known"
-
-    def check(self, study: Checks) -> Self:
-        study.who(actor=self.actor)
-        pull = study.pull_id(self.pull)
-        return type(self)(pull, as_outcome(study.problem, self.value), self.actor)
-
-    def to_json(self) -> dict[str, Any]:
-        return {"values": self.value}
-
-    @classmethod
-    def from_json(cls, sent: Sent) -> Self:
-        return cls(sent.pull, sent.body["values"], sent.actor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,48 +294,26 @@ class Amend(Write):
 
     path = "pulls/{pull}/amend"
 
-    def check(self, study: Checks) -> Self:
-        study.who(actor=self.actor)
-        check_reason(self.reason)
-        pull = study.pull_id(self.pull)
-        return type(self)(pull, as_outcome(study.problem, self.value), self.reason, self.actor)
-
-    def to_json(self) -> dict[str, Any]:
-        return {"value": self.value, "reason": self.reason}
-
-    @classmethod
-    def from_json(cls, sent: Sent) -> Self:
-        return cls(sent.pull, sent.body["value"], sent.body["reason"], sent.actor)
-
 
 @dataclass(frozen=True, slots=True)
 class Report(Write):
     """A reading of a pull, with details for the policy's family."""
 
     pull: Pull | str
-    value: float | Mapping[str, float]
+    reading: float | Mapping[str, float]
     details: Mapping[str, Any] = field(default_factory=dict)
     actor: str | None = None
     request_id: str | None = None
 
     path = "pulls/{pull}/report"
 
-    @property
-    def key(self) -> str | None:
-        return self.request_id
-
-    def check(self, study: Checks) -> Self:
-        study.who(actor=self.actor)
-        check_texts(request_id=self.request_id)
-        pull, value = study.pull_id(self.pull), as_reading(study.problem, self.value)
-        details = as_json("details", self.details)
-        return type(self)(pull, value, details, self.actor, self.request_id)
-
     def to_json(self) -> dict[str, Any]:
-        return {**self.details, "value": self.value}
+        """Return the body: the details and the reading side by side."""
+        return {**self.details, "value": self.reading}
 
     @classmethod
     def from_json(cls, sent: Sent) -> Self:
+        """Return the write that a client sent, not yet checked."""
         details = {name: part for name, part in sent.body.items() if name != "value"}
         for name in details:
             if name in ("self", "pull", "request_id", "actor") or not name.isidentifier():
@@ -379,18 +330,6 @@ class Fail(Write):
     actor: str | None = None
 
     path = "pulls/{pull}/fail"
-
-    def check(self, study: Checks) -> Self:
-        study.who(actor=self.actor)
-        check_reason(self.reason)
-        return type(self)(study.pull_id(self.pull), self.reason, self.actor)
-
-    def to_json(self) -> dict[str, Any]:
-        return {"reason": self.reason}
-
-    @classmethod
-    def from_json(cls, sent: Sent) -> Self:
-        return cls(sent.pull, sent.body["reason"], sent.actor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -409,18 +348,6 @@ class Stop(Write):
 
     path = "stop"
 
-    def check(self, study: Checks) -> Self:
-        study.who(actor=self.actor)
-        check_reason(self.reason)
-        return self
-
-    def to_json(self) -> dict[str, Any]:
-        return {"reason": self.reason}
-
-    @classmethod
-    def from_json(cls, sent: Sent) -> Self:
-        return cls(sent.body["reason"], sent.actor)
-
 
 # ------------------------------------------------------------------- several in one
 
@@ -433,11 +360,8 @@ class Together(Write):
 
     @property
     def pulls(self) -> tuple[str, ...]:
+        """The ids of all pulls that they name."""
         return tuple(pull for write in self.writes for pull in write.pulls)
-
-    def check(self, study: Checks) -> Self:
-        study.number("outcomes", len(self.writes))
-        return replace(self, writes=[write.check(study) for write in self.writes])
 
 
 @dataclass(frozen=True, slots=True)
@@ -449,16 +373,11 @@ class TellMany(Together):
 
     path = "tells"
 
-    @property
-    def key(self) -> str | None:
-        return self.request_id
-
     def check(self, study: Checks) -> Self:
-        check_texts(request_id=self.request_id)
+        """Return the outcomes as they are stored; each unsolicited one gets a key of its own."""
         checked = Together.check(self, study)
         if self.request_id is None:
             return checked
-        # Each unsolicited result has a key of its own.
         tells = [
             replace(tell, request_id=f"{self.request_id}:{place}")
             if isinstance(tell.pull, Pull)
@@ -468,10 +387,12 @@ class TellMany(Together):
         return replace(checked, writes=tells)
 
     def to_json(self) -> dict[str, Any]:
+        """Return the body: the outcomes, each with its pull or its labels."""
         return {"outcomes": [tell.to_item() for tell in self.writes]}
 
     @classmethod
     def from_json(cls, sent: Sent) -> Self:
+        """Return the write that a client sent, not yet checked."""
         outcomes = sent.body["outcomes"]
         return cls([Tell.from_item(item, sent.actor) for item in outcomes], sent.key)
 
@@ -485,10 +406,12 @@ class TellManyKnown(Together):
     path = "known"
 
     def to_json(self) -> dict[str, Any]:
+        """Return the body: the known measures, each with its pull."""
         return {"outcomes": [{"pull": tell.pull, **tell.to_json()} for tell in self.writes]}
 
     @classmethod
     def from_json(cls, sent: Sent) -> Self:
+        """Return the write that a client sent, not yet checked."""
         outcomes = sent.body["outcomes"]
         return cls([TellKnown(item["pull"], item["values"], sent.actor) for item in outcomes])
 
@@ -500,10 +423,6 @@ class TellTable(Write):
     table: ResultTable
     actor: str | None = None
 
-    def check(self, study: Checks) -> Self:
-        study.who(actor=self.actor)
-        return self
-
 
 @dataclass(frozen=True, slots=True)
 class AmendTable(Write):
@@ -514,7 +433,56 @@ class AmendTable(Write):
     actor: str | None = None
     preview: bool = False
 
-    def check(self, study: Checks) -> Self:
-        study.who(actor=self.actor)
-        check_reason(self.reason)
-        return self
+
+# ----------------------------------------------------------------- checks of fields
+
+
+def _key(_: Checks, key: str | None) -> str | None:
+    check_texts(request_id=key)
+    return key
+
+
+def _lease(_: Checks, lease: float | None) -> float | None:
+    return None if lease is None else check_lease(lease)
+
+
+def _context(study: Checks, context: Mapping[str, Any]) -> dict[str, Any]:
+    labels = study.problem.action_labels[0]
+    # The log has labels as the problem knows them.
+    own = {name: str(part) if name in labels else part for name, part in context.items()}
+    return as_json("context", own)
+
+
+def _tell(study: Checks, tell: Tell | None) -> Tell | None:
+    if tell is not None and study.is_remote:
+        study.pull_id(tell.pull)
+    return None if tell is None else tell.check(study)
+
+
+def _writes(study: Checks, writes: Sequence[Write]) -> list[Write]:
+    study.number("outcomes", len(writes))
+    return [write.check(study) for write in writes]
+
+
+def _unchanged(_: Checks, value: Any) -> Any:
+    return value
+
+
+_CHECKS: Mapping[str, Callable[[Checks, Any], Any]] = {
+    "n": lambda study, n: study.number("n", n),
+    "pull": Checks.pull_id,
+    "value": lambda study, value: as_outcome(study.problem, value),
+    "values": lambda study, values: as_outcome(study.problem, values),
+    "reading": lambda study, reading: as_reading(study.problem, reading),
+    "details": lambda _, details: as_json("details", details),
+    "context": _context,
+    "lease": _lease,
+    "reason": lambda _, reason: check_reason(reason),
+    "actor": lambda study, actor: study.who(actor=actor),
+    "worker": lambda study, worker: study.who(worker=worker),
+    "request_id": _key,
+    "tell": _tell,
+    "writes": _writes,
+    "table": _unchanged,
+    "preview": _unchanged,
+}
