@@ -26,6 +26,7 @@ __all__ = [
     "event_for",
     "may_correct",
     "may_see",
+    "require_correction",
     "require_own",
     "require_untold",
     "seal",
@@ -95,7 +96,7 @@ def write_for(service: Service, study: Study, viewer: Caller, write: Write) -> W
         for pull in write.pulls:
             require_untold(study, viewer, pull)
     if isinstance(write, Amend):
-        _require_correction(study, viewer, write.pulls[0])
+        require_correction(study, viewer, write.pulls[0])
     if isinstance(write, Ask):
         write = _with_room(service, study, viewer, write)
     try:
@@ -224,7 +225,7 @@ def _require_room(service: Service, study: Study, viewer: Caller, number: int) -
             )
 
 
-def _require_correction(study: Study, viewer: Caller, pull: str) -> None:
+def require_correction(study: Study, viewer: Caller, pull: str) -> None:
     """Raise if a pull's result is another person's, and the caller may not know it.
 
     Raises

@@ -27,6 +27,7 @@ from fairtrial.presentation.words import count, number
 from fairtrial.server.blinding import (
     may_correct,
     may_see,
+    require_correction,
     require_own,
     require_untold,
     write_as,
@@ -444,6 +445,7 @@ async def amend(request: Request, service: TheService, study: StudyName) -> Resp
     write = Amend(form.pull, outcome, fields["reason"], form.viewer.actor)
 
     def require(opened: Study) -> None:
+        require_correction(opened, form.viewer, form.pull)
         _require_seen(form, _row(opened, form.pull))
 
     return await _on_pull(form, "amend", fields, write, require)
