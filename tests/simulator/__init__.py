@@ -50,7 +50,7 @@ To repeat a failure: ``./dev test tests/simulator --seed 1234``. Many at once, w
 ``.venv/bin/python -m tests.simulator 0 20000``.
 
 Not simulated: the socket between a driver and workers in other processes
-(`tests/study/test_wire.py`), the queue of processes in front of a file
+(`tests/study/test_worker_server.py`), the queue of processes in front of a file
 (`tests/study/test_turns.py`), loss of power (`tests/study/test_power.py`), and PostgreSQL itself.
 The failures that its clients see are simulated; crashes of the real server are in
 `tests/study/test_kill.py` and `tests/server/test_kills.py`.

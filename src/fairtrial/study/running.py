@@ -81,8 +81,8 @@ def run_study(
     host : str
         The address at which workers on other machines reach this one. Other processes send their
         readings through a socket. Both ends prove that they know a key that travels with the work,
-        and nothing from the socket is unpickled. Readings are protected against changes but not
-        encrypted: between machines, use a tunnel if they are confidential.
+        and nothing from the socket is unpickled. After that, readings are neither encrypted nor
+        protected against changes on the way: between machines, use a tunnel.
 
     Returns
     -------

@@ -1,7 +1,14 @@
-"""The server in a driver that receives messages of workers: threads, processes, other machines."""
+"""The server in a driver that receives messages of workers: threads, processes, other machines.
+
+Other processes connect by `multiprocessing.connection`. Neither end parses anything before the
+other has proved that it knows the key, and neither ever unpickles what it receives: messages are
+JSON of limited length and depth.
+"""
 
 from __future__ import annotations
 
+import hmac
+import json
 import queue
 import random
 import secrets
@@ -10,12 +17,32 @@ import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from multiprocessing import AuthenticationError
+from multiprocessing.connection import Connection, answer_challenge, deliver_challenge
 from typing import Any, Protocol
 
-from fairtrial.errors import FairtrialError, InvalidOutcome
-from fairtrial.study.wire import Imposter, Wire, error_as_data, error_from_data, packed
+from fairtrial import errors
+from fairtrial.core.nesting import is_deeper
+from fairtrial.errors import FairtrialError, InvalidArgument, InvalidOutcome
 
-__all__ = ["Channel", "Request", "Unreachable", "WorkerServer"]
+__all__ = [
+    "LONGEST_MESSAGE",
+    "Channel",
+    "Imposter",
+    "Line",
+    "Request",
+    "Unreachable",
+    "WorkerServer",
+    "error_as_data",
+    "error_from_data",
+    "packed",
+]
+
+LONGEST_MESSAGE = 65_536
+"""Largest size of a message: bytes of JSON."""
+
+_DEPTH = 8
+_LONGEST_PART = 2_000
 
 _CONNECT_SECONDS = 10.0
 _RETRY_SECONDS = 0.05
@@ -72,7 +99,7 @@ class WorkerServer:
 
     Threads of this process put their messages directly into its queue. When a channel is first
     pickled for another process, the server opens a socket. Both ends of a connection must prove
-    that they know a key that travels with the channel; see `wire`.
+    that they know a key that travels with the channel.
 
     Parameters
     ----------
@@ -170,25 +197,25 @@ class _SocketChannel:
         self._address = address
         self._key = key
         self._lock = threading.Lock()
-        self._wire: Wire | None = None
+        self._line: Line | None = None
 
     def ask(self, message: Mapping[str, Any]) -> bool | None:
         """Send a message to the server in the other process, and return its answer."""
         content = _content(message)
         with self._lock:
-            if self._wire is None:
-                self._wire = self._connected()
+            if self._line is None:
+                self._line = self._connected()
             try:
-                self._wire.send(content)
-                answer = self._wire.receive()
+                self._line.send(content)
+                answer = self._line.receive()
             except OSError:
-                self._wire.close()
+                self._line.close()
                 return None
         if answer is not None and "error" in answer:
             raise error_from_data(answer["error"])
         return None if answer is None else answer.get("go_on") is True
 
-    def _connected(self) -> Wire:
+    def _connected(self) -> Line:
         """Return a connection to the driver; retry while strangers crowd its port."""
         deadline = time.monotonic() + _CONNECT_SECONDS
         while True:
@@ -199,7 +226,12 @@ class _SocketChannel:
             try:
                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
                 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                return Wire.of_worker(connection, self._key, deadline - time.monotonic())
+                left = threading.Timer(deadline - time.monotonic(), _hang_up, (connection,))
+                left.start()
+                try:
+                    return Line(connection, self._key, of_driver=False)
+                finally:
+                    left.cancel()
             except OSError as error:
                 connection.close()
                 if isinstance(error, Imposter) or time.monotonic() >= deadline:
@@ -219,9 +251,9 @@ class _SocketChannel:
 
     def close(self) -> None:
         with self._lock:
-            if self._wire is not None:
-                wire, self._wire = self._wire, None
-                wire.close()
+            if self._line is not None:
+                line, self._line = self._line, None
+                line.close()
 
     def __reduce__(self) -> tuple[type[_SocketChannel], tuple[tuple[str, int], bytes]]:
         return _SocketChannel, (self._address, self._key)
@@ -254,7 +286,8 @@ class _Listener:
         self._server = server
         self._lock = threading.Lock()
         self._is_closed = False
-        self._strangers: dict[socket.socket, None] = {}
+        self._strangers: dict[socket.socket, float] = {}
+        """Connections that have not proved anything yet, and when to end them."""
         self._socket = socket.create_server((server.host, 0), backlog=128)
         self._socket.settimeout(_ACCEPT_SECONDS)
         self.port: int = self._socket.getsockname()[1]
@@ -270,6 +303,7 @@ class _Listener:
     def _listen(self) -> None:
         with self._socket:
             while not self._is_closed:
+                self._send_away(time.monotonic())
                 try:
                     connection, _ = self._socket.accept()
                 except TimeoutError:
@@ -290,13 +324,19 @@ class _Listener:
 
     def _make_room(self, connection: socket.socket) -> None:
         with self._lock:
-            self._strangers[connection] = None
+            self._strangers[connection] = time.monotonic() + _CONNECT_SECONDS
             oldest = next(iter(self._strangers))
             if len(self._strangers) > _MOST_STRANGERS:
                 del self._strangers[oldest]
                 # Its own thread closes it afterwards.
-                with suppress(OSError):
-                    oldest.shutdown(socket.SHUT_RDWR)
+                _hang_up(oldest)
+
+    def _send_away(self, now: float) -> None:
+        """End the connections that took too long to prove that they know the key."""
+        with self._lock:
+            for connection, due in self._strangers.items():
+                if due <= now:
+                    _hang_up(connection)
 
     def _forget(self, connection: socket.socket) -> None:
         with self._lock:
@@ -304,24 +344,24 @@ class _Listener:
 
     def _serve(self, connection: socket.socket) -> None:
         """Serve one connection until it ends."""
-        wire = None
+        line = None
         try:
             with suppress(OSError):
                 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                wire = Wire.of_driver(connection, self._server.key, _CONNECT_SECONDS)
+                line = Line(connection, self._server.key, of_driver=True)
                 self._forget(connection)
-                self._answer_all(wire)
+                self._answer_all(line)
         finally:
             self._forget(connection)
-            (wire or connection).close()
+            (line or connection).close()
 
-    def _answer_all(self, wire: Wire) -> None:
-        while (message := wire.receive()) is not None:
+    def _answer_all(self, line: Line) -> None:
+        while (message := line.receive()) is not None:
             try:
                 answer: dict[str, Any] = {"go_on": self._server.ask(_understood(message))}
             except Exception as error:  # noqa: BLE001 - it is raised where the message came from
                 answer = {"error": error_as_data(error)}
-            wire.send(packed(answer))
+            line.send(packed(answer))
 
 
 def _understood(message: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -339,3 +379,162 @@ def _understood(message: Mapping[str, Any]) -> Mapping[str, Any]:
     if not fits:
         raise FairtrialError(f"the driver does not understand a message of kind {kind!r}")
     return message
+
+
+# -------------------------------------------------------------------------- the socket
+
+
+class Imposter(ConnectionError):
+    """The peer does not know the key."""
+
+
+def _hang_up(connection: socket.socket) -> None:
+    """End a connection, even for processes that inherited it."""
+    with suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
+
+
+class Line:
+    """A connection whose two ends have both proved that they know the key.
+
+    Each end proves it with a key of its own, derived from the common one, so that nobody can let
+    one worker answer what another one asks.
+
+    Parameters
+    ----------
+    connection : socket.socket
+        The connection; whoever made it may end it while the peer has proved nothing yet.
+    key : bytes
+        The common key.
+    of_driver : bool
+        Whether this is the driver's end.
+
+    Raises
+    ------
+    Imposter
+        If the peer does not know the key.
+    OSError
+        If the connection ends early.
+    """
+
+    def __init__(self, connection: socket.socket, key: bytes, *, of_driver: bool) -> None:
+        worker, driver = (hmac.digest(key, role, "sha256") for role in (b"worker", b"driver"))
+        connection.settimeout(None)
+        self._socket = connection
+        self._ends = Connection(connection.dup().detach())
+        try:
+            # The driver, which listens, proves nothing to those who have proved nothing.
+            if of_driver:
+                deliver_challenge(self._ends, worker)
+                answer_challenge(self._ends, driver)
+            else:
+                answer_challenge(self._ends, worker)
+                deliver_challenge(self._ends, driver)
+        except EOFError:
+            self.close()
+            raise ConnectionError("it ended the connection") from None
+        except (AuthenticationError, AssertionError, ValueError):
+            self.close()
+            raise Imposter("it does not know the key") from None
+        except BaseException:
+            self.close()
+            raise
+
+    def send(self, content: bytes) -> None:
+        """Send a message in the form that `packed` returns."""
+        self._ends.send_bytes(content)
+
+    def receive(self) -> dict[str, Any] | None:
+        """Wait for the next message; None if the peer has closed the connection.
+
+        Raises
+        ------
+        OSError
+            If the connection broke, or the data received are not a message.
+        """
+        try:
+            return _parsed(self._ends.recv_bytes(LONGEST_MESSAGE))
+        except EOFError:
+            return None
+
+    def close(self) -> None:
+        """End the connection, even for processes that inherited it."""
+        _hang_up(self._socket)
+        self._socket.close()
+        self._ends.close()
+
+
+def packed(message: Mapping[str, Any]) -> bytes:
+    """Return a message as bytes.
+
+    Raises
+    ------
+    ValueError
+        If it is too long, too deeply nested, or not JSON.
+    """
+    try:
+        text = json.dumps(message)
+    except (TypeError, RecursionError) as error:
+        raise ValueError(str(error)) from None
+    if len(text) > LONGEST_MESSAGE or is_deeper(text, _DEPTH):
+        raise ValueError("it is too long or too deeply nested")
+    return text.encode()
+
+
+def _parsed(content: bytes) -> dict[str, Any]:
+    try:
+        text = content.decode()
+        if is_deeper(text, _DEPTH):
+            raise ConnectionError("a message is too deeply nested")
+        message = json.loads(text)
+    except ValueError as error:
+        raise ConnectionError(f"a message is not JSON: {error}") from None
+    if not isinstance(message, dict):
+        raise ConnectionError("a message is not a JSON object")
+    return message
+
+
+# The constructors of these two take other arguments; they never refuse a reading.
+_CLASSES: dict[str, type[FairtrialError]] = {
+    name: getattr(errors, name)
+    for name in errors.__all__
+    if name not in ("ConfigurationError", "MissingExtra")
+}
+
+
+def error_as_data(error: Exception) -> dict[str, Any]:
+    """Return an exception as data: its nearest class in `fairtrial.errors`, and its message.
+
+    Examples
+    --------
+    >>> error_as_data(KeyError("x"))
+    {'type': 'FairtrialError', 'arguments': ["KeyError: 'x'"]}
+    """
+    if not isinstance(error, FairtrialError):
+        return _described("FairtrialError", f"{type(error).__name__}: {error}")
+    cls = next(cls for cls in type(error).__mro__ if _CLASSES.get(cls.__name__) is cls)
+    message = str(error)
+    if isinstance(error, InvalidArgument):
+        # The rejected value stays with the sender; the message describes it.
+        return _described(cls.__name__, error.name, message.removeprefix(f"{error.name} "))
+    return _described(cls.__name__, message)
+
+
+def _described(name: str, *arguments: str) -> dict[str, Any]:
+    return {"type": name, "arguments": [part[:_LONGEST_PART] for part in arguments]}
+
+
+def error_from_data(data: object) -> FairtrialError:
+    """Return the exception that `error_as_data` has described.
+
+    Examples
+    --------
+    >>> error_from_data({"type": "NotSupported", "arguments": ["no readings here"]})
+    NotSupported('no readings here')
+    """
+    parts = data if isinstance(data, Mapping) else {}
+    cls, arguments = _CLASSES.get(str(parts.get("type"))), parts.get("arguments")
+    expected = 2 if cls is not None and issubclass(cls, InvalidArgument) else 1
+    if cls is None or not isinstance(arguments, list) or len(arguments) != expected:
+        return FairtrialError("the driver refused, and gave no reason that can be understood")
+    return cls(*map(str, arguments))

@@ -2,6 +2,7 @@
 
 import base64
 import contextlib
+import hmac
 import os
 import pickle
 import socket
@@ -9,14 +10,22 @@ import struct
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.connection import Connection, answer_challenge
 
 import pytest
 
 from fairtrial import errors
 from fairtrial.errors import FairtrialError, InvalidArgument, InvalidOutcome, NotSupported
-from fairtrial.study import wire, worker_server
-from fairtrial.study.wire import Imposter, Wire, error_as_data, error_from_data, packed
-from fairtrial.study.worker_server import Unreachable, WorkerServer
+from fairtrial.study import worker_server
+from fairtrial.study.worker_server import (
+    Imposter,
+    Line,
+    Unreachable,
+    WorkerServer,
+    error_as_data,
+    error_from_data,
+    packed,
+)
 from tests.study.tools import PATIENCE, wait_until
 
 LOOK = {"kind": "look", "pull": "p", "attempt": None}
@@ -69,7 +78,7 @@ def a_port_taken_over(behave):
             with contextlib.suppress(OSError):
                 while True:
                     connection, _ = listening.accept()
-                    with connection, contextlib.suppress(OSError):
+                    with connection, contextlib.suppress(OSError, EOFError):
                         behave(connection)
 
         thread = threading.Thread(target=accept, daemon=True)
@@ -108,22 +117,35 @@ def test_a_worker_carries_out_nothing_that_whoever_took_the_port_of_its_driver_s
     assert not trap.exists()
 
 
-def greet(connection):
-    connection.sendall(wire._GREETING + bytes(32))
-    return connection.recv(64, socket.MSG_WAITALL)
+LONG = struct.pack("!i", 200) + bytes(200)
+"""A message of some length, which can arrive slowly."""
+
+
+class Peer:
+    """A peer that speaks the language of `multiprocessing.connection` without a key."""
+
+    def __init__(self, connection):
+        connection.settimeout(None)
+        self.ends = Connection(connection.dup().detach())
+
+    def lets_prove(self, challenge):
+        """Let a worker answer a challenge; return the answer, as if it were right."""
+        self.ends.send_bytes(challenge)
+        answer = self.ends.recv_bytes(256)
+        self.ends.send_bytes(b"#WELCOME#")
+        return answer
 
 
 def guesses(connection):
-    greet(connection)
-    connection.sendall(os.urandom(32))
-
-
-def reflects(connection):
-    connection.sendall(greet(connection)[32:])
+    peer = Peer(connection)
+    answer = peer.lets_prove(b"#CHALLENGE#" + os.urandom(20))
+    peer.ends.recv_bytes(256)
+    peer.ends.send_bytes(os.urandom(len(answer)))
+    peer.ends.recv_bytes(256)
 
 
 def repeats_itself(connection):
-    connection.sendall(wire._GREETING * 100)
+    connection.sendall(b"#CHALLENGE#" * 100)
 
 
 def speaks_http(connection):
@@ -134,7 +156,7 @@ def is_deep(connection):
     connection.sendall(b'{"a":' * 1_000_000)
 
 
-@pytest.mark.parametrize("behave", [guesses, reflects, repeats_itself, speaks_http, is_deep])
+@pytest.mark.parametrize("behave", [guesses, speaks_http, is_deep, repeats_itself])
 def test_a_worker_talks_to_nobody_who_does_not_know_the_key(behave):
     with (
         a_port_taken_over(behave) as address,
@@ -144,13 +166,13 @@ def test_a_worker_talks_to_nobody_who_does_not_know_the_key(behave):
 
 
 def drips(connection):
-    for byte in wire._GREETING * 100:
+    for byte in LONG:
         connection.sendall(bytes([byte]))
         time.sleep(0.05)
 
 
 def hangs_up(connection):
-    greet(connection)
+    Peer(connection).lets_prove(b"#CHALLENGE#" + os.urandom(20))
 
 
 def says_nothing(connection):
@@ -166,29 +188,32 @@ def test_a_worker_waits_only_so_long_for_a_proof(behave, monkeypatch):
     assert time.monotonic() - began < PATIENCE
 
 
+def test_no_worker_answers_for_a_driver():
+    """Whoever takes over the port cannot let a second worker answer the first one's challenge."""
+    with ThreadPoolExecutor(2) as threads, socket.create_server(("127.0.0.1", 0)) as listening:
+        address = listening.getsockname()
+        asking = [threads.submit(channel_to(address).ask, LOOK) for _ in range(2)]
+        first, second = (Peer(listening.accept()[0]) for _ in asking)
+        first.lets_prove(b"#CHALLENGE#" + os.urandom(20))
+        challenge = first.ends.recv_bytes(256)
+        first.ends.send_bytes(second.lets_prove(challenge))
+        assert first.ends.recv_bytes(256) == b"#FAILURE#"
+        listening.close()
+        second.ends.close()
+        for one in asking:
+            assert isinstance(one.exception(PATIENCE), Unreachable)
+
+
 def proven(connection):
-    """Be a driver that knows the key; return the wire."""
-    return Wire.of_driver(connection, KEY, PATIENCE)
-
-
-def forges(connection):
-    proven(connection).receive()
-    connection.sendall(struct.pack(">I32s", 15, bytes(32)) + b'{"go_on": true}')
+    """Be a driver that knows the key; return its end of the line."""
+    return Line(connection, KEY, of_driver=True)
 
 
 def announces_too_much(connection):
-    proven(connection).receive()
-    connection.sendall(struct.pack(">I32s", 2**32 - 1, bytes(32)))
-    connection.recv(1)
-
-
-def repeats_an_answer(connection):
     made = proven(connection)
     made.receive()
-    made.send(packed({"go_on": True}))
-    made.receive()
-    made._sent -= 1
-    made.send(packed({"go_on": True}))
+    connection.sendall(struct.pack("!i", 2**31 - 1))
+    connection.recv(1)
 
 
 def nests(connection):
@@ -197,13 +222,10 @@ def nests(connection):
     made.send(b"[" * 60_000)
 
 
-@pytest.mark.parametrize("behave", [forges, announces_too_much, repeats_an_answer, nests])
+@pytest.mark.parametrize("behave", [announces_too_much, nests])
 def test_answers_that_are_not_the_drivers_are_none(behave):
     with a_port_taken_over(behave) as address:
-        channel = channel_to(address)
-        if behave is repeats_an_answer:
-            assert channel.ask(LOOK) is True
-        assert channel.ask(LOOK) is None
+        assert channel_to(address).ask(LOOK) is None
 
 
 @pytest.mark.parametrize(
@@ -263,24 +285,37 @@ def test_a_driver_takes_nothing_from_those_who_do_not_know_the_key(server, name)
 
 def test_a_driver_proves_nothing_to_those_who_have_not(server):
     with socket.create_connection(server.address(), timeout=PATIENCE) as connection:
-        greeting = connection.recv(len(wire._GREETING) + 32, socket.MSG_WAITALL)
-        connection.sendall(bytes(64))
-        assert greeting.startswith(wire._GREETING)
-        assert connection.recv(1) == b""
+        peer = Peer(connection)
+        assert peer.ends.recv_bytes(256).startswith(b"#CHALLENGE#")
+        peer.ends.send_bytes(bytes(16))
+        assert peer.ends.recv_bytes(256) == b"#FAILURE#"
+        with pytest.raises(EOFError):
+            peer.ends.recv_bytes(256)
+
+
+class Overheard:
+    """The end of a connection that remembers what was sent."""
+
+    def __init__(self, ends):
+        self.ends = ends
+        self.recv_bytes = ends.recv_bytes
+
+    def send_bytes(self, content):
+        self.sent = content
+        self.ends.send_bytes(content)
 
 
 def test_a_proof_is_of_one_connection_only(server):
     """A proof overheard on one connection is not valid on another."""
+    worker = hmac.digest(server.key, b"worker", "sha256")
     with socket.create_connection(server.address(), timeout=PATIENCE) as connection:
-        nonce = connection.recv(len(wire._GREETING) + 32, socket.MSG_WAITALL)[-32:]
-        own = bytes(32)
-        proof = own + wire._code(server.key, b"worker", nonce + own)
-        connection.sendall(proof)
-        assert len(connection.recv(32, socket.MSG_WAITALL)) == 32
+        overheard = Overheard(Peer(connection).ends)
+        answer_challenge(overheard, worker)
     with socket.create_connection(server.address(), timeout=PATIENCE) as connection:
-        connection.recv(len(wire._GREETING) + 32, socket.MSG_WAITALL)
-        connection.sendall(proof)
-        assert connection.recv(1) == b""
+        peer = Peer(connection)
+        peer.ends.recv_bytes(256)
+        peer.ends.send_bytes(overheard.sent)
+        assert peer.ends.recv_bytes(256) == b"#FAILURE#"
 
 
 def test_strangers_who_drip_are_cut_off_in_time(monkeypatch):
@@ -290,8 +325,8 @@ def test_strangers_who_drip_are_cut_off_in_time(monkeypatch):
         socket.create_connection(server.address(), timeout=PATIENCE) as connection,
         contextlib.suppress(OSError),
     ):
-        for _ in range(63):
-            connection.sendall(b"x")
+        for byte in LONG:
+            connection.sendall(bytes([byte]))
             time.sleep(0.02)
         while connection.recv(100):
             pass
@@ -317,9 +352,9 @@ def test_strangers_in_numbers_keep_no_worker_out_and_leave_nothing_behind(server
 
 
 def as_worker(server):
-    """Return a wire to the server, on which a worker may send anything."""
+    """Return a line to the server, on which a worker may send anything."""
     connection = socket.create_connection(server.address(), timeout=PATIENCE)
-    return Wire.of_worker(connection, server.key, PATIENCE)
+    return Line(connection, server.key, of_driver=False)
 
 
 @pytest.mark.parametrize(
@@ -403,7 +438,7 @@ def test_an_error_arrives_as_the_nearest_of_our_own_with_its_words(error, cls, t
 
 def test_an_error_of_any_length_fits_into_a_message():
     error = InvalidArgument("\N{GRINNING FACE}" * 10_000, "\N{GRINNING FACE}" * 10_000)
-    assert len(packed({"error": error_as_data(error)})) < wire.LONGEST_MESSAGE
+    assert len(packed({"error": error_as_data(error)})) < worker_server.LONGEST_MESSAGE
 
 
 @pytest.mark.parametrize(
@@ -423,12 +458,11 @@ def test_what_describes_no_error_of_ours_is_one_without_a_reason(data):
     assert "no reason that can be understood" in str(error_from_data(data))
 
 
-def test_the_wire_of_one_key_is_no_wire_of_another():
+def test_the_line_of_one_key_is_no_line_of_another():
     one, other = socket.socketpair()
     with one, other, ThreadPoolExecutor(1) as thread:
-        worker = thread.submit(Wire.of_worker, one, b"a" * 32, PATIENCE)
+        worker = thread.submit(Line, one, b"a" * 32, of_driver=False)
         with pytest.raises(Imposter):
-            Wire.of_driver(other, b"b" * 32, PATIENCE)
-        other.close()
-        with pytest.raises(OSError, match="gone"):
+            Line(other, b"b" * 32, of_driver=True)
+        with pytest.raises(Imposter):
             worker.result(PATIENCE)
