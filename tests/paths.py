@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import CodeType, FrameType
-from typing import Any
 
 import fairtrial
 
 ROOT = Path(fairtrial.__file__).parent
 
 
-def files_on_the_way(call: Callable[[], object], first: Any, *last: Any) -> list[str]:
+def files_on_the_way(
+    call: Callable[[], object], first: Callable[..., object], *last: Callable[..., object]
+) -> list[str]:
     """Return the files of the package between two functions, in the order of their calls.
 
     Each call of `first` counts from there to the next call of one of `last`. If `last` has several
@@ -52,5 +54,5 @@ def files_on_the_way(call: Callable[[], object], first: Any, *last: Any) -> list
     return list(found)
 
 
-def _code(function: Any) -> CodeType:
-    return getattr(function, "__func__", getattr(function, "source", function)).__code__
+def _code(function: Callable[..., object]) -> CodeType:
+    return inspect.unwrap(function).__code__

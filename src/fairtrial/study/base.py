@@ -81,6 +81,9 @@ class BaseStudy(NamedArguments, ABC):
             The `events` that were written, or were written before by the same request, and the
             `pulls` that were issued.
         """
+        return self._carried_out(write)
+
+    def _carried_out(self, write: Write) -> Written:
         done = self._write(write.check(self.checks))
         self._bind(done.pulls)
         return done
@@ -160,7 +163,7 @@ class BaseStudy(NamedArguments, ABC):
         NothingToAsk
             If one pull was requested and none can be issued before the next result.
         """
-        done = self.write(Ask(1 if n is None else n, worker, lease, request_id, context))
+        done = self._carried_out(Ask(1 if n is None else n, worker, lease, request_id, context))
         return done.pulls if n is not None else self._single(done)
 
     def _single(self, done: Written) -> StudyPull:
@@ -182,7 +185,7 @@ class BaseStudy(NamedArguments, ABC):
         UnknownPull
             If it is not a pull of this study.
         """
-        return self.write(Extend(pull, lease)).events[0]
+        return self._carried_out(Extend(pull, lease)).events[0]
 
     @abstractmethod
     def should_stop(self, pull: Pull | str) -> bool:
@@ -241,7 +244,7 @@ class BaseStudy(NamedArguments, ABC):
         UnknownPull
             If it is not a pull of this study.
         """
-        return self.write(Tell(pull, value, actor, request_id)).events[0]
+        return self._carried_out(Tell(pull, value, actor, request_id)).events[0]
 
     def tell_known(
         self, pull: Pull | str, values: Mapping[str, Any], *, actor: str | None = None
@@ -267,7 +270,7 @@ class BaseStudy(NamedArguments, ABC):
         InvalidOutcome, ConflictingOutcome, UnknownPull
             As `tell` does.
         """
-        return next(iter(self.write(TellKnown(pull, values, actor)).events), None)
+        return next(iter(self._carried_out(TellKnown(pull, values, actor)).events), None)
 
     def tell_many(
         self,
@@ -288,7 +291,7 @@ class BaseStudy(NamedArguments, ABC):
             A key of your own; unsolicited data among the outcomes count only once with it.
         """
         tells = [Tell(pull, value, actor) for pull, value in as_pairs(outcomes)]
-        return self.write(TellMany(tells, request_id)).events
+        return self._carried_out(TellMany(tells, request_id)).events
 
     def tell_many_known(
         self, outcomes: Sequence[tuple[Pull | str, Outcome]], *, actor: str | None = None
@@ -313,7 +316,7 @@ class BaseStudy(NamedArguments, ABC):
             If some are refused; the error names all of them by their position.
         """
         tells = [TellKnown(pull, values, actor) for pull, values in as_pairs(outcomes)]
-        return self.write(TellManyKnown(tells)).events
+        return self._carried_out(TellManyKnown(tells)).events
 
     def tell_table(
         self,
@@ -353,7 +356,7 @@ class BaseStudy(NamedArguments, ABC):
             If the file cannot be read, or lacks a column.
         """
         table = ResultTable(self.problem, as_path(path), decimal)
-        return self.write(TellTable(table, actor)).events
+        return self._carried_out(TellTable(table, actor)).events
 
     @overload
     def tell_and_ask(
@@ -415,7 +418,9 @@ class BaseStudy(NamedArguments, ABC):
         'a'
         """
         tell = Tell(pull, value, worker)
-        done = self.write(Ask(1 if n is None else n, worker, lease, request_id, context, tell))
+        done = self._carried_out(
+            Ask(1 if n is None else n, worker, lease, request_id, context, tell)
+        )
         return done.pulls if n is not None else self._single(done)
 
     def amend(
@@ -432,7 +437,7 @@ class BaseStudy(NamedArguments, ABC):
         UnknownPull
             If the pull has no outcome to correct.
         """
-        return self.write(Amend(pull, value, reason, actor)).events[0]
+        return self._carried_out(Amend(pull, value, reason, actor)).events[0]
 
     def amend_table(
         self,
@@ -474,7 +479,7 @@ class BaseStudy(NamedArguments, ABC):
             If the policy cannot correct outcomes, or the study is on a service.
         """
         table = ResultTable(self.problem, as_path(path), decimal)
-        return self.write(AmendTable(table, reason, actor, preview)).corrections
+        return self._carried_out(AmendTable(table, reason, actor, preview)).corrections
 
     # ----------------------------------------------------------------- other events
 
@@ -516,18 +521,18 @@ class BaseStudy(NamedArguments, ABC):
         ConflictingOutcome
             If a measure was reported or told with a different value before.
         """
-        return self.write(Report(pull, value, details, actor, request_id)).events[0]
+        return self._carried_out(Report(pull, value, details, actor, request_id)).events[0]
 
     def cancel(self, pull: Pull | str, reason: str = "user", *, actor: str | None = None) -> Event:
         """Cancel a pull. A result that arrives anyway is recorded and passed to the policy."""
-        return self.write(Cancel(pull, reason, actor)).events[0]
+        return self._carried_out(Cancel(pull, reason, actor)).events[0]
 
     def fail(self, pull: Pull | str, reason: str = "lost", *, actor: str | None = None) -> Event:
         """Report a pull lost. A result that arrives anyway is recorded and passed to the policy.
 
         The policy is told the reason.
         """
-        return self.write(Fail(pull, reason, actor)).events[0]
+        return self._carried_out(Fail(pull, reason, actor)).events[0]
 
     def stop(self, reason: str, *, actor: str | None = None) -> Event:
         """Stop the study without an answer: no more pulls are issued.
@@ -561,4 +566,4 @@ class BaseStudy(NamedArguments, ABC):
         >>> study.stop("the drug was recalled", actor="board").kind, study.ask(5), study.status
         ('stop', [], 'undecided')
         """
-        return self.write(Stop(reason, actor)).events[0]
+        return self._carried_out(Stop(reason, actor)).events[0]
