@@ -10,10 +10,9 @@ from typing import Any, Self
 
 from fairtrial.client.address import parse_address
 from fairtrial.client.documents import summary_of
-from fairtrial.client.remote_study import RemoteStudy
+from fairtrial.client.remote_study import RemoteStudy, study_path
 from fairtrial.client.tokens import read_token
 from fairtrial.client.transport import Transport
-from fairtrial.client.viewing import study_path
 from fairtrial.core import Policy, Problem
 from fairtrial.core.keywords import named_arguments
 from fairtrial.core.seeds import Seed, as_seed

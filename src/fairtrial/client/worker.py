@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, TypeVar
 
-from fairtrial.client.remote_study import RemoteStudy
-from fairtrial.client.viewing import MOST_AT_ONCE
+from fairtrial.client.remote_study import MOST_AT_ONCE, RemoteStudy
 from fairtrial.core import Pull
 from fairtrial.core.keywords import named_arguments
 from fairtrial.core.problem import Outcome
@@ -25,10 +24,8 @@ from fairtrial.core.validation import (
 )
 from fairtrial.errors import (
     AlreadyTold,
-    ConflictingOutcome,
     FairtrialError,
     InvalidArgument,
-    InvalidOutcome,
     SourceError,
     StorageBusy,
     StorageError,
@@ -38,7 +35,8 @@ from fairtrial.errors import (
 )
 from fairtrial.study import Report, StudyPull
 from fairtrial.study.arguments import LONGEST_LEASE, check_lease
-from fairtrial.study.reporting import Ended, carry_out, known_measures
+from fairtrial.study.pull_loop import NOT_NEEDED, PullLoop, Work
+from fairtrial.study.reporting import Ended, carry_out
 
 __all__ = ["Ending", "work"]
 
@@ -59,7 +57,6 @@ _END_SECONDS = 3.0
 """Seconds that running functions and commands have to end once they are told to."""
 _AT_ONCE = 1e-3
 """Duration of a lease that will have expired when the next worker asks."""
-_NOT_NEEDED = "no longer needed"
 
 
 @named_arguments
@@ -148,37 +145,33 @@ def work(
 
 
 @dataclass(eq=False)
-class _Work:
-    """The work on one pull; it serves as the channel for the function's reports."""
+class _Work(Work):
+    """The work on one pull, in a thread; `until` is when its lease ends."""
 
-    pull: StudyPull
-    study: RemoteStudy
-    until: float
-    has_readings: bool = False
-    is_wanted: bool = True
+    until: float = 0.0
+
+
+class _Channel:
+    """Takes the reports of the function that carries out a pull."""
+
+    def __init__(self, work: _Work, read: Callable[[_Work, Any, Mapping[str, Any]], None]) -> None:
+        self._work = work
+        self._read = read
 
     def ask(self, message: Mapping[str, Any]) -> bool:
         """Handle a report of the function; return whether the function should continue."""
-        if self.is_wanted and message["kind"] == "reading":
-            self._read(message["value"], message["details"])
-        return self.is_wanted
-
-    def _read(self, value: Any, details: Mapping[str, Any]) -> None:
-        try:
-            self.study.report(self.pull, value, **details)
-        except ConflictingOutcome:
-            raise
-        except AlreadyTold:
-            self.is_wanted = False
-        else:
-            self.has_readings = True
+        if self._work.is_open and message["kind"] == "reading":
+            self._read(self._work, message["value"], message["details"])
+        return self._work.is_open
 
     def close(self) -> None:
         """Do nothing: there is no connection to close."""
 
 
-class _Worker:
+class _Worker(PullLoop):
     """Asks and tells in the thread that calls `run`; other threads report, renew leases, wait."""
+
+    _work: dict[str, _Work]
 
     def __init__(
         self,
@@ -192,25 +185,21 @@ class _Worker:
         interrupted: Callable[[], bool],
         watch: Callable[[str], None],
     ) -> None:
+        super().__init__(study, max_failures)
         self._study = study
         self._function = function
         self._parallel = parallel
         self._lease = lease
         self._left = limit
         self._grace = grace
-        self._max_failures = max_failures
         self._interrupted = interrupted
         self._watch = watch
         self._inbox: queue.SimpleQueue[tuple[_Work, Ended]] = queue.SimpleQueue()
-        self._work: dict[str, _Work] = {}
         self._running = 0
         self._is_handing_back = False
         self._ended = threading.Event()
-        self._failures = 0
-        self._may_have_more = True
         self._has_news = threading.Event()
         self._has_stopped = False
-        self._error: FairtrialError | None = None
         self._ends_by = float("inf")
         self._next_call_back = 0.0
 
@@ -267,7 +256,7 @@ class _Worker:
         )
         self._may_have_more = len(pulls) == wanted
         for pull in pulls:
-            started = _Work(pull, self._study, time.monotonic() + self._lease)
+            started = _Work(pull, until=time.monotonic() + self._lease)
             self._work[pull.id] = started
             self._running += 1
             self._thread(self._carry_out, started)
@@ -276,7 +265,7 @@ class _Worker:
 
     def _carry_out(self, begun: _Work) -> None:
         try:
-            ended = carry_out(self._function, Report(begun.pull, begun))
+            ended = carry_out(self._function, Report(begun.pull, _Channel(begun, self._read)))
         except BaseException as error:  # noqa: BLE001 - even SystemExit: the pull must not hang
             ended = Ended("error", about=repr(error))
         self._inbox.put((begun, ended))
@@ -291,7 +280,7 @@ class _Worker:
     def _end_functions(self) -> None:
         """Tell functions and commands to end, and take results that still arrive."""
         for begun in self._work.values():
-            begun.is_wanted = False
+            begun.is_open = False
         deadline = time.monotonic() + _END_SECONDS
         while self._running and time.monotonic() < deadline:
             self._settle_next(_LOOK_SECONDS)
@@ -299,7 +288,7 @@ class _Worker:
     def _drop(self) -> None:
         """Stop running functions after an error, without the service; report untold outcomes."""
         for begun in self._work.values():
-            begun.is_wanted = False
+            begun.is_open = False
         deadline = time.monotonic() + _END_SECONDS
         while self._work and self._running and time.monotonic() < deadline:
             with suppress(queue.Empty):
@@ -308,17 +297,17 @@ class _Worker:
                 if self._work.pop(begun.pull.id, None) is begun and ended.kind == "done":
                     self._watch(f"not told: {_said_of(begun.pull, ended.outcome)}")
 
-    def _return(self, begun: _Work) -> None:
+    def _return(self, begun: Work) -> None:
         """Hand a pull back: end its lease, or report it lost if it has readings."""
         self._work.pop(begun.pull.id, None)
         with suppress(AlreadyTold):
             if self._has_stopped:
-                self._study.cancel(begun.pull, _NOT_NEEDED)
+                self._study.cancel(begun.pull, NOT_NEEDED)
             elif begun.has_readings or not self._is_issued_again:
                 self._study.fail(begun.pull, "lost")
             else:
                 self._study.extend(begun.pull, _AT_ONCE)
-        self._watch(f"{_named(begun.pull)}: handed back")
+        self._note(begun, "handed back")
 
     @cached_property
     def _is_issued_again(self) -> bool:
@@ -335,61 +324,34 @@ class _Worker:
             if self._work.get(begun.pull.id) is begun:
                 self._settle(begun, ended)
 
-    def _settle(self, begun: _Work, ended: Ended) -> None:
-        del self._work[begun.pull.id]
-        self._may_have_more = True
-        if ended.kind == "done":
-            self._tell(begun, ended.outcome)
-        elif ended.kind == "fatal":
-            self._error = self._error or SourceError(ended.about)
-            self._return(begun)
-        elif self._is_handing_back:
-            self._return(begun)
-        elif ended.kind == "stopped" and not begun.is_wanted:
-            self._give_up(begun, self._study.cancel, _NOT_NEEDED)
+    def _settle(self, work: Work, ended: Ended) -> None:
+        if ended.kind == "fatal" or (self._is_handing_back and ended.kind != "done"):
+            if ended.kind == "fatal":
+                self._end_with(SourceError(ended.about))
+            self._return(work)
+        elif ended.kind == "stopped" and not work.is_open:
+            del self._work[work.pull.id]
+            self._give_up(work, self._study.cancel, NOT_NEEDED)
+        elif ended.kind in ("stopped", "unreachable"):
+            about = "the function ended without a result"
+            super()._settle(work, Ended("error", about=ended.about or about))
         else:
-            reason = "timeout" if ended.kind == "timeout" else "error"
-            about = ended.about or "the function ended without a result"
-            self._fail(begun, reason, about, ended.trace)
+            super()._settle(work, ended)
 
-    def _tell(self, begun: _Work, outcome: Any) -> None:
+    def _tell(self, work: Work, outcome: Any) -> None:
         try:
-            self._patiently(lambda: self._take(begun, outcome))
-        except (InvalidOutcome, ConflictingOutcome) as error:
-            self._fail(begun, "error", str(error))
+            super()._tell(work, outcome)
         except StorageError as error:
-            untold = _said_of(begun.pull, outcome)
+            untold = _said_of(work.pull, outcome)
             raise type(error)(f"{error}. Not told: {untold}") from None
-        else:
-            self._failures = 0
-            self._watch(f"{_named(begun.pull)}: {outcome!r}")
 
-    def _take(self, begun: _Work, outcome: Any) -> None:
-        """Tell an outcome; with several measures, those that are known, and the rest later."""
-        if not self._study.problem.measures:
-            self._study.tell(begun.pull, outcome)
-            return
-        known = known_measures(outcome, has_readings=begun.has_readings)
-        event = self._study.tell_known(begun.pull, known)
-        if event is None or event.kind == "report":
-            # The rest will be told by others, so the pull must not be handed out again.
-            with suppress(AlreadyTold):
-                self._study.extend(begun.pull, LONGEST_LEASE)
-
-    def _fail(self, begun: _Work, reason: str, about: str, trace: str = "") -> None:
-        self._give_up(begun, self._study.fail, reason)
-        self._watch(f"{_named(begun.pull)}: {reason}: {about}")
-        self._failures += 1
-        if self._failures > self._max_failures:
-            text = f"{begun.pull!r} failed: {about}\n{trace}".strip()
-            if self._failures > 1:
-                text = f"{self._failures} pulls in a row failed; the last: {text}"
-            self._error = self._error or SourceError(text)
-
-    def _give_up(self, begun: _Work, how: Callable[..., object], reason: str) -> None:
-        begun.is_wanted = False
+    def _leave_to_others(self, work: Work) -> None:
+        # The pull must not be handed out again.
         with suppress(AlreadyTold):
-            self._patiently(lambda: how(begun.pull, reason))
+            self._study.extend(work.pull, LONGEST_LEASE)
+
+    def _note(self, work: Work, about: str) -> None:
+        self._watch(f"{_named(work.pull)}: {about}")
 
     def _patiently(self, call: Callable[[], _Answer]) -> _Answer:
         """Return the result of a call to the service, repeated while the service is down."""
@@ -424,7 +386,7 @@ class _Worker:
         for pull in self._patiently(self._study.to_cancel):
             begun = self._work.get(pull.id)
             if begun is not None:
-                begun.is_wanted = False
+                begun.is_open = False
 
     def _keep_leases(self) -> None:
         """Renew the leases of running pulls, several times per lease."""
@@ -437,10 +399,10 @@ class _Worker:
 
     def _extend(self, begun: _Work) -> None:
         try:
-            begun.is_wanted &= self._study.heartbeat(begun.pull, self._lease)
+            begun.is_open &= self._study.heartbeat(begun.pull, self._lease)
         except (AlreadyTold, UnknownPull):
             # It was told or given up by others; a result would still be accepted.
-            begun.is_wanted = False
+            begun.is_open = False
         except FairtrialError:
             return  # the next heartbeat may succeed
         begun.until = time.monotonic() + self._lease

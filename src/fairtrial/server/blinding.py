@@ -80,17 +80,7 @@ async def write_as(
 
 
 def write_for(service: Service, study: Study, viewer: Caller, write: Write) -> Written:
-    """Carry out a write if its caller may do what it says.
-
-    Raises
-    ------
-    Refusal
-        With the status 403, if it concerns a pull or a result of somebody else.
-    ConflictingOutcome
-        If it tells again what somebody else has told.
-    NothingToAsk
-        If it asks for more pulls than may be open.
-    """
+    """Carry out a write; raise if its caller may not, or may not ask for more pulls."""
     require_own(study, viewer, *write.pulls)
     if isinstance(write, Ask | TellManyKnown):
         for pull in write.pulls:

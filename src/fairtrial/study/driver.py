@@ -7,15 +7,14 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import BrokenExecutor, Executor, Future
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
+from fairtrial.core.problem import Outcome
 from fairtrial.errors import (
-    AlreadyTold,
-    ConflictingOutcome,
-    InvalidOutcome,
+    InvalidArgument,
     NothingToAsk,
     SourceError,
     StudyError,
@@ -23,17 +22,14 @@ from fairtrial.errors import (
 from fairtrial.study.arguments import MOST_AT_ONCE
 from fairtrial.study.changes import told_of_changes
 from fairtrial.study.clock import seconds_until_due
-from fairtrial.study.executors import end_workers
-from fairtrial.study.reporting import Ended, Report, carry_out, known_measures
+from fairtrial.study.pull import StudyPull
+from fairtrial.study.pull_loop import NOT_NEEDED, PullLoop, Work
+from fairtrial.study.reporting import Ended, Report, carry_out
 from fairtrial.study.runners import Runner, driver_name, joined
+from fairtrial.study.study import Study
 from fairtrial.study.worker_server import Request, WorkerServer
 
-if TYPE_CHECKING:
-    from fairtrial.core.problem import Outcome
-    from fairtrial.study.pull import StudyPull
-    from fairtrial.study.study import Study
-
-__all__ = ["Driver", "Ending"]
+__all__ = ["Driver", "Ending", "is_executor", "maker_of"]
 
 Ending = Literal["stopped", "limit", "interrupted"]
 """Why a run ended: the study stopped, the limit of pulls was reached, or Ctrl-C was pressed."""
@@ -48,23 +44,14 @@ _INTERRUPT_SECONDS = 0.2
 _CHANGED = object()
 """Queued when any process has written to the store."""
 
-_NOT_NEEDED = "no longer needed"
-
 
 @dataclass(eq=False)
-class _Work:
-    """The work on one pull.
+class _Work(Work):
+    """The work on one pull, in the executor."""
 
-    `is_open` is true until its outcome is told or the pull is given up; the function may still
-    be running after that.
-    """
-
-    pull: StudyPull
     future: Future[Ended] | None = None
     attempt: str | None = None
     began: float = math.inf
-    has_readings: bool = False
-    is_open: bool = True
 
     @property
     def waits(self) -> bool:
@@ -72,7 +59,7 @@ class _Work:
         return self.is_open and self.attempt is None
 
 
-class Driver:
+class Driver(PullLoop):
     """Runs a study. Only the thread that calls `run` changes the study.
 
     Parameters
@@ -91,6 +78,8 @@ class Driver:
         Called regularly: whether to end. Pulls in flight then stay open.
     """
 
+    _work: dict[str, _Work]
+
     def __init__(
         self,
         study: Study,
@@ -106,26 +95,21 @@ class Driver:
         may_renew: bool = False,
         interrupted: Callable[[], bool] = lambda: False,
     ) -> None:
+        super().__init__(study, max_failures, driver_name())
         self._study = study
         self._function = function
         self._make_executor = make_executor
         self._parallel = parallel
         self._deadline = deadline
         self._limit = limit
-        self._max_failures = max_failures
         self._watch = watch
         self._may_renew = may_renew
         self._interrupted = interrupted
-        self._name = driver_name()
         self._server = WorkerServer(host)
         self._runner: Runner
         self._executor: Executor | None = None
-        self._work: dict[str, _Work] = {}
         self._waiting: deque[StudyPull] = deque()
         self._started = 0
-        self._failures = 0
-        self._may_have_more = True
-        self._error: Exception | None = None
         self._last_look = self._next_look = -math.inf
         self._has_news = False
         self._last_sign = math.inf
@@ -190,7 +174,7 @@ class Driver:
             if pull.id not in read:
                 self._waiting.append(pull)
             elif not self._study.problem.measures:
-                self._study.fail(pull, "lost", actor=self._name)
+                self._study.fail(pull, "lost", **self._who)
                 self._may_have_more = True
 
     def _goes_on(self) -> bool:
@@ -228,8 +212,7 @@ class Driver:
         self._drop_executor()
 
     def _end_with(self, error: Exception) -> None:
-        """Start nothing more; raise the error once everything that has begun has ended."""
-        self._error = self._error or error
+        super()._end_with(error)
         self._withdraw(list(self._work.values()))
 
     def _withdraw(self, works: Iterable[_Work]) -> None:
@@ -256,7 +239,7 @@ class Driver:
             self._start(self._waiting.popleft())
         wanted = self._places()
         if self._may_have_more and wanted > 0:
-            self._waiting.extend(self._study.ask(wanted, worker=self._name))
+            self._waiting.extend(self._study.ask(wanted, worker=self._who["actor"]))
             self._may_have_more = len(self._waiting) == wanted
         while self._waiting and self._places() > 0:
             self._start(self._waiting.popleft())
@@ -341,16 +324,10 @@ class Driver:
         self._check_study_within(self._deadline)
         return work.is_open
 
-    def _read(self, work: _Work, value: Any, details: Mapping[str, Any]) -> None:
-        try:
-            self._study.report(work.pull, value, actor=self._name, **details)
-        except ConflictingOutcome:
-            raise
-        except AlreadyTold:
-            work.is_open = False
-            return
-        work.has_readings = True
-        self._call_back()
+    def _read(self, work: Work, value: Any, details: Mapping[str, Any]) -> None:
+        super()._read(work, value, details)
+        if work.is_open:
+            self._call_back()
 
     def _finished(self, work: _Work, future: Future[Ended]) -> None:
         """Handle the end of some work, however it ended."""
@@ -363,32 +340,7 @@ class Driver:
         elif error is not None or future.cancelled():
             self._lost(work, repr(error) if error else "the executor cancelled it")
         else:
-            self._ended(work, future.result())
-
-    def _ended(self, work: _Work, ended: Ended) -> None:
-        del self._work[work.pull.id]
-        if ended.kind == "done":
-            self._tell(work, ended.outcome)
-        elif ended.kind in ("fatal", "unreachable"):
-            self._end_with(SourceError(ended.about))
-        elif ended.kind == "stopped":
-            self._fail(work, "lost", "it was given up by its worker")
-        else:
-            self._fail(work, ended.kind, ended.about, ended.trace)
-
-    def _tell(self, work: _Work, outcome: Any) -> None:
-        try:
-            if self._study.problem.measures:
-                # Missing measures can be told later, for example by hand: the pull stays open.
-                known = known_measures(outcome, has_readings=work.has_readings)
-                self._study.tell_known(work.pull, known, actor=self._name)
-            else:
-                self._study.tell(work.pull, outcome, actor=self._name)
-        except (InvalidOutcome, ConflictingOutcome) as error:
-            self._fail(work, "error", str(error))
-        else:
-            self._failures = 0
-            self._may_have_more = True
+            self._settle(work, future.result())
 
     def _show(self) -> None:
         if self._watch is not None:
@@ -405,25 +357,10 @@ class Driver:
             del self._work[work.pull.id]
             self._fail(work, "lost", about)
 
-    def _fail(self, work: _Work, reason: str, about: str, trace: str = "") -> None:
-        """Report that a pull will have no outcome, unless this was reported before."""
+    def _fail(self, work: Work, reason: str, about: str, trace: str = "") -> None:
+        # A pull that was given up can still end.
         if work.is_open:
-            self._give_up(work, self._study.fail, reason)
-            self._count_failure(work, about if reason == "error" else f"{reason}: {about}", trace)
-
-    def _give_up(self, work: _Work, how: Callable[..., object], reason: str) -> None:
-        work.is_open = False
-        self._may_have_more = True
-        with suppress(AlreadyTold):
-            how(work.pull, reason, actor=self._name)
-
-    def _count_failure(self, work: _Work, about: str, trace: str = "") -> None:
-        self._failures += 1
-        if self._failures > self._max_failures:
-            text = f"{work.pull!r} failed: {about}"
-            if self._failures > 1:
-                text = f"{self._failures} pulls in a row failed; the last: {text}"
-            self._end_with(SourceError(f"{text}\n{trace}".strip()))
+            super()._fail(work, reason, about, trace)
 
     def _executor_broke(self, error: BrokenExecutor) -> None:
         """Note that all work in the executor is lost, and replace the executor if allowed."""
@@ -458,7 +395,7 @@ class Driver:
             self._end_with(SourceError(f"{held}. Pass a callable that makes the executor"))
             return
         waiting = [work for work in self._work.values() if work.waits]
-        if self._executor is not None and end_workers(self._executor):
+        if self._executor is not None and _end_workers(self._executor):
             self._work.clear()
         for work in waiting:
             self._work[work.pull.id] = work
@@ -473,7 +410,7 @@ class Driver:
         for pull in self._study.to_cancel():
             work = self._work.get(pull.id)
             if work is not None and work.is_open:
-                self._give_up(work, self._study.cancel, _NOT_NEEDED)
+                self._give_up(work, self._study.cancel, NOT_NEEDED)
                 self._withdraw([work])
 
     def _check_study(self) -> None:
@@ -508,3 +445,43 @@ class Driver:
         session = self._study._session  # noqa: SLF001
         due = seconds_until_due(store, session.id, self._study.policy, store.now())
         return min([math.inf if due is None else due, *ends])
+
+
+# ------------------------------------------------------------------------ executors
+
+
+def is_executor(executor: Any) -> bool:
+    """Return whether `executor` is an executor, and not a class."""
+    return not isinstance(executor, type) and callable(getattr(executor, "submit", None))
+
+
+def maker_of(executor: Any) -> Callable[[], Executor]:
+    """Return a function that provides the executor: always the same one, if the caller owns it."""
+    if is_executor(executor):
+        return lambda: executor
+    if not callable(executor):
+        raise _no_executor(executor)
+
+    def make() -> Executor:
+        made: Executor = executor()
+        if not is_executor(made):
+            raise _no_executor(made)
+        return made
+
+    return make
+
+
+def _end_workers(executor: Executor) -> bool:
+    """Kill the processes of an executor; return whether it has any."""
+    # Python 3.14 has a method for this.
+    processes = getattr(executor, "_processes", None)
+    if not isinstance(processes, dict):
+        return False
+    for process in list(processes.values()):
+        process.kill()
+    return True
+
+
+def _no_executor(given: object) -> InvalidArgument:
+    accepted = "must be a concurrent.futures.Executor, or a callable that makes one"
+    return InvalidArgument("executor", accepted, given)

@@ -6,15 +6,12 @@ import secrets
 import traceback
 from collections.abc import Callable, Mapping
 from numbers import Complex, Integral, Real
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
+from fairtrial.core import Pull
 from fairtrial.core.keywords import named_arguments
 from fairtrial.errors import FairtrialError, InvalidOutcome, NotSupported, SourceError
-from fairtrial.study.worker_server import Unreachable
-
-if TYPE_CHECKING:
-    from fairtrial.core import Pull
-    from fairtrial.study.worker_server import Channel
+from fairtrial.study.worker_server import Channel, Unreachable
 
 __all__ = ["Ended", "Report", "StopPull", "carry_out", "known_measures"]
 

@@ -10,19 +10,17 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Protocol, runtime_checkable
+from typing import IO, Protocol, runtime_checkable
 
 from fairtrial.errors import StorageError
 from fairtrial.study.location import parse_storage
+from fairtrial.study.pull import StudyPull
+from fairtrial.study.study import Study
 
 try:
     import fcntl
 except ImportError:  # this system has no such locks: every runner takes all open pulls
     fcntl = None  # type: ignore[assignment]
-
-if TYPE_CHECKING:
-    from fairtrial.study.pull import StudyPull
-    from fairtrial.study.study import Study
 
 __all__ = ["Runner", "SharedStore", "driver_name", "joined"]
 
@@ -33,7 +31,7 @@ _MARK = "driver "
 # A process counts once, however many runners it has. The key includes the process number, because
 # a forked process inherits the counter but not the locks.
 _HERE: Counter[tuple[object, ...]] = Counter()
-_PRESENT: dict[tuple[object, ...], _Connection | _LockFile] = {}
+_PRESENT: dict[tuple[object, ...], SharedStore] = {}
 _DOOR = threading.Lock()
 
 
@@ -87,7 +85,7 @@ class Runner:
                 del _HERE[self._key]
                 present = _PRESENT.pop(self._key, None)
                 if present is not None:
-                    present.leave()
+                    present.leave(self._study.name)
 
 
 def _key(study: Study) -> tuple[object, ...]:
@@ -132,14 +130,14 @@ class SharedStore(Protocol):
 def _enter(key: tuple[object, ...], study: Study) -> None:
     """Let other processes that can open the study know that this one runs it."""
     store, file = study._store, _file(study)  # noqa: SLF001
-    present: _Connection | _LockFile
+    present: SharedStore
     if isinstance(store, SharedStore):
-        present = _Connection(store, study.name)
+        present = store
     elif file is not None and fcntl is not None:
-        present = _LockFile(file, study.name)
+        present = _LockFile(file)
     else:
         return
-    present.enter()
+    present.enter(study.name)
     _PRESENT[key] = present
 
 
@@ -150,42 +148,27 @@ def _others_kept_out(key: tuple[object, ...]) -> Iterator[bool]:
     if present is None:
         yield True
         return
-    with present.alone() as no_others:
+    with present.alone(str(key[-1])) as no_others:
         yield no_others
 
 
-class _Connection:
-    """Registration through the connection to the study's server."""
-
-    def __init__(self, store: SharedStore, name: str) -> None:
-        self._store = store
-        self._name = name
-
-    def enter(self) -> None:
-        self._store.enter(self._name)
-
-    def alone(self) -> AbstractContextManager[bool]:
-        return self._store.alone(self._name)
-
-    def leave(self) -> None:
-        self._store.leave(self._name)
-
-
 class _LockFile:
-    """Registration through locks on a file beside the study's file."""
+    """Registration as a runner of one study, through locks on a file beside the study's file."""
 
-    def __init__(self, file: Path, name: str) -> None:
-        digest = hashlib.sha256(name.encode()).hexdigest()[:8]
-        self._path = file.with_name(f"{file.name}-{digest}.running")
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._path: Path
         self._stream: IO[bytes]
 
-    def enter(self) -> None:
+    def enter(self, name: str) -> None:
+        digest = hashlib.sha256(name.encode()).hexdigest()[:8]
+        self._path = self._file.with_name(f"{self._file.name}-{digest}.running")
         self._stream = _opened_at_the_gate(self._path)
         fcntl.lockf(self._stream, fcntl.LOCK_SH, 1, _RUNNING)
         fcntl.lockf(self._stream, fcntl.LOCK_UN, 1, _GATE)
 
     @contextmanager
-    def alone(self) -> Iterator[bool]:
+    def alone(self, _: str) -> Iterator[bool]:
         fcntl.lockf(self._stream, fcntl.LOCK_EX, 1, _GATE)
         try:
             yield _lock_alone(self._stream)
@@ -193,7 +176,7 @@ class _LockFile:
             fcntl.lockf(self._stream, fcntl.LOCK_SH, 1, _RUNNING)
             fcntl.lockf(self._stream, fcntl.LOCK_UN, 1, _GATE)
 
-    def leave(self) -> None:
+    def leave(self, _: str) -> None:
         """Release the locks; the last process to leave removes the file."""
         with self._stream as stream:
             fcntl.lockf(stream, fcntl.LOCK_EX, 1, _GATE)

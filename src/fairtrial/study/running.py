@@ -5,18 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from concurrent.futures import Executor
-from typing import TYPE_CHECKING
 
 from fairtrial.core import Recommendation
 from fairtrial.core.keywords import named_arguments
+from fairtrial.core.problem import Outcome
 from fairtrial.core.validation import check_instance, check_integer, check_number
 from fairtrial.errors import ExperimentFinished, InvalidArgument
-from fairtrial.study.driver import Driver
-from fairtrial.study.executors import is_executor, maker_of
+from fairtrial.study.driver import Driver, is_executor, maker_of
 from fairtrial.study.study import Study
-
-if TYPE_CHECKING:
-    from fairtrial.core.problem import Outcome
 
 __all__ = ["run_study"]
 

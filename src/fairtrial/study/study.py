@@ -3,27 +3,42 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Self
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
 
-from fairtrial.core import Policy, Problem
+from fairtrial.core import Policy, Problem, Progress, Pull, Recommendation
 from fairtrial.core.keywords import named_arguments
 from fairtrial.core.parameters import Parametrized
 from fairtrial.core.seeds import as_seed
-from fairtrial.study.arguments import as_path, check_name, check_secret, check_template
+from fairtrial.core.validation import check_instance, check_integer
+from fairtrial.errors import UnknownPull
+from fairtrial.study.arguments import as_hashes, as_path, check_name, check_secret, check_template
+from fairtrial.study.assumption_checks import BLINDED, assumption_warnings
+from fairtrial.study.audit import Verification, verify, verify_last
+from fairtrial.study.base import BaseStudy
+from fairtrial.study.export import export, history, records_of
+from fairtrial.study.head_notes import HeadNotes
 from fairtrial.study.location import Durability, Storage
+from fairtrial.study.log import Event, PullRow
 from fairtrial.study.log_file import LogFile
 from fairtrial.study.opening import create_study, import_study, open_study
+from fairtrial.study.pull import StudyPull
+from fairtrial.study.pull_histories import PullHistories
+from fairtrial.study.session import Session
 from fairtrial.study.specification import Specification, own_classes
-from fairtrial.study.viewing import Viewing
+from fairtrial.study.trace import trace
+from fairtrial.study.writes import Checks
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from fairtrial.core.seeds import Seed
 
 __all__ = ["Study"]
 
 
-class Study(Viewing):
+class Study(BaseStudy):
     """A durable experiment; use `Study.create`, `Study.open` or `Study.import_log` to get one.
 
     Every pull, reading, outcome and loss is an event in an append-only log, written before the
@@ -51,6 +66,36 @@ class Study(Viewing):
     ...     study.verify().ok, event.seq
     (True, 2)
     """
+
+    def __init__(self, session: Session) -> None:
+        check_instance("session", session, Session)
+        checks = Checks(session.name, session.problem, session.store.url)
+        super().__init__(checks, session.write)
+        self.seed = session.seed
+        self._session = session
+        self._store = session.store
+
+    @property
+    def session(self) -> Session:
+        """The underlying session, for programs built on studies, such as the service."""
+        return self._session
+
+    def close(self) -> None:
+        """Save a snapshot, so that the next opening is quick, and release the storage."""
+        self._session.close()
+
+    @property
+    def storage(self) -> str:
+        """The address of the storage, without any password."""
+        return self._store.url
+
+    @property
+    def storage_software(self) -> str:
+        """The software that keeps the study and its version, such as ``"SQLite 3.45.1"``."""
+        return self._store.software
+
+    def __repr__(self) -> str:
+        return f"Study(name={self.name!r}, storage={self.storage!r})"
 
     @classmethod
     @named_arguments
@@ -203,3 +248,262 @@ class Study(Viewing):
         name = file.name if name is None else name
         check_name(name)
         return cls(import_study(file, storage, name, (policies, problems), durability))
+
+    # ----------------------------------------------------------------------- the clock
+
+    def pass_time(self) -> None:
+        """Check the clock: expire leases, and stop the study if `max_time` is over.
+
+        Every write does this too, so call it only while you wait for results. `max_time` is
+        counted in seconds from the first event.
+        """
+        self._session.pass_time()
+
+    def snapshot(self) -> None:
+        """Save the policy's state, so that opening the study does not replay the whole log.
+
+        This happens automatically every thousand events and on `close`.
+
+        Raises
+        ------
+        NotSupported
+            If the policy's `state_fields` do not cover all of its state.
+        """
+        self._session.snapshot()
+
+    # ----------------------------------------------------------------------- answers
+
+    @property
+    def policy(self) -> Policy:
+        """The policy after the last event; read it, but do not call `ask` or `tell` on it."""
+        with self._session.at_head() as (_, policy):
+            return policy
+
+    def recommend(self) -> Recommendation:
+        """Return the present answer."""
+        with self._session.replica_at_head() as (_, replica):
+            return replica.recommend()
+
+    def progress(self) -> Progress:
+        """Return the data for plots and pages."""
+        with self._session.replica_at_head() as (_, replica):
+            return replica.progress()
+
+    @property
+    def status(self) -> str:
+        """``"running"``, ``"decided"`` or ``"undecided"``."""
+        return self.recommend().status
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the study has stopped: its policy by itself, or a user by `stop`."""
+        with self._session.replica_at_head() as (_, replica):
+            return replica.stopped
+
+    def outstanding(self) -> list[StudyPull]:
+        """Return the open pulls, in the order in which they were issued."""
+        return self._bound(self._store.open_pulls(self._session.id))
+
+    def trace(self, points: int = 200) -> list[Progress]:
+        """Return the study's progress at up to `points` earlier times, and now.
+
+        The times are evenly spaced in outcomes; the log is replayed for them.
+        """
+        wanted = check_integer("points", points, low=2)
+        with self._session.at_head() as (row, policy):
+            tells = policy.told
+        steps = self._store.steps(row.id, until=row.head_seq)
+        return trace(steps, self._session.build(), tells, wanted)
+
+    def weighted_means(self) -> list[float | None]:
+        """Return the mean of every action, with each result weighted by its inverse propensity.
+
+        Reported next to the plain means of `progress`, which are biased upwards for the winning
+        arm because a study stops when an arm looks good. Weighted means are hardly less biased.
+
+        Returns
+        -------
+        list of float or None
+            By action. None if an action has no result of a pull that was drawn at random, or if
+            outcomes have named fields.
+
+        Notes
+        -----
+        This reads the whole log: some seconds for a million events.
+
+        Source: Hajek (1971), Comment on "An essay on the logical foundations of survey sampling".
+
+        Examples
+        --------
+        >>> import fairtrial as ft
+        >>> problem = ft.subpopulations.Problem(["a", "b"], ["x"], reward_range=(0, 1))
+        >>> policy = ft.subpopulations.BlockBetting(problem, delta=0.05)
+        >>> with ft.Study.create(problem, policy, storage="memory://", name="t", seed=7) as study:
+        ...     for pull in study.ask(20):
+        ...         told = study.tell(pull, 0.75 if pull.arm == "a" else 0.25)
+        ...     [round(mean, 2) for mean in study.weighted_means()]
+        [0.75, 0.25]
+        """
+        head = self._session.row().head_seq
+        histories = PullHistories(self._store.steps(self._session.id, until=head))
+        return histories.weighted_means(self.problem.n_actions)
+
+    def health(self, *, blinded: bool = False) -> dict[str, Any]:
+        """Return signs of problems with a running study.
+
+        This reads the whole log: some seconds for a million events.
+
+        Parameters
+        ----------
+        blinded : bool
+            Whether the readers recruit or treat participants; if so, no warning names an arm or
+            reveals the evidence so far.
+
+        Returns
+        -------
+        dict
+            Numbers of pulls: `open`, `overdue` (those open pulls whose lease has expired since the
+            last event), `expired`, `reissued`, `cancelled`, `lost`. Numbers of outcomes: `late`
+            (after the lease, or after the pull was given up), `amended`, `duplicates` (told again),
+            `unsolicited`. `expiry`: what the policy does about expired leases; if outcomes get
+            lost because of their values, the answer may be biased. `warnings`: sentences about
+            assumptions that the results contradict, or about what prevents a decision. They
+            include drift, pulls of some arms that are passed over, and groups that arrive in other
+            proportions than stated.
+        """
+        counts = self._store.counts(self._session.id)
+        return {
+            "open": self._store.count_open(self._session.id),
+            "overdue": len(self._store.open_pulls(self._session.id, due_by=self._store.now())),
+            "expired": counts.get("expire", 0),
+            "reissued": counts.get("reissue", 0),
+            "cancelled": counts.get("cancel", 0),
+            "lost": counts.get("fail", 0),
+            "late": counts.get("late_tell", 0),
+            "amended": counts.get("amend", 0),
+            "duplicates": self._session.row().duplicates,
+            "unsolicited": counts.get("unsolicited", 0),
+            "expiry": self._session.build().expiry,
+            "warnings": self._warnings(blinded),
+        }
+
+    def _warnings(self, blinded: bool) -> list[str]:
+        with self._session.at_head() as (row, policy):
+            found = [BLINDED if blinded else warning for warning in policy.warnings()]
+        # After the lock is released, so that others can write while a long log is read.
+        told = assumption_warnings(self._store.steps(row.id, until=row.head_seq), policy)
+        sentences = [BLINDED if blinded and one.is_about_arms else one.sentence for one in told]
+        return list(dict.fromkeys(found + sentences))
+
+    @property
+    def secret(self) -> str | None:
+        """The source of the random order of pulls; None if the policy draws no random numbers.
+
+        Keep it from everyone who recruits or treats: it reveals all pulls in advance.
+        """
+        return self._session.row().secret
+
+    # --------------------------------------------------------------- pulls in flight
+
+    def should_stop(self, pull: Pull | str) -> bool:
+        """Return whether the policy no longer needs a pull's outcome, or the pull has ended."""
+        pull_id = self.checks.pull_id(pull)
+        with self._session.replica_at_head() as (_, replica):
+            row = self._store.pull(self._session.id, pull_id)
+            if row is None:
+                raise UnknownPull(f"pull {pull_id} was never issued by study {self.name!r}")
+            to_cancel = [pull.number for pull in replica.to_cancel()]
+        return row.state != "open" or row.number in to_cancel
+
+    def to_cancel(self) -> list[StudyPull]:
+        """Return the open pulls whose outcomes the policy no longer needs.
+
+        Cancel them with `cancel`; an outcome that comes anyway still counts.
+        """
+        with self._session.replica_at_head() as (row, replica):
+            numbers = {pull.number for pull in replica.to_cancel()}
+            rows = self._store.open_pulls(row.id) if numbers else []
+        return self._bound([row for row in rows if row.number in numbers])
+
+    # ----------------------------------------------------------------------- the log
+
+    @property
+    def head_hash(self) -> str:
+        """The hash of the last event; logs with equal hashes are equal."""
+        return self._session.row().head_hash
+
+    @property
+    def n_events(self) -> int:
+        """Number of events in the log."""
+        return self._session.row().head_seq
+
+    def events(self, after: int = 0) -> Iterator[Event]:
+        """Yield the events of the log after number `after`."""
+        records = self._store.records(self._session.id, check_integer("after", after, low=0))
+        return map(Event.of, records)
+
+    def history(self) -> pd.DataFrame:
+        """Return the log as a table, one row per event (extra ``data``)."""
+        return history(records_of(self._store, self._session.row()), self.problem)
+
+    def export(self, path: str | os.PathLike[str]) -> Path:
+        """Write the log to a file and return its path.
+
+        Parameters
+        ----------
+        path : str or path
+            Must end in ``.jsonl`` (complete, for `import_log`), ``.csv``, ``.parquet`` (extra
+            ``data``) or ``.xlsx`` (extra ``excel``). An existing file is replaced.
+        """
+        target = as_path(path)
+        export(self._store, self._session.row(), self.problem, target)
+        return target
+
+    def verify(
+        self,
+        expected: str | Sequence[str] = (),
+        witness: str | os.PathLike[str] | None = None,
+    ) -> Verification:
+        """Audit the log: check its chain of hashes, and derive every decision again.
+
+        Parameters
+        ----------
+        expected : str or sequence of str
+            Earlier values of `head_hash` that were noted elsewhere. Anyone who can write the file
+            can replace the whole log, but the new log cannot contain these hashes.
+        witness : str or path, optional
+            The file that was passed as `witness` while the study was in use; the log must contain
+            every event recorded there.
+
+        Returns
+        -------
+        Verification
+            `ok`, the number of `events` checked, and the `first_difference`.
+        """
+        row, live = self._session.state_at_head()
+        hashes = as_hashes(expected)
+        if witness is not None:
+            hashes += HeadNotes(as_path(witness)).hashes()
+        return verify(self._store, row, self._session.build(), live, hashes)
+
+    def verify_last(self, events: int) -> Verification:
+        """Check only the hashes of the last events: fast, however long the log is.
+
+        This finds neither changes to earlier events nor decisions that do not follow from the log.
+        `verify` finds both, and takes about 13 s for a million events.
+
+        Parameters
+        ----------
+        events : int
+            Number of events to check.
+
+        Returns
+        -------
+        Verification
+            `skipped` is the number of earlier events that were not checked.
+        """
+        wanted = check_integer("events", events, low=1)
+        return verify_last(self._store, self._session.row(), wanted)
+
+    def _bound(self, rows: Sequence[PullRow]) -> list[StudyPull]:
+        return self._bind(self._session.pulls_of(rows))

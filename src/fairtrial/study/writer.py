@@ -144,7 +144,7 @@ class Writer:
         return bool(self._records)
 
     def _extend(self, write: Extend) -> list[Record]:
-        row = self._open_pull(_id_of(write))
+        row = self._open_pull(str(write.pull))
         return [self._take("extend", row, lease_until=self._until(write.lease))]
 
     def _until(self, lease: float | None) -> int | None:
@@ -239,7 +239,7 @@ class Writer:
         result = Result.of(write.value)
         if isinstance(write.pull, Pull):
             return [self._tell_unsolicited(write.pull.action, result, write)]
-        pull_id = _id_of(write)
+        pull_id = str(write.pull)
         earlier = self._earlier(write.request_id, TELLS)
         if earlier is not None and earlier.pull_id != pull_id:
             raise _used_before(write.request_id)
@@ -260,7 +260,7 @@ class Writer:
 
     def _tell_known(self, write: TellKnown) -> list[Record]:
         """Record an outcome, or its known measures; nothing if all were recorded before."""
-        pull_id, given = _id_of(write), write.values
+        pull_id, given = str(write.pull), write.values
         row, measures = self.pull(pull_id), self._replica.policy.problem.measures
         if not isinstance(given, Mapping) or not measures or row.told_seq is not None:
             return self._tell(Tell(pull_id, given, write.actor))
@@ -340,7 +340,7 @@ class Writer:
 
     def _amend(self, write: Amend) -> list[Record]:
         """Correct an outcome; do nothing if it is already on record."""
-        row, result = self.pull(_id_of(write)), Result.of(write.value)
+        row, result = self.pull(str(write.pull)), Result.of(write.value)
         current = self._record(self._value_seq(row))
         old = outcome_of(current.value, current.body)
         if result.agrees_with(old):
@@ -359,7 +359,7 @@ class Writer:
     # --------------------------------------------------------------- other events
 
     def _report(self, write: Report) -> list[Record]:
-        pull_id, reading = _id_of(write), Result.of(write.reading)
+        pull_id, reading = str(write.pull), Result.of(write.reading)
         earlier = self._earlier(write.request_id, ("report",))
         if earlier is not None:
             found = earlier.pull_id, outcome_of(earlier.value, earlier.body)
@@ -384,7 +384,7 @@ class Writer:
 
     def _close_pull(self, write: Fail) -> list[Record]:
         """Record that a pull will have no outcome; do nothing if it was given up before."""
-        row = self.pull(_id_of(write))
+        row = self.pull(str(write.pull))
         if row.told_seq is not None:
             raise AlreadyTold(f"pull {row.pull_id} was told before: there is nothing to close")
         if row.closed_seq is not None:
@@ -549,11 +549,6 @@ class Previewed(Exception):
     def __init__(self, corrections: list[Correction]) -> None:
         super().__init__()
         self.corrections = corrections
-
-
-def _id_of(write: Any) -> str:
-    pull_id: str = write.pull
-    return pull_id
 
 
 def _with(body: str | None, **more: Any) -> str | None:

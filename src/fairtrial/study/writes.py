@@ -464,10 +464,6 @@ def _writes(study: Checks, writes: Sequence[Write]) -> list[Write]:
     return [write.check(study) for write in writes]
 
 
-def _unchanged(_: Checks, value: Any) -> Any:
-    return value
-
-
 _CHECKS: Mapping[str, Callable[[Checks, Any], Any]] = {
     "n": lambda study, n: study.number("n", n),
     "pull": Checks.pull_id,
@@ -483,6 +479,6 @@ _CHECKS: Mapping[str, Callable[[Checks, Any], Any]] = {
     "request_id": _key,
     "tell": _tell,
     "writes": _writes,
-    "table": _unchanged,
-    "preview": _unchanged,
+    "table": lambda _, table: table,
+    "preview": lambda _, preview: preview,
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from inspect import Parameter, Signature
 from typing import Annotated, Any
 
 from fastapi import Depends, FastAPI, Request, Response
@@ -212,21 +213,17 @@ async def _call(
 def _endpoint(verb: _Verb) -> Callable[..., Awaitable[Response]]:
     """Return the function of a route, with the parameters that FastAPI reads from it."""
 
-    async def of_study(call: Any, body: Any) -> Response:
-        response: Response = await call.answer(verb, body)
-        return response
+    async def write(call: _Call, body: BaseModel, pull: str = "") -> Response:
+        return await call.answer(verb, body, pull)
 
-    async def of_pull(call: Any, pull: str, body: Any) -> Response:
-        response: Response = await call.answer(verb, body, pull)
-        return response
-
-    found = of_pull if verb.takes_pull else of_study
-    found.__annotations__ |= {
-        "call": Annotated[_Call, Depends(_call)],
-        "body": verb.body,
-        **({"pull": PullId} if verb.takes_pull else {}),
-    }
-    return found
+    takes = {"call": Annotated[_Call, Depends(_call)], "body": verb.body}
+    if verb.takes_pull:
+        takes["pull"] = PullId
+    parameters = [
+        Parameter(name, Parameter.KEYWORD_ONLY, annotation=it) for name, it in takes.items()
+    ]
+    write.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    return write
 
 
 for _verb in _VERBS:
