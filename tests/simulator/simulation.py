@@ -89,7 +89,7 @@ class Simulation:
         self.has_service = chance.random() < 0.5
         self._replaced = {
             # A client knows only the package's own families.
-            "fairtrial.client.viewing.problem_from_dict": _problem_of,
+            "fairtrial.client.remote_study.problem_from_dict": _problem_of,
             "fairtrial.study.cache.SNAPSHOT_EVERY": chance.choice((3, 10, 1_000)),
             "fairtrial.study.sqlite._MOVE_EVERY": chance.choice((4, 20, 400)),
             "fairtrial.study.tables._PAGE": chance.choice((2, 7, 5_000)),

@@ -28,7 +28,7 @@ _TIME = (
     *("study.driver", "study.changes", "study.database", "study.waiting", "study.sqlite"),
     *("study.worker_server", "server.writer", "server.waiting", "server.security.access"),
     *("server.security.rate", "client.transport", "client.worker"),
-    *("server.readers", "server.readiness", "server.audits", "client.viewing"),
+    *("server.readers", "server.readiness", "server.audits", "client.remote_study"),
 )
 _RANDOM = ("study.database", "study.worker_server", "client.transport")
 _SECRETS = (
