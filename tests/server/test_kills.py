@@ -93,8 +93,8 @@ def test_a_database_killed_under_load_loses_and_doubles_nothing(
 
 
 @pytest.mark.slow
-def test_a_full_disk_refuses_writes_and_later_they_go_on(tmp_path):
-    """The size of a file is limited from outside, which SQLite sees as a full disk."""
+def test_a_disk_that_takes_no_more_refuses_writes_and_later_they_go_on(tmp_path):
+    """The size of a file is limited from outside: for SQLite the disk fails, and is not full."""
     storage = f"sqlite:///{tmp_path}/studies.db"
     make_study(storage)
     token = make_token(storage)
@@ -109,7 +109,7 @@ def test_a_full_disk_refuses_writes_and_later_they_go_on(tmp_path):
             client.once("POST", "/v1/studies/trial/asks", {"n": 100}, f"b{n}") for n in range(5)
         ]
         refused = [answer for status, answer in answers if status != 200]
-        assert {answer["type"] for answer in refused} <= {"urn:fairtrial:problem:storage-full"}
+        assert {answer["type"] for answer in refused} <= {"urn:fairtrial:problem:storage-error"}
         assert refused
         # Everything readable can still be read, and the service continues.
         assert client.once("GET", "/v1/studies/trial")[0] == 200
