@@ -503,6 +503,14 @@ def test_a_shuffled_race_is_a_race_over_the_permuted_list(listed):
     assert [pull.tag for pull in other.ask(30)][::3] != order[:10]
 
 
+def test_in_a_shuffled_race_no_arm_is_always_the_first():
+    policy = PairedRacing(BOUNDED, shuffle=True, n_blocks=50)
+    pulls = policy.ask(90)
+    firsts = Counter(pull.arm for pull in pulls[::3])
+    assert len(firsts) == 3
+    assert all(len({pull.arm for pull in pulls[at : at + 3]}) == 3 for at in range(0, 90, 3))
+
+
 def test_a_lost_pull_of_a_shuffled_race_is_issued_again():
     policy = PairedRacing(BOUNDED, shuffle=True, n_blocks=50)
     first, *_ = policy.ask(4)

@@ -97,7 +97,8 @@ class PairedRacing(FixedConfidencePolicy):
         without a `reward_range` and `n_blocks`.
     shuffle : bool
         Whether to draw the order of the blocks at random, of which there must be `n_blocks` or
-        `max_blocks`. The number of a block is then its place in your list, not in the race.
+        `max_blocks`. The number of a block is then its place in your list, not in the race, and no
+        arm is the first on all blocks.
     blocks_from : str, optional
         Where the blocks come from: the name of a data set, or a checksum. It is recorded with the
         parameters, so that nobody continues a study with other blocks.
@@ -314,8 +315,10 @@ class PairedRacing(FixedConfidencePolicy):
             self._make_room(block)
             free = survivors[self._cells[block, survivors] == _FREE]
             if free.size:
-                self._cells[block, free[0]] = _ISSUED
-                return int(free[0]), self._tag(block)
+                tag = self._tag(block)
+                arm = int(free[tag % free.size if self.shuffle else 0])
+                self._cells[block, arm] = _ISSUED
+                return arm, tag
             block += 1
         return None
 
