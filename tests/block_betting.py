@@ -13,14 +13,14 @@ import numpy as np
 def factors(policy: Any, block: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
     """Return all outcomes of a block of coins, and each one's factors for the ledgers."""
     state = policy.get_state()
-    before = policy._blocks.state.ledgers.copy()
+    before = policy._blocks.state.book.ledgers.copy()
     outcomes = np.array(list(itertools.product([0.0, 1.0], repeat=len(block))))
     found = np.empty((len(outcomes), before.size))
     for row, results in enumerate(outcomes):
         policy.set_state(state)
         for pull, result in zip(block, results, strict=True):
             policy.tell(pull, float(result))
-        found[row] = np.exp(policy._blocks.state.ledgers - before)
+        found[row] = np.exp(policy._blocks.state.book.ledgers - before)
     policy.set_state(state)
     return outcomes, found
 

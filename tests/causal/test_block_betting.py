@@ -182,7 +182,7 @@ def ledgers_of(policy, rule):
     names = [("own", k) for k in range(arms)]
     names += [("pair", k, b) for b in range(arms) for k in range(arms)]
     names += [("limit", b, limit) for b in range(arms) for limit in range(limits)]
-    return dict(zip(names, policy._blocks.state.ledgers.tolist(), strict=True))
+    return dict(zip(names, policy._blocks.state.book.ledgers.tolist(), strict=True))
 
 
 def block_of(policy, environment, generator):
@@ -223,7 +223,7 @@ def agree(policy, rule):
     for ledger, wealth in ledgers_of(policy, rule).items():
         assert wealth == pytest.approx(rule.ledgers.get(ledger, 0.0), abs=1e-6), ledger
     live = [rule.arms if answer == rule.NONE else answer for answer in rule.live]
-    assert np.flatnonzero(policy._blocks.state.rejected == 0).tolist() == sorted(live)
+    assert np.flatnonzero(policy._blocks.state.book.rejected == 0).tolist() == sorted(live)
 
 
 @pytest.mark.parametrize("lost_rows", [1, 2])

@@ -360,7 +360,7 @@ def test_a_correction_pays_the_row_by_its_own_probabilities():
             outcome = environment.sample(pull, rng)
             policy.tell(pull, outcome)
             rows.append((pull, outcome))
-    before = policy._blocks.state.ledgers.copy()
+    before = policy._blocks.state.book.ledgers.copy()
     assert before.any()
     paid = [(pull, outcome) for pull, outcome in rows if pull.tag >= 0]
     for pull, outcome in (paid[3], paid[30]):
@@ -368,9 +368,9 @@ def test_a_correction_pays_the_row_by_its_own_probabilities():
         while other == outcome:
             other = environment.sample(pull, rng)
         policy.amend(pull, outcome, other)
-        assert np.abs(policy._blocks.state.ledgers - before).max() > 1e-6
+        assert np.abs(policy._blocks.state.book.ledgers - before).max() > 1e-6
         policy.amend(pull, other, outcome)
-        assert policy._blocks.state.ledgers == pytest.approx(before, abs=1e-9)
+        assert policy._blocks.state.book.ledgers == pytest.approx(before, abs=1e-9)
 
 
 # ------------------------------------------------------------------------------- bad input

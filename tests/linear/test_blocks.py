@@ -78,7 +78,7 @@ class Twins:
     def compare_wealth(self) -> None:
         state, slow = self.policy._blocks.state, self.slow
         assert self.policy._standing.wealth == pytest.approx(slow.wealth, abs=1e-7, rel=1e-7)
-        assert set(np.flatnonzero(state.rejected)) == slow.rejected
+        assert set(np.flatnonzero(state.book.rejected)) == slow.rejected
         assert self.policy._blocks.finished == (slow.answer is not None)
         if slow.answer is not None:
             assert set(np.flatnonzero(state.chosen)) == slow.answer
@@ -227,7 +227,7 @@ def test_whoever_withholds_results_and_tells_some_late_wins_nothing(name: str) -
                 harm = [value * (1 if pull.action == right else -1) for pull, value in lost]
                 policy.tell(*lost.pop(int(np.argmin(harm))))
                 in_bets += policy._blocks.lost < before
-        rejected += int(policy._blocks.state.rejected[right])
+        rejected += int(policy._blocks.state.book.rejected[right])
     assert in_bets > runs
     assert rejected / runs <= 0.1 + 3 * math.sqrt(0.1 * 0.9 / runs)
 
@@ -249,7 +249,7 @@ def test_rejected_candidates_stay_out() -> None:
     while not policy.stopped:
         pull = policy.ask()
         policy.tell(pull, reward_of(rng, pull.action))
-        now = set(np.flatnonzero(policy._blocks.state.rejected))
+        now = set(np.flatnonzero(policy._blocks.state.book.rejected))
         assert out <= now
         out = now
     assert policy.recommend().arm == "0"
@@ -385,7 +385,7 @@ def test_wealth_against_the_right_answer_has_mean_at_most_one(name: str) -> None
         policy = template.clone()
         policy.compiled_run(environment, np.random.default_rng([17, run]), 250)
         wealth.append(math.exp(policy._standing.wealth[0, right]))
-        rejected += int(policy._blocks.state.rejected[right])
+        rejected += int(policy._blocks.state.book.rejected[right])
     # The wealth is at most about 10 when it stops; 4 standard errors of its mean.
     assert np.mean(wealth) <= 1 + 4 * np.std(wealth) / math.sqrt(runs)
     assert np.mean(wealth) > 0.1

@@ -70,7 +70,7 @@ def play(problem: Problem, reward_of: RewardOf, units: int, seed: int, losses: f
             slow.tell(serial, pull.action, problem.sign * reward)
         slow.settle()
         assert policy._standing.wealth == pytest.approx(slow.wealth, abs=1e-7, rel=1e-7)
-        assert set(np.flatnonzero(state.rejected)) == slow.rejected
+        assert set(np.flatnonzero(state.book.rejected)) == slow.rejected
         assert policy._blocks.finished == (slow.answer is not None)
     return slow.settled
 
@@ -155,7 +155,7 @@ def test_an_answer_at_a_tie_is_seldom_rejected(name: str) -> None:
         while pulls := policy.ask(400):
             for pull in pulls:
                 policy.tell(pull, reward_of(rng, pull.action))
-        rejected += bool(policy._blocks.state.rejected[0])
+        rejected += bool(policy._blocks.state.book.rejected[0])
     assert rejected / runs <= effort.tolerated(DELTA, runs)
 
 

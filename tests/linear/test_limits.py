@@ -86,10 +86,10 @@ class Twins:
             self.known += 1
 
     def compare(self) -> None:
-        slow, ledgers = self.slow, self.policy._blocks.state.ledgers
+        slow, ledgers = self.slow, self.policy._blocks.state.book.ledgers
         number = slow.number
         own, rest = ledgers[:number], ledgers[number:]
-        pairs, kept = rest[: number**2].reshape((number, number)), rest[number**2 :]
+        pairs, kept = rest[: number**2].reshape((number, number)).T, rest[number**2 :]
         assert own == pytest.approx(slow.own, rel=1e-6, abs=1e-6)
         assert pairs == pytest.approx(slow.pair, rel=1e-6, abs=1e-6)
         kept = kept.reshape((number, -1))
@@ -231,7 +231,7 @@ def nulls(problem: Problem, ledger: int) -> list[tuple[np.ndarray, float]]:
     if ledger < number:
         return rows_of(problem, ledger)
     if ledger < number + number**2:
-        k, target = divmod(ledger - number, number)
+        target, k = divmod(ledger - number, number)
         better = problem.features if problem.candidates is None else problem.candidates
         return [(better[target] - better[k], 0.0), *rows_of(problem, k)]
     target, place = divmod(ledger - number - number**2, limits)
@@ -469,7 +469,7 @@ def test_what_no_result_can_change_is_known_at_once() -> None:
     """A row of zeros is worth 0 whatever theta is: below a floor of .5, and above one of -1."""
     arms, candidates = np.eye(2), [[0.0, 0.0], [1.0, 0.0]]
     policy = BlockBetting(Problem(arms, candidates, **NORMAL, floors=0.5), seed=0)
-    assert policy._blocks.state.rejected.tolist() == [1, 0, 0]
+    assert policy._blocks.state.book.rejected.tolist() == [1, 0, 0]
     assert policy.recommend().candidates == ("1", None)
     kept = Problem(arms, candidates, **NORMAL, floors=[-1.0, 0.5])
     assert BlockBetting(kept).recommend().candidates == ("0", "1")

@@ -19,8 +19,12 @@ class Ledgers(NamedTuple):
 def ledgers_of(policy: BlockBetting) -> Ledgers:
     """Return views of the ledgers."""
     arms, groups = policy.problem.shape
-    own, pairs, limits = np.split(policy._blocks.state.ledgers, [arms, arms + arms**2])
-    return Ledgers(own, pairs.reshape((arms, arms)), limits.reshape((-1, arms, groups)))
+    own, pairs, limits = np.split(policy._blocks.state.book.ledgers, [arms, arms + arms**2])
+    limits = limits.reshape((arms, -1))
+    # A limit on the overall difference from a control takes only the first group's place.
+    limits = np.pad(limits, [(0, 0), (0, -limits.shape[1] % groups)])
+    ends = limits.reshape((arms, -1, groups)).swapaxes(0, 1)
+    return Ledgers(own, pairs.reshape((arms, arms)).T, ends)
 
 
 def planned_in(policy: BlockBetting, serial: int) -> np.ndarray:

@@ -203,14 +203,14 @@ class _SeparateTests:
         leader = policy._answer
         if leader is None or policy._measured is None:
             return False
-        ledgers = policy._blocks.state.ledgers
+        ledgers = policy._blocks.state.book.ledgers
         own, pairs, _ = np.split(ledgers, [self._arms, self._arms + self._arms**2])
         limits = policy._measured.limit_evidence()
         level = math.log(self._parts / delta)
         for rival in range(self._arms):
             if rival == leader:
                 continue
-            pair = -math.inf if leader == self._arms else pairs[rival * self._arms + leader]
+            pair = -math.inf if leader == self._arms else pairs[leader * self._arms + rival]
             is_out = pair >= level + math.log(max(1, self._arms - 1))
             if not is_out and own[rival] < level + math.log(self._most):
                 return False

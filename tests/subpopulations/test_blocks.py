@@ -220,7 +220,7 @@ def against_control(problem: Problem) -> dict[str, object]:
 
 
 def all_ledgers(policy: BlockBetting) -> np.ndarray:
-    return policy._blocks.state.ledgers.copy()
+    return policy._blocks.state.book.ledgers.copy()
 
 
 def gaussian(means: object, std: object = 1.0) -> RewardOf:
@@ -704,7 +704,9 @@ def test_the_order_of_results_does_not_matter(problem: Problem, size: int) -> No
             shuffled.tell(*second[i])
     np.testing.assert_allclose(all_ledgers(shuffled), all_ledgers(in_order), rtol=1e-9, atol=1e-9)
     assert np.abs(all_ledgers(in_order)).max() > 0.1
-    assert np.array_equal(shuffled._blocks.state.rejected, in_order._blocks.state.rejected)
+    assert np.array_equal(
+        shuffled._blocks.state.book.rejected, in_order._blocks.state.book.rejected
+    )
 
 
 @pytest.mark.parametrize(
@@ -962,7 +964,7 @@ def test_a_thousand_typed_for_ten_and_corrected_at_once_rejects_nobody() -> None
             policy.tell(pull, 10.0 if pull.arm == "0" else 11.0)
     assert policy._blocks.state.blocks.first[0] >= 2
     assert all_ledgers(policy).any()
-    assert policy._blocks.state.rejected.tolist() == [0, 0, 1], (
+    assert policy._blocks.state.book.rejected.tolist() == [0, 0, 1], (
         "no arm is impossible without floors"
     )
 
@@ -1119,7 +1121,7 @@ def share_rejected(problem: Problem, reward_of: Environment, truth: int, draws: 
     def rejected(seed: int) -> bool:
         policy = BlockBetting(problem, delta=DELTA, seed=0)
         policy.compiled_run(reward_of, np.random.default_rng([7, seed]), draws)
-        return bool(policy._blocks.state.rejected[truth])
+        return bool(policy._blocks.state.book.rejected[truth])
 
     # Compiled runs release the interpreter's lock.
     with ThreadPoolExecutor(2) as pool:
@@ -1271,7 +1273,7 @@ def held_back(
             policy.fail(pull)
         else:
             policy.tell(pull, reward)
-    return bool(policy._blocks.state.rejected[truth])
+    return bool(policy._blocks.state.book.rejected[truth])
 
 
 def never(pull: Pull, reward: float, chance: float) -> bool:
@@ -1501,6 +1503,6 @@ def test_losses_by_value_that_are_taken_back_by_value_break_nothing() -> None:
                         policy.tell(pull, reward)
                 else:
                     policy.tell(pull, reward)
-        return bool(policy._blocks.state.rejected[0])
+        return bool(policy._blocks.state.book.rejected[0])
 
     assert sum(map(ever_rejected, range(RUNS))) / RUNS <= TOLERATED

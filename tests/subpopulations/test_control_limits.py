@@ -95,15 +95,17 @@ def test_every_factor_of_a_block_is_at_most_one_on_average(seed: int) -> None:
     outcomes, found = factors(policy, block)
     state = policy._blocks.state
     slot = int(state.blocks.first[0]) % len(state.blocks.waiting)
-    arms, shape, rng = 3, (4, 3, 2), np.random.default_rng([seed, 1])
+    limits, groups, rng = state.book.stated.shape[1], 2, np.random.default_rng([seed, 1])
+    arms = 3
     used, largest = 0, 0.0
     for ledger in {int(bet) for bet in state.bets.ledger[slot] if bet >= 0}:
         if ledger < arms:
             name: tuple = ("own", ledger, None)
         elif ledger < arms + arms**2:
-            name = ("pair", *divmod(ledger - arms, arms))
+            name = ("pair", *reversed(divmod(ledger - arms, arms)))
         else:
-            name = ("limit", *map(int, np.unravel_index(ledger - arms - arms**2, shape)))
+            target, r = divmod(ledger - arms - arms**2, limits)
+            name = ("limit", r // groups, target, r % groups)
         for _ in range(20):
             means = on_the_border(policy.problem, name, rng)
             average = float(chances(outcomes, block, means) @ found[:, ledger])

@@ -80,7 +80,7 @@ class Mirror:
         self.policy, self.problem = policy, policy.problem
         self.blocks = {}
         self.known = 0
-        self.ledgers = np.zeros_like(policy._blocks.state.ledgers)
+        self.ledgers = np.zeros_like(policy._blocks.state.book.ledgers)
         self.paid = 0
         self.follow()
 
@@ -168,16 +168,16 @@ class Mirror:
         )  # fmt: skip
 
     def compare(self):
-        found = self.policy._blocks.state.ledgers
+        found = self.policy._blocks.state.book.ledgers
         assert found == pytest.approx(self.pay(), rel=1e-9, abs=1e-9)
 
 
 def wealth_of(policy):
     """Return log wealth against every answer from the ledgers, in the theorem's form."""
-    problem, ledgers = policy.problem, policy._blocks.state.ledgers
+    problem, ledgers = policy.problem, policy._blocks.state.book.ledgers
     arms, rows = len(problem.arms), problem.limit_rows
     own, pairs, limits = np.split(ledgers, [arms, arms + arms**2])
-    pairs, limits = pairs.reshape(arms, arms), limits.reshape(arms, len(rows))
+    pairs, limits = pairs.reshape(arms, arms).T, limits.reshape(arms, len(rows))
     least = [
         min((limits[j, r] for r, row in enumerate(rows) if np.isfinite(row.bounds[j])),
             default=math.inf)
@@ -428,7 +428,7 @@ def test_a_pull_counts_for_its_block_once_all_that_bets_use_is_known():
         assert after.first[0] > 0 or (after.waiting <= waiting).all()
     # The cost was never told, and no block waits for it.
     assert policy.told == 0
-    assert policy._blocks.state.ledgers.any()
+    assert policy._blocks.state.book.ledgers.any()
 
 
 def test_a_lost_pull_is_made_again_where_losing_is_ignorable():

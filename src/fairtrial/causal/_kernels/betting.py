@@ -35,7 +35,6 @@ from fairtrial.causal._kernels.betting_state import (
     State,
     opened,
 )
-from fairtrial.causal._kernels.betting_wealth import all_wealth, limits_evidence, reject_answers
 from fairtrial.causal._kernels.rows import draw_row, index_of
 from fairtrial.causal._row_source import RowSource
 from fairtrial.confidence.block_betting.bets import LOST
@@ -55,6 +54,12 @@ from fairtrial.confidence.block_betting.blocks import (
     slot_of_tag,
     tag_of,
     undo_loss,
+)
+from fairtrial.confidence.block_betting.book import (
+    UNDECIDED,
+    all_wealth,
+    conclude,
+    rule_out_none,
 )
 from fairtrial.core.arithmetic import square
 from fairtrial.core.compilation import inlined, kernel
@@ -88,14 +93,13 @@ def start(arrays: Arrays) -> None:
     (model, rules), state = opened(arrays)
     arms = model.means.shape[0]
     state.shares[:] = 1.0 / state.shares.size
-    state.leader[0] = arms
     state.forecast[0] = math.inf
     for k in range(arms):
-        if limits_evidence(model, state, k) == math.inf:
-            # If an arm cannot be unfair, it is a better answer than none.
-            state.rejected[arms] = 1
-            state.leader[0] = 0
-    reject_answers(model, rules, state)
+        for limit in range(model.breakable.shape[1]):
+            state.book.stated[k, limit] = model.breakable[k, limit] > 0.0
+    # An arm that cannot be unfair is a better answer than none.
+    state.leader[0] = 0 if rule_out_none(state.book) else arms
+    _conclude(model, rules, state)
     if not state.finished[0]:
         slot = next_slot(state.blocks)
         state.target[slot] = state.leader[0]
@@ -208,7 +212,7 @@ def _take(
 @kernel
 def _settle(model: Model, rules: Rules, state: State) -> None:
     """Pay the bets of every complete block, in the order in which the blocks were issued."""
-    settle_blocks(model, rules, state, _pay, reject_answers)
+    settle_blocks(model, rules, state, _pay, _conclude)
 
 
 @kernel
@@ -216,6 +220,14 @@ def _pay(_model: Model, _rules: Rules, state: State, slot: int) -> None:
     """Pay the bets of a block; if the last two answers are rejected together, its target stays."""
     pay_bets(state, slot)
     state.leader[0] = state.target[slot]
+
+
+@kernel
+def _conclude(_model: Model, rules: Rules, state: State) -> None:
+    answer = conclude(state.book, rules.threshold, False, state.leader[0])
+    if answer != UNDECIDED:
+        state.finished[0] = 1
+        state.answer[0] = answer
 
 
 @inlined
@@ -338,8 +350,8 @@ def settle(arrays: Arrays) -> None:
 @kernel
 def wealth_now(arrays: Arrays) -> Floats:
     """Return the log wealth against every answer, "none" last."""
-    (model, _), state = opened(arrays)
-    return all_wealth(model, state)
+    _, state = opened(arrays)
+    return all_wealth(state.book)
 
 
 @kernel

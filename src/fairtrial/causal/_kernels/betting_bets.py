@@ -24,9 +24,6 @@ from fairtrial.causal._kernels.betting_state import (
     Model,
     Rules,
     State,
-    limit_ledger,
-    own_ledger,
-    pair_ledger,
 )
 from fairtrial.confidence.block_betting.bets import (
     CAP,
@@ -36,6 +33,7 @@ from fairtrial.confidence.block_betting.bets import (
     freeze_stakes,
     multiply_bet,
 )
+from fairtrial.confidence.block_betting.book import limit_ledger, rival_ledger
 from fairtrial.core.arithmetic import square
 from fairtrial.core.compilation import inlined, kernel
 
@@ -101,7 +99,7 @@ def place_bets(
     model: Model, rules: Rules, state: State, slot: int, beliefs: Beliefs, items: Items
 ) -> None:
     """Freeze the bets on a block that has just been opened."""
-    arms, limits = model.breakable.shape
+    arms = model.breakable.shape[0]
     size = state.blocks.planned[slot].sum()
     if _is_recorded(model):
         # Later actions can depend on rows of this block, so only earlier rows may be used.
@@ -114,19 +112,19 @@ def place_bets(
     block = Block(size, _share_lost(rules, state), density, metric, span, _room_for(model))
     target = state.target[slot]
     state.bets.number[slot] = items.needs.size
+    if target < arms:
+        state.book.led[target] = 1
     for item in range(items.needs.size):
         state.bets.ledger[slot, item] = NO_BET
-        if item < arms and (item == target or state.rejected[item]):
+        if item < arms and (item == target or state.book.rejected[item]):
             continue
         if item >= arms and items.limit[item] < 0:
             continue
         if _place_bet(model, rules, state, slot, item, beliefs, items, block):
-            ledger = own_ledger(item)
-            if item >= arms:
-                ledger = limit_ledger(arms, limits, target, item - arms)
-            elif target < arms:
-                ledger = pair_ledger(arms, item, target)
-            state.bets.ledger[slot, item] = ledger
+            if item < arms:
+                state.bets.ledger[slot, item] = rival_ledger(state.book, item, target)
+            else:
+                state.bets.ledger[slot, item] = limit_ledger(state.book, target, item - arms)
 
 
 @inlined
@@ -508,7 +506,7 @@ def pay_bets(state: State, slot: int) -> None:
     for bet in range(state.bets.number[slot]):
         ledger = state.bets.ledger[slot, bet]
         if ledger != NO_BET:
-            state.ledgers[ledger] += bounded_gain(state.bets, slot, bet)
+            state.book.ledgers[ledger] += bounded_gain(state.bets, slot, bet)
 
 
 @inlined

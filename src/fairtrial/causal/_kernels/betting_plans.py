@@ -13,10 +13,8 @@ from fairtrial.causal._kernels.betting_state import (
     Model,
     Rules,
     State,
-    limit_ledger,
-    pair_ledger,
 )
-from fairtrial.causal._kernels.betting_wealth import all_wealth, limits_evidence, term
+from fairtrial.confidence.block_betting.book import fill_needs
 from fairtrial.core.arithmetic import square, sum_of
 from fairtrial.core.compilation import kernel, unchecked
 
@@ -153,7 +151,7 @@ def find_leader(rules: Rules, state: State, means: Floats, gaps: Floats) -> int:
     nearest = -1
     least = math.inf
     for k in range(arms):
-        if state.rejected[k]:
+        if state.book.rejected[k]:
             continue
         worst = -math.inf
         for limit in range(gaps.shape[1]):
@@ -165,7 +163,7 @@ def find_leader(rules: Rules, state: State, means: Floats, gaps: Floats) -> int:
             least = worst
     if best >= 0:
         return best
-    if not state.rejected[arms] or nearest < 0:
+    if not state.book.rejected[arms] or nearest < 0:
         return arms
     return nearest
 
@@ -257,7 +255,7 @@ def list_items(
     values = np.zeros(number)
     metric = metric_of(beliefs, _rows_so_far(model, beliefs))
     for k in range(arms):
-        if k != leader and not state.rejected[k]:
+        if k != leader and not state.book.rejected[k]:
             if leader < arms:
                 for x in range(cells):
                     items.first[k, x] = model.means[leader, x] - model.means[k, x]
@@ -273,7 +271,10 @@ def list_items(
             values[item] = weigh(
                 items.first[item], items.second[item], 0.0, items.excess[item], metric
             )[2]
-    _fill_needs(model, rules, state, leader, items)
+    fill_needs(state.book, rules.threshold, False, leader, items.needs)
+    for item in range(number):
+        missing = items.needs[item]
+        items.needs[item] = missing + rules.cost if missing >= 0.0 else 0.0
     return items, values
 
 
@@ -314,34 +315,6 @@ def _take_best_limit(
     items.excess[k] = gaps[chosen] - rules.bound
     items.limit[k] = chosen
     return best
-
-
-@kernel
-def _fill_needs(model: Model, rules: Rules, state: State, leader: int, items: Items) -> None:
-    """Fill how much every item's log wealth has to grow, if the target's other items suffice."""
-    arms, limits = model.breakable.shape
-    wealth = all_wealth(model, state)
-    if leader == arms:
-        for k in range(arms):
-            if not state.rejected[k]:
-                items.needs[k] = max(0.0, rules.threshold - wealth[k]) + rules.cost
-        return
-    least = limits_evidence(model, state, leader)
-    for answer in range(arms + 1):
-        if answer == leader or state.rejected[answer]:
-            continue
-        others = wealth[answer] - term(arms, state, answer, leader, least)
-        if answer < arms:
-            reached = others + state.ledgers[pair_ledger(arms, answer, leader)]
-            if reached < rules.threshold:
-                items.needs[answer] = rules.threshold - reached + rules.cost
-        for limit in range(limits):
-            if model.breakable[leader, limit] > 0.0:
-                ledger = limit_ledger(arms, limits, leader, limit)
-                missing = rules.threshold - others - state.ledgers[ledger]
-                if missing > 0.0:
-                    item = arms + limit
-                    items.needs[item] = max(items.needs[item], missing + rules.cost)
 
 
 @unchecked

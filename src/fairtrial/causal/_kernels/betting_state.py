@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from fairtrial.confidence.block_betting.bets import Bets
 from fairtrial.confidence.block_betting.blocks import Blocks
-from fairtrial.core.compilation import inlined
+from fairtrial.confidence.block_betting.book import Book
 from fairtrial.core.layout import Layout, opener
 
 Floats = NDArray[np.float64]
@@ -92,9 +92,8 @@ class State(NamedTuple):
     squares: Annotated[Floats, "cells"]
     shares: Annotated[Floats, "mixtures"]  # the plan from which the next one starts
     owed: Annotated[Floats, "actions"]  # rows planned so far but not made, if `carries`
-    ledgers: Annotated[Floats, "arms*(arms+1)+arms*limits"]  # see `own_ledger` and so on
+    book: Book
     forecast: Annotated[Floats, "1"]  # rows still needed when the last block was planned
-    rejected: Annotated[Integers, "arms+1"]  # whether each answer is rejected, "none" last
     leader: Annotated[Integers, "1"]
     answer: Annotated[Integers, "1"]
     finished: Annotated[Integers, "1"]
@@ -111,21 +110,3 @@ class State(NamedTuple):
 CONSTANTS = Layout(Constants)
 STATE = Layout(State)
 opened = opener(CONSTANTS, STATE)
-
-
-@inlined
-def own_ledger(k: int) -> int:
-    """Return the ledger of "arm k is fair", for blocks whose target is "none"."""
-    return k
-
-
-@inlined
-def pair_ledger(arms: int, k: int, target: int) -> int:
-    """Return the ledger of "k is right, and the target is fair"."""
-    return arms * (target + 1) + k
-
-
-@inlined
-def limit_ledger(arms: int, limits: int, target: int, limit: int) -> int:
-    """Return the ledger of "the target breaks this limit"."""
-    return arms * (arms + 1) + target * limits + limit

@@ -35,6 +35,7 @@ from fairtrial.confidence.block_betting import (
     check_randomize,
 )
 from fairtrial.confidence.block_betting.bets import GRID, NO_BET
+from fairtrial.confidence.block_betting.book import book_dimensions
 from fairtrial.confidence.block_betting.cuts import Cuts, actions_of
 from fairtrial.confidence.loss_test import UNEQUAL_LOSSES
 from fairtrial.core.answers import Answers
@@ -83,7 +84,6 @@ _MOST_NUMBERS = 8_000_000
 
 class _Blocks(LiveBlocks):
     kernels: ClassVar[BlockKernels] = betting
-    evidence = ("ledgers", "rejected", "finished")
     verdict = ("answer",)
 
 
@@ -199,7 +199,7 @@ class BlockBetting(BlockPolicy):
     problem: Problem
     environments = RowEnvironment
     results_are_independent = False
-    version = 3
+    version = 4
     state_fields = (*BlockPolicy.state_fields, *(f"_cells.{name}" for name in CellTest.fields))
     contradictions: tuple[Contradiction, ...] = ()
     """Statements of the model that the rows of an analysed log contradict."""
@@ -310,9 +310,8 @@ class BlockBetting(BlockPolicy):
     def _dimensions(self, model: Model) -> dict[str, int]:
         """Return the dimensions of the state, except the number of open blocks."""
         arms, limits, cells = model.gaps.shape
-        return {
+        return book_dimensions(arms, limits) | {
             "arms": arms,
-            "limits": limits,
             "cells": cells,
             "actions": len(model.actions),
             "mixtures": len(model.mixtures),
@@ -458,7 +457,7 @@ class BlockBetting(BlockPolicy):
 
     @property
     def _rejected(self) -> NDArray[np.bool_]:
-        return np.asarray(self._blocks.state.rejected, dtype=bool)
+        return np.asarray(self._blocks.state.book.rejected, dtype=bool)
 
     def _candidates(self) -> tuple[str | None, ...] | None:
         if self._finished:
@@ -500,7 +499,7 @@ class BlockBetting(BlockPolicy):
         """The log wealth against "the gap is outside its bound", shape (K, pairs)."""
         problem, breakable = self.problem, self._functionals.breakable
         arms, limits = breakable.shape
-        ledgers = self._blocks.state.ledgers[arms * (arms + 1) :].reshape(arms, limits)
+        ledgers = self._blocks.state.book.ledgers[arms * (arms + 1) :].reshape(arms, limits)
         known = np.where(breakable, ledgers, math.inf)
         pairs = problem.pairs
         # Each bound has two sides; for roots, the other side is that of the opposite gap.

@@ -340,23 +340,6 @@ def settle_blocks(model: Any, rules: Any, state: Any, pay: Any, conclude: Any) -
         slot = complete_slot(state.blocks)
 
 
-@kernel
-def reject(rejected: Integers, wealth: Floats, threshold: float) -> tuple[int, int]:
-    """Reject permanently every answer whose log wealth has reached the threshold.
-
-    Return the number of answers left, and the last of them (-1 if there is none).
-    """
-    left = 0
-    last = -1
-    for answer in range(rejected.size):
-        if not rejected[answer] and wealth[answer] >= threshold:
-            rejected[answer] = 1
-        if not rejected[answer]:
-            left += 1
-            last = answer
-    return left, last
-
-
 @inlined
 def tag_of(serial: int, is_bet_on: bool) -> int:
     """Return a pull's tag: the serial of its block, or -2 minus it if no bet is placed on it."""

@@ -114,7 +114,7 @@ class LiveBlocks:
     )
     """The attributes that are saved."""
 
-    evidence: ClassVar[tuple[str, ...]]
+    evidence: ClassVar[tuple[str, ...]] = ("book.ledgers", "book.rejected", "finished")
     """Arrays of the state that bets change: ledgers, rejections, and whether it is finished."""
 
     verdict: ClassVar[tuple[str, ...]] = ()

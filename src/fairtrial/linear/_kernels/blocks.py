@@ -34,26 +34,23 @@ from fairtrial.confidence.block_betting.blocks import (
     next_slot,
     note_loss,
     receive,
-    reject,
     replace_in_block,
     serial_of,
     slot_of,
     slot_of_tag,
     undo_loss,
 )
+from fairtrial.confidence.block_betting.book import all_wealth, evidence_for, reject
 from fairtrial.confidence.noise_kernels import record_as_issued, replace_numbered
 from fairtrial.core.compilation import inlined, kernel
 from fairtrial.core.draw_kernels import draw
 from fairtrial.core.draws import Source
 from fairtrial.linear._kernels.limited_plans import (
+    choose,
+    conclude_with_limits,
     leader_with_limits_now,
     plan_block_with_limits,
-)
-from fairtrial.linear._kernels.limited_wealth import (
-    conclude_with_limits,
-    evidence_with_limits,
     start_with_limits,
-    wealth_with_limits,
 )
 from fairtrial.linear._kernels.limits import Limits
 from fairtrial.linear._kernels.matrices import (
@@ -448,7 +445,7 @@ def _pay_bounded(state: State, slot: int) -> None:
     for bet in range(state.bets.number[slot]):
         ledger = state.bets.ledger[slot, bet]
         if ledger != NO_BET:
-            state.ledgers[ledger] += bounded_gain(state.bets, slot, bet)
+            state.book.ledgers[ledger] += bounded_gain(state.bets, slot, bet)
 
 
 @kernel
@@ -487,7 +484,7 @@ def _pay_known_noise(model: Model, rules: Rules, state: State, slot: int) -> Non
         variance = dot(target, direction)
         constant -= resolution(model, rules.misspecification, blocks.results[slot], direction)
         effect = dot(target, theta) + constant
-        state.ledgers[ledger] += known_noise_gain(bets, slot, bet, effect, variance)
+        state.book.ledgers[ledger] += known_noise_gain(bets, slot, bet, effect, variance)
 
 
 @kernel
@@ -497,7 +494,7 @@ def _weakest_evidence(rules: Rules, state: State, chosen: Integers) -> float:
     for i in range(chosen.size):
         if chosen[i]:
             for k in range(chosen.size):
-                if not chosen[k] and (rules.pairwise or not state.rejected[k]):
+                if not chosen[k] and (rules.pairwise or not state.book.rejected[k]):
                     least = min(least, wealth_of(state, i, k))
     return least
 
@@ -506,7 +503,7 @@ def _weakest_evidence(rules: Rules, state: State, chosen: Integers) -> float:
 def _conclude(model: Model, rules: Rules, limits: Limits, state: State) -> None:
     """Reject permanently what the wealth rules out; finish when one answer is left."""
     if limits.excluded.size:
-        conclude_with_limits(limits, rules, state)
+        conclude_with_limits(rules, state)
         return
     if rules.pairwise:
         chosen = np.empty(state.chosen.size, dtype=np.int64)
@@ -516,13 +513,12 @@ def _conclude(model: Model, rules: Rules, limits: Limits, state: State) -> None:
             for k in range(chosen.size):
                 state.chosen[k] = chosen[k]
         return
-    left, last = reject(state.rejected, state.ledgers, rules.threshold)
+    left, last = reject(state.book.rejected, state.book.ledgers, rules.threshold)
     if left <= 1:
         # If the last two answers are rejected together, the leader stays.
         state.finished[0] = 1
         if last >= 0:
-            for k in range(state.chosen.size):
-                state.chosen[k] = 1 if k == last else 0
+            choose(state, last)
 
 
 @kernel
@@ -543,7 +539,7 @@ def _is_hopeless(model: Model, rules: Rules, state: State) -> int:
     choose_leaders(model, rules, state, theta, chosen)
     for i in range(chosen.size):
         for k in range(chosen.size):
-            if not chosen[i] or chosen[k] or state.rejected[k]:
+            if not chosen[i] or chosen[k] or state.book.rejected[k]:
                 continue
             if rules.pairwise and wealth_of(state, i, k) >= rules.threshold:
                 continue
@@ -594,7 +590,7 @@ def evidence_now(arrays: Arrays) -> float:
     (model, rules, limits), state = opened(arrays)
     if limits.excluded.size:
         leader = leader_with_limits_now(model, limits, rules, state)
-        return np.nan if leader < 0 else evidence_with_limits(limits, rules, state, leader)
+        return np.nan if leader < 0 else _evidence_with_limits(rules, state, leader)
     chosen = np.empty(state.chosen.size, dtype=np.int64)
     if not leaders_now(model, rules, state, chosen):
         return np.nan
@@ -602,10 +598,22 @@ def evidence_now(arrays: Arrays) -> float:
 
 
 @kernel
+def _evidence_with_limits(rules: Rules, state: State, leader: int) -> float:
+    if rules.separately:
+        return evidence_for(state.book, leader)
+    least = math.inf
+    wealth = all_wealth(state.book)
+    for answer in range(wealth.size):
+        if answer != leader and not state.book.rejected[answer]:
+            least = min(least, wealth[answer])
+    return least
+
+
+@kernel
 def wealth_now(arrays: Arrays) -> Floats:
     """Return the log wealth against every answer, "none" last, if candidates have limits."""
-    (_, _, limits), state = opened(arrays)
-    return wealth_with_limits(limits, state)
+    _, state = opened(arrays)
+    return all_wealth(state.book)
 
 
 @kernel

@@ -7,16 +7,19 @@ import numpy as np
 
 from fairtrial.confidence.block_betting.bets import NO_BET
 from fairtrial.confidence.block_betting.blocks import next_slot, open_block, open_planned_block
-from fairtrial.core.arithmetic import square
-from fairtrial.core.compilation import kernel
-from fairtrial.linear._kernels.limited_wealth import (
+from fairtrial.confidence.block_betting.book import (
+    UNDECIDED,
     against_rival,
-    fill_wealth,
+    conclude,
+    fill_needs,
     limit_ledger,
     own_ledger,
     pair_ledger,
-    term,
+    rival_ledger,
+    rule_out_none,
 )
+from fairtrial.core.arithmetic import square
+from fairtrial.core.compilation import kernel
 from fairtrial.linear._kernels.limits import (
     Limits,
     Metric,
@@ -79,18 +82,18 @@ def leader_with_limits(model: Model, limits: Limits, state: State, metric: Metri
     best = -1
     most = -math.inf
     for k in range(candidates):
-        if not state.rejected[k] and keeps_limits(limits, k, metric.theta):
+        if not state.book.rejected[k] and keeps_limits(limits, k, metric.theta):
             value = dot(model.candidates[k], metric.theta) + dot(model.rest[k], metric.theta)
             if value > most:
                 most = value
                 best = k
     if best >= 0:
         return best
-    if not state.rejected[candidates]:
+    if not state.book.rejected[candidates]:
         return candidates
     least = math.inf
     for k in range(candidates):
-        if not state.rejected[k]:
+        if not state.book.rejected[k]:
             short = shortfall(model, limits, k, metric)
             if short < least or best < 0:
                 least = short
@@ -99,12 +102,67 @@ def leader_with_limits(model: Model, limits: Limits, state: State, metric: Metri
 
 
 @kernel
+def start_with_limits(model: Model, limits: Limits, rules: Rules, state: State) -> None:
+    """Rule out what cannot be right at any theta: candidates that break a limit, or "none"."""
+    book = state.book
+    for k in range(limits.excluded.size):
+        for r in range(limits.stated.shape[1]):
+            book.stated[k, r] = limits.stated[k, r] > -math.inf
+        if limits.excluded[k]:
+            book.ledgers[own_ledger(k)] = math.inf
+            book.rejected[k] = 1
+    if rules.tolerance > 0.0:
+        _settle_twins(model, state)
+    rule_out_none(book)
+    conclude_with_limits(rules, state)
+
+
+@kernel
+def _settle_twins(model: Model, state: State) -> None:
+    """Settle the pairs of equal candidates: with a tolerance, neither is better than the other."""
+    candidates, rank = model.candidates.shape
+    for j in range(candidates):
+        for k in range(candidates):
+            same = j != k
+            for i in range(rank):
+                same = same and model.candidates[j, i] == model.candidates[k, i]
+                if not same:
+                    break
+            if same and model.rest[j, 0] == model.rest[k, 0]:
+                state.book.ledgers[pair_ledger(state.book, k, j)] = math.inf
+
+
+@kernel
+def conclude_with_limits(rules: Rules, state: State) -> None:
+    """Reject permanently every answer that the wealth rules out; finish when one is left."""
+    leader = chosen_answer(state)
+    answer = conclude(state.book, rules.threshold, rules.separately, leader)
+    if answer != UNDECIDED:
+        state.finished[0] = 1
+        choose(state, answer)
+
+
+@kernel
+def choose(state: State, answer: int) -> None:
+    """Mark one answer as the leader."""
+    for k in range(state.chosen.size):
+        state.chosen[k] = 1 if k == answer else 0
+
+
+@kernel
+def chosen_answer(state: State) -> int:
+    """Return the current leader or the answer; -1 before there is one."""
+    for k in range(state.chosen.size):
+        if state.chosen[k]:
+            return k
+    return -1
+
+
+@kernel
 def leader_with_limits_now(model: Model, limits: Limits, rules: Rules, state: State) -> int:
     """Return the leader by all data so far, or the answer; -1 before theta can be estimated."""
     if state.finished[0]:
-        for k in range(state.chosen.size):
-            if state.chosen[k]:
-                return k
+        return chosen_answer(state)
     if not state.estimable[0] and not measures_all(model, state.counts):
         return -1
     metric, _ = _metric_of_data(model, rules, state)
@@ -143,68 +201,6 @@ def _metric_of_pulls(model: Model, pulls: Floats, theta: Floats) -> Metric:
     gram(model.arms, pulls, matrix)
     seen = root_of_inverse(matrix, root, null_space)
     return Metric(theta, root, null_space, seen)
-
-
-# ------------------------------------------------------------------------- needs
-
-
-@kernel
-def needs_with_limits(
-    limits: Limits, rules: Rules, state: State, leader: int, needs: Floats
-) -> None:
-    """Fill what each item still needs in nats; negative if it is settled or absent.
-
-    Items are the rivals by number, followed by the limits of the leader.
-    """
-    candidates, number = limits.stated.shape
-    for item in range(needs.size):
-        needs[item] = -1.0
-    if rules.separately:
-        _separate_needs(limits, rules, state, leader, needs)
-        return
-    kept = np.empty(candidates)
-    wealth = np.empty(candidates + 1)
-    fill_wealth(limits, state, kept, wealth)
-    least = math.inf
-    for answer in range(candidates + 1):
-        if state.rejected[answer] or answer == leader:
-            continue
-        if leader == candidates:
-            needs[answer] = max(0.0, rules.threshold - wealth[answer])
-            continue
-        # The answer's wealth from blocks with other targets.
-        others = wealth[answer] - term(limits, state, answer, leader, kept[leader])
-        least = min(least, others)
-        if answer < candidates:
-            ledger = pair_ledger(limits, answer, leader)
-            needs[answer] = _or_settled(rules.threshold - others - state.ledgers[ledger])
-    if leader == candidates:
-        return
-    for r in range(number):
-        if limits.stated[leader, r] > -math.inf:
-            ledger = limit_ledger(limits, leader, r)
-            missing = rules.threshold - least - state.ledgers[ledger]
-            needs[candidates + r] = _or_settled(missing)
-
-
-@kernel
-def _or_settled(missing: float) -> float:
-    return missing if missing > 0.0 else -1.0
-
-
-@kernel
-def _separate_needs(limits: Limits, rules: Rules, state: State, leader: int, needs: Floats) -> None:
-    """Fill what each item still needs if every ledger is tested separately."""
-    candidates, number = limits.stated.shape
-    for k in range(candidates):
-        if k != leader:
-            needs[k] = _or_settled(rules.threshold - against_rival(limits, state, k, leader))
-    if leader == candidates:
-        return
-    for r in range(number):
-        if limits.stated[leader, r] > -math.inf:
-            ledger = limit_ledger(limits, leader, r)
-            needs[candidates + r] = _or_settled(rules.threshold - state.ledgers[ledger])
 
 
 # ------------------------------------------------------------------------------ directions
@@ -327,13 +323,12 @@ def plan_block_with_limits(
     metric, noise = _metric_of_data(model, rules, state)
     leader = leader_with_limits(model, limits, state, metric)
     known = Known(leader, metric, noise, state.counts.sum())
-    for k in range(state.chosen.size):
-        state.chosen[k] = 1 if k == leader else 0
+    choose(state, leader)
     slot = next_slot(state.blocks)
     for i in range(rank):
         state.prediction[slot, i] = metric.theta[i]
     needs = np.empty(candidates + limits.stated.shape[1])
-    needs_with_limits(limits, rules, state, leader, needs)
+    fill_needs(state.book, rules.threshold, rules.separately, leader, needs)
     planned = np.empty(model.arms.shape[0])
     _plan_counts(model, limits, rules, state, known, needs, batch, planned)
     weakest = _weakest_item(model, limits, rules, known, needs) / noise
@@ -346,7 +341,6 @@ def plan_block_with_limits(
         pause = square(NONE_PAUSE) if rules.bounded else 0.0
     state.bets.number[slot] = 0
     if weakest >= pause:
-        state.led[leader] = 1
         _place_bets(model, limits, rules, state, slot, known)
         if rules.bounded:
             freeze_bounded(model, rules, state, slot, metric.root, metric.theta, noise)
@@ -439,22 +433,20 @@ def _place_bets(
     leader, theta, bets = known.leader, known.metric.theta, state.bets
     metric = _metric_of_pulls(model, state.blocks.planned[slot], theta)
     bets.number[slot] = candidates + number
+    if leader < candidates:
+        state.book.led[leader] = 1
     for bet in range(candidates + number):
         bets.ledger[slot, bet] = NO_BET
         if bet < candidates:
-            is_settled = rules.separately and (
-                against_rival(limits, state, bet, leader) == math.inf
-            )
-            if bet == leader or state.rejected[bet] or is_settled:
+            is_settled = rules.separately and (against_rival(state.book, bet, leader) == math.inf)
+            if bet == leader or state.book.rejected[bet] or is_settled:
                 continue
-            ledger = own_ledger(bet)
-            if leader < candidates:
-                ledger = pair_ledger(limits, bet, leader)
+            ledger = rival_ledger(state.book, bet, leader)
         else:
             r = bet - candidates
             if leader == candidates or limits.stated[leader, r] == -math.inf:
                 continue
-            ledger = limit_ledger(limits, leader, r)
+            ledger = limit_ledger(state.book, leader, r)
         direction = state.directions[slot, bet]
         _, constant = item_value(model, limits, rules.tolerance, leader, bet, metric, direction)
         variance = known.noise * length_of(known.metric, direction)

@@ -114,11 +114,15 @@ def choose_leaders(
     scores = np.empty(chosen.size)
     for k in range(chosen.size):
         chosen[k] = 0
-        scores[k] = -math.inf if state.rejected[k] else dot(model.candidates[k], theta)
+        scores[k] = -math.inf if state.book.rejected[k] else dot(model.candidates[k], theta)
     for _ in range(rules.top):
         best = -1
         for k in range(chosen.size):
-            if not chosen[k] and not state.rejected[k] and (best < 0 or scores[k] > scores[best]):
+            if (
+                not chosen[k]
+                and not state.book.rejected[k]
+                and (best < 0 or scores[k] > scores[best])
+            ):
                 best = k
         if best >= 0:
             chosen[best] = 1
@@ -163,7 +167,7 @@ def _list_pairs(rules: Rules, state: State, slot: int, threshold: float) -> int:
         if not state.chosen[i]:
             continue
         for k in range(candidates):
-            if state.chosen[k] or state.rejected[k]:
+            if state.chosen[k] or state.book.rejected[k]:
                 continue
             if rules.pairwise and wealth_of(state, i, k) >= threshold:
                 continue

@@ -4,6 +4,7 @@ from typing import Annotated, NamedTuple
 
 from fairtrial.confidence.block_betting.bets import Bets
 from fairtrial.confidence.block_betting.blocks import Blocks
+from fairtrial.confidence.block_betting.book import Book
 from fairtrial.confidence.noise_kernels import NUMBERED_COLUMNS
 from fairtrial.core.compilation import kernel
 from fairtrial.core.layout import Layout, opener
@@ -53,9 +54,9 @@ class State(NamedTuple):
     Ledgers hold the wealth itself: one for every candidate, or one for every ordered pair. With
     rewards in a known range, a pull's weight in a bet is its row times `coefficients`.
 
-    If candidates have limits, the last answer is "none", and the ledgers are those of
-    `limited_wealth`. The effect of a bet is `directions` times theta plus `constant`: first one bet
-    against every other candidate, then one for every limit of the target.
+    If candidates have limits, the last answer is "none", and `book` is used as a whole. The effect
+    of a bet is `directions` times theta plus `constant`: first one bet against every other
+    candidate, then one for every limit of the target.
     """
 
     counts: Annotated[Floats, "arms"]
@@ -67,13 +68,12 @@ class State(NamedTuple):
     opening_counts: Annotated[Floats, "arms"]  # their results
     opening_sums: Annotated[Floats, "arms"]  # sums of these
     shares: Annotated[Floats, "arms"]  # the plan from which the next one starts
-    ledgers: Annotated[Floats, "ledgers"]  # see `ledger_of`
+    book: Book  # without limits, only `ledgers` (see `ledger_of`) and `rejected`
     record: Annotated[Floats, f"arms {NUMBERED_COLUMNS}"]  # the tested results, see `testing`
     early: Annotated[Floats, f"arms {NUMBERED_COLUMNS}"]  # those of them that come first
     held: Annotated[Floats, f"arms {NUMBERED_COLUMNS}"]  # results that wait for initial pulls
     noise: Annotated[Floats, f"slots arms {NUMBERED_COLUMNS}"]  # results of open blocks
     forecast: Annotated[Floats, "1"]  # pulls still needed when the last block was planned
-    rejected: Annotated[Integers, "answers"]
     chosen: Annotated[Integers, "answers"]  # the current leaders, or the answer
     finished: Annotated[Integers, "1"]
     hopeless: Annotated[Integers, "1"]  # whether there never will be an answer
@@ -92,7 +92,6 @@ class State(NamedTuple):
     centres: Annotated[Floats, "slots bets width"]
     directions: Annotated[Floats, "slots aimed rank"]
     constant: Annotated[Floats, "slots aimed"]
-    led: Annotated[Integers, "targets"]  # whether an answer was ever the target of a block
 
 
 CONSTANTS = Layout(Constants)
@@ -106,11 +105,11 @@ def ledger_of(state: State, winner: int, rival: int) -> int:
 
     Not for candidates with limits.
     """
-    candidates = state.rejected.size
-    return rival if state.ledgers.size == candidates else winner * candidates + rival
+    candidates = state.book.rejected.size
+    return rival if state.book.ledgers.size == candidates else winner * candidates + rival
 
 
 @kernel
 def wealth_of(state: State, winner: int, rival: int) -> float:
     """Return the log wealth against "the rival is (also) right", as far as the winner shows it."""
-    return state.ledgers[ledger_of(state, winner, rival)]
+    return state.book.ledgers[ledger_of(state, winner, rival)]

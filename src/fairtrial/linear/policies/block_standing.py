@@ -29,7 +29,7 @@ class LinearBlocks(LiveBlocks):
     """Blocks of bets on linear arms."""
 
     kernels: ClassVar[BlockKernels] = blocks
-    evidence = ("ledgers", "rejected", "finished", "hopeless")
+    evidence = (*LiveBlocks.evidence, "hopeless")
     verdict = ("chosen",)
 
     def _details_of_a_loss(self, number: int) -> tuple[Any, ...]:
@@ -138,7 +138,7 @@ class BlockStanding(Standing):
     def live(self) -> Sequence[int]:
         """The candidates that are not ruled out."""
         leaders = self.leaders
-        live = ~np.asarray(self._state.rejected, dtype=bool)
+        live = ~np.asarray(self._state.book.rejected, dtype=bool)
         if self._rules.pairwise and leaders:
             live = np.any(self.wealth[leaders] < self._rules.threshold, axis=0)
             live[leaders] = True
@@ -154,7 +154,7 @@ class BlockStanding(Standing):
         if self._rules.separately:
             return None
         if not self._rules.pairwise:
-            return np.flatnonzero(self._state.rejected == 0).tolist()
+            return np.flatnonzero(self._state.book.rejected == 0).tolist()
         if self._problem.tolerance > 0.0:
             return None
         beaten_by = (self.wealth >= self._rules.threshold).sum(axis=0)
@@ -168,7 +168,7 @@ class BlockStanding(Standing):
         """
         if self._problem.has_limits:
             return np.asarray(blocks.wealth_now(self._blocks.arrays)[np.newaxis])
-        return np.asarray(self._state.ledgers.reshape((-1, self._units.shape[1])))
+        return np.asarray(self._state.book.ledgers.reshape((-1, self._units.shape[1])))
 
     @property
     def evidence(self) -> tuple[float | None, float | None]:

@@ -19,6 +19,7 @@ from fairtrial.confidence.block_betting import (
     promise,
 )
 from fairtrial.confidence.block_betting.bets import GRID
+from fairtrial.confidence.block_betting.book import book_dimensions
 from fairtrial.confidence.block_betting.cuts import Cuts, actions_of
 from fairtrial.confidence.effects import level_of_each
 from fairtrial.confidence.loss_test import UNEQUAL_LOSSES
@@ -98,7 +99,7 @@ class BlockBetting(BlockPolicy):
     'ab'
     """
 
-    version = 7
+    version = 8
     problem: Problem
     environments = ArmEnvironment
 
@@ -258,22 +259,22 @@ class BlockBetting(BlockPolicy):
         """Dimensions of the state, without the number of blocks that can be open at once."""
         arms, candidates, rank = self._units.shape
         top, bounded = self.problem.top, self.problem.reward_range is not None
-        ledgers = candidates**2 if self._pairwise else candidates
-        answers, bets, aimed = candidates, max(1, top * (candidates - top)), 0
+        bets, aimed = max(1, top * (candidates - top)), 0
+        book = {
+            "ledgers": candidates**2 if self._pairwise else candidates,
+            "candidates": 0,
+            "limits": 0,
+            "answers": candidates,
+        }
         if self.problem.has_limits:
-            limits = len(self.problem.requirements)
-            ledgers = candidates + candidates**2 + candidates * limits
-            answers, bets = candidates + 1, candidates + limits
-            aimed = bets
-        return {
+            book = book_dimensions(candidates, len(self.problem.requirements))
+            bets = aimed = candidates + book["limits"]
+        return book | {
             "arms": arms,
             "actions": arms,
-            "answers": answers,
             "rank": rank,
-            "ledgers": ledgers,
             "bets": bets,
             "aimed": aimed,
-            "targets": answers if aimed else 0,
             "width": rank if bounded else 0,
             "points": GRID if bounded else 0,
         }
@@ -402,7 +403,7 @@ class BlockBetting(BlockPolicy):
     def _parts(self) -> Parts:
         if self._pairwise or self._separately:
             return {"answers": self._findings.rulings()}
-        rejected = self._blocks.state.rejected
+        rejected = self._blocks.state.book.rejected
         labels = self._answers.labels(range(rejected.size))
         return {"answers": answers_with_wealth(labels, self._standing.wealth[0], rejected)}
 

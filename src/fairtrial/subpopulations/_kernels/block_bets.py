@@ -13,6 +13,13 @@ from fairtrial.confidence.block_betting.bets import (
     multiply_bet,
     value_in_bet,
 )
+from fairtrial.confidence.block_betting.book import (
+    against_rival,
+    limit_ledger,
+    own_ledger,
+    pair_ledger,
+    rival_ledger,
+)
 from fairtrial.core.arithmetic import square
 from fairtrial.core.compilation import inlined, kernel
 from fairtrial.subpopulations._kernels.block_losses import lift_by_losses
@@ -20,11 +27,7 @@ from fairtrial.subpopulations._kernels.block_state import (
     Estimates,
     Rules,
     State,
-    limit_ledger,
-    own_ledger,
-    pair_ledger,
 )
-from fairtrial.subpopulations._kernels.block_wealth import against_rival
 from fairtrial.subpopulations._kernels.control_limits import (
     CONTROL,
     RIVAL,
@@ -63,18 +66,19 @@ def place_bets(model: Model, rules: Rules, state: State, slot: int, seen: Estima
     for bet in range(bets.number[slot]):
         bets.ledger[slot, bet] = NO_BET
     for k in range(arms):
-        is_settled = rules.separately and against_rival(state, k, leader) == math.inf
-        if k != leader and not state.rejected[k] and not is_settled:
+        is_settled = rules.separately and against_rival(state.book, k, leader) == math.inf
+        if k != leader and not state.book.rejected[k] and not is_settled:
             if model.control == NO_CONTROL:
                 _bet_on_rival(model, rules, state, slot, k, seen)
             else:
                 _bet_on_rows(model, rules, state, slot, k, seen)
     if leader == arms:
         return
+    state.book.led[leader] = 1
     for bet in range(arms, bets.number[slot]):
-        end, group = (bet - arms) // groups, (bet - arms) % groups
-        if abs(model.limits[end, leader, group]) == math.inf:
+        if not state.book.stated[leader, bet - arms]:
             continue
+        end, group = (bet - arms) // groups, (bet - arms) % groups
         if end > CEILING:
             _bet_on_difference(model, rules, state, slot, bet, seen)
         elif state.blocks.planned[slot, leader * groups + group] > 0.0:
@@ -126,7 +130,7 @@ def _bet_on_rival(
         centres[0, group] = lam[k, 0, group]
         centres[1, group] = lam[k, 1, group]
     is_pair = leader < arms and multiplier > 0.0
-    state.bets.ledger[slot, k] = pair_ledger(state, k, leader) if is_pair else own_ledger(k)
+    state.bets.ledger[slot, k] = pair_ledger(state.book, k, leader) if is_pair else own_ledger(k)
     state.rival[slot, k] = k
     state.constant[slot, k] = constant
     _freeze(model, rules, state, slot, k, seen, 0.0)
@@ -154,8 +158,7 @@ def _bet_on_rows(
     for role in range(ROLES):
         for group in range(groups):
             state.centres[slot, k, role, group] = lam[k, role, group]
-    has_target = leader < arms
-    state.bets.ledger[slot, k] = pair_ledger(state, k, leader) if has_target else own_ledger(k)
+    state.bets.ledger[slot, k] = rival_ledger(state.book, k, leader)
     state.rival[slot, k] = k
     state.constant[slot, k] = constant
     _freeze(model, rules, state, slot, k, seen, 0.0)
@@ -179,7 +182,7 @@ def _bet_on_limit(
         weight = -weight
     state.coefficients[slot, bet, 0, group] = weight
     state.centres[slot, bet, 0, group] = limit
-    state.bets.ledger[slot, bet] = limit_ledger(state, end, leader, group)
+    state.bets.ledger[slot, bet] = limit_ledger(state.book, leader, bet - arms)
     state.rival[slot, bet] = leader
     state.constant[slot, bet] = -weight * limit
     _freeze(model, rules, state, slot, bet, seen, lift)
@@ -215,7 +218,7 @@ def _bet_on_difference(
         state.coefficients[slot, bet, CONTROL, i] = -weight
         state.centres[slot, bet, TARGET, i] = lam[leader, TARGET, i]
         state.centres[slot, bet, CONTROL, i] = lam[leader, CONTROL, i]
-    state.bets.ledger[slot, bet] = limit_ledger(state, end, leader, group)
+    state.bets.ledger[slot, bet] = limit_ledger(state.book, leader, bet - arms)
     state.rival[slot, bet] = leader
     state.constant[slot, bet] = -limits[end, leader, group] / scale
     own = Estimates(means, means[control], variances)
@@ -350,9 +353,9 @@ def pay_bets(model: Model, rules: Rules, state: State, slot: int) -> None:
         if ledger == NO_BET:
             continue
         if rules.bounded:
-            state.ledgers[ledger] += bounded_gain(state.bets, slot, bet)
+            state.book.ledgers[ledger] += bounded_gain(state.bets, slot, bet)
         else:
-            state.ledgers[ledger] += _known_noise_gain(model, state, slot, bet)
+            state.book.ledgers[ledger] += _known_noise_gain(model, state, slot, bet)
 
 
 @kernel

@@ -9,27 +9,35 @@ from typing import Any
 import numpy as np
 
 from fairtrial.confidence.block_betting.blocks import OUTSIDE, next_pull, next_slot, open_block
+from fairtrial.confidence.block_betting.book import UNDECIDED, conclude, rule_out_none
 from fairtrial.core.compilation import kernel
 from fairtrial.subpopulations._kernels.block_plans import extra_cell, initial_block
 from fairtrial.subpopulations._kernels.model import Floats, fill
 
 
 @kernel(inline="always")
-def start_blocks(
-    model: Any, rules: Any, state: Any, none_is_possible: Any, reject_answers: Any, begin_block: Any
-) -> None:
-    """Open the first block: the initial pulls, on which nothing is bet."""
+def start_blocks(model: Any, rules: Any, state: Any, begin_block: Any) -> None:
+    """Open the first block: the initial pulls, on which nothing is bet.
+
+    The book must already state the limits.
+    """
     arms, groups = model.active.shape
     fill(state.shares, 1.0 / (arms * groups))
-    state.leader[0] = arms
-    if not none_is_possible(model):
-        state.rejected[arms] = 1
-        state.leader[0] = 0
+    state.leader[0] = 0 if rule_out_none(state.book) else arms
     state.forecast[0] = math.inf
-    reject_answers(model, rules, state)
+    decide(model, rules, state)
     if not state.finished[0]:
         begin_block(state, next_slot(state.blocks))
         open_block(state.blocks, initial_block(model.active, rules))
+
+
+@kernel
+def decide(_model: Any, rules: Any, state: Any) -> None:
+    """Reject permanently the answers that the evidence rules out; finish when one is left."""
+    answer = conclude(state.book, rules.threshold, rules.separately, state.leader[0])
+    if answer != UNDECIDED:
+        state.finished[0] = 1
+        state.answer[0] = answer
 
 
 @kernel(inline="always")

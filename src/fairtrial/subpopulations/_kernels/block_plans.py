@@ -7,19 +7,7 @@ import numpy as np
 from fairtrial.confidence.block_betting.blocks import FIXED, Blocks, draw_action
 from fairtrial.core.arithmetic import square, sum_of
 from fairtrial.core.compilation import inlined, kernel, unchecked
-from fairtrial.subpopulations._kernels.block_state import (
-    Estimates,
-    Rules,
-    State,
-    limit_ledger,
-    pair_ledger,
-)
-from fairtrial.subpopulations._kernels.block_wealth import (
-    against_rival,
-    fill_limit_evidence,
-    fill_wealth,
-    term,
-)
+from fairtrial.subpopulations._kernels.block_state import Estimates, Rules, State
 from fairtrial.subpopulations._kernels.control_limits import (
     CONTROL,
     RIVAL,
@@ -107,7 +95,7 @@ def find_leader(model: Model, state: State, means: Floats, precisions: Floats) -
     best = -1
     best_quality = -math.inf
     for k in range(arms):
-        if state.rejected[k] or shortfall(k, means, precisions, alternative) > 0.0:
+        if state.book.rejected[k] or shortfall(k, means, precisions, alternative) > 0.0:
             continue
         quality = 0.0
         for group in range(means.shape[1]):
@@ -117,11 +105,11 @@ def find_leader(model: Model, state: State, means: Floats, precisions: Floats) -
             best_quality = quality
     if best >= 0:
         return best
-    if not state.rejected[arms]:
+    if not state.book.rejected[arms]:
         return arms
     least = math.inf
     for k in range(arms):
-        if not state.rejected[k]:
+        if not state.book.rejected[k]:
             short = shortfall(k, means, precisions, alternative)
             if short < least:
                 least = short
@@ -167,7 +155,7 @@ def doubt_means(
             if rules.bounded:
                 doubted.control_means[group] = min(doubted.control_means[group], rules.high)
     for k in range(arms):
-        if k == leader or state.rejected[k]:
+        if k == leader or state.book.rejected[k]:
             continue
         none_leads = leader == arms
         means, moved = seen.means, doubted.means
@@ -177,73 +165,6 @@ def doubt_means(
                     moved[k, group] = min(max(moved[k, group], rules.low), rules.high)
                 differs = differs or moved[k, group] != means[k, group]
     return differs
-
-
-@kernel
-def needs_of(model: Model, rules: Rules, state: State, leader: int, needs: Floats) -> None:
-    """Fill what each item still needs in nats; negative if it is settled or absent.
-
-    Items 0 .. K-1: the rival k. Items from K on: the limits of the leader, floors first.
-    """
-    arms, groups = model.active.shape
-    cells = np.empty(arms)
-    fill_limit_evidence(model, state, cells)
-    least = needs_of_rivals(rules, state, leader, cells, needs)
-    if leader == arms:
-        return
-    for item in range(arms, needs.size):
-        end, group = (item - arms) // groups, (item - arms) % groups
-        if abs(model.limits[end, leader, group]) < math.inf:
-            evidence = state.ledgers[limit_ledger(state, end, leader, group)]
-            needs[item] = need_of_limit(rules, least, evidence)
-
-
-@kernel
-def needs_of_rivals(rules: Rules, state: State, leader: int, cells: Floats, needs: Floats) -> float:
-    """Fill what each rival still needs, and -1 for all other items.
-
-    Return the smallest wealth of an answer, without the leader's blocks. `cells`: every arm's limit
-    evidence.
-    """
-    arms = cells.size
-    for item in range(needs.size):
-        needs[item] = -1.0
-    least = math.inf
-    if rules.separately:
-        for k in range(arms):
-            if k != leader:
-                needs[k] = _missing(rules, against_rival(state, k, leader))
-        return least
-    wealth = np.empty(arms + 1)
-    fill_wealth(state, cells, wealth)
-    for answer in range(arms + 1):
-        if state.rejected[answer] or answer == leader:
-            continue
-        if leader == arms:
-            needs[answer] = max(0.0, rules.threshold - wealth[answer])
-            continue
-        # The answer's wealth from blocks with other targets.
-        others = wealth[answer] - term(state, answer, leader, cells[leader])
-        least = min(least, others)
-        if answer < arms:
-            missing = rules.threshold - others - state.ledgers[pair_ledger(state, answer, leader)]
-            needs[answer] = missing if missing > 0.0 else -1.0
-    return least
-
-
-@inlined
-def need_of_limit(rules: Rules, least: float, evidence: float) -> float:
-    """Return what a limit of the leader still needs, given the evidence that it is kept."""
-    if rules.separately:
-        return _missing(rules, evidence)
-    missing = rules.threshold - least - evidence
-    return missing if missing > 0.0 else -1.0
-
-
-@inlined
-def _missing(rules: Rules, evidence: float) -> float:
-    """Return how much evidence is missing; negative once it is settled."""
-    return rules.threshold - evidence if evidence < math.inf else -1.0
 
 
 @kernel

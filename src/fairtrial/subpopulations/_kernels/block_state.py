@@ -4,8 +4,8 @@ from typing import Annotated, NamedTuple
 
 from fairtrial.confidence.block_betting.bets import Bets
 from fairtrial.confidence.block_betting.blocks import Blocks
+from fairtrial.confidence.block_betting.book import Book
 from fairtrial.confidence.noise_kernels import NUMBERED_COLUMNS
-from fairtrial.core.compilation import inlined
 from fairtrial.core.layout import Layout, opener
 from fairtrial.subpopulations._kernels.model import Floats, Integers, Model
 
@@ -62,9 +62,8 @@ class State(NamedTuple):
     sums: Annotated[Floats, "arms groups"]
     squares: Annotated[Floats, "arms groups"]
     shares: Annotated[Floats, "arms groups"]  # the plan from which the next one starts
-    ledgers: Annotated[Floats, "arms+arms*arms+ends*arms*groups"]  # see the functions below
+    book: Book  # limit number ``end * groups + group`` is an end of a group's mean
     forecast: Annotated[Floats, "1"]  # pulls still needed when the last block was planned
-    rejected: Annotated[Integers, "arms+1"]  # answers; the last is "none"
     leader: Annotated[Integers, "1"]
     finished: Annotated[Integers, "1"]
     answer: Annotated[Integers, "1"]
@@ -93,23 +92,3 @@ class Estimates(NamedTuple):
 CONSTANTS = Layout(Constants)
 STATE = Layout(State)
 opened = opener(CONSTANTS, STATE)
-
-
-@inlined
-def own_ledger(arm: int) -> int:
-    """Return the ledger D[arm], against the arm being feasible."""
-    return arm
-
-
-@inlined
-def pair_ledger(state: State, rival: int, target: int) -> int:
-    """Return the ledger P[rival, target], against the rival being as good as the target."""
-    arms = state.shares.shape[0]
-    return arms + rival * arms + target
-
-
-@inlined
-def limit_ledger(state: State, end: int, target: int, group: int) -> int:
-    """Return the ledger C[end, target, group], against the target failing a limit of a cell."""
-    arms, groups = state.counts.shape
-    return arms + arms * arms + (end * arms + target) * groups + group

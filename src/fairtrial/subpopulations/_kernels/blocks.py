@@ -27,6 +27,7 @@ from fairtrial.confidence.block_betting.blocks import (
     tag_of,
     undo_loss,
 )
+from fairtrial.confidence.block_betting.book import all_wealth, evidence_for, fill_needs
 from fairtrial.confidence.noise_kernels import record_as_issued, replace_numbered, settle_record
 from fairtrial.core.arithmetic import sum_of
 from fairtrial.core.compilation import inlined, kernel
@@ -42,6 +43,7 @@ from fairtrial.subpopulations._kernels.block_bets import (
 )
 from fairtrial.subpopulations._kernels.block_draws import draw_block
 from fairtrial.subpopulations._kernels.block_loop import (
+    decide,
     next_cell,
     open_assigned_block,
     start_blocks,
@@ -58,7 +60,6 @@ from fairtrial.subpopulations._kernels.block_plans import (
     is_worth_a_bet,
     leader_now,
     list_items,
-    needs_of,
     summarise,
 )
 from fairtrial.subpopulations._kernels.block_state import (
@@ -67,13 +68,6 @@ from fairtrial.subpopulations._kernels.block_state import (
     Rules,
     State,
     opened,
-)
-from fairtrial.subpopulations._kernels.block_wealth import (
-    all_wealth,
-    evidence_for,
-    fill_limit_evidence,
-    none_is_possible,
-    reject_answers,
 )
 from fairtrial.subpopulations._kernels.control_limits import control_means_of
 from fairtrial.subpopulations._kernels.indices import ANY_GROUP
@@ -110,7 +104,11 @@ __all__ = [
 def start(arrays: Arrays) -> None:
     """Open the first block: the initial pulls, with no bets on them."""
     (model, rules), state = opened(arrays)
-    start_blocks(model, rules, state, none_is_possible, reject_answers, _aim_at_leader)
+    groups = model.weights.size
+    for k in range(state.book.stated.shape[0]):
+        for r in range(state.book.stated.shape[1]):
+            state.book.stated[k, r] = abs(model.limits[r // groups, k, r % groups]) < math.inf
+    start_blocks(model, rules, state, _aim_at_leader)
 
 
 @kernel
@@ -129,7 +127,7 @@ def _plan_block(model: Model, rules: Rules, state: State, batch: float, assigned
     leader = find_leader(model, state, means, precisions)
     state.leader[0] = leader
     needs = np.empty(state.rival.shape[1])
-    needs_of(model, rules, state, leader, needs)
+    fill_needs(state.book, rules.threshold, rules.separately, leader, needs)
     limits = limits_of_items(model, leader)
     wanted = with_limits(model, limits)
     seen = Estimates(means, control_means_of(model, means), variances)
@@ -238,7 +236,7 @@ def _take(
 @kernel
 def _settle(model: Model, rules: Rules, state: State) -> None:
     """Pay the bets of every complete block, in the order in which the blocks were issued."""
-    settle_blocks(model, rules, state, _pay, reject_answers)
+    settle_blocks(model, rules, state, _pay, decide)
 
 
 @kernel
@@ -345,17 +343,15 @@ def settle(arrays: Arrays) -> None:
 @kernel
 def wealth_now(arrays: Arrays) -> Floats:
     """Return the log wealth against every answer, "none" last."""
-    (model, _), state = opened(arrays)
-    return all_wealth(model, state)
+    _, state = opened(arrays)
+    return all_wealth(state.book)
 
 
 @kernel
 def evidence_now(arrays: Arrays, answer: int) -> float:
     """Return the smallest evidence that an answer needs if ledgers are tested separately."""
-    (model, _), state = opened(arrays)
-    cells = np.empty(model.active.shape[0])
-    fill_limit_evidence(model, state, cells)
-    return evidence_for(state, cells, answer)
+    _, state = opened(arrays)
+    return evidence_for(state.book, answer)
 
 
 @kernel

@@ -20,6 +20,7 @@ from fairtrial.confidence.block_betting import (
     promise,
 )
 from fairtrial.confidence.block_betting.bets import GRID
+from fairtrial.confidence.block_betting.book import book_dimensions
 from fairtrial.confidence.block_betting.cuts import Cuts
 from fairtrial.confidence.effects import Difference, Spread, difference_of_arms
 from fairtrial.confidence.loss_test import UNEQUAL_LOSSES
@@ -75,7 +76,6 @@ _MANY_CELLS = 500
 
 class _Blocks(LiveBlocks):
     kernels: ClassVar[BlockKernels] = blocks
-    evidence = ("ledgers", "rejected", "finished")
     verdict = ("answer",)
 
 
@@ -138,7 +138,7 @@ class BlockBetting(BlockPolicy):
     'a'
     """
 
-    version = 6
+    version = 7
     problem: Problem
     environments = CellEnvironment
     _nothing_yet = cell_report.NOTHING_YET
@@ -275,10 +275,9 @@ class BlockBetting(BlockPolicy):
         has_control = self.problem.refers_to_control
         if has_control:
             limits = OVERALL_DIFFERENCE * groups + 1
-        return {
+        return book_dimensions(arms, limits) | {
             "arms": arms,
             "groups": groups,
-            "ends": 4 if has_control else 2,
             "roles": ROLES if has_control else 2,
             "actions": arms * groups,
             "bets": arms + limits,
@@ -483,7 +482,7 @@ class BlockBetting(BlockPolicy):
     @property
     def _rejected(self) -> NDArray[np.bool_]:
         """Which answers are ruled out; "no arm" is last."""
-        return np.asarray(self._blocks.state.rejected, dtype=bool)
+        return np.asarray(self._blocks.state.book.rejected, dtype=bool)
 
     def _wealth(self) -> Floats:
         """Return the log wealth against every answer; "no arm" is last."""

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairtrial.confidence.block_betting import BlockKernels, LiveBlocks, Randomize
+from fairtrial.confidence.block_betting.book import book_dimensions
 from fairtrial.confidence.effects import BlockResults, Spread
 from fairtrial.confidence.loss_test import losses_differ
 from fairtrial.confidence.means import Settled
@@ -210,7 +211,6 @@ class MeasuredBlocks(LiveBlocks):
     """
 
     kernels: ClassVar[_Kernels] = blocks
-    evidence = ("ledgers", "rejected", "finished")
     verdict = ("answer",)
     accounts: ClassVar[Mapping[str, str]] = {
         **LiveBlocks.accounts,
@@ -241,10 +241,10 @@ class MeasuredBlocks(LiveBlocks):
             constants,
             randomize,
             key,
+            **book_dimensions(arms, limits),
             arms=arms,
             groups=groups,
             measures=measures,
-            limits=limits,
             roles=1 + (CONTROL if model.control != NO_CONTROL else RIVAL),
             actions=arms * groups,
             bets=arms + limits,
@@ -397,7 +397,7 @@ class MeasuredBlocks(LiveBlocks):
     def limit_evidence(self) -> Floats:
         """Return the log evidence that each arm keeps each limit, shape (K, R)."""
         arms, limits = self._problem.shape[0], len(self._problem.limit_rows)
-        ledgers = self.state.ledgers[arms + arms**2 :]
+        ledgers = self.state.book.ledgers[arms + arms**2 :]
         return np.array(ledgers).reshape(arms, limits)
 
     def loses_unequally(self, groups: int = 1) -> bool:

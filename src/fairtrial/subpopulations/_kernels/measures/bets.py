@@ -17,10 +17,15 @@ from fairtrial.confidence.block_betting.bets import (
     multiply_bet,
     value_in_bet,
 )
+from fairtrial.confidence.block_betting.book import (
+    against_rival,
+    limit_ledger,
+    own_ledger,
+    pair_ledger,
+)
 from fairtrial.core.arithmetic import square
 from fairtrial.core.compilation import inlined, kernel, unchecked
-from fairtrial.subpopulations._kernels.block_state import Rules, own_ledger, pair_ledger
-from fairtrial.subpopulations._kernels.block_wealth import against_rival
+from fairtrial.subpopulations._kernels.block_state import Rules
 from fairtrial.subpopulations._kernels.measures.items import (
     Programmes,
     Work,
@@ -49,7 +54,6 @@ from fairtrial.subpopulations._kernels.measures.state import (
     RIVAL,
     TARGET,
     State,
-    limit_ledger,
 )
 
 # ----------------------------------------------------------------------- freezing bets
@@ -74,12 +78,13 @@ def place_bets(
         _clear(state, slot, bet)
     planned = state.blocks.planned[slot].reshape((arms, groups))
     for k in range(arms):
-        is_settled = rules.separately and against_rival(state, k, leader) == math.inf
-        if k != leader and not state.rejected[k] and not is_settled:
+        is_settled = rules.separately and against_rival(state.book, k, leader) == math.inf
+        if k != leader and not state.book.rejected[k] and not is_settled:
             item_value(programmes, k, leader, planned, work)
             _bet_on_rival(model, state, slot, k, seen, planned, work)
     if leader == arms:
         return
+    state.book.led[leader] = 1
     for r in range(model.signs.size):
         if has_limit(model, leader, r):
             variance = variance_of_limit(programmes, r, leader, planned)
@@ -130,7 +135,7 @@ def _bet_on_rival(
         if model.control != NO_CONTROL:
             _add_control(model, state, slot, k, group, seen, planned, work)
     is_pair = leader < arms and (multiplier > 0.0 or model.control != NO_CONTROL)
-    state.bets.ledger[slot, k] = pair_ledger(state, k, leader) if is_pair else own_ledger(k)
+    state.bets.ledger[slot, k] = pair_ledger(state.book, k, leader) if is_pair else own_ledger(k)
     state.constant[slot, k] = constant
     _freeze(model, state, slot, k, k, seen, planned, work)
 
@@ -191,7 +196,7 @@ def _bet_on_limit(
                 spread = along_limit(model, seen, arm, group, r, other)
                 moved = weight * distance * spread / planned[arm, group]
                 state.centres[slot, bet, role, group, other] = moved
-    state.bets.ledger[slot, bet] = limit_ledger(state, leader, r)
+    state.bets.ledger[slot, bet] = limit_ledger(state.book, leader, r)
     state.constant[slot, bet] = -model.bounds[leader, r] / variance
     _freeze(model, state, slot, bet, leader, seen, planned, work)
 
@@ -407,9 +412,9 @@ def pay_bets(model: Model, state: State, slot: int) -> None:
         if ledger == NO_BET:
             continue
         if model.noise == BOUNDED:
-            state.ledgers[ledger] += bounded_gain(state.bets, slot, bet)
+            state.book.ledgers[ledger] += bounded_gain(state.bets, slot, bet)
         else:
-            state.ledgers[ledger] += _known_noise_gain(model, state, slot, bet)
+            state.book.ledgers[ledger] += _known_noise_gain(model, state, slot, bet)
 
 
 @kernel

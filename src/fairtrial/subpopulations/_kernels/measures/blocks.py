@@ -26,11 +26,13 @@ from fairtrial.confidence.block_betting.blocks import (
     tag_of,
     undo_loss,
 )
+from fairtrial.confidence.block_betting.book import all_wealth, evidence_for, fill_needs
 from fairtrial.core.arithmetic import square, sum_of
 from fairtrial.core.compilation import inlined, kernel
 from fairtrial.core.draw_kernels import draw_vector
 from fairtrial.core.draws import VectorSource
 from fairtrial.subpopulations._kernels.block_loop import (
+    decide,
     next_cell,
     open_assigned_block,
     start_blocks,
@@ -41,7 +43,6 @@ from fairtrial.subpopulations._kernels.block_plans import (
     list_items,
 )
 from fairtrial.subpopulations._kernels.block_state import Rules
-from fairtrial.subpopulations._kernels.block_wealth import evidence_for
 from fairtrial.subpopulations._kernels.indices import ANY_GROUP
 from fairtrial.subpopulations._kernels.measures.bets import (
     correct_bets,
@@ -63,6 +64,7 @@ from fairtrial.subpopulations._kernels.measures.model import (
     Floats,
     Model,
     Seen,
+    has_limit,
     new_view,
 )
 from fairtrial.subpopulations._kernels.measures.noise import (
@@ -87,13 +89,6 @@ from fairtrial.subpopulations._kernels.measures.views import (
     find_leader,
     share_missing,
     summarise,
-)
-from fairtrial.subpopulations._kernels.measures.wealth import (
-    all_wealth,
-    limit_evidence,
-    needs_of,
-    none_is_possible,
-    reject_answers,
 )
 from fairtrial.subpopulations._kernels.model import copy_into
 
@@ -132,7 +127,10 @@ class Result(NamedTuple):
 def start(arrays: Arrays) -> None:
     """Open the first block: the initial pulls, with no bets on them."""
     (model, rules), state = opened(arrays)
-    start_blocks(model, rules, state, none_is_possible, reject_answers, _begin_block)
+    for k in range(state.book.stated.shape[0]):
+        for r in range(state.book.stated.shape[1]):
+            state.book.stated[k, r] = has_limit(model, k, r)
+    start_blocks(model, rules, state, _begin_block)
 
 
 @kernel
@@ -172,7 +170,7 @@ def _plan_block(model: Model, rules: Rules, state: State, batch: float, assigned
     state.leader[0] = leader
     fill_programmes(model, seen, leader, seen.saved, programmes)
     needs = np.empty(arms + model.signs.size)
-    needs_of(model, rules, state, leader, needs)
+    fill_needs(state.book, rules.threshold, rules.separately, leader, needs)
     lossy = _is_lossy(model, state)
     present = np.empty(needs.size)
     weakest = fill_present(programmes, leader, state.pulls, lossy, needs, work, present)
@@ -287,7 +285,7 @@ def _take(model: Model, rules: Rules, state: State, slot: int, result: Result) -
 @kernel
 def _settle(model: Model, rules: Rules, state: State) -> None:
     """Pay the bets of every complete block, in the order in which the blocks were issued."""
-    settle_blocks(model, rules, state, _pay, reject_answers)
+    settle_blocks(model, rules, state, _pay, decide)
 
 
 @kernel
@@ -596,15 +594,15 @@ def settle(arrays: Arrays) -> None:
 @kernel
 def wealth_now(arrays: Arrays) -> Floats:
     """Return the log wealth against every answer, "none" last."""
-    (model, _), state = opened(arrays)
-    return all_wealth(model, state)
+    _, state = opened(arrays)
+    return all_wealth(state.book)
 
 
 @kernel
 def evidence_now(arrays: Arrays, answer: int) -> float:
     """Return the smallest evidence that an answer needs if ledgers are tested separately."""
-    (model, _), state = opened(arrays)
-    return evidence_for(state, limit_evidence(model, state), answer)
+    _, state = opened(arrays)
+    return evidence_for(state.book, answer)
 
 
 @kernel

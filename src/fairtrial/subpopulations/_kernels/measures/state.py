@@ -4,8 +4,8 @@ from typing import Annotated, NamedTuple
 
 from fairtrial.confidence.block_betting.bets import Bets
 from fairtrial.confidence.block_betting.blocks import Blocks
+from fairtrial.confidence.block_betting.book import Book
 from fairtrial.confidence.noise_kernels import NUMBERED_COLUMNS
-from fairtrial.core.compilation import inlined
 from fairtrial.core.layout import Layout, opener
 from fairtrial.subpopulations._kernels.block_state import Rules
 from fairtrial.subpopulations._kernels.measures.model import Floats, Integers, Model
@@ -37,9 +37,8 @@ class State(NamedTuple):
     products: Annotated[Floats, "arms groups measures measures"]
     pulls: Annotated[Floats, "arms groups"]  # that gave a value
     shares: Annotated[Floats, "arms groups"]  # the plan from which the next one starts
-    ledgers: Annotated[Floats, "arms+arms*arms+arms*limits"]  # see the functions below
+    book: Book
     forecast: Annotated[Floats, "1"]  # pulls still needed when the last block was planned
-    rejected: Annotated[Integers, "arms+1"]  # answers; the last is "none"
     leader: Annotated[Integers, "1"]
     finished: Annotated[Integers, "1"]
     answer: Annotated[Integers, "1"]
@@ -68,11 +67,3 @@ class State(NamedTuple):
 CONSTANTS = Layout(Constants)
 STATE = Layout(State)
 opened = opener(CONSTANTS, STATE)
-
-
-@inlined
-def limit_ledger(state: State, target: int, r: int) -> int:
-    """Return the ledger C[target, r], against the target breaking limit r."""
-    arms = state.shares.shape[0]
-    limits = state.coefficients.shape[1] - arms
-    return arms + arms * arms + target * limits + r

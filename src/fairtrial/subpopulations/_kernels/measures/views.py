@@ -150,18 +150,18 @@ def find_leader(model: Model, state: State, seen: Seen, programmes: Programmes, 
     arms = seen.quality.size
     best = -1
     for k in range(arms):
-        if state.rejected[k] or _breaks_a_limit(seen, k):
+        if state.book.rejected[k] or _breaks_a_limit(seen, k):
             continue
         if best < 0 or seen.quality[k] > seen.quality[best]:
             best = k
     if best >= 0:
         return best
-    if not state.rejected[arms]:
+    if not state.book.rejected[arms]:
         return arms
     least = math.inf
     fill_programmes(model, seen, arms, seen.short, programmes)
     for k in range(arms):
-        if not state.rejected[k]:
+        if not state.book.rejected[k]:
             short = item_value(programmes, k, arms, state.pulls, work)
             if short < least:
                 least = short
@@ -196,7 +196,7 @@ def doubt(model: Model, state: State, leader: int, seen: Seen, moved: Seen) -> b
     fair = fair_count(model.active, state.pulls)
     differs = False
     for k in range(arms):
-        if k != leader and not state.rejected[k]:
+        if k != leader and not state.book.rejected[k]:
             differs = _doubt_rival(model, state, k, leader == arms, seen, fair, moved) or differs
     # A control that is doubted as a rival is not doubted as the arm that limits refer to.
     derive(model, moved, seen)
