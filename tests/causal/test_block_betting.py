@@ -191,7 +191,7 @@ def block_of(policy, environment, generator):
     while True:
         pull = policy.ask()
         outcome = environment.sample(pull, generator)
-        rows.append((pull.action, *policy._row(pull, outcome)))
+        rows.append((pull.action, *policy._told(pull, outcome)))
         before = policy._blocks.state.blocks.first[0]
         policy.tell(pull, outcome)
         tags.append(pull.tag)
@@ -249,10 +249,10 @@ def test_lost_late_and_corrected_rows_count_as_in_the_slow_rule(knowledge, lost_
                 if place == late:
                     # The outcome arrives after all, while its block is open.
                     policy.tell(pull, outcome)
-                    rows[-1] = [place, pull.action, *policy._row(pull, outcome), outcome, pull]
+                    rows[-1] = [place, pull.action, *policy._told(pull, outcome), outcome, pull]
             elif place not in lost:
                 policy.tell(pull, outcome)
-                rows.append([place, pull.action, *policy._row(pull, outcome), outcome, pull])
+                rows.append([place, pull.action, *policy._told(pull, outcome), outcome, pull])
         rule.pay(bets, [tuple(row[1:4]) for row in rows])
         told.append(rows)
         agree(policy, rule)
@@ -263,7 +263,7 @@ def test_lost_late_and_corrected_rows_count_as_in_the_slow_rule(knowledge, lost_
             new = environment.sample(pull, generator)
             policy.amend(pull, old, new)
             told[block][place][4] = new
-            rule.correct(block, place, (action, *policy._row(pull, new)))
+            rule.correct(block, place, (action, *policy._told(pull, new)))
             agree(policy, rule)
     assert policy.guarantee.proven
     assert any(rule.ledgers.values())
@@ -320,7 +320,7 @@ def test_a_finished_experiment_is_read_in_blocks_that_its_assignments_alone_make
         assert pull.action == action
         outcome = environment.sample(pull, generator)
         policy.tell(pull, outcome)
-        rows.append((pull.action, *policy._row(pull, outcome)))
+        rows.append((pull.action, *policy._told(pull, outcome)))
         if len(rows) == block:
             rule.pay(bets, rows)
             agree(policy, rule)

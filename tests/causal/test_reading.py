@@ -149,7 +149,7 @@ def test_constant_probabilities_weigh_rows_as_the_shares_of_a_block_do(knowledge
             break
         before = first
     slot = int(state.blocks.first[0]) % len(state.bets.number)
-    cell, scaled = policy._row(pull, outcome)
+    cell, scaled = policy._told(pull, outcome)
     own = even[0] @ policy._functionals.actions * state.blocks.planned[slot].sum()
     checked = 0
     for bet in np.flatnonzero(state.bets.ledger[slot, : state.bets.number[slot]] >= 0):

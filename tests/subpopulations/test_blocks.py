@@ -182,7 +182,7 @@ def compare_wealth(policy: BlockBetting, slow: SlowBlocks) -> None:
         return
     rejected = {arms if answer == NONE else answer for answer in slow.rejected}
     assert set(np.flatnonzero(policy._rejected)) == rejected
-    wealth = policy._wealth()
+    wealth = policy._wealth
     for answer in range(arms):
         assert wealth[answer] == pytest.approx(slow.wealth(answer), abs=1e-9, rel=1e-9)
 

@@ -135,7 +135,7 @@ def test_what_fills_no_block_is_not_bet_on() -> None:
         for pull in policy.ask(30):
             policy.tell(pull, float(pull.action))
     assert policy.stopped
-    assert (policy._wealth()[:2] == 0.0).all()
+    assert (policy._wealth[:2] == 0.0).all()
     assert policy._data[0].sum() == 23
 
 
@@ -172,12 +172,12 @@ def test_a_correction_reaches_the_bets_of_a_block_that_is_paid() -> None:
     policy = BlockBetting(bounded(), delta=1e-6, assigned=[0, 1] * 60)
     told = told_whole(policy, 120)
     pull = next(pull for pull in told if pull.tag >= 0)
-    before = policy._wealth()
+    before = policy._wealth
     policy.amend(pull, told[pull], 1.0)
-    assert (policy._wealth() != before).any()
+    assert (policy._wealth != before).any()
     assert policy.guarantee.proven
     policy.amend(pull, 1.0, told[pull])
-    assert policy._wealth() == pytest.approx(before)
+    assert policy._wealth == pytest.approx(before)
 
 
 def test_missing_outcomes_in_a_range_make_effects_wider() -> None:
@@ -213,7 +213,7 @@ def test_no_bet_wins_on_average_against_the_right_answer() -> None:
         for pull, outcome in zip(pulls, outcomes, strict=True):
             policy.tell(pull, outcome)
         chance = math.prod(mean if outcome else 1.0 - mean for outcome in outcomes)
-        grown += chance * np.exp(policy._wealth()[:2] - before._wealth()[:2])
+        grown += chance * np.exp(policy._wealth[:2] - before._wealth[:2])
     assert pulls
     # Both arms are equal and on their floors: either is a right answer.
     assert (grown <= 1.0 + 1e-12).all()

@@ -203,7 +203,7 @@ def test_bets_pay_what_the_slow_ones_do_and_wealth_is_that_of_the_theorem():
         if policy._blocks.state.blocks.first[0] > blocks_paid:
             blocks_paid = int(policy._blocks.state.blocks.first[0])
             mirror.compare()
-            assert policy._wealth() == pytest.approx(wealth_of(policy))
+            assert policy._wealth == pytest.approx(wealth_of(policy))
     assert policy.recommend().arm == "1"
     assert blocks_paid > 5
 
@@ -291,7 +291,7 @@ def test_one_measure_by_name_is_pulled_as_one_without(limits):
             policies[1].tell(second, {"y": reward})
             assert policies[0].stopped == policies[1].stopped
         assert policies[0].recommend().arm == policies[1].recommend().arm
-        wealth = [policy._wealth() for policy in policies]
+        wealth = [policy._wealth for policy in policies]
         assert wealth[0] == pytest.approx(wealth[1], rel=1e-6, abs=1e-6)
 
 
@@ -508,7 +508,7 @@ def test_decisions_do_not_depend_on_the_units_of_a_measure(scale):
     )  # fmt: skip
     policies = [BlockBetting(p, seed=2, max_pulls=300) for p in (problem, moved)]
     run_in_step(policies, source, lambda effect, harm: {"effect": effect, "harm": harm * scale})
-    wealth = [policy._wealth() for policy in policies]
+    wealth = [policy._wealth for policy in policies]
     assert wealth[0] == pytest.approx(wealth[1], rel=1e-6, abs=1e-6)
 
 

@@ -222,7 +222,7 @@ def test_bets_pay_what_the_slow_ones_do(noise, more):
         if policy._blocks.state.blocks.first[0] > blocks_paid:
             blocks_paid = int(policy._blocks.state.blocks.first[0])
             mirror.compare()
-            assert policy._wealth() == pytest.approx(wealth_of(policy))
+            assert policy._wealth == pytest.approx(wealth_of(policy))
             beside += np.abs(policy._blocks.state.coefficients[:, :, 2]).sum()
     assert blocks_paid > 3
     assert beside > 0.0
@@ -356,7 +356,7 @@ def test_units_change_no_decision(unit):
         a, b = (float(rng.random() < rate) for rate in (0.2 + 0.1 * pulls[0].action, 0.4))
         policies[0].tell(pulls[0], {"a": a, "b": b})
         policies[1].tell(pulls[1], {"a": a * unit, "b": b})
-    assert policies[0]._wealth() == pytest.approx(policies[1]._wealth(), rel=1e-9, abs=1e-9)
+    assert policies[0]._wealth == pytest.approx(policies[1]._wealth, rel=1e-9, abs=1e-9)
 
 
 # ----------------------------------------------------------------------------------- planning

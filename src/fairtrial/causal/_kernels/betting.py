@@ -66,12 +66,12 @@ from fairtrial.core.compilation import inlined, kernel
 
 __all__ = [
     "STATE",
+    "answer_now",
     "ask",
     "ask_assigned",
     "ask_rows",
     "correct",
     "estimates_now",
-    "leader_now",
     "lose",
     "open_assigned",
     "run",
@@ -362,7 +362,7 @@ def estimates_now(arrays: Arrays) -> tuple[Floats, Floats]:
 
 
 @kernel
-def leader_now(arrays: Arrays) -> int:
+def answer_now(arrays: Arrays) -> int:
     """Return the leading answer by all data so far: an arm, K for "none", or -1 before any data."""
     (model, rules), state = opened(arrays)
     if state.rows.sum() == 0.0:

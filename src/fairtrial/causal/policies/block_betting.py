@@ -31,13 +31,11 @@ from fairtrial.confidence.block_betting import (
     BlockPolicy,
     LiveBlocks,
     Randomize,
-    answers_with_wealth,
     check_randomize,
 )
 from fairtrial.confidence.block_betting.bets import GRID, NO_BET
 from fairtrial.confidence.block_betting.book import book_dimensions
 from fairtrial.confidence.block_betting.cuts import Cuts, actions_of
-from fairtrial.confidence.loss_test import UNEQUAL_LOSSES
 from fairtrial.core.answers import Answers
 from fairtrial.core.progress_parts import Parts
 from fairtrial.core.pull import UNSOLICITED, Pull
@@ -333,19 +331,15 @@ class BlockBetting(BlockPolicy):
 
     def learn(self, pull: Pull, outcome: Any) -> None:
         """Learn one row; if it was lost before, it counts for bets if its block is known."""
-        row = self._row(pull, outcome)
+        row = self._told(pull, outcome)
         self._blocks.learn(pull, row, was_lost=pull.number in self._lost)
         if self._tests_cells(pull):
             self._cells.add(pull.action, row[0])
             self._look_at_cells(arrived=pull.number)
 
-    def on_failure(self, pull: Pull, reason: str) -> None:
-        """Count a lost row as the worst possible row."""
-        self._blocks.lose(pull, stopped=self.stopped)
-
     def on_amend(self, pull: Pull, old: Any, new: Any) -> None:
         """Correct the data and all bets on the row."""
-        before, after = self._row(pull, old), self._row(pull, new)
+        before, after = self._told(pull, old), self._told(pull, new)
         self._blocks.amend(pull, before, after)
         if self._tests_cells(pull):
             self._cells.move(pull.number, before[0], after[0])
@@ -362,7 +356,7 @@ class BlockBetting(BlockPolicy):
         absent = (each for each in chain(self._outstanding, self._lost) if each != arrived)
         self._cells.look(self.asked, missing, absent)
 
-    def _row(self, pull: Pull, outcome: Any) -> Row:
+    def _told(self, pull: Pull, outcome: Any) -> Row:
         """Return the place of a row's cell, and its scaled outcome."""
         model = cell_model_of(self.problem)
         value, cell, scaled = model.encode(outcome)
@@ -444,36 +438,6 @@ class BlockBetting(BlockPolicy):
         return counts
 
     @property
-    def _answer(self) -> int | None:
-        if self._finished:
-            return int(self._blocks.state.answer[0])
-        leader = int(betting.leader_now(self._blocks.arrays))
-        return leader if leader >= 0 else None
-
-    @property
-    def _wealth(self) -> Floats:
-        """The log wealth against every answer, "no fair arm" last."""
-        return np.asarray(betting.wealth_now(self._blocks.arrays))
-
-    @property
-    def _rejected(self) -> NDArray[np.bool_]:
-        return np.asarray(self._blocks.state.book.rejected, dtype=bool)
-
-    def _candidates(self) -> tuple[str | None, ...] | None:
-        if self._finished:
-            return (self._answers.label(int(self._blocks.state.answer[0])),)
-        return tuple(map(self._answers.label, np.flatnonzero(~self._rejected).tolist()))
-
-    def _evidence(self) -> tuple[float | None, float | None]:
-        threshold, leader = self._threshold, self._answer
-        if leader is None:
-            return None, threshold
-        rivals = ~self._rejected
-        rivals[leader] = False
-        # If every rival is rejected, the last one's wealth is at least the threshold.
-        return float(self._wealth[rivals].min()) if rivals.any() else threshold, threshold
-
-    @property
     def _intervals(self) -> str:
         return "none"
 
@@ -538,7 +502,7 @@ class BlockBetting(BlockPolicy):
             }
         labels = problem.arm_labels
         return {
-            "blocks": self._blocks.planned,
+            **super()._details(),
             "knowledge": self._functionals.knowledge,
             "gaps": gaps,
             "equal_arms": [[labels[k] for k in group] for group in twins if len(group) > 1],
@@ -546,9 +510,8 @@ class BlockBetting(BlockPolicy):
         }
 
     def _parts(self) -> Parts:
-        known, wealth = self._known(), self._wealth
-        labels = [self._answers.label(one) for one in range(len(wealth))]
-        parts: Parts = {"answers": answers_with_wealth(labels, wealth, self._rejected)}
+        known = self._known()
+        parts: Parts = {"answers": self._answers_with_wealth()}
         if known is not None:
             evidence = self._limits_evidence
             if self.guarantee.doubts:
@@ -583,13 +546,16 @@ class BlockBetting(BlockPolicy):
         missing = len(self._cuts.actions) - int(state.rows.sum())
         return cells_contradict(state.counts, state.rows, known.actions, missing)
 
+    @property
+    def _loses_unequally(self) -> bool:
+        return self._blocks.loses_unequally(len(self.problem.modes))
+
+    def _contradicted(self) -> tuple[str, ...]:
+        return (_UNLIKELY_CELLS,) if self._contradicts_cells else ()
+
     def warnings(self) -> tuple[str, ...]:
-        """Return warnings about what holds evidence back, and about unequal losses."""
-        found = (*super().warnings(), *self._standstill)
-        if self._contradicts_cells:
-            found = (*found, _UNLIKELY_CELLS)
-        if self._blocks.loses_unequally(len(self.problem.modes)):
-            found = (*found, UNEQUAL_LOSSES)
+        """Return what the rows contradict, what holds evidence back, and losses."""
+        found = super().warnings()
         return (*found, _TOO_MANY_LOST) if self._loses_too_many else found
 
     @property
@@ -608,10 +574,7 @@ class BlockBetting(BlockPolicy):
             stated = stated.weakened("rows do not fall into the cells as the tables say")
         for found in self.contradictions:
             stated = stated.weakened(f"the rows contradict the model: {found}")
-        if self.losses == "ignorable":
-            stated = stated.assuming(_LOSSES_IGNORABLE)
-            if self._blocks.loses_unequally(len(self.problem.modes)):
-                stated = stated.weakened("some arms lose more rows than others by chance alone")
+        stated = self._with_losses(stated, _LOSSES_IGNORABLE, "row")
         return self._blocks.as_it_stands(stated, left_out=0)
 
 

@@ -343,7 +343,7 @@ class LiveBlocks:
             self.late.append(pull.number)
             self.called_back.append([pull.number, pull.action, pull.tag])
             return
-        self._lose(pull.action, pull.tag, *details)
+        self._lose(pull.action, pull.tag, *(details or self._details_of_a_loss(pull.number)))
 
     def _lose(self, action: int, tag: int, *details: Any) -> None:
         self.lost += 1
@@ -493,7 +493,7 @@ class LiveBlocks:
         self.called_back = []
 
     def _details_of_a_loss(self, number: int) -> tuple[Any, ...]:
-        """Return what the family's kernel needs to know about a pull cancelled after the stop."""
+        """Return what the family's kernel needs to know about a lost pull."""
         return ()
 
     # ------------------------------------------------------------------------- more room

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,9 +12,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from fairtrial.confidence.block_betting.cuts import ASSIGNED, Cuts
 from fairtrial.confidence.block_betting.live import LiveBlocks, Randomize
+from fairtrial.confidence.loss_test import UNEQUAL_LOSSES
 from fairtrial.core.fixed_confidence import FixedConfidencePolicy
 from fairtrial.core.policy import Choice
 from fairtrial.core.progress_parts import AnswerStatus
+from fairtrial.core.pull import Pull
 from fairtrial.core.recommendation import PREDICTABLE, Guarantee
 from fairtrial.core.wording import MANY_WAIT, listed, plural, said_of_standstill
 from fairtrial.errors import InvalidArgument
@@ -49,6 +51,7 @@ class BlockPolicy(FixedConfidencePolicy):
     state_fields: ClassVar[tuple[str, ...]] = tuple(f"_blocks.{name}" for name in LiveBlocks.fields)
 
     batch: int | None
+    losses: str = "informative"
     randomize: Randomize
     assigned: ArrayLike | None
     _blocks: LiveBlocks
@@ -74,9 +77,117 @@ class BlockPolicy(FixedConfidencePolicy):
             return self._next_assigned(self._cuts)
         return self._blocks.choose(float(self.batch or 0))
 
+    # ------------------------------------------------------------------- contract
+
+    @abstractmethod
+    def _told(self, pull: Pull, outcome: Any) -> Any:
+        """Return an outcome in the form that the family's kernels take."""
+
+    def learn(self, pull: Pull, outcome: Any) -> None:
+        """Take one result; a lost one that comes after all counts while its block is open."""
+        told = self._told(pull, outcome)
+        self._blocks.learn(pull, told, was_lost=pull.number in self._lost)
+
+    def on_failure(self, pull: Pull, reason: str) -> None:
+        """Count the pull as the worst value if rewards have a range; otherwise leave it out."""
+        self._blocks.lose(pull, stopped=self.stopped)
+
+    def on_amend(self, pull: Pull, old: Any, new: Any) -> None:
+        """Correct the data, and all bets on the result."""
+        self._blocks.amend(pull, self._told(pull, old), self._told(pull, new))
+
+    # -------------------------------------------------------------------- report
+
     @property
     def _finished(self) -> bool:
         return self._blocks.finished
+
+    # The following holds if the answer is one arm or none; other families have their own.
+
+    @property
+    @abstractmethod
+    def _threshold(self) -> float:
+        """The logarithm of the e-value that is needed."""
+
+    @property
+    def _kernels(self) -> Any:
+        return self._blocks.kernels
+
+    @property
+    def _separately(self) -> bool:
+        """Whether every ledger is tested separately, as a tolerance requires."""
+        return False
+
+    @property
+    def _answer(self) -> Any:
+        if self._finished:
+            return int(self._blocks.state.answer[0])
+        leader = int(self._kernels.answer_now(self._blocks.arrays))
+        return leader if leader >= 0 else None
+
+    @property
+    def _rejected(self) -> NDArray[np.bool_]:
+        """Which answers are ruled out; "no arm" is last."""
+        return np.asarray(self._blocks.state.book.rejected, dtype=bool)
+
+    @property
+    def _wealth(self) -> Floats:
+        """The log wealth against every answer; "no arm" is last."""
+        return np.asarray(self._kernels.wealth_now(self._blocks.arrays))
+
+    def _candidates(self) -> tuple[Any, ...] | None:
+        if self._finished:
+            return (self._answers.label(int(self._blocks.state.answer[0])),)
+        if self._separately:
+            # With a tolerance the evidence is that a rival is better by more than the tolerance.
+            return None
+        return tuple(map(self._answers.label, np.flatnonzero(~self._rejected).tolist()))
+
+    def _evidence(self) -> tuple[float | None, float | None]:
+        threshold, leader = self._threshold, self._answer
+        if leader is None:
+            return None, threshold
+        if self._separately:
+            evidence = float(self._kernels.evidence_now(self._blocks.arrays, leader))
+            return min(evidence, threshold), threshold
+        rivals = ~self._rejected
+        rivals[leader] = False
+        # Every rival is rejected: even the smallest of their wealths reached the threshold.
+        return float(self._wealth[rivals].min()) if rivals.any() else threshold, threshold
+
+    def _answers_with_wealth(self) -> tuple[AnswerStatus, ...]:
+        """Return every possible answer with the evidence against it."""
+        wealth = self._wealth
+        labels = [self._answers.label(one) for one in range(len(wealth))]
+        return answers_with_wealth(labels, wealth, self._rejected)
+
+    def _details(self) -> Mapping[str, Any]:
+        return {"blocks": self._blocks.planned}
+
+    # ------------------------------------------------------- assumptions and losses
+
+    @property
+    def _loses_unequally(self) -> bool:
+        """Whether some arms lose far more results than others."""
+        return self._blocks.loses_unequally()
+
+    def _contradicted(self) -> tuple[str, ...]:
+        """Return warnings about assumptions that the results contradict."""
+        return ()
+
+    def warnings(self) -> tuple[str, ...]:
+        """Return what the results contradict, what delays the evidence, and unequal losses."""
+        found = (*self._contradicted(), *self._standstill)
+        return (*found, UNEQUAL_LOSSES) if self._loses_unequally else found
+
+    def _with_losses(self, stated: Guarantee, assumption: str, one: str = "result") -> Guarantee:
+        """Add to a guarantee what it assumes about losses that may be repeated."""
+        if self.losses != "ignorable":
+            return stated
+        stated = stated.assuming(assumption)
+        if self._loses_unequally:
+            return stated.weakened(f"some arms lose more {one}s than others by chance alone")
+        return stated
 
     @property
     def _why_approximate(self) -> str:

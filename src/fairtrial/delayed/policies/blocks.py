@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
@@ -29,7 +29,7 @@ from fairtrial.confidence.effects import (
     effects_of_arms,
     level_of_each,
 )
-from fairtrial.confidence.loss_test import UNEQUAL_LOSSES, losses_differ
+from fairtrial.confidence.loss_test import losses_differ
 from fairtrial.confidence.means import Settled, means_of
 from fairtrial.confidence.noise_test import NoiseTest
 from fairtrial.core.documentation import documented_by
@@ -212,15 +212,12 @@ class BlockBetting(BlockPolicy):
 
     def _rules_of(self, problem: Problem) -> Rules:
         origin, unit = self._units()
-        # With a tolerance, each pair of an arm outside and an arm inside is tested separately.
-        pairs = problem.top * (len(problem.arms) - problem.top)
-        tests = max(pairs, 1) if problem.tolerance > 0.0 else 1
         return Rules(
             bounded=self._bounded,
             origin=origin,
             unit=unit,
             tolerance=problem.tolerance / abs(unit),
-            threshold=math.log(tests) - math.log(self.delta),
+            threshold=self._threshold,
             top=problem.top,
             initial_pulls=float(self.initial_pulls or (10 if self._bounded else 5)),
             growth=0.03,
@@ -230,6 +227,14 @@ class BlockBetting(BlockPolicy):
             steps=150,
             pause=0.5,
         )
+
+    @property
+    def _threshold(self) -> float:
+        # With a tolerance, each pair of an arm outside and an arm inside is tested separately.
+        problem = self.problem
+        pairs = problem.top * (len(problem.arms) - problem.top)
+        tests = max(pairs, 1) if problem.tolerance > 0.0 else 1
+        return math.log(tests) - math.log(self.delta)
 
     @property
     def _dimensions(self) -> dict[str, int]:
@@ -247,12 +252,12 @@ class BlockBetting(BlockPolicy):
 
     def learn(self, pull: Pull, outcome: float) -> None:
         """Learn one result: in time, after a loss, or unsolicited (then only plans use it)."""
-        self._require_near(outcome)
         if pull.number in self._valued:
+            told = self._told(pull, outcome)
             self._valued.remove(pull.number)
-            self._blocks.amend(pull, self._failure_value, outcome)
+            self._blocks.amend(pull, self._failure_value, told)
         else:
-            self._blocks.learn(pull, outcome, was_lost=pull.number in self._lost)
+            super().learn(pull, outcome)
 
     def read(self, pull: Pull, value: float, **details: Any) -> None:
         """Ignore a reading: only outcomes count."""
@@ -273,14 +278,8 @@ class BlockBetting(BlockPolicy):
         else:
             self._blocks.lose(pull, is_wanted, stopped=self.stopped)
 
-    def on_amend(self, pull: Pull, old: float, new: float) -> None:
-        """Correct the data and all bets on the result."""
-        self._require_near(old)
-        self._require_near(new)
-        self._blocks.amend(pull, old, new)
-
-    def _require_near(self, outcome: float) -> None:
-        """Raise if an outcome is so large that noise of the stated scale is lost in rounding."""
+    def _told(self, pull: Pull, outcome: float) -> float:
+        """Return an outcome, unless it is so large that the stated noise is lost in rounding."""
         if not self._bounded and abs(outcome / self._rules.unit) > _MOST_STDS:
             raise InvalidOutcome(
                 "outcome",
@@ -288,6 +287,7 @@ class BlockBetting(BlockPolicy):
                 "outcomes, which changes no comparison",
                 outcome,
             )
+        return outcome
 
     @property
     def _failure_value(self) -> float:
@@ -461,9 +461,6 @@ class BlockBetting(BlockPolicy):
             )
         }
 
-    def _details(self) -> Mapping[str, Any]:
-        return {"blocks": self._blocks.planned}
-
     @property
     def guarantee(self) -> Guarantee:
         """The guarantee, and its basis after losses and corrections."""
@@ -504,11 +501,7 @@ class BlockBetting(BlockPolicy):
     def _contradicts_noise(self) -> bool:
         return not self._bounded and NoiseTest(self._blocks.state.settled_noise).contradicted
 
-    def warnings(self) -> tuple[str, ...]:
-        """Return contradicted assumptions, what holds evidence back, and unequal losses."""
-        found = list(self._standstill)
-        if self._contradicts_noise:
-            found.append(f"the results contradict an assumption: {_WIDE_SPREAD}")
-        if self._blocks.loses_unequally():
-            found.append(UNEQUAL_LOSSES)
-        return tuple(found)
+    def _contradicted(self) -> tuple[str, ...]:
+        if not self._contradicts_noise:
+            return ()
+        return (f"the results contradict an assumption: {_WIDE_SPREAD}",)

@@ -22,7 +22,6 @@ from fairtrial.confidence.block_betting.bets import GRID
 from fairtrial.confidence.block_betting.book import book_dimensions
 from fairtrial.confidence.block_betting.cuts import Cuts, actions_of
 from fairtrial.confidence.effects import level_of_each
-from fairtrial.confidence.loss_test import UNEQUAL_LOSSES
 from fairtrial.core.documentation import documented_by
 from fairtrial.core.progress_parts import Parts
 from fairtrial.core.pull import Pull
@@ -281,20 +280,8 @@ class BlockBetting(BlockPolicy):
 
     # ------------------------------------------------------------------- contract
 
-    def learn(self, pull: Pull, outcome: float) -> None:
-        """Take one reward; a lost one that comes after all counts while its block is open."""
-        reward = self._units.reward(pull.action, outcome)
-        self._blocks.learn(pull, reward, was_lost=pull.number in self._lost)
-
-    def on_failure(self, pull: Pull, reason: str) -> None:
-        """Count the pull as the worst value if rewards have a range; otherwise leave it out."""
-        self._blocks.lose(pull, pull.number, stopped=self.stopped)
-
-    def on_amend(self, pull: Pull, old: float, new: float) -> None:
-        """Correct the data, and all bets on the result."""
-        self._blocks.amend(
-            pull, self._units.reward(pull.action, old), self._units.reward(pull.action, new)
-        )
+    def _told(self, pull: Pull, outcome: float) -> float:
+        return self._units.reward(pull.action, outcome)
 
     def _simulate(
         self, environment: ArmEnvironment, generator: np.random.Generator, horizon: int
@@ -407,10 +394,8 @@ class BlockBetting(BlockPolicy):
         labels = self._answers.labels(range(rejected.size))
         return {"answers": answers_with_wealth(labels, self._standing.wealth[0], rejected)}
 
-    def warnings(self) -> tuple[str, ...]:
-        """Return what the results contradict, what delays the evidence, and unequal losses."""
-        found = (*self._findings.warnings(), *self._standstill)
-        return (*found, UNEQUAL_LOSSES) if self._blocks.loses_unequally() else found
+    def _contradicted(self) -> tuple[str, ...]:
+        return self._findings.warnings()
 
     @property
     def guarantee(self) -> Guarantee:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar
 
@@ -15,7 +15,6 @@ from fairtrial.confidence.block_betting import (
     BlockPolicy,
     LiveBlocks,
     Randomize,
-    answers_with_wealth,
     check_randomize,
     promise,
 )
@@ -23,7 +22,6 @@ from fairtrial.confidence.block_betting.bets import GRID
 from fairtrial.confidence.block_betting.book import book_dimensions
 from fairtrial.confidence.block_betting.cuts import Cuts
 from fairtrial.confidence.effects import Difference, Spread, difference_of_arms
-from fairtrial.confidence.loss_test import UNEQUAL_LOSSES
 from fairtrial.confidence.means import Settled
 from fairtrial.core.documentation import documented_by
 from fairtrial.core.policy import Choice
@@ -69,6 +67,11 @@ __all__ = ["BlockBetting"]
 Floats = NDArray[np.float64]
 
 _LOSSES_IGNORABLE = "whether a result gets lost does not depend on its value"
+
+_TOO_MANY_LOST = (
+    "too many results are lost: each counts as its worst value, and at this rate more results will "
+    "not decide"
+)
 
 _MANY_CELLS = 500
 """With more cells, initial pulls and the minimal block would be most of a study."""
@@ -202,10 +205,6 @@ class BlockBetting(BlockPolicy):
         return _Blocks(constants, self.randomize, self._key, **self._dimensions)
 
     @property
-    def _kernels(self) -> Any:
-        return self._blocks.kernels
-
-    @property
     def _bounded(self) -> bool:
         """Whether ranges are known instead of the noise."""
         return self.problem.reward_range is not None or self.problem.measure_ranges is not None
@@ -225,13 +224,13 @@ class BlockBetting(BlockPolicy):
             )
 
     @property
-    def _has_tolerance(self) -> bool:
+    def _separately(self) -> bool:
         return self.problem.tolerance > 0.0 or self.problem.floor_tolerance > 0.0
 
     @property
     def _threshold(self) -> float:
         """The logarithm of the e-value that is needed."""
-        tests = len(self.problem.arms) if self._has_tolerance else 1
+        tests = len(self.problem.arms) if self._separately else 1
         return math.log(tests) - math.log(self.delta)
 
     def _rules_of(self, problem: Problem) -> Rules:
@@ -258,7 +257,7 @@ class BlockBetting(BlockPolicy):
             pause=0.5,
             pulls_again=bounded and self.losses == "ignorable",
             shift=shift,
-            separately=self._has_tolerance,
+            separately=self._separately,
         )
 
     @property
@@ -295,13 +294,16 @@ class BlockBetting(BlockPolicy):
             raise InvalidArgument("group", "must not be given: all pulls are assigned", group)
         return self._next_assigned(self._cuts)
 
+    def _told(self, pull: Pull, outcome: float) -> float:
+        return self._inward * outcome
+
     def learn(self, pull: Pull, outcome: Any) -> None:
         """Take one result; a lost one that comes after all counts while its block is open."""
-        was_lost = pull.number in self._lost
-        if self._measured is not None:
-            self._measured.take(pull, outcome, self.reported(pull), was_lost=was_lost)
+        if self._measured is None:
+            super().learn(pull, outcome)
         else:
-            self._blocks.learn(pull, self._inward * outcome, was_lost=was_lost)
+            was_lost = pull.number in self._lost
+            self._measured.take(pull, outcome, self.reported(pull), was_lost=was_lost)
 
     def read(self, pull: Pull, value: Any, **details: Any) -> None:
         """Take values of some measures that come before the others; plans use them at once.
@@ -316,17 +318,17 @@ class BlockBetting(BlockPolicy):
 
     def on_failure(self, pull: Pull, reason: str) -> None:
         """Count missing values as the worst value if there are ranges; otherwise leave them out."""
-        if self._measured is not None:
-            self._measured.give_up(pull, self.reported(pull), stopped=self.stopped)
+        if self._measured is None:
+            super().on_failure(pull, reason)
         else:
-            self._blocks.lose(pull, stopped=self.stopped)
+            self._measured.give_up(pull, self.reported(pull), stopped=self.stopped)
 
     def on_amend(self, pull: Pull, old: Any, new: Any) -> None:
         """Correct the data, and all bets on the result."""
-        if self._measured is not None:
-            self._measured.replace(pull, old, new)
+        if self._measured is None:
+            super().on_amend(pull, old, new)
         else:
-            self._blocks.amend(pull, self._inward * old, self._inward * new)
+            self._measured.replace(pull, old, new)
 
     def _can_run(self, environment: CellEnvironment, horizon: int | None, parallel: int) -> bool:
         return environment.arrivals is None and super()._can_run(environment, horizon, parallel)
@@ -369,17 +371,6 @@ class BlockBetting(BlockPolicy):
         return {"block_draws": 1.0} if self.block_draws else {}
 
     # --------------------------------------------------------------------- report
-
-    @property
-    def _finished(self) -> bool:
-        return self._blocks.finished
-
-    @property
-    def _answer(self) -> int | None:
-        if self._finished:
-            return int(self._blocks.state.answer[0])
-        leader = int(self._kernels.answer_now(self._blocks.arrays))
-        return leader if leader >= 0 else None
 
     @property
     def _data(self) -> tuple[Floats, Floats]:
@@ -480,52 +471,18 @@ class BlockBetting(BlockPolicy):
         return partial(difference_of_arms, results, spread=spread, level=level)
 
     @property
-    def _rejected(self) -> NDArray[np.bool_]:
-        """Which answers are ruled out; "no arm" is last."""
-        return np.asarray(self._blocks.state.book.rejected, dtype=bool)
-
-    def _wealth(self) -> Floats:
-        """Return the log wealth against every answer; "no arm" is last."""
-        return np.asarray(self._kernels.wealth_now(self._blocks.arrays))
-
-    def _candidates(self) -> tuple[str | None, ...] | None:
-        if self._finished:
-            return (self._answers.label(int(self._blocks.state.answer[0])),)
-        if self._has_tolerance:
-            # With a tolerance the evidence is that a rival is better by more than the tolerance.
-            return None
-        return tuple(map(self._answers.label, np.flatnonzero(~self._rejected).tolist()))
-
-    def _evidence(self) -> tuple[float | None, float | None]:
-        threshold = self._threshold
-        leader = self._answer
-        if leader is None:
-            return None, threshold
-        if self._has_tolerance:
-            evidence = float(self._kernels.evidence_now(self._blocks.arrays, leader))
-            return min(evidence, threshold), threshold
-        wealth, rivals = self._wealth(), ~self._rejected
-        rivals[leader] = False
-        # Every rival is rejected: even the smallest of their wealths reached the threshold.
-        return float(wealth[rivals].min()) if rivals.any() else threshold, threshold
-
-    @property
     def _losses(self) -> tuple[Floats, Floats]:
         """Pulls of settled blocks with a result, and lost pulls, by cell."""
         settled, shape = self._blocks.state.blocks, self.problem.shape
         return settled.came.reshape(shape), settled.lost.reshape(shape)
 
-    def _details(self) -> Mapping[str, Any]:
-        return {"blocks": self._blocks.planned}
-
     def _parts(self) -> Parts:
         came, lost = self._losses
         share = float(lost.sum() / max(1.0, came.sum() + lost.sum()))
         parts: Parts = {"losses": Losses(self._lost_counts_as, share, self._loses_too_many)}
-        if not self._has_tolerance:
+        if not self._separately:
             # With a tolerance, evidence is about pairs of arms, not about a single answer.
-            labels = [self._answers.label(one) for one in range(len(self.problem.arms) + 1)]
-            parts["answers"] = answers_with_wealth(labels, self._wealth(), self._rejected)
+            parts["answers"] = self._answers_with_wealth()
         if self._measured is not None:
             known = self._measured, self._settled_measures(self._measured), self.problem, self.delta
             parts["measure_limits"] = limits_of_measures(*known, self._threshold)
@@ -556,29 +513,20 @@ class BlockBetting(BlockPolicy):
         )
         return bool(lost) and self._is_out_of_reach
 
+    def _contradicted(self) -> tuple[str, ...]:
+        return warnings_of(self._contradiction)
+
     def warnings(self) -> tuple[str, ...]:
         """Return what the results contradict, what delays the evidence, and losses."""
-        found = (*warnings_of(self._contradiction), *self._standstill)
-        if self._loses_unequally:
-            found = (*found, UNEQUAL_LOSSES)
-        if not self._loses_too_many:
-            return found
-        lost = (
-            "too many results are lost: each counts as its worst value, and at this rate more "
-            "results will not decide"
-        )
-        return (*found, lost)
+        found = super().warnings()
+        return (*found, _TOO_MANY_LOST) if self._loses_too_many else found
 
     @property
     def guarantee(self) -> Guarantee:
         """The guarantee, and its basis after losses and corrections."""
         stated = self._with_order(self._promised)
-        ignorable = self.losses == "ignorable"
-        if ignorable:
-            stated = stated.assuming(_LOSSES_IGNORABLE)
-            if self._loses_unequally:
-                stated = stated.weakened("some arms lose more results than others by chance alone")
-        left_out = 0 if self._bounded or ignorable else self._missing
+        stated = self._with_losses(stated, _LOSSES_IGNORABLE)
+        left_out = self._missing if self._leaves_out_losses else 0
         stated = self._blocks.as_it_stands(stated, left_out=left_out)
         return as_results_allow(stated, self._contradiction)
 
