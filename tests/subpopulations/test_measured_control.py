@@ -15,8 +15,10 @@ from fairtrial.subpopulations import (
     Problem,
     complexity,
 )
+from fairtrial.subpopulations._kernels.measures.bets import _known_noise_gain
 from fairtrial.subpopulations._kernels.measures.model import OBJECTIVE
 from fairtrial.subpopulations._kernels.measures.model import OVERALL as ALL_GROUPS
+from fairtrial.subpopulations._kernels.measures.state import opened
 from fairtrial.subpopulations.fixed_design import fixed_design
 from fairtrial.subpopulations.scenarios import harms
 from tests import effort
@@ -311,6 +313,25 @@ def test_evidence_against_a_rival_of_a_leading_arm_is_in_the_pair():
     ]
     assert min(targets) < arms
     assert not np.any(own)
+
+
+def test_a_bet_without_noise_under_a_singular_covariance_pays_nothing():
+    """The two measures have the same noise, so their difference has none: rounding decides."""
+    problem = Problem(
+        2, 1, measures=["a", "b"], objective="a", direction={"b": "minimize"}, control="0",
+        margin={"a": 0.5, "b": 0.5}, noise_cov=np.ones((2, 2)),
+    )  # fmt: skip
+    policy = BlockBetting(problem, seed=1)
+    while not policy._blocks.state.bets.number.any():
+        policy.tell(policy.ask(), {"a": 0.3, "b": 0.1})
+    (model, _), state = opened(policy._blocks.arrays)
+    slot = int(state.bets.number.argmax())
+    state.coefficients[slot] = 0.0
+    state.coefficients[slot, 1, 0, 0] = 0.1, -0.1
+    state.pairs[slot] = 7.0
+    state.values[slot] = 3.0
+    state.target[slot], state.bets.variance[slot, 1] = 0, 1e-17
+    assert _known_noise_gain(model, state, slot, 1) == 0.0
 
 
 # ------------------------------------------------------------------------------- what is shown

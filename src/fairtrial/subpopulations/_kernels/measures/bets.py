@@ -444,6 +444,9 @@ def _known_noise_gain(model: Model, state: State, slot: int, bet: int) -> float:
                 effect += weights[m] * state.values[slot, cell, m] / number
                 weights[m] /= number
             variance += _proxy_of_block(model, state, slot, arm, group, weights)
+    if variance <= 0.0:
+        # A stated covariance can be singular: then only rounding made the bet seem risky.
+        return 0.0
     return known_noise_gain(state.bets, slot, bet, effect, variance)
 
 
