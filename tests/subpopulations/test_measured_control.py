@@ -323,7 +323,8 @@ def test_a_bet_without_noise_under_a_singular_covariance_pays_nothing():
     )  # fmt: skip
     policy = BlockBetting(problem, seed=1)
     while not policy._blocks.state.bets.number.any():
-        policy.tell(policy.ask(), {"a": 0.3, "b": 0.1})
+        pull = policy.ask()
+        policy.tell(pull, {"a": 0.3 + pull.action, "b": 0.1})
     (model, _), state = opened(policy._blocks.arrays)
     slot = int(state.bets.number.argmax())
     state.coefficients[slot] = 0.0
