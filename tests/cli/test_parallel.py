@@ -113,7 +113,7 @@ def broken_at_one(breakage):
         ("exit 7", "error", "exited with code 7"),
         ("kill -9 $$", "error", "was ended by signal 9"),
         ("echo warming up; exit 0", "error", "must be a number, or a JSON object"),
-        ("echo nan; exit 0", "error", "a reward must be finite"),
+        ("echo nan; exit 0", "error", "must be a number, or a JSON object"),
         ("sleep 60", "timeout", "did not end within 8 s"),
     ],
     ids=["code", "signal", "garbage", "nan", "hang"],
