@@ -8,7 +8,8 @@ import math
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from concurrent.futures import CancelledError
+from contextlib import suppress
 from numbers import Real
 from typing import Any, Literal
 
@@ -23,6 +24,11 @@ __all__ = ["Evaluation", "OnError", "table_of"]
 OnError = Literal["ask", "worst", "leave"]
 
 _FIRST_PAUSE, _GROWTH, _LONGEST_PAUSE = 1.0, 3.0, 60.0
+_BETWEEN_LOOKS = 0.1
+"""Seconds of a pause after which an evaluation looks whether the race has ended."""
+_UNTIL_CANCELLED = 5.0
+"""Seconds that coroutines have to end after the race."""
+_STARTING = threading.Lock()
 
 
 class Evaluation:
@@ -67,6 +73,8 @@ class Evaluation:
         self.attempts = attempts
         self.on_error = on_error
         self.pause = pause
+        self._is_closed = False
+        self._loop: EventLoop | None = None
 
     def __call__(self, arm: str, report: Report) -> float:
         """Return the score of an arm on the item of a pull."""
@@ -86,48 +94,84 @@ class Evaluation:
             try:
                 return self._value(arm, item)
             except Exception:  # noqa: BLE001 - any failure of the user's function
-                time.sleep(pause)
+                self._rest(pause)
             pause = min(_LONGEST_PAUSE, _GROWTH * pause)
         return self._value(arm, item)
 
+    def _rest(self, seconds: float) -> None:
+        """Wait before the next attempt, but not after the end of the race."""
+        end = time.monotonic() + seconds
+        while not self._is_closed and (left := end - time.monotonic()) > 0.0:
+            time.sleep(min(left, _BETWEEN_LOOKS))
+
     def _value(self, arm: str, item: int) -> float:
+        if self._is_closed:
+            raise CancelledError
         value = self.score(self.candidates[arm], self.items[item])
         if inspect.isawaitable(value):
-            value = self._loop.result_of(value)
+            value = self._running_loop().result_of(value)
         return checked(value, self.reward_range)
 
-    @cached_property
-    def _loop(self) -> EventLoop:
-        return EventLoop()
+    def _running_loop(self) -> EventLoop:
+        with _STARTING:
+            if self._loop is None:
+                self._loop = EventLoop()
+            return self._loop
 
     def close(self) -> None:
-        """End the event loop, if there is one."""
-        if "_loop" in self.__dict__:
-            self._loop.close()
-            del self.__dict__["_loop"]
+        """Cancel the evaluations that are still running; start no others."""
+        with _STARTING:
+            self._is_closed, loop, self._loop = True, self._loop, None
+        if loop is not None:
+            loop.close()
 
 
 class EventLoop:
     """One event loop in a thread of its own: works in notebooks, which have a loop already."""
 
     def __init__(self) -> None:
+        self._submitting = threading.Lock()
+        self._is_closed = False
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
 
     def result_of(self, awaitable: Any) -> Any:
-        """Return what an awaitable returns."""
+        """Return what an awaitable returns.
+
+        Raises
+        ------
+        concurrent.futures.CancelledError
+            If the loop is closed, or is closed before the awaitable has ended.
+        """
 
         async def wait() -> Any:
             return await awaitable
 
-        return asyncio.run_coroutine_threadsafe(wait(), self._loop).result()
+        with self._submitting:
+            if self._is_closed:
+                raise CancelledError
+            waiting = asyncio.run_coroutine_threadsafe(wait(), self._loop)
+        return waiting.result()
 
     def close(self) -> None:
-        """Stop the loop."""
+        """Cancel what still runs, so that nobody waits for it, and stop the loop."""
+        with self._submitting:
+            self._is_closed = True
+        ending = asyncio.run_coroutine_threadsafe(_cancel_others(), self._loop)
+        with suppress(TimeoutError):
+            ending.result(_UNTIL_CANCELLED)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
+
+
+async def _cancel_others() -> None:
+    """Cancel all other tasks of the loop, and wait for their end."""
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
 
 
 def checked(value: Any, reward_range: tuple[float, float] | None) -> float:

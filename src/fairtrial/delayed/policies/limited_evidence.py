@@ -201,7 +201,7 @@ class _Capital:
         kept = self._mixed_limits(self._kept)
         kept[self._limits.control] = math.inf
         least = kept.min(axis=-1)
-        by_leader = self._mixed_limits(self._kept_by_leader).min()
+        by_leader = float(self._mixed_limits(self._kept_by_leader).min())
         if self.leader == self._limits.control:
             by_leader = math.inf
         own = self._mixed_limits(self._broken)
