@@ -92,7 +92,7 @@ def test_pulls_that_fail_are_not_owed_again_where_the_carry_had_forgotten_them()
     assert [pull.action for pull in policy.ask(12)] == [1] + [0] + [1] * 9 + [0]
 
 
-@pytest.mark.parametrize("carry", [10**9, 10**18, 10**30])
+@pytest.mark.parametrize("carry", [10**9, 10**12, 2**53])
 def test_a_carry_beyond_all_rounds_is_none(carry):
     problem = Problem(2, ["0.000000001", "0.5"])
     with_it, without = (FairLearn(problem, last, carry=given) for given in (carry, None))

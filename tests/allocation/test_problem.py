@@ -56,7 +56,7 @@ def test_groups_are_kept_in_json():
 
 @pytest.mark.parametrize("unfairness_tolerance", [0.5, -1, True, "1", None])
 def test_a_tolerance_is_a_non_negative_integer(unfairness_tolerance):
-    with pytest.raises(InvalidArgument, match="tolerance must be a non-negative integer"):
+    with pytest.raises(InvalidArgument, match="unfairness_tolerance must be an integer"):
         Problem(2, "1/4", unfairness_tolerance)
 
 
@@ -184,7 +184,7 @@ def test_a_number_that_would_take_long_to_read_is_refused_before_it_is_read(shar
         (lambda: FairLearn(Problem(2, 0), initial_rewards=[(HUGE, 1), (0, 0)]), "initial_rewards"),
         (lambda: FairLearn(Problem(2, 0), initial_rewards=[(1e300, 1), (0, 0)]), "initial_rewards"),
         (lambda: SlidingWindowUCB(10**12), "width must be at most"),
-        (lambda: HorizonFairUCB(Problem(2, "1/2"), 10**30), "horizon must be at most"),
+        (lambda: HorizonFairUCB(Problem(2, "1/2"), 10**30), "horizon must be an integer"),
     ],
 )
 def test_what_no_memory_holds_is_refused_by_name(make, named):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from bisect import insort
+from functools import reduce
+from operator import add
 from statistics import median
 
 import numpy as np
@@ -103,7 +105,7 @@ class SlowPolicy(Policy):
         ]
 
     def means(self):
-        return [sum(own) / len(own) if own else -math.inf for own in self.outcomes()]
+        return [reduce(add, own) / len(own) if own else -math.inf for own in self.outcomes()]
 
     def recommend(self):
         leader = tuple(self.problem.arms[arm] for arm in self.ranked()[: self.problem.top])

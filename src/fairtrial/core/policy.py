@@ -240,10 +240,20 @@ class Policy(Resumable, ABC):
         kind = self.environments
         if kind is None or not isinstance(environment, kind) or self.asked or self.told:
             return None
-        if not self._can_run(environment, horizon, parallel):
+        if not (self._all_runs_are_alike() and self._can_run(environment, horizon, parallel)):
             return None
         with compiled():
             return self._run_all(environment, streams, horizon)
+
+    @classmethod
+    def _all_runs_are_alike(cls) -> bool:
+        """Whether no subclass changed what a single run returns, which one call would not know."""
+
+        def definer(name: str) -> type:
+            return next(kind for kind in cls.__mro__ if name in vars(kind))
+
+        own = definer("_run_all")
+        return all(issubclass(own, definer(name)) for name in ("_run", "metrics"))
 
     def _run_all(self, environment: Any, streams: Streams, horizon: int | None) -> Runs | None:
         """Return many whole runs in one of its `environments`; None if each needs its own call."""
