@@ -309,3 +309,7 @@ class _ServerStore:
             if process is not self._of and not process.is_dead and name in names
         ]
         yield not others
+
+
+# From Python 3.12 on, `isinstance` does not see methods that `__getattr__` finds.
+Store.register(_ServerStore)

@@ -90,10 +90,10 @@ def test_names_of_files_are_not_taken_for_addresses(text):
 def test_a_text_of_the_client_library_is_no_name_of_a_file(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     problem = ToyProblem()
+    # Tracebacks show the lines of a call, so the password stands before it.
+    storage = "host=h dbname=t password=secrets"
     with pytest.raises(InvalidArgument) as caught:
-        Study.create(
-            problem, Serving(problem), storage="host=h dbname=t password=secrets", name="a", seed=1
-        )
+        Study.create(problem, Serving(problem), storage=storage, name="a", seed=1)
     assert caught.value.name == "storage"
     assert "secrets" not in "".join(traceback.format_exception(caught.value))
     assert not list(tmp_path.iterdir())
