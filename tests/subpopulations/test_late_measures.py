@@ -200,3 +200,19 @@ def test_pulls_that_still_wait_for_measures_are_not_counted_as_settled_results()
     progress = policy.progress()
     assert progress.told == 0
     assert progress.settled is None
+
+
+@pytest.mark.parametrize("known", KNOWN)
+def test_pulls_whose_values_so_far_count_are_not_named_as_those_that_a_forecast_waits_for(known):
+    policy = study(known, initial_pulls=10)
+    *others, missing = policy.ask(20)
+    for pull in others[:12]:
+        # The initial pulls have no bets: any value of a pull is enough.
+        policy.report(pull, {"harm": 0.5})
+    for pull in others[12:]:
+        tell(policy, pull, 0.1 * pull.action, 0.5)
+    for _ in range(110):
+        pull = policy.ask()
+        tell(policy, pull, 0.1 * pull.action, 0.5)
+    wanted = f"nothing can be forecast until pull {missing.number} is told or failed"
+    assert policy.progress().no_forecast == wanted

@@ -263,8 +263,13 @@ class LiveBlocks:
         lacking = {int(action): int(missing[action]) for action in np.flatnonzero(missing > 0.0)}
         return int(blocks.results[later].sum()), lacking
 
-    def is_of_oldest(self, tag: int) -> bool:
-        """Return whether a pull with this tag belongs to the oldest open block."""
+    @property
+    def unissued_of_oldest(self) -> int:
+        """Number of pulls of the oldest open block that are not asked for yet."""
+        return int(self.state.blocks.unissued[self._slot_of(self._first.item())])
+
+    def oldest_lacks(self, number: int, action: int, tag: int) -> bool:
+        """Return whether the oldest open block waits for this outstanding pull."""
         return _serial_of(tag) == self._first.item()
 
     # ------------------------------------------------------------- what happens to pulls
@@ -421,7 +426,7 @@ class LiveBlocks:
 
     # ------------------------------------------------------------------ paying again
 
-    def _is_paid(self, pull: Pull) -> bool:
+    def is_paid(self, pull: Pull) -> bool:
         """Return whether a pull belongs to a block whose bets are paid."""
         in_block = pull.number != UNSOLICITED and pull.number not in self.late
         return in_block and 0 <= _serial_of(pull.tag) < self._first.item()

@@ -218,16 +218,18 @@ class BlockPolicy(FixedConfidencePolicy):
 
     @property
     def _no_forecast(self) -> str:
-        waiting, lacking = self._blocks.overtaken()
+        blocks = self._blocks
+        waiting, _ = blocks.overtaken()
         if waiting < MANY_WAIT:
             return ""
-        open_pulls = self._outstanding.items()
-        numbers = [str(number) for number, (_, tag) in open_pulls if self._blocks.is_of_oldest(tag)]
-        pulls = sum(lacking.values())
-        named = _named(numbers, pulls - len(numbers))
-        return (
-            f"nothing can be forecast until {named} {'is' if pulls == 1 else 'are'} told or failed"
-        )
+        numbers = [
+            str(number)
+            for number, (action, tag) in self._outstanding.items()
+            if blocks.oldest_lacks(number, action, tag)
+        ]
+        unasked = blocks.unissued_of_oldest
+        verb = "is" if len(numbers) + unasked == 1 else "are"
+        return f"nothing can be forecast until {_named(numbers, unasked)} {verb} told or failed"
 
     @property
     def _standstill(self) -> tuple[str, ...]:

@@ -50,6 +50,9 @@ class _Kernels(BlockKernels, Protocol):
     def complete(self, *arguments: Any) -> None:
         """Add to a settled block what more is known of a pull that it has received."""
 
+    def is_counted(self, *arguments: Any) -> bool:
+        """Return whether an open block has received a pull with these values."""
+
     def check_late_values(self, *arguments: Any) -> bool:
         """Test the noise of a settled block; return whether anything of it was not tested yet."""
 
@@ -257,7 +260,7 @@ class MeasuredBlocks(LiveBlocks):
     def take(self, pull: Pull, values: Floats, reported: Floats | None, *, was_lost: bool) -> None:
         """Take all values of a pull, including those that were reported before."""
         told = self._inward(reported), self._inward(values)
-        is_paid = not was_lost and self._is_paid(pull)
+        is_paid = not was_lost and self.is_paid(pull)
         self.learn(pull, told, was_lost=was_lost)
         if is_paid:
             self._complete_paid(pull, *told, is_final=True)
@@ -275,7 +278,7 @@ class MeasuredBlocks(LiveBlocks):
             if not self.kernels.tell_late(self.arrays, *arguments):
                 self._change_paid(tag, lambda arrays: self.kernels.tell_late(arrays, *arguments))
         else:
-            is_paid = self._is_paid(pull)
+            is_paid = self.is_paid(pull)
             self.kernels.read(self.arrays, *arguments)
             if is_paid:
                 self._complete_paid(pull, *told, is_final=False)
@@ -284,7 +287,7 @@ class MeasuredBlocks(LiveBlocks):
     def give_up(self, pull: Pull, reported: Floats | None, *, stopped: bool) -> None:
         """Handle a pull that will have no values except those that were reported."""
         known = self._inward(reported)
-        if self._is_paid(pull):
+        if self.is_paid(pull):
             # The pull counted for its bets, which the stop does not change.
             self.lost += 1
             self._complete_paid(pull, known, known, is_final=True)
@@ -336,6 +339,16 @@ class MeasuredBlocks(LiveBlocks):
 
     def _details_of_a_loss(self, number: int) -> tuple[Any, ...]:
         return self._inward(self._reported(number)), number
+
+    def oldest_lacks(self, number: int, action: int, tag: int) -> bool:
+        """Return whether the oldest open block waits for this outstanding pull.
+
+        It does not if the reported values of the pull are all that the bets of the block use.
+        """
+        if not super().oldest_lacks(number, action, tag):
+            return False
+        known = self._inward(self._reported(number))
+        return not self.kernels.is_counted(self.arrays, action, tag, known)
 
     # ------------------------------------------------------------------- statistics
 

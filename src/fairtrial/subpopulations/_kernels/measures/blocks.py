@@ -101,6 +101,7 @@ __all__ = [
     "complete",
     "correct",
     "evidence_now",
+    "is_counted",
     "lose",
     "open_assigned",
     "read",
@@ -456,6 +457,14 @@ def _add_objective(
         state.complete[slot, cell] += sign
         state.blocks.sums[slot, cell] += sign * score
         state.blocks.squares[slot, cell] += sign * square(score)
+
+
+@kernel
+def is_counted(arrays: Arrays, cell: int, tag: int, values: Floats) -> bool:
+    """Return whether an open block has received a pull of which these values are known."""
+    (model, _), state = opened(arrays)
+    slot = slot_of_tag(state.blocks, tag)
+    return slot != OUTSIDE and _is_complete(model, state, slot, cell, values)
 
 
 @kernel
