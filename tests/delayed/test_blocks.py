@@ -384,6 +384,23 @@ def test_a_late_outcome_replaces_the_failure_value():
     assert policy.guarantee.proven
 
 
+def test_results_that_count_do_not_include_failed_pulls_that_count_as_a_value():
+    policy = BlockBetting(Problem(2, reward_range=(0, 1), failure_value=0.0), seed=0)
+    failed, *others = policy.ask(20)
+    policy.fail(failed, "timeout")
+    for pull in others:
+        policy.tell(pull, 0.5)
+    first, second = policy.ask(2)
+    policy.tell(first, 0.5)
+    progress = policy.progress()
+    assert (progress.told, progress.settled) == (20, 19)
+    policy.fail(second, "timeout")
+    assert policy.progress().settled == 19
+    policy.tell(failed, 1.0)
+    progress = policy.progress()
+    assert (progress.told, progress.settled) == (21, 20)
+
+
 def test_too_small_a_noise_takes_the_proof_away():
     policy, rng = BlockBetting(Problem(2, noise_std=1.0), seed=0), np.random.default_rng(1)
     while not policy.stopped and policy.told < 60:

@@ -80,7 +80,7 @@ class _Blocks(LiveBlocks):
             self.unneeded.append(pull.number)
 
     def _learn_late(self, pull: Pull, value: Any) -> None:
-        lost, is_paid = self.lost, self._is_paid(pull)
+        lost, is_paid = self.lost, self.is_paid(pull)
         super()._learn_late(pull, value)
         if self.lost == lost:
             return
@@ -405,6 +405,13 @@ class BlockBetting(BlockPolicy):
         """Numbers and sums of all results, by arm."""
         state, (origin, unit) = self._blocks.state, (self._rules.origin, self._rules.unit)
         return state.counts.copy(), state.counts * (origin + unit * state.means)
+
+    @property
+    def _settled(self) -> int | None:
+        # Failed pulls that count as a value are results of their blocks, but nobody told them.
+        valued = [self.in_flight(number) for number in self._valued]
+        settled = super()._settled
+        return None if settled is None else settled - sum(map(self._blocks.is_paid, valued))
 
     @property
     def _leaves_out_losses(self) -> bool:
