@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from fairtrial.delayed import InformationRacing
+from fairtrial.delayed import Problem as DelayedProblem
 from fairtrial.server.blinding import seal
 from fairtrial.study import Study
 from fairtrial.study.memory import MemoryStore
@@ -263,6 +265,87 @@ def test_measures_that_others_reported_are_not_told(service, wards):
     assert not [answer for answer in answers if "0.8125" in answer.text]
     assert theirs.post(f"{url}/known", {"values": {"safe": 1}}).status_code == 200
     assert "0.8125" in service.read.get(url).text
+
+
+@pytest.fixture
+def measured(service, wards):
+    """Two people who recruit, one who may read, and a pull of a study of two measures."""
+    mine, _ = wards
+    problem = Problem(["a", "b"], 1, measures={"cd4": (0, 1), "safe": (0, 1)}, objective="cd4")
+    Study.create(problem, BlockBetting(problem), storage=service.store, name="measured").close()
+    return mine, service.caller("laboratory", ["run", "read"]), mine.ask(study="measured")[0]["id"]
+
+
+def guesses(pull, values):
+    """Return every request that gives measures to a pull."""
+    url = "/v1/studies/measured"
+    return [
+        (f"{url}/pulls/{pull}/known", {"values": values}),
+        (f"{url}/pulls/{pull}/report", {"value": values}),
+        (f"{url}/pulls/{pull}/tell", {"value": values}),
+        (f"{url}/known", {"outcomes": [{"pull": pull, "values": values}]}),
+        (f"{url}/tells", {"outcomes": [{"pull": pull, "value": values}]}),
+        (f"{url}/asks", {"n": 1, "tell": {"pull": pull, "value": values}}),
+    ]
+
+
+@pytest.mark.parametrize("rest", [{}, {"safe": 1}], ids=["part", "whole"])
+def test_a_guess_at_a_measure_that_another_person_reported_learns_nothing(service, measured, rest):
+    mine, laboratory, pull = measured
+    path, body = guesses(pull, {"cd4": 0.8125})[0]
+    assert laboratory.post(path, body).status_code == 200
+    before = service.study("measured").head_hash
+    right, wrong = guesses(pull, {"cd4": 0.8125, **rest}), guesses(pull, {"cd4": 0.5, **rest})
+    for (path, guess), (_, other) in zip(right, wrong, strict=True):
+        answers = mine.post(path, guess), mine.post(path, other)
+        assert [answer.status_code for answer in answers] == [409, 409], path
+        assert answers[0].content == answers[1].content
+        assert answers[0].json()["type"].endswith(":conflicting-outcome")
+    assert service.study("measured").head_hash == before
+
+
+def test_one_person_reports_some_measures_and_another_one_the_others(measured):
+    mine, laboratory, pull = measured
+    (path, theirs), (_, others) = guesses(pull, {"cd4": 0.8125})[0], guesses(pull, {"safe": 1})[0]
+    assert laboratory.post(path, theirs).status_code == 200
+    assert [event["kind"] for event in mine.post(path, others).json()["events"]] == ["tell"]
+    assert mine.post(path, others).status_code == 200
+    # Telling the outcome does not give a second chance to guess what others reported.
+    for guess in (0.8125, 0.5):
+        for path, body in guesses(pull, {"cd4": guess}):
+            assert mine.post(path, body).status_code == 409, path
+        amended = {"value": {"cd4": guess}, "reason": "typing error"}
+        url = f"/v1/studies/measured/pulls/{pull}/amend"
+        assert mine.post(url, amended).status_code == 403
+    assert mine.post(url, {"value": {"safe": 0}, "reason": "typing error"}).status_code == 200
+
+
+def test_a_guess_at_a_correction_of_another_person_learns_nothing(service, wards):
+    mine, _ = wards
+    pull = told(mine, 1)
+    monitor = service.caller("data manager", ["run", "read"])
+    amended = {"value": 0.25, "reason": "typing error"}
+    assert monitor.post(f"{URL}/pulls/{pull}/amend", amended).status_code == 200
+    for (path, right), (_, wrong) in zip(writes(pull, 0.25), writes(pull, 0), strict=True):
+        answers = mine.post(path, right), mine.post(path, wrong)
+        assert {answer.status_code for answer in answers} <= {403, 409}
+        assert answers[0].content == answers[1].content
+
+
+def test_a_guess_at_a_reading_of_another_person_learns_nothing(serve):
+    service = serve()
+    problem = DelayedProblem(["a", "b"], noise_std=0.1, feedback="unbiased", reading_std=0.5)
+    policy = InformationRacing(problem)
+    Study.create(problem, policy, storage=service.store, name="race").close()
+    pull = service.run.ask(study="race")[0]["id"]
+    url = f"/v1/studies/race/pulls/{pull}"
+    monitor = service.caller("data manager", ["run", "read"])
+    reading = {"value": 0.25, "stage": 1}
+    assert monitor.post(f"{url}/report", reading).status_code == 200
+    answers = [service.run.post(f"{url}/report", reading | {"value": v}) for v in (0.25, 0.5)]
+    assert [answer.status_code for answer in answers] == [409, 409]
+    assert answers[0].content == answers[1].content
+    assert service.run.post(f"{url}/tell", {"value": 0.3}).status_code == 200
 
 
 # ------------------------------------------------------------------- pulls of others

@@ -482,6 +482,50 @@ def test_a_result_is_recorded_with_the_wish_for_a_pull_that_has_no_room(serve):
     assert service.study().progress().told == 2
 
 
+def test_a_result_that_is_told_again_makes_no_room(serve):
+    service = serve(open_pulls=2)
+    service.admin.create()
+    (first,) = service.run.ask(1)
+    body = {"n": 1, "tell": {"pull": first["id"], "value": 1}}
+    assert len(service.run.post(f"{URL}/asks", body).json()["pulls"]) == 1
+    again = service.run.post(f"{URL}/asks", body)
+    assert (again.status_code, again.json()["pulls"]) == (200, [])
+    assert len(service.run.get(f"{URL}/pulls").json()["pulls"]) == 1
+
+
+def test_an_overdue_pull_makes_room_only_once(serve):
+    service = serve(open_pulls=4)
+    service.admin.create()
+    (first,) = service.run.post(f"{URL}/asks", {"n": 1, "lease": 0.05}).json()["pulls"]
+    assert len(service.run.ask(1)) == 1
+    time.sleep(0.1)
+    body = {"n": 2, "tell": {"pull": first["id"], "value": 1}}
+    assert service.run.post(f"{URL}/asks", body).json()["pulls"] == []
+    assert len(service.run.post(f"{URL}/asks", body | {"n": 1}).json()["pulls"]) == 1
+
+
+def test_the_result_of_another_persons_pull_makes_no_room_for_ones_own(serve):
+    service = serve(open_pulls=4)
+    service.admin.create()
+    (theirs,) = service.run.ask(1)
+    assert len(service.admin.ask(2)) == 2
+    body = {"n": 1, "tell": {"pull": theirs["id"], "value": 1}}
+    assert service.admin.post(f"{URL}/asks", body).json()["pulls"] == []
+
+
+def test_a_request_without_room_may_be_repeated_once_there_is_room(serve):
+    service = serve(open_pulls=4)
+    service.admin.create()
+    first, second = service.run.ask(2)
+    body = {"n": 2, "tell": {"pull": first["id"], "value": 1}}
+    assert service.run.post(f"{URL}/asks", body, key="k").json()["pulls"] == []
+    service.store.transact(lambda: service.store.drop_answers(2**62, 2**62))
+    assert service.run.post(pull_url(second, "tell"), {"value": 1}).status_code == 200
+    again = service.run.post(f"{URL}/asks", body, key="k")
+    assert (again.status_code, len(again.json()["pulls"])) == (200, 2)
+    assert service.study().progress().told == 2
+
+
 def test_one_open_pull_may_be_the_most(serve):
     service = serve(open_pulls=1)
     service.admin.create()

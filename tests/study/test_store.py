@@ -178,6 +178,21 @@ def test_a_request_has_one_event(store):
     assert store.read_study(study.id).head_seq == 1
 
 
+def test_reports_are_those_of_the_pulls(store):
+    study = insert(store)
+    kinds = ["ask", "ask", "report", "report", "tell", "report"]
+    events, previous = [], SPEC
+    for place, (kind, pull) in enumerate(zip(kinds, ["p", "q", "p", "q", "p", "p"], strict=True)):
+        columns = {"number": 0, "action": 1, "tag": 0, "pull_id": pull}
+        events.append(record(place + 1, kind, previous, **columns))
+        previous = events[-1].hash
+    pulls = [row("p"), row("q", 1, asked_seq=2)]
+    append(store, study, events, pulls)
+    assert [found.seq for found in store.reports(study.id, pulls)] == [3, 4, 6]
+    assert [found.seq for found in store.reports(study.id, pulls[:1])] == [3, 6]
+    assert store.reports(study.id, []) == store.reports(study.id, [row("r")]) == []
+
+
 def test_duplicates_are_counted_without_an_event(store):
     study = insert(store)
     study = append(store, study, log(1))

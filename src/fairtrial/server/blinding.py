@@ -9,9 +9,8 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import replace
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from fairtrial.errors import ConflictingOutcome, InvalidArgument, MistakesFound, NothingToAsk
 from fairtrial.server.documents import event_document
@@ -19,8 +18,18 @@ from fairtrial.server.problems import Refusal
 from fairtrial.server.security.access import Caller
 from fairtrial.server.service import Answer, Key, Service
 from fairtrial.study import Event, Study
-from fairtrial.study.log import TELLS, PullRow
-from fairtrial.study.writes import Amend, Ask, TellManyKnown, Write, Written
+from fairtrial.study.log import TELLS, PullRow, outcome_of
+from fairtrial.study.writes import (
+    Amend,
+    Ask,
+    Report,
+    Tell,
+    TellKnown,
+    TellMany,
+    TellManyKnown,
+    Write,
+    Written,
+)
 
 __all__ = [
     "event_for",
@@ -28,7 +37,6 @@ __all__ = [
     "may_see",
     "require_correction",
     "require_own",
-    "require_untold",
     "seal",
     "write_as",
     "write_for",
@@ -82,11 +90,10 @@ async def write_as(
 def write_for(service: Service, study: Study, viewer: Caller, write: Write) -> Written:
     """Carry out a write; raise if its caller may not, or may not ask for more pulls."""
     require_own(study, viewer, *write.pulls)
-    if isinstance(write, Ask | TellManyKnown):
-        for pull in write.pulls:
-            require_untold(study, viewer, pull)
     if isinstance(write, Amend):
-        require_correction(study, viewer, write.pulls[0])
+        require_correction(study, viewer, write)
+    else:
+        _require_new(study, viewer, write)
     if isinstance(write, Ask):
         write = _with_room(service, study, viewer, write)
     try:
@@ -103,11 +110,11 @@ def _with_room(service: Service, study: Study, viewer: Caller, ask: Ask) -> Writ
     if ask.tell is None:
         _require_room(service, study, viewer, ask.n)
         return ask
+    (pull,) = ask.tell.pulls
     try:
-        # The pull that is told makes room for another one.
-        _require_room(service, study, viewer, ask.n - 1)
+        _require_room(service, study, viewer, ask.n, told=pull)
     except NothingToAsk:
-        return replace(ask.tell, request_id=ask.key)
+        return ask.tell
     return ask
 
 
@@ -152,16 +159,16 @@ def _told_by_somebody_else(pull: str | None) -> ConflictingOutcome:
     return conflict
 
 
-def require_untold(study: Study, viewer: Caller, pull: str) -> None:
-    """Raise if another person has told a pull's result, which the caller may not know.
+def _require_new(study: Study, viewer: Caller, write: Write) -> None:
+    """Raise if another person has told or reported what a write contains.
 
     Raises
     ------
     ConflictingOutcome
-        Whether or not the new result is the same.
+        Whether or not the new values are the same.
     """
-    row = study.session.store.pull(study.session.id, pull)
-    if row is not None and not _is_open_to(study, viewer, row):
+    pull = None if viewer.can("read") else _of_others(study, viewer, _given(study, write))
+    if pull is not None:
         raise _told_by_somebody_else(pull)
 
 
@@ -186,8 +193,13 @@ def require_own(study: Study, viewer: Caller, *pulls: str) -> None:
             raise Refusal(403, "access-refused", text, reason="scope")
 
 
-def _require_room(service: Service, study: Study, viewer: Caller, number: int) -> None:
+def _require_room(
+    service: Service, study: Study, viewer: Caller, number: int, told: str | None = None
+) -> None:
     """Raise if a study or a token would have too many open pulls.
+
+    The pull that is `told` in the same write makes room for another one, unless it was told or
+    given up before.
 
     Raises
     ------
@@ -202,12 +214,16 @@ def _require_room(service: Service, study: Study, viewer: Caller, number: int) -
         return
     store, study_id = study.session.store, study.session.id
     # Asking gives these up, or hands them out again.
-    overdue = Counter(row.worker for row in store.open_pulls(study_id, due_by=store.now()))
-    for owner, limit, worker, given_up in (
-        (f"token {viewer.actor!r}", own, viewer.actor, overdue[viewer.actor]),
-        (f"study {study.name!r}", most, None, overdue.total()),
+    ending = {row.pull_id: row.worker for row in store.open_pulls(study_id, due_by=store.now())}
+    row = None if told is None else store.pull(study_id, told)
+    if row is not None and row.state == "open":
+        ending[row.pull_id] = row.worker
+    of_workers = Counter(ending.values())
+    for owner, limit, worker, no_longer in (
+        (f"token {viewer.actor!r}", own, viewer.actor, of_workers[viewer.actor]),
+        (f"study {study.name!r}", most, None, of_workers.total()),
     ):
-        found = store.count_open(study_id, worker) - given_up
+        found = store.count_open(study_id, worker) - no_longer
         if found + number > limit:
             raise NothingToAsk(
                 f"{owner} has {found:,} open pulls, and this service's limit `open_pulls` is "
@@ -215,7 +231,7 @@ def _require_room(service: Service, study: Study, viewer: Caller, number: int) -
             )
 
 
-def require_correction(study: Study, viewer: Caller, pull: str) -> None:
+def require_correction(study: Study, viewer: Caller, write: Amend) -> None:
     """Raise if a pull's result is another person's, and the caller may not know it.
 
     Raises
@@ -223,22 +239,71 @@ def require_correction(study: Study, viewer: Caller, pull: str) -> None:
     Refusal
         With the status 403.
     """
-    row = study.session.store.pull(study.session.id, pull)
-    if row is not None and not _is_open_to(study, viewer, row):
+    if not viewer.can("read") and _of_others(study, viewer, _given(study, write)) is not None:
         text = "a result is corrected by the person who told it, or by one who may read results"
         raise Refusal(403, "access-refused", text, reason="scope")
 
 
 def may_correct(study: Study, viewer: Caller, row: PullRow) -> bool:
     """Return whether the caller may correct a pull's result, if it has one."""
-    return row.told_seq is not None and _is_open_to(study, viewer, row)
+    if row.told_seq is None or viewer.can("read"):
+        return row.told_seq is not None
+    given = _Given(row, dict.fromkeys(study.problem.measures) or None)
+    return _of_others(study, viewer, [given]) is None
 
 
-def _is_open_to(study: Study, viewer: Caller, row: PullRow) -> bool:
-    """Return whether the caller may know a pull's result: their own, or with the right to read."""
-    if viewer.can("read") or row.told_seq is None:
-        return True
-    return next(study.events(row.told_seq - 1)).actor == viewer.actor
+class _Given(NamedTuple):
+    """Values that a write gives to a pull, as far as they are compared with earlier reports."""
+
+    row: PullRow
+    values: Any
+
+
+def _given(study: Study, write: Write) -> list[_Given]:
+    """Return the values that a write gives to pulls of this study."""
+    if isinstance(write, TellMany | TellManyKnown):
+        return [given for each in write.writes for given in _given(study, each)]
+    if isinstance(write, Ask):
+        return [] if write.tell is None else _given(study, write.tell)
+    if isinstance(write, Report):
+        values: Any = write.reading
+    elif isinstance(write, Tell | TellKnown | Amend):
+        values = write.values if isinstance(write, TellKnown) else write.value
+        # Readings are no part of an outcome, which is never compared with them.
+        values = values if study.problem.measures else None
+    else:
+        return []
+    store, study_id = study.session.store, study.session.id
+    rows = [store.pull(study_id, pull) for pull in write.pulls]
+    return [_Given(row, values) for row in rows if row is not None]
+
+
+def _of_others(study: Study, viewer: Caller, given: Sequence[_Given]) -> str | None:
+    """Return a pull for which another person told, corrected or reported what is given now.
+
+    None if there is none. Measures that are not given may be those of others.
+    """
+    compared: dict[str, list[_Given]] = {}
+    for one in given:
+        for seq in (one.row.told_seq, one.row.value_seq):
+            if seq is not None and next(study.events(seq - 1)).actor != viewer.actor:
+                return one.row.pull_id
+        if one.values is not None:
+            compared.setdefault(one.row.pull_id, []).append(one)
+    rows = [ones[0].row for ones in compared.values()]
+    for report in study.session.store.reports(study.session.id, rows):
+        reported = outcome_of(report.value, report.body)
+        ones = compared[str(report.pull_id)]
+        if report.actor != viewer.actor and any(_overlap(one.values, reported) for one in ones):
+            return report.pull_id
+    return None
+
+
+def _overlap(given: Any, reported: Any) -> bool:
+    """Return whether values contain one of the measures that were reported."""
+    if isinstance(given, Mapping) and isinstance(reported, Mapping):
+        return not given.keys().isdisjoint(reported)
+    return True
 
 
 # ---------------------------------------------------------------------------- answers

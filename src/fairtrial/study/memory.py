@@ -233,6 +233,16 @@ class MemoryStore(AccessMemory, Waiting):
         with self._lock:
             return self._log(study_id).requests.get(request_id)
 
+    def reports(self, study_id: int, pulls: Sequence[PullRow]) -> list[Record]:
+        """Return the readings of some pulls, and measures that were reported before the others."""
+        names = {pull.pull_id for pull in pulls}
+        after = min((pull.asked_seq for pull in pulls), default=0)
+        return [
+            record
+            for record in (self.records(study_id, after) if pulls else ())
+            if record.kind == "report" and record.pull_id in names
+        ]
+
     def first(self, study_id: int, kind: str) -> Record | None:
         """Return the first event of a rare kind: any but ask, report and tell."""
         if not self.counts(study_id).get(kind):

@@ -273,6 +273,9 @@ class Store(Protocol):
     def count_open(self, study_id: int, worker: str | None = None) -> int:
         """Return the number of open pulls, of one worker or of all."""
 
+    def reports(self, study_id: int, pulls: Sequence[PullRow]) -> list[Record]:
+        """Return the readings of some pulls, and measures that were reported before the others."""
+
     def first(self, study_id: int, kind: str) -> Record | None:
         """Return the first event of a rare kind: any but ask, report and tell."""
 

@@ -320,6 +320,18 @@ class TableStore(AccessTables, Waiting):
             row = added or self._one(statement, (study_id, request_id))
         return None if row is None else Record(*row)
 
+    def reports(self, study_id: int, pulls: Sequence[PullRow]) -> list[Record]:
+        """Return the readings of some pulls, and measures that were reported before the others."""
+        if not pulls:
+            return []
+        statement = (
+            f"SELECT {columns(Record)} FROM event WHERE study_id = ? AND seq > ? "
+            f"AND kind = 'report' AND pull_id IN ({', '.join('?' * len(pulls))}) ORDER BY seq"
+        )
+        after = min(pull.asked_seq for pull in pulls)
+        rows = self._read(study_id, statement, (study_id, after, *(pull.pull_id for pull in pulls)))
+        return [Record(*row) for row in rows]
+
     def first(self, study_id: int, kind: str) -> Record | None:
         """Return the first event of a rare kind: any but ask, report and tell."""
         row = self._read_one(

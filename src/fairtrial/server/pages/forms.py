@@ -29,7 +29,6 @@ from fairtrial.server.blinding import (
     may_see,
     require_correction,
     require_own,
-    require_untold,
     write_as,
     write_for,
 )
@@ -406,11 +405,7 @@ async def tell(request: Request, service: TheService, study: StudyName) -> Respo
     outcome = outcome_of(problem, fields)
 
     write = Tell(form.pull, outcome, form.viewer.actor)
-
-    def require(opened: Study) -> None:
-        require_untold(opened, form.viewer, form.pull)
-
-    return await _on_pull(form, "tell", fields, write, require)
+    return await _on_pull(form, "tell", fields, write)
 
 
 @routes.post("/studies/{study}/forms/report")
@@ -445,7 +440,7 @@ async def amend(request: Request, service: TheService, study: StudyName) -> Resp
     write = Amend(form.pull, outcome, fields["reason"], form.viewer.actor)
 
     def require(opened: Study) -> None:
-        require_correction(opened, form.viewer, form.pull)
+        require_correction(opened, form.viewer, write)
         _require_seen(form, _row(opened, form.pull))
 
     return await _on_pull(form, "amend", fields, write, require)
