@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import clients
-from benchmarks.service import Service, served
+from benchmarks.service import Service, port_of, served, start
 from benchmarks.study_throughput import OWN
 from fairtrial.study import Study, Tokens
 from fairtrial.study.location import open_store
@@ -32,6 +32,7 @@ _HOST = "127.0.0.1"
 _CLIENTS = 32
 _STRANGERS = 150
 _UNREAD = 27
+_LONG_READS = ("verify", "verify", "export?format=jsonl")
 _Attack = Callable[[int, str, float], Coroutine[Any, Any, int]]
 
 
@@ -48,6 +49,7 @@ def run(*, quick: bool) -> None:
                 after = _alone(service, spell)
                 _show(title, seen, sorted(before + after))
                 before = after
+        _show_end(storage, secrets["reader"])
 
 
 def _alone(service: Service, spell: float) -> list[float]:
@@ -112,6 +114,30 @@ def _show(title: str, seen: list[float], calm: list[float]) -> None:
         f"percentile ({at(seen, 0.99) / at(calm, 0.99):.2f} times), {len(seen):,} requests",
         flush=True,
     )
+
+
+def _show_end(storage: str, secret: str) -> None:
+    """Show how soon a service ends after SIGTERM while a long log is audited and exported."""
+    with start(storage) as service:
+        port = port_of(service)
+        readers = [_reader(port, secret, path) for path in _LONG_READS]
+        time.sleep(2.0)
+        began = time.monotonic()
+        service.terminate()
+        service.wait()
+        ended = time.monotonic()
+    for connection in readers:
+        connection.close()
+    title = "SIGTERM while the long log is read"
+    print(f"{title:<46}{ended - began:10,.1f} s until the service ended", flush=True)
+
+
+def _reader(port: int, secret: str, path: str) -> socket.socket:
+    """Ask for something of the long log; leave the answer unread and the connection open."""
+    connection = socket.create_connection((_HOST, port))
+    head = f"GET /v1/studies/long/{path} HTTP/1.1\r\nHost: {_HOST}\r\n"
+    connection.sendall(f"{head}Authorization: Bearer {secret}\r\n\r\n".encode())
+    return connection
 
 
 # --------------------------------------------------------------------------- the attacks

@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from http.client import HTTPConnection
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from benchmarks import clients
 from benchmarks.group_commit import make, show_optuna
@@ -79,17 +79,27 @@ def served(storage: str, studies: int, scopes: Sequence[Scope] = ("run",)) -> It
     with Tokens(store) as tokens:
         _, secret = tokens.create("benchmark", scopes)
     store.close()
-    command = [sys.executable, "-m", "benchmarks.service", storage]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
+    process = start(storage)
     try:
-        yield Service(int(process.stdout.readline()), secret, process.pid)
+        yield Service(port_of(process), secret, process.pid)
         if process.poll() is not None:
             raise RuntimeError("the service has ended")
         print(f"{'':<46}{_resident(process.pid):10,.0f} MB of memory")
     finally:
         process.terminate()
         process.wait()
+
+
+def start(storage: str) -> subprocess.Popen[str]:
+    """Start a service in a process of its own, whose log nobody reads."""
+    command = [sys.executable, "-m", "benchmarks.service", storage]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+
+
+def port_of(process: subprocess.Popen[str]) -> int:
+    """Return where a service that was started listens, as soon as it does."""
+    assert process.stdout is not None
+    return int(process.stdout.readline())
 
 
 def _resident(process: int) -> float:
@@ -203,22 +213,10 @@ class _Nowhere:
 
 def serve(storage: str) -> None:
     """Serve a storage on a free port, which is printed when the server is ready."""
-    import uvicorn
+    from fairtrial import server
 
-    from fairtrial.server import Settings, create_app
-    from fairtrial.server.http import configured
-    from fairtrial.server.telemetry import configure_logs
-
-    class Server(uvicorn.Server):
-        async def startup(self, sockets: Any = None) -> None:
-            await super().startup(sockets)
-            print(self.servers[0].sockets[0].getsockname()[1], flush=True)
-
-    # Like `fairtrial serve`, with its log.
-    with Path(os.devnull).open("w") as log:
-        configure_logs(log)
-        app = create_app(storage, settings=Settings(rate=1e9), **OWN)
-        Server(configured(app, _HOST, 0)).run()
+    app = server.create_app(storage, settings=server.Settings(rate=1e9), **OWN)
+    server.serve(app, _HOST, 0, lambda url: print(url.rpartition(":")[2], flush=True))
 
 
 if __name__ == "__main__":

@@ -71,7 +71,8 @@ class Audits:
         if sum(other[0] == key[0] for other in self._audits) >= _MOST:
             text = f"{_MOST} audits of this token are unfinished"
             raise Refusal(429, "service-busy", text, headers={"Retry-After": "5"}, reason="rate")
-        long_read = LongRead()
+        # It takes minutes anyway, but requests beside it must not.
+        long_read = LongRead(gives_way=True)
         task = asyncio.ensure_future(
             self._readers.run_audit(study, lambda opened: opened.verify(heads), long_read)
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -10,9 +11,17 @@ from fairtrial.errors import StorageBusy
 
 __all__ = ["LongRead", "interruptible", "keep_going"]
 
+_LONGEST_REST = 0.1
+"""Seconds: the first piece of work may follow a wait."""
+
 
 class LongRead:
     """Whether a read is abandoned, and how many events an audit has checked until then.
+
+    Parameters
+    ----------
+    gives_way : bool
+        Whether the read works at most half of the time, so that other threads get their turn.
 
     Examples
     --------
@@ -23,9 +32,17 @@ class LongRead:
     2
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, gives_way: bool = False) -> None:
         self.is_abandoned = False
         self.events = 0
+        self._gives_way = gives_way
+        self._worked_since = time.monotonic()
+
+    def rest(self) -> None:
+        """Sleep for as long as the read has worked since it last slept, if it gives way."""
+        if self._gives_way:
+            time.sleep(min(time.monotonic() - self._worked_since, _LONGEST_REST))
+            self._worked_since = time.monotonic()
 
 
 _CURRENT: ContextVar[LongRead | None] = ContextVar("long read", default=None)
@@ -59,5 +76,6 @@ def keep_going(events: int | None = None) -> None:
         return
     if events is not None:
         current.events = events
+    current.rest()
     if current.is_abandoned:
         raise StorageBusy("the read was abandoned, because nobody waits for it any more")
