@@ -179,6 +179,33 @@ def test_if_the_control_fails_nothing_can_be_decided():
     assert "'0', failed" in policy.recommend().reason
 
 
+@pytest.mark.parametrize("failed", [[0], [1, 0]])
+def test_without_its_control_a_race_with_one_arm_or_none_is_shown(failed):
+    policy = PairedRacing(problem_of(2), n_blocks=9, margin=0.1)
+    for pull in policy.ask(2):
+        policy.tell(pull, 0.5)
+    pulls = {pull.action: pull for pull in policy.ask(2)}
+    for arm in failed:
+        policy.fail(pulls[arm], "error")
+    assert policy.stopped
+    assert policy.shortfall is None
+    progress = policy.progress()
+    assert (progress.recommendation.status, progress.recommendation.arm) == ("undecided", None)
+    assert (progress.evidence, progress.threshold) == (None, None)
+
+
+def test_a_race_ends_if_its_control_fails_after_it_was_rejected():
+    policy = PairedRacing(problem_of(3), n_blocks=200, margin=0.1)
+    while policy.states[0] != "rejected":
+        pull = policy.ask()
+        policy.tell(pull, [0.0, 1 - 0.3 * (pull.tag % 2), 0.7 + 0.3 * (pull.tag % 2)][pull.action])
+    assert not policy.stopped
+    policy.fail(next(pull for pull in policy.ask(3) if pull.action == 0), "error")
+    assert policy.stopped
+    assert policy.states[0] == "withdrawn"
+    assert "'0', failed" in policy.recommend().reason
+
+
 def distinct_orders(left):
     if not sum(left.values()):
         yield ()

@@ -578,6 +578,60 @@ def test_if_the_leader_fails_those_set_aside_behind_it_return():
     assert not policy.guarantee.proven
 
 
+def test_a_pull_that_fails_while_its_arm_is_set_aside_is_issued_again_if_the_arm_returns():
+    policy = PairedRacing(Problem(3, reward_range=(0, 1), tolerance=0.3), n_blocks=400)
+    pulls = []
+
+    def score(pull):
+        return [0.6, 0.5, float(pull.tag % 2 == 0)][pull.action]
+
+    while "set aside" not in policy.states:
+        pulls += policy.ask(9 - len(pulls))
+        policy.tell(pull := pulls.pop(0), score(pull))
+    aside, leader = policy.states.index("set aside"), policy.leader
+    failing = [pull for pull in pulls if pull.action == aside]
+    assert failing
+    assert not policy.stopped
+    for pull in failing:
+        pulls.remove(pull)
+        policy.fail(pull, "error")
+    assert policy.states[aside] == "set aside"
+    for _ in range(3_000):
+        if policy.stopped:
+            break
+        pulls += policy.ask(max(0, 9 - len(pulls)))
+        pull = pulls.pop(0)
+        if pull.action == leader:
+            policy.fail(pull, "error")
+        else:
+            policy.tell(pull, score(pull))
+    assert (policy.states[leader], policy.recommend().status) == ("withdrawn", "decided")
+
+
+def test_an_only_arm_left_is_said_and_not_proven():
+    policy = PairedRacing(Problem(["a", "b"], reward_range=(0, 1)), n_blocks=9)
+    policy.fail(policy.ask(), "error")
+    answer = policy.recommend()
+    assert (answer.arm, answer.reason) == ("b", "'b' is the only arm left: all others failed")
+    assert answer.guarantee.label == "heuristic"
+    assert "nothing was compared" in answer.guarantee.assumptions[-1]
+
+
+def test_arms_that_are_equal_on_all_blocks_are_named():
+    policy = PairedRacing(Problem(["a", "b", "c"], reward_range=(0, 1)), n_blocks=30)
+    table = np.array([[0.1, 0.3, 0.0], [0.2, 0.1, 0.0], [0.3, 0.2, 0.0]] * 10)
+    assert policy.equal_arms == ()
+    play(policy, table)
+    (equal,) = policy.equal_arms
+    assert {equal, policy.recommend().arm} == {"a", "b"}
+    assert policy.recommend().reason.endswith(f"exactly equal to it: {equal}")
+
+
+def test_the_basis_of_a_promise_is_the_page_with_its_proof_or_its_measurement():
+    sources = [PairedRacing(problem).guarantee.source for problem in (BOUNDED, UNBOUNDED)]
+    assert sources == ["docs/explanation/races.md", "docs/how-to/tune-a-model.md"]
+
+
 # ------------------------------------------------------------------ blocks that share an error
 
 
@@ -629,6 +683,8 @@ def test_a_race_may_be_limited_to_some_blocks():
         ({"shuffle": True}, "shuffle needs n_blocks"),
         ({"shuffle": 1, "n_blocks": 3}, "shuffle"),
         ({"blocks_from": 3}, "blocks_from"),
+        ({"arms_from": ["x"]}, "arms_from"),
+        ({"arms_from": [1, 2, 3]}, "arms_from"),
     ],
 )
 def test_an_overlap_or_a_limit_that_means_nothing_is_refused(given, name):

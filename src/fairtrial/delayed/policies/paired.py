@@ -42,6 +42,8 @@ _RUNS, _REJECTED, _WITHDRAWN, _SET_ASIDE = 0, 1, 2, 3
 _STATES = ("undecided", "rejected", "withdrawn", "set aside")
 _WITHDRAWS = frozenset({"error", "user"})
 _NOBODY = -1
+# Sums of scores that differ by less, relative to their size, are equal: only rounding matters.
+_ROUNDING = 1e-12
 
 
 class Departure(NamedTuple):
@@ -108,6 +110,9 @@ class PairedRacing(FixedConfidencePolicy):
         `reward_range`, and `n_blocks` or `max_blocks`.
     categories : sequence of str, optional
         The category of each block of the list. By default all blocks are one category.
+    arms_from : sequence of str, optional
+        Where each arm comes from, or a checksum of it: of a prompt, for example. It is recorded, so
+        that nobody continues a study with other arms under the same labels.
     seed : None, int or numpy.random.Generator
         Source of the random order; ignored without `shuffle`.
 
@@ -121,7 +126,8 @@ class PairedRacing(FixedConfidencePolicy):
     A pull's `tag` is the number of its block. The caller must draw the blocks independently of each
     other (or all `n_blocks` in random order), and use the same blocks for all arms. A lost pull is
     issued again on its block. A pull that fails for the reason ``"error"`` or ``"user"`` withdraws
-    its arm from the race.
+    its arm from the race, unless the arm was rejected or set aside before. A control with limits is
+    withdrawn even then, and the race ends undecided.
 
     An arm is set aside, and not pulled any more, when there is enough evidence that the leader is
     worse by at most the tolerance. If another arm is left in the end, it returns, and catches up on
@@ -179,6 +185,7 @@ class PairedRacing(FixedConfidencePolicy):
         blocks_from: str | None = None,
         margin: float | None = None,
         categories: Sequence[str] | None = None,
+        arms_from: Sequence[str] | None = None,
         seed: int | np.random.Generator | None = None,
     ) -> None:
         _check_problem(problem)
@@ -192,6 +199,7 @@ class PairedRacing(FixedConfidencePolicy):
         self.blocks_from = (
             None if blocks_from is None else check_instance("blocks_from", blocks_from, str)
         )
+        self.arms_from = self._check_arms_from(arms_from)
         self.margin = self._check_margin(margin)
         self.categories = self._check_categories(categories)
         arms = len(problem.arms)
@@ -206,6 +214,14 @@ class PairedRacing(FixedConfidencePolicy):
         self._open_from = 0
         self._out_of_reach = False
         self._test = self._fresh_test()
+
+    def _check_arms_from(self, arms_from: Sequence[str] | None) -> tuple[str, ...] | None:
+        if arms_from is None:
+            return None
+        arms = len(self.problem.arms)
+        if isinstance(arms_from, str) or len(arms_from) != arms:
+            raise InvalidArgument("arms_from", f"must have {arms} entries", arms_from)
+        return tuple(check_instance("arms_from", one, str) for one in arms_from)
 
     def _check_margin(self, margin: float | None) -> float | None:
         if margin is None:
@@ -338,15 +354,25 @@ class PairedRacing(FixedConfidencePolicy):
         self._advance()
 
     def on_failure(self, pull: Pull, reason: str) -> None:
-        """Issue a lost pull again; an error withdraws the arm."""
-        if reason in _WITHDRAWS:
-            if self._arm_states[pull.action] == _RUNS:
-                self._take_out(np.array([pull.action]), _WITHDRAWN)
-                if self._finished:
-                    self._bring_back(_NOBODY if self.leader is None else self.leader)
-                self._advance()
+        """Issue a lost pull again; an error withdraws an arm that is needed.
+
+        If an arm that was set aside returns, a pull that failed in between is issued again.
+        """
+        if reason in _WITHDRAWS and self._is_needed(pull.action):
+            self._withdraw(pull.action)
         elif self._cells[block := self._place(pull.tag), pull.action] == _ISSUED:
             self._cells[block, pull.action] = _FREE
+
+    def _is_needed(self, arm: int) -> bool:
+        """Return whether an arm is in the race, or a control with which others are compared."""
+        is_compared = self._is_tried[arm] and not self._ended_early
+        return bool(self._arm_states[arm] == _RUNS or is_compared)
+
+    def _withdraw(self, arm: int) -> None:
+        self._take_out(np.array([arm]), _WITHDRAWN)
+        if self._finished:
+            self._bring_back(_NOBODY if self.leader is None else self.leader)
+        self._advance()
 
     def _advance(self) -> None:
         while not (self._finished or self._ended_early) and self._is_told(self._open_from):
@@ -452,6 +478,14 @@ class PairedRacing(FixedConfidencePolicy):
             sums = np.where(are_kept | ~are_kept.any(), sums, -math.inf)
         return np.asarray(sums)
 
+    @property
+    def issued(self) -> NDArray[np.intp]:
+        """Number of pulls of each arm, whatever became of them."""
+        told = (self._cells == _TOLD).sum(axis=0)
+        others = [*self._outstanding.values(), *self._lost.values()]
+        actions = np.array([action for action, _ in others], dtype=np.intp)
+        return np.asarray(told + np.bincount(actions, minlength=len(told)))
+
     def to_cancel(self) -> list[Pull]:
         """Return the pulls in flight on decided arms; all after the race has stopped."""
         if self.stopped:
@@ -524,9 +558,9 @@ class PairedRacing(FixedConfidencePolicy):
 
         It is the problem's tolerance when the race is decided; before, the smallest tolerance for
         which it would be decided. It holds together with all rejections of the race. None without a
-        leader.
+        leader, or if the control failed, so that nobody knows which limits the leader keeps.
         """
-        if self.leader is None:
+        if self.leader is None or self._lacks_control:
             return None
         tolerance = float(self.problem.tolerance)
         if self._finished:
@@ -584,16 +618,44 @@ class PairedRacing(FixedConfidencePolicy):
         return None if self.leader is None else self.problem.arms[self.leader]
 
     def _reason(self, status: Status, answer: Any) -> str:
-        if status == "decided" and self._is_exhausted and answer is not None:
-            return f"every block was tried: {self._answers.finding(answer)}"
-        return super()._reason(status, answer)
+        if status != "decided" or answer is None:
+            return super()._reason(status, answer)
+        if self.is_unopposed:
+            return f"{answer!r} is the only arm left: all others failed"
+        if not self._is_exhausted:
+            return super()._reason(status, answer)
+        equal = f"; exactly equal to it: {', '.join(self.equal_arms)}" if self.equal_arms else ""
+        return f"every block was tried: {self._answers.finding(answer)}{equal}"
+
+    @property
+    def is_unopposed(self) -> bool:
+        """Whether all arms but one were withdrawn, so that nothing speaks for that one."""
+        n_withdrawn = int((self._arm_states == _WITHDRAWN).sum())
+        is_alone = 0 < n_withdrawn == len(self._arm_states) - 1
+        return is_alone and bool((self._arm_states == _RUNS).any())
+
+    @property
+    def equal_arms(self) -> tuple[str, ...]:
+        """The arms that are exactly as good as the answer, if all blocks were tried."""
+        leader = self.leader
+        if leader is None or not (self._finished and self._is_exhausted):
+            return ()
+        scores = self._scores[: self._complete]
+        sums, sizes = scores.sum(axis=0), abs(scores).sum(axis=0)
+        are_equal = abs(sums - sums[leader]) <= _ROUNDING * (sizes + sizes[leader])
+        are_equal &= (self._cells[: self._complete] == _TOLD).all(axis=0)
+        if self._limits is not None:
+            are_equal &= self._limits.are_kept(scores)
+        are_equal[leader] = False
+        return tuple(self.problem.arms[arm] for arm in np.flatnonzero(are_equal))
 
     def _more_evidence(self) -> Mapping[str, Any]:
         return {"blocks": self.blocks}
 
     def _evidence(self) -> tuple[float | None, float | None]:
         """Return the leader's evidence against its closest rival, in nats, and the threshold."""
-        if self._finished:
+        # Without its control, a race can end with one arm or none, and without an answer.
+        if self._finished or int((self._arm_states == _RUNS).sum()) < 2:
             return None, None
         leader, rivals = self._leader_and_rivals()
         if not self._open_from:
@@ -644,7 +706,8 @@ class PairedRacing(FixedConfidencePolicy):
     def guarantee(self) -> Guarantee:
         """The guarantee and its basis; proven if scores are bounded, otherwise calibrated."""
         tolerance = self.problem.tolerance
-        sound = not self._withdrawn(after_blocks=True)
+        sound = not self._withdrawn(after_blocks=True) and not self.is_unopposed
+        is_bounded = self.problem.reward_range is not None
         wrong = f"neither the best nor within {tolerance:g} of it" if tolerance else "not the best"
         if self.margin is not None:
             where = "" if self.categories is None else " in some category of blocks"
@@ -667,7 +730,7 @@ class PairedRacing(FixedConfidencePolicy):
                 PREDICTABLE,
                 *self._withdrawals(),
             ),
-            source="docs/how-to/tune-a-model.md",
+            source=f"docs/{'explanation/races' if is_bounded else 'how-to/tune-a-model'}.md",
         )
 
     def _drawn(self) -> str:
@@ -698,6 +761,8 @@ class PairedRacing(FixedConfidencePolicy):
                 "arms that failed on a later block had ruled out no arm better than the answer "
                 f"(not proven): {', '.join(gone)}"
             )
+        if self.is_unopposed:
+            texts.append("all other arms failed, so nothing was compared (not proven)")
         return tuple(texts)
 
     def _withdrawn(self, *, after_blocks: bool) -> list[str]:
