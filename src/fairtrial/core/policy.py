@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 import numpy as np
 
 from fairtrial.core.compilation import compiled
+from fairtrial.core.compiled_paths import compiled_paths_of
 from fairtrial.core.keywords import call_with
 from fairtrial.core.problem import Outcome
 from fairtrial.core.pull import UNSOLICITED, Pull
@@ -91,7 +92,11 @@ class Policy(Resumable, ABC):
     """The largest number of results, if there is a limit; no more pulls are then issued."""
 
     environments: ClassVar[type[Environment] | None] = None
-    """The environments for which its runs are compiled."""
+    """The environments for which its runs are compiled.
+
+    Runs of a subclass that overrides what decides about a run (`choose`, `learn`, `stopped`, ...)
+    are not compiled, unless it declares this again: its compiled runs then do the same.
+    """
 
     endless: ClassVar[bool] = False
     """Whether the policy never stops by itself; a simulation then needs a horizon."""
@@ -217,8 +222,7 @@ class Policy(Resumable, ABC):
         The run is exactly the one that `run_policy` would give with at most `parallel` pulls in
         flight. If it returns None, the `generator` has not been used.
         """
-        kind = self.environments
-        if kind is None or not isinstance(environment, kind) or self.asked or self.told:
+        if not self._is_compiled_for(environment):
             return None
         if not self._can_run(environment, horizon, parallel):
             return None
@@ -237,23 +241,19 @@ class Policy(Resumable, ABC):
         Each run is exactly the one that `compiled_run` gives to a clone with the seed of its
         stream. The policy, which must be fresh, stays as it is.
         """
-        kind = self.environments
-        if kind is None or not isinstance(environment, kind) or self.asked or self.told:
+        if not (compiled_paths_of(type(self), Policy).many and self._is_compiled_for(environment)):
             return None
-        if not (self._all_runs_are_alike() and self._can_run(environment, horizon, parallel)):
+        if not self._can_run(environment, horizon, parallel):
             return None
         with compiled():
             return self._run_all(environment, streams, horizon)
 
-    @classmethod
-    def _all_runs_are_alike(cls) -> bool:
-        """Whether no subclass changed what a single run returns, which one call would not know."""
-
-        def definer(name: str) -> type:
-            return next(kind for kind in cls.__mro__ if name in vars(kind))
-
-        own = definer("_run_all")
-        return all(issubclass(own, definer(name)) for name in ("_run", "metrics"))
+    def _is_compiled_for(self, environment: Environment) -> bool:
+        """Whether compiled code does all that this class does, in such an environment."""
+        kind = self.environments
+        if kind is None or not isinstance(environment, kind) or self.asked or self.told:
+            return False
+        return compiled_paths_of(type(self), Policy).one
 
     def _run_all(self, environment: Any, streams: Streams, horizon: int | None) -> Runs | None:
         """Return many whole runs in one of its `environments`; None if each needs its own call."""

@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from fairtrial.allocation._kernels.runs import make_up
+from fairtrial.allocation.environments import AllocationEnvironment
 from fairtrial.allocation.learners import UCB1, Learner, PullFunction
 from fairtrial.allocation.policies.base import AllocationPolicy, as_learner
 from fairtrial.allocation.policies.epochs import carried_over, credits_for, rewards_for
@@ -124,6 +125,8 @@ class FairLearn(AllocationPolicy):
     """
 
     version = 2
+    # A run is within one epoch, where the methods that care about earlier ones do nothing more.
+    environments = AllocationEnvironment
 
     def __init__(
         self,
