@@ -15,6 +15,7 @@ __all__ = [
     "call_with",
     "named_arguments",
     "refuse_unknown",
+    "require_keywords",
     "takes_keyword",
 ]
 
@@ -142,9 +143,30 @@ def _keywords_of(function: Callable[..., Any]) -> set[str] | None:
 def call_with(
     function: Callable[..., Any], *args: Any, what: str, context: Mapping[str, Any]
 ) -> Any:
-    """Return ``function(*args, **context)``; raise if it does not take a name in the context."""
+    """Return ``function(*args, **context)``; raise if the names in the context do not fit it."""
     try:
         return function(*args, **context)
     except TypeError:
-        refuse_unknown(function, context, what)
+        require_keywords(function, context, what, *args)
         raise
+
+
+def require_keywords(
+    function: Callable[..., Any], context: Mapping[str, Any], what: str, *args: Any
+) -> None:
+    """Raise if a function does not take a name in the context, or needs one that is missing.
+
+    Examples
+    --------
+    >>> def choose(group): ...
+    >>> require_keywords(choose, {}, "something that this policy can be asked for")
+    Traceback (most recent call last):
+    fairtrial.errors.InvalidArgument: group is missing: it must be given every time
+    """
+    refuse_unknown(function, context, what)
+    signature = inspect.signature(function)
+    given = signature.bind_partial(*args, **context).arguments
+    for parameter in signature.parameters.values():
+        several = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+        if parameter.default is parameter.empty and not several and parameter.name not in given:
+            raise InvalidArgument(parameter.name, "is missing: it must be given every time")

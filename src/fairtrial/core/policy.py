@@ -11,7 +11,7 @@ import numpy as np
 
 from fairtrial.core.compilation import compiled
 from fairtrial.core.compiled_paths import compiled_paths_of
-from fairtrial.core.keywords import call_with
+from fairtrial.core.keywords import call_with, require_keywords
 from fairtrial.core.problem import Outcome
 from fairtrial.core.pull import UNSOLICITED, Pull
 from fairtrial.core.recommendation import Guarantee, Progress, Recommendation
@@ -330,16 +330,15 @@ class Policy(Resumable, ABC):
         return pull
 
     def _choose(self, context: dict[str, Any]) -> Choice:
-        # Without results there is nothing to plan with, so the first pulls cost little.
-        if self.told and self.problem.is_costly:
-            with compiled():
-                return self.choose() if not context else self._choose_for(context)
-        return self.choose() if not context else self._choose_for(context)
-
-    def _choose_for(self, context: dict[str, Any]) -> Choice:
-        what = "something that this policy can be asked for"
-        choice: Choice = call_with(self.choose, what=what, context=context)
-        return choice
+        try:
+            # Without results there is nothing to plan with, so the first pulls cost little.
+            if self.told and self.problem.is_costly:
+                with compiled():
+                    return self.choose(**context) if context else self.choose()
+            return self.choose(**context) if context else self.choose()
+        except TypeError:
+            require_keywords(self.choose, context, "something that this policy can be asked for")
+            raise
 
     def _has_issued_all(self) -> bool:
         most = self.max_pulls
