@@ -159,6 +159,11 @@ def test_a_study_that_waits_for_results(place, name):
     with pytest.raises(errors.NothingToAsk) as caught:
         study.ask()
     assert str(caught.value) == f"study {name!r} has no pull to give before the next result"
+    study.tell(pulls[0], 0.5)
+    assert study.ask(1)
+    with pytest.raises(errors.NothingToAsk) as caught:
+        study.tell_and_ask(pulls[0], 0.5)
+    assert str(caught.value).startswith("the outcome is recorded; study ")
 
 
 # ------------------------------------------------------------------------------- tells
@@ -481,6 +486,18 @@ def test_all_methods_of_a_local_study_are_there():
 
 
 # --------------------------------------------------------------------------- measures
+
+
+def test_an_outcome_without_measures_is_known_at_once(study):
+    first, second, third = study.ask(3)
+    assert study.tell_known(first, 0.5).kind == "tell"
+    assert study.tell_known(first, 0.5).seq == 4
+    assert [event.value for event in study.tell_many_known([(second, 1), (third, 0)])] == [1, 0]
+    with pytest.raises(errors.ConflictingOutcome):
+        study.tell_known(first, 0.25)
+    with pytest.raises(errors.InvalidOutcome) as caught:
+        study.tell_known(first, {"reward": 0.5})
+    assert caught.value.name == "reward"
 
 
 @pytest.fixture

@@ -191,7 +191,18 @@ def test_a_context_is_what_the_family_knows(serve):
         refused = service.run.post(f"{URL}/asks", {"context": context})
         assert refused.status_code == 422, refused.text
         assert "context" in refused.text
+    missing = service.run.post(f"{URL}/asks", {})
+    assert missing.status_code == 422, missing.text
+    assert [error["name"] for error in missing.json()["errors"]] == ["group"]
     assert kinds(service) == ["ask"]
+
+
+def test_a_context_has_no_names_of_ask_itself_whatever_the_policy_takes(race):
+    for name in ("self", "n", "worker", "lease", "request_id", "a b"):
+        refused = race.run.post(f"{URL}/asks", {"context": {name: 1}})
+        assert refused.status_code == 422, refused.text
+        assert [error["name"] for error in refused.json()["errors"]] == ["context"]
+    assert kinds(race) == []
 
 
 def test_open_pulls_are_listed_page_by_page_and_others_only_to_readers(service):

@@ -528,6 +528,42 @@ def test_telling_and_asking_again_gives_the_same_pull(make_study):
     assert len(kinds(study)) == 3
 
 
+def test_telling_and_asking_again_counts_an_unsolicited_result_once(make_study):
+    study = make_study()
+    unsolicited = study.problem.pull(arm="1")
+    following = study.tell_and_ask(unsolicited, 1.0, request_id="r")
+    assert study.tell_and_ask(unsolicited, 1.0, request_id="r") == following
+    assert kinds(study) == ["unsolicited", "ask"]
+    for pull, value in ((unsolicited, 2.0), (study.problem.pull(arm="0"), 1.0)):
+        with pytest.raises((ConflictingOutcome, InvalidArgument)):
+            study.tell_and_ask(pull, value, request_id="r")
+    assert kinds(study) == ["unsolicited", "ask"]
+
+
+def test_an_unsolicited_result_counts_once_even_if_no_pull_could_follow(make_study):
+    study = make_study(Racing, slots=1)
+    study.ask()
+    for _ in range(2):
+        with pytest.raises(NothingToAsk):
+            study.tell_and_ask(study.problem.pull(arm="1"), 0.5, request_id="r")
+    assert study.policy.told == 1
+
+
+def test_a_key_of_another_request_tells_nothing_and_hands_back_no_pull(make_study):
+    study = make_study()
+    first, second = study.ask(2)
+    study.tell_and_ask(first, 1.0, request_id="r")
+    study.ask(request_id="s")
+    before = kinds(study)
+    for pull in (second, study.problem.pull(arm="1")):
+        for key in "rs":
+            with pytest.raises(InvalidArgument) as caught:
+                study.tell_and_ask(pull, 1.0, request_id=key)
+            assert caught.value.name == "request_id"
+    assert kinds(study) == before
+    study.tell(second, 1.0)
+
+
 # ------------------------------------------------------- readings, amendments, losses
 
 

@@ -43,8 +43,8 @@ from fairtrial.study.writes import (
     Extend,
     Tell,
     TellMany,
+    TellManyKnown,
     TellTable,
-    Together,
     Write,
     Written,
 )
@@ -405,7 +405,7 @@ class RemoteStudy(BaseStudy):
             return Written(self._tell_table(write.table), [], [])
         if isinstance(write, Tell) and not isinstance(write.pull, str):
             write = TellMany([write], write.request_id)
-        if isinstance(write, Together) and not write.writes:
+        if isinstance(write, TellMany | TellManyKnown) and not write.writes:
             return Written([], [], [])
         path, body = write.path.format(pull=getattr(write, "pull", "")), write.to_json()
         answer = self._transport.post(f"{self._path}/{path}", body, write.key)

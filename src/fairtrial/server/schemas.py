@@ -136,8 +136,11 @@ class Known(_Body):
     """The measures of a pull that are known."""
 
     values: Annotated[
-        dict[str, _Number | None],
-        Field(description="By name; null for one that will never be known."),
+        _Number | dict[str, Any],
+        Field(
+            description="By name; null for one that will never be known. An outcome without "
+            "measures is told."
+        ),
     ]
 
 

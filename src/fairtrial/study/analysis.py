@@ -24,7 +24,7 @@ from fairtrial.errors import InvalidArgument, InvalidOutcome, NotSupported
 from fairtrial.study.location import Storage
 from fairtrial.study.pull import StudyPull
 from fairtrial.study.study import Study
-from fairtrial.study.writes import Fail, Together
+from fairtrial.study.writes import Fail, FailMany
 
 __all__ = ["AS_GIVEN", "FROM_TABLE", "analyse"]
 
@@ -498,4 +498,4 @@ def _play(
 def _fail(study: Study, pulls: Sequence[StudyPull]) -> None:
     """Record in one write that pulls have no outcome."""
     if pulls:
-        study.write(Together([Fail(pull, NO_OUTCOME) for pull in pulls]))
+        study.write(FailMany([Fail(pull, NO_OUTCOME) for pull in pulls]))

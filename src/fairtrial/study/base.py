@@ -166,11 +166,11 @@ class BaseStudy(NamedArguments, ABC):
         done = self._carried_out(Ask(1 if n is None else n, worker, lease, request_id, context))
         return done.pulls if n is not None else self._single(done)
 
-    def _single(self, done: Written) -> StudyPull:
+    def _single(self, done: Written, also: str = "") -> StudyPull:
         """Return the only pull; raise if there is none, and say what was done all the same."""
         if done.pulls:
             return done.pulls[0]
-        study = f"{'the outcome is recorded; ' * bool(done.events)}study {self.name!r}"
+        study = f"{also}study {self.name!r}"
         if done.stopped:
             raise ExperimentFinished(f"{study} has stopped and issues no more pulls")
         raise NothingToAsk(f"{study} has no pull to give before the next result")
@@ -247,7 +247,7 @@ class BaseStudy(NamedArguments, ABC):
         return self._carried_out(Tell(pull, value, actor, request_id)).events[0]
 
     def tell_known(
-        self, pull: Pull | str, values: Mapping[str, Any], *, actor: str | None = None
+        self, pull: Pull | str, values: Outcome, *, actor: str | None = None
     ) -> Event | None:
         """Record the measures of a pull that are known; once all are, they are its outcome.
 
@@ -256,7 +256,8 @@ class BaseStudy(NamedArguments, ABC):
         pull : StudyPull or str
             The pull or its `id`.
         values : mapping of str to float or None
-            The known measures; None for one that will never be known.
+            The known measures; None for one that will never be known. An outcome without measures
+            is told, as by `tell`.
         actor : str, optional
             Who reports it; recorded.
 
@@ -421,7 +422,7 @@ class BaseStudy(NamedArguments, ABC):
         done = self._carried_out(
             Ask(1 if n is None else n, worker, lease, request_id, context, tell)
         )
-        return done.pulls if n is not None else self._single(done)
+        return done.pulls if n is not None else self._single(done, "the outcome is recorded; ")
 
     def amend(
         self, pull: Pull | str, value: Outcome, reason: str, *, actor: str | None = None

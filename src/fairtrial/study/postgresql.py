@@ -345,7 +345,7 @@ class PostgreSQLStore(TableStore):
         StorageUnreachable
             If this cannot be found out.
         """
-        # Now it is worth to wait for the transaction in doubt.
+        # Now it is worth waiting for the transaction in doubt.
         self._lock_patience = None
         try:
             self._connect_again()

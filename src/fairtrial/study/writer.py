@@ -42,6 +42,7 @@ from fairtrial.study.writes import (
     Cancel,
     Extend,
     Fail,
+    FailMany,
     Report,
     Stop,
     Tell,
@@ -49,7 +50,6 @@ from fairtrial.study.writes import (
     TellMany,
     TellManyKnown,
     TellTable,
-    Together,
     Write,
 )
 
@@ -88,6 +88,7 @@ class Writer:
         self._hash = study.head_hash
         self._records: list[Record] = []
         self._pulls: dict[str, PullRow] = {}
+        self._requests: dict[str, Record] = {}
         self._duplicates = 0
         self.issued: Sequence[PullRow] = ()
         self.corrections: list[Correction] = []
@@ -154,8 +155,11 @@ class Writer:
 
     def _ask(self, write: Ask) -> list[Record]:
         """Issue pulls: first those that must be handed out again, then new ones."""
-        told = [] if write.tell is None else self._tell(write.tell)
         earlier = self._earlier(write.request_id, _ISSUES)
+        if earlier is not None and write.tell is not None and not self._is_told(write.tell):
+            # The first request told another outcome, or none.
+            raise _used_before(write.request_id)
+        told = [] if write.tell is None else self._tell(write.tell)
         self.issued = self._issue_all(write) if earlier is None else self._issued_then(earlier)
         return told
 
@@ -257,6 +261,12 @@ class Writer:
             body=result.body,
         )
         return [event]
+
+    def _is_told(self, write: Tell) -> bool:
+        """Return whether the pull has an outcome, or the same request told an unsolicited one."""
+        if isinstance(write.pull, Pull):
+            return self._earlier(write.request_id, TELLS) is not None
+        return self.pull(str(write.pull)).told_seq is not None
 
     def _tell_known(self, write: TellKnown) -> list[Record]:
         """Record an outcome, or its known measures; nothing if all were recorded before."""
@@ -404,7 +414,7 @@ class Writer:
 
     # ------------------------------------------------------------------ several in one
 
-    def _all(self, write: Together) -> list[Record]:
+    def _all(self, write: TellMany | FailMany) -> list[Record]:
         return [event for each in write.writes for event in self.carry_out(each)]
 
     def _tell_many_known(self, write: TellManyKnown) -> list[Record]:
@@ -469,8 +479,8 @@ class Writer:
         Extend: _extend,
         Fail: _close_pull,
         Cancel: _close_pull,
+        FailMany: _all,
         Stop: _stop,
-        Together: _all,
     }
 
     # -------------------------------------------------------------------- the log
@@ -508,6 +518,8 @@ class Writer:
             self._replica.perform(record.step)
         self._seq, self._hash = record.seq, record.hash
         self._records.append(record)
+        if request_id is not None:
+            self._requests[request_id] = record
         after = project(record, row)
         if after is not None:
             self._pulls[after.pull_id] = after
@@ -537,7 +549,9 @@ class Writer:
 
     def _earlier(self, request_id: str | None, kinds: tuple[str, ...]) -> Record | None:
         """Return the event that the same request wrote the first time."""
-        found = None if request_id is None else self._store.request(self._study.id, request_id)
+        if request_id is None:
+            return None
+        found = self._requests.get(request_id) or self._store.request(self._study.id, request_id)
         if found is not None and found.kind not in kinds:
             raise _used_before(request_id)
         return found

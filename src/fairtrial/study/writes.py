@@ -37,6 +37,7 @@ __all__ = [
     "Checks",
     "Extend",
     "Fail",
+    "FailMany",
     "Report",
     "Sent",
     "Stop",
@@ -45,7 +46,6 @@ __all__ = [
     "TellMany",
     "TellManyKnown",
     "TellTable",
-    "Together",
     "Write",
     "Written",
 ]
@@ -125,7 +125,7 @@ class Checks:
         if isinstance(pull, str):
             return self.pull_id(pull)
         if isinstance(pull, Mapping):
-            if not all(name.isidentifier() and name != "self" for name in pull):
+            if not _are_keywords(pull, "self"):
                 raise InvalidArgument("outcomes", "must have labels of the problem", pull)
             return self.problem.pull(**pull)
         is_own = not isinstance(pull, Pull) or isinstance(pull, StudyPull)
@@ -249,6 +249,13 @@ class Ask(Write):
         """The pull whose outcome is told."""
         return () if self.tell is None else self.tell.pulls
 
+    def check(self, study: Checks) -> Self:
+        """Return the request as it is carried out; an unsolicited outcome gets a key of its own."""
+        checked = Write.check(self, study)
+        if checked.tell is None or self.request_id is None or isinstance(checked.tell.pull, str):
+            return checked
+        return replace(checked, tell=replace(checked.tell, request_id=f"{self.request_id}:tell"))
+
     def to_json(self) -> dict[str, Any]:
         """Return the body, in which the outcome names its pull."""
         tell = None if self.tell is None else self.tell.to_item()
@@ -315,9 +322,6 @@ class Report(Write):
     def from_json(cls, sent: Sent) -> Self:
         """Return the write that a client sent, not yet checked."""
         details = {name: part for name, part in sent.body.items() if name != "value"}
-        for name in details:
-            if name in ("self", "pull", "request_id", "actor") or not name.isidentifier():
-                raise InvalidArgument("details", "must have names that the family accepts", name)
         return cls(sent.pull, sent.body["value"], details, sent.actor, sent.key)
 
 
@@ -352,10 +356,11 @@ class Stop(Write):
 # ------------------------------------------------------------------- several in one
 
 
-@dataclass(frozen=True, slots=True)
-class Together(Write):
-    """Several writes in one."""
+class _Many(Write):
+    """Several writes of one kind."""
 
+    __slots__ = ()
+    kind: ClassVar[type[Write]]
     writes: Sequence[Write]
 
     @property
@@ -363,19 +368,27 @@ class Together(Write):
         """The ids of all pulls that they name."""
         return tuple(pull for write in self.writes for pull in write.pulls)
 
+    def check(self, study: Checks) -> Self:
+        """Return the writes with their values as they are stored; raise if one is invalid."""
+        for write in self.writes:
+            if type(write) is not self.kind:
+                raise InvalidArgument("writes", f"must each be a {self.kind.__name__}", write)
+        return Write.check(self, study)
+
 
 @dataclass(frozen=True, slots=True)
-class TellMany(Together):
+class TellMany(_Many):
     """Several outcomes."""
 
     writes: Sequence[Tell]
     request_id: str | None = None
 
+    kind = Tell
     path = "tells"
 
     def check(self, study: Checks) -> Self:
         """Return the outcomes as they are stored; each unsolicited one gets a key of its own."""
-        checked = Together.check(self, study)
+        checked = _Many.check(self, study)
         if self.request_id is None:
             return checked
         tells = [
@@ -398,11 +411,12 @@ class TellMany(Together):
 
 
 @dataclass(frozen=True, slots=True)
-class TellManyKnown(Together):
+class TellManyKnown(_Many):
     """The known measures of several pulls; an error names all that are refused."""
 
     writes: Sequence[TellKnown]
 
+    kind = TellKnown
     path = "known"
 
     def to_json(self) -> dict[str, Any]:
@@ -414,6 +428,15 @@ class TellManyKnown(Together):
         """Return the write that a client sent, not yet checked."""
         outcomes = sent.body["outcomes"]
         return cls([TellKnown(item["pull"], item["values"], sent.actor) for item in outcomes])
+
+
+@dataclass(frozen=True, slots=True)
+class FailMany(_Many):
+    """The reports that several pulls will have no outcome."""
+
+    writes: Sequence[Fail]
+
+    kind = Fail
 
 
 @dataclass(frozen=True, slots=True)
@@ -446,7 +469,21 @@ def _lease(_: Checks, lease: float | None) -> float | None:
     return None if lease is None else check_lease(lease)
 
 
+def _are_keywords(given: Mapping[Any, Any], *reserved: str) -> bool:
+    """Return whether the names can be arguments of a method that has the reserved ones itself."""
+    return all(
+        isinstance(name, str) and name.isidentifier() and name not in reserved for name in given
+    )
+
+
+def _keywords(argument: str, given: object, *reserved: str) -> Mapping[str, Any]:
+    if not isinstance(given, Mapping) or not _are_keywords(given, *reserved):
+        raise InvalidArgument(argument, "must have names that the family accepts", given)
+    return given
+
+
 def _context(study: Checks, context: Mapping[str, Any]) -> dict[str, Any]:
+    _keywords("context", context, "self", "n", "worker", "lease", "request_id")
     labels = study.problem.action_labels[0]
     # The log has labels as the problem knows them.
     own = {name: str(part) if name in labels else part for name, part in context.items()}
@@ -470,7 +507,9 @@ _CHECKS: Mapping[str, Callable[[Checks, Any], Any]] = {
     "value": lambda study, value: as_outcome(study.problem, value),
     "values": lambda study, values: as_outcome(study.problem, values),
     "reading": lambda study, reading: as_reading(study.problem, reading),
-    "details": lambda _, details: as_json("details", details),
+    "details": lambda _, details: as_json(
+        "details", _keywords("details", details, "self", "pull", "value", "request_id", "actor")
+    ),
     "context": _context,
     "lease": _lease,
     "reason": lambda _, reason: check_reason(reason),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from inspect import Parameter, Signature
 from typing import Annotated, Any
 
 from fastapi import Depends, FastAPI, Request, Response
@@ -66,7 +65,6 @@ from fairtrial.study.writes import (
     TellKnown,
     TellMany,
     TellManyKnown,
-    Together,
     Write,
     Written,
 )
@@ -169,8 +167,7 @@ class _Call:
         write = verb.write.from_json(Sent(body, self.viewer.actor, self.key, pull))
         if isinstance(write, Ask):
             require_batch(self.service, "n", write.n)
-            _require_names(write.context)
-        elif isinstance(write, Together):
+        elif isinstance(write, TellMany | TellManyKnown):
             require_batch(self.service, "outcomes", len(write.writes))
 
         def carry_out(opened: Study) -> Answer:
@@ -210,20 +207,22 @@ async def _call(
     return _Call(request, service, viewer, study, key)
 
 
+_TheCall = Annotated[_Call, Depends(_call)]
+
+
 def _endpoint(verb: _Verb) -> Callable[..., Awaitable[Response]]:
     """Return the function of a route, with the parameters that FastAPI reads from it."""
 
-    async def write(call: _Call, body: BaseModel, pull: str = "") -> Response:
+    async def write(call: _TheCall, body: BaseModel) -> Response:
+        return await call.answer(verb, body)
+
+    async def write_to_pull(call: _TheCall, body: BaseModel, pull: PullId) -> Response:
         return await call.answer(verb, body, pull)
 
-    takes = {"call": Annotated[_Call, Depends(_call)], "body": verb.body}
-    if verb.takes_pull:
-        takes["pull"] = PullId
-    parameters = [
-        Parameter(name, Parameter.KEYWORD_ONLY, annotation=it) for name, it in takes.items()
-    ]
-    write.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
-    return write
+    endpoint: Callable[..., Awaitable[Response]] = write_to_pull if verb.takes_pull else write
+    # FastAPI reads from here what a body must have.
+    endpoint.__annotations__["body"] = verb.body
+    return endpoint
 
 
 for _verb in _VERBS:
@@ -239,12 +238,6 @@ for _verb in _VERBS:
 
 
 # ----------------------------------------------------------------------------- checks
-
-
-def _require_names(context: Mapping[str, Any]) -> None:
-    for name in context:
-        if name in ("n", "worker", "lease", "request_id", "told") or not name.isidentifier():
-            raise InvalidArgument("context", "must have names that the family accepts", name)
 
 
 def _require_known(study: Study, context: Mapping[str, Any]) -> None:
@@ -288,8 +281,9 @@ def add_direct_routes(app: FastAPI) -> None:
 
     FastAPI still documents these routes, and answers invalid requests.
     """
-    direct = map(_Direct, routes.routes, _VERBS)
-    app.router.routes[:0] = direct
+    app.router.routes[:0] = [
+        _Direct(route, verb) for route, verb in zip(routes.routes, _VERBS, strict=True)
+    ]
 
 
 class _Direct(BaseRoute):
