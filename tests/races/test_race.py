@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pandas as pd
@@ -17,6 +18,7 @@ import fairtrial as ft
 from fairtrial.errors import InvalidArgument, SourceError, StudyExists
 from fairtrial.races.progress import Reporter
 from fairtrial.races.scoring import Evaluation
+from fairtrial.study import StopPull, Study
 
 ITEMS = [f"question {at}" for at in range(200)]
 CHANCES = {"a": 0.2, "b": 0.85, "c": 0.5}
@@ -117,12 +119,17 @@ def test_a_race_about_items_like_these_promises_more_and_needs_more():
         ({"control": "a", "margin": 0.1, "category": "subject"}, "category"),
         ({"control": "a", "margin": 0.1, "category": ["x"]}, "category"),
         ({"control": "a", "margin": 0.1, "reward_range": None}, "margin"),
+        ({"score": table(), "parallel": 2}, "parallel"),
+        ({"score": table(), "attempts": 1}, "attempts"),
+        ({"score": table(), "on_error": "leave"}, "on_error"),
+        ({"score": table(), "executor": ThreadPoolExecutor}, "executor"),
     ],
 )
 def test_an_argument_that_means_nothing_is_refused_before_anything_runs(given, name, tmp_path):
     storage = tmp_path / "race.db"
-    with pytest.raises(InvalidArgument, match=name):
+    with pytest.raises(InvalidArgument) as caught:
         run(storage=storage, **given)
+    assert name in caught.value.name
     assert not storage.exists()
 
 
@@ -171,6 +178,43 @@ def test_a_study_is_not_continued_with_other_items(tmp_path):
     run(storage=storage, max_evaluations=3)
     with pytest.raises(StudyExists):
         run(storage=storage, items=[*ITEMS[:-1], "another"])
+
+
+@pytest.mark.parametrize("items", [(range(200), range(200, 400)), (np.arange(200), np.ones(200))])
+def test_numbers_are_items_with_a_content(items, tmp_path):
+    given = {"storage": tmp_path / "race.db", "score": lambda *_: 0.5, "max_evaluations": 3}
+    run(items=items[0], **given)
+    run(items=items[0], **given)
+    with pytest.raises(StudyExists, match="blocks_from"):
+        run(items=items[1], **given)
+
+
+def test_changed_candidates_are_named_and_not_continued(tmp_path):
+    def call(**prompts):
+        return ft.race(
+            prompts,
+            ITEMS,
+            lambda prompt, item: 0.5,
+            reward_range=(0, 1),
+            storage=tmp_path / "race.db",
+            max_evaluations=5,
+        )
+
+    call(short="Answer.", long={"text": "Think.", "tries": 2})
+    assert call(short="Answer.", long={"tries": 2, "text": "Think."}).evaluations == 5
+    with pytest.raises(StudyExists, match="'long' changed since the race 'race' began"):
+        call(short="Answer.", long={"text": "Think!", "tries": 2})
+    with pytest.raises(StudyExists, match="arms"):
+        call(short="Answer.", other="Think.")
+
+
+def test_candidates_that_cannot_be_compared_are_said_in_the_guarantee():
+    result = ft.race(
+        {"a": min, "b": "text"}, range(60), {"a": [0] * 60, "b": [1] * 60}, reward_range=(0, 1)
+    )
+    said = result.guarantee.assumptions[-1]
+    assert said.startswith("only the names or types of 'a' were compared")
+    assert not any("names or types" in text for text in run(table()).guarantee.assumptions)
 
 
 def test_the_order_of_items_is_a_secret_of_the_study_and_not_its_seed():
@@ -286,11 +330,61 @@ def test_a_candidate_that_fails_can_leave_and_is_named():
     assert any("b" in text for text in result.guarantee.assumptions[4:])
 
 
-@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize("on_error", ["ask", "worst", "leave"])
 @pytest.mark.parametrize("value", [2.0, float("nan"), "0.5", None])
-def test_a_score_outside_the_range_is_a_failure_and_not_a_score(value):
-    with pytest.raises(SourceError, match="must"):
-        run(lambda candidate, item: value)
+def test_a_score_outside_the_range_is_refused_and_not_paid_again(value, on_error, tmp_path):
+    calls = []
+
+    def mistaken(candidate, item):
+        calls.append(candidate)
+        return value
+
+    storage = tmp_path / "race.db"
+    with pytest.raises(SourceError, match=r"the score must .* correct the score function"):
+        run(mistaken, on_error=on_error, storage=storage)
+    assert len(calls) == 1
+    assert run(on_error=on_error, storage=storage).best == "b"
+
+
+@pytest.mark.parametrize("error", [TimeoutError, SourceError, NotImplementedError, StopPull])
+def test_a_candidate_leaves_whatever_its_evaluation_raises(error):
+    calls = []
+
+    def slow(candidate, item):
+        if candidate == "b":
+            calls.append(item)
+            raise error("slow")
+        return score(candidate, item)
+
+    result = run(slow, on_error="leave", attempts=1, parallel=4)
+    assert (result.best, result.states["b"]) == ("c", "withdrawn")
+    assert len(calls) <= 4
+
+
+def test_a_control_that_fails_is_shown_as_such(tmp_path):
+    for names in (["now", "new"], ["now", "new", "other"]):
+        calls = []
+
+        def tired(candidate, item, calls=calls):
+            calls.append(candidate)
+            if candidate == "now" and calls.count("now") > 3:
+                raise OSError
+            return 0.5
+
+        result = ft.race(
+            names,
+            ITEMS,
+            tired,
+            reward_range=(0, 1),
+            control="now",
+            margin=0.1,
+            on_error="leave",
+            attempts=1,
+        )
+        assert (result.status, result.best, result.shortfall) == ("undecided", None, None)
+        assert "'now', failed" in result.study.recommend().reason
+        assert result.states["now"] == "withdrawn"
+        assert result._repr_html_()
 
 
 # ----------------------------------------------------------------------- budgets and time
@@ -334,6 +428,35 @@ def test_the_result_is_a_table_a_figure_a_page_and_shows_itself(tmp_path):
     assert result.cost == pytest.approx(0.01 * result.evaluations)
 
 
+def test_what_is_said_of_an_answer_is_what_is_known_of_it():
+    even = [0.1, 0.2, 0.3] * 10
+    tied = ft.race(
+        ["a", "b"], range(30), {"a": even, "b": even[1:] + even[:1]}, reward_range=(0, 1)
+    )
+    other = "b" if tied.best == "a" else "a"
+    assert tied.states == {tied.best: "best", other: "equal"}
+    assert f"{other!r} is exactly equal to it on these items" in tied.in_words()
+    near = run(table(), tolerance=0.3)
+    assert "'b' is the best, or within 0.3 of it, after" in near.in_words()
+    assert "'b' is the best after" in run(table()).in_words()
+
+    def failing(candidate, item):
+        if candidate != "a":
+            raise OSError
+        return 0.1
+
+    alone = run(failing, on_error="leave", attempts=1)
+    assert "'a' is the only candidate left, because all others failed" in alone.in_words()
+    assert alone.guarantee.label == "heuristic"
+    assert run(table()).guarantee.source == "docs/explanation/races.md"
+
+
+def test_nothing_is_saved_before_the_race_is_decided():
+    assert run(table(), max_evaluations=5).saved is None
+    whole = run(table())
+    assert whole.saved == 600 - whole.evaluations
+
+
 def test_labels_are_escaped_in_a_notebook():
     scores = {"<b>": [1.0] * 60, "x": [0.0] * 60}
     shown = ft.race(list(scores), range(60), scores, reward_range=(0, 1))._repr_html_()
@@ -346,6 +469,28 @@ def test_progress_says_who_leads_and_who_leaves(capsys):
     told = capsys.readouterr().err
     assert "'b' leads" in told
     assert "'a' is rejected" in told
+
+
+@pytest.mark.parametrize("progress", [True, False])
+def test_a_race_looks_at_its_progress_only_to_print_it(progress, monkeypatch):
+    looks = []
+    whole = Study.progress
+    monkeypatch.setattr(Study, "progress", lambda study: looks.append(1) or whole(study))
+    recommend = Study.recommend
+    monkeypatch.setattr(Study, "recommend", lambda study: looks.append(1) or recommend(study))
+    even = {"a": [0.4, 0.6] * 150, "b": [0.6, 0.4] * 150}
+    for score in (even, lambda candidate, item: even[candidate][item]):
+        result = ft.race(
+            ["a", "b"],
+            range(300),
+            score,
+            reward_range=(0, 1),
+            progress=progress,
+            max_cost=600,
+            cost=1,
+        )
+        assert result.study.policy.told == 600
+    assert len(looks) < 150
 
 
 def test_a_reporter_says_nothing_new_at_once(capsys):

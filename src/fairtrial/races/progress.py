@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Mapping
 
+from fairtrial.delayed import PairedRacing
 from fairtrial.races.result import RaceResult
 from fairtrial.study import Study
 
@@ -28,23 +30,23 @@ class Reporter:
     def __init__(self, costs: Mapping[str, float] | None, n_items: int) -> None:
         self._costs = costs
         self._n_items = n_items
-        self._states: tuple[str, ...] | None = None
-        self._printed = 0.0
+        self._seen: object = None
+        self._states: dict[str, str] = {}
+        self._printed = -math.inf
 
     def __call__(self, study: Study) -> None:
-        """Print what has changed."""
-        result = RaceResult(study, self._costs, self._n_items)
-        left = [f"{label!r} is {state}" for label, state in self._changes(result)]
-        if not left and time.monotonic() < self._printed + _SECONDS:
+        """Print what has changed; this costs nearly nothing while there is nothing to print."""
+        policy = study.policy
+        assert isinstance(policy, PairedRacing)
+        seen = (policy.states, study.stopped)
+        if seen == self._seen and time.monotonic() < self._printed + _SECONDS:
             return
-        self._printed = time.monotonic()
-        print("; ".join([result.in_words(), *left]), file=sys.stderr, flush=True)  # noqa: T201
+        self._seen, self._printed = seen, time.monotonic()
+        result = RaceResult(study, self._costs, self._n_items)
+        changes = [f"{label!r} is {state}" for label, state in self._changes(result)]
+        print("; ".join([result.in_words(), *changes]), file=sys.stderr, flush=True)  # noqa: T201
 
     def _changes(self, result: RaceResult) -> list[tuple[str, str]]:
         states = result.states
-        before, self._states = self._states, tuple(states.values())
-        return [
-            (label, state)
-            for (label, state), old in zip(states.items(), before or self._states, strict=True)
-            if state != old
-        ]
+        before, self._states = self._states or states, states
+        return [(label, state) for label, state in states.items() if state != before[label]]

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from fairtrial.core.validation import check_labels, check_number
 from fairtrial.errors import InvalidArgument
 
-__all__ = ["categories_of", "checksum", "costs_of", "items_of", "named_candidates"]
+__all__ = ["categories_of", "costs_of", "items_of", "named_candidates"]
 
 
 def named_candidates(candidates: Any) -> dict[str, Any]:
@@ -61,21 +59,6 @@ def items_of(items: Any) -> Sequence[Any]:
     if not isinstance(items, Sequence) or isinstance(items, str) or not len(items):
         raise InvalidArgument("items", "must be a sequence or a data frame, not empty", items)
     return items
-
-
-def checksum(items: Sequence[Any]) -> str:
-    """Return a checksum of items, by which a study refuses to continue with others.
-
-    Only texts, numbers, and lists or mappings of them are compared; for other objects only the
-    number and the type.
-
-    Examples
-    --------
-    >>> checksum(["a", "b"]) == checksum(["a", "c"])
-    False
-    """
-    content = json.dumps(items, default=lambda value: type(value).__name__, sort_keys=True)
-    return hashlib.sha256(content.encode()).hexdigest()[:32]
 
 
 def costs_of(cost: Any, labels: Sequence[str]) -> dict[str, float]:

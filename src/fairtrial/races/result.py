@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairtrial import plots
 from fairtrial.core.recommendation import Guarantee
 from fairtrial.core.tables import as_frame
-from fairtrial.core.wording import plural
+from fairtrial.core.wording import listed, or_within, plural
 from fairtrial.delayed import PairedRacing
 from fairtrial.report import write_report
 
@@ -35,6 +36,8 @@ class RaceResult:
         Cost of an evaluation by candidate.
     n_items : int
         Number of items.
+    uncompared : sequence of str
+        What may have changed since the race began, because its content could not be compared.
 
     Examples
     --------
@@ -45,8 +48,15 @@ class RaceResult:
     ('b', 'decided', 12, 6.0)
     """
 
-    def __init__(self, study: Study, costs: Mapping[str, float] | None, n_items: int) -> None:
+    def __init__(
+        self,
+        study: Study,
+        costs: Mapping[str, float] | None,
+        n_items: int,
+        uncompared: Sequence[str] = (),
+    ) -> None:
         self.study = study
+        self._uncompared = uncompared
         self._costs = costs
         self._n_items = n_items
 
@@ -73,7 +83,10 @@ class RaceResult:
 
     @property
     def shortfall(self) -> float | None:
-        """How much worse than the best the leader may be, with confidence ``1 - delta``."""
+        """How much worse than the best the leader may be, with confidence ``1 - delta``.
+
+        None if no candidate is left, or if the control failed.
+        """
         return self._policy.shortfall
 
     @property
@@ -81,17 +94,27 @@ class RaceResult:
         """What is promised about `best`, and under which assumptions."""
         guarantee = self.study.recommend().guarantee
         assert guarantee is not None
-        return guarantee
+        if not self._uncompared:
+            return guarantee
+        assumption = (
+            f"only the names or types of {listed(self._uncompared)} were compared in calls of the "
+            "same race; their contents did not change"
+        )
+        return replace(guarantee, assumptions=(*guarantee.assumptions, assumption))
 
     @property
     def states(self) -> dict[str, str]:
         """The state of each candidate.
 
-        ``"best"``, ``"undecided"``, ``"rejected"`` (worse than the best), ``"set aside"`` (better
-        than the leader by at most the tolerance), or ``"withdrawn"`` (its evaluation failed).
+        ``"best"``, ``"equal"`` (exactly as good as the best on all items), ``"undecided"``,
+        ``"rejected"`` (worse than the best), ``"set aside"`` (better than the leader by at most the
+        tolerance), or ``"withdrawn"`` (its evaluation failed).
         """
-        states = dict(zip(self._policy.problem.arms, self._policy.states, strict=True))
-        return states if self.best is None else {**states, self.best: "best"}
+        policy, best = self._policy, self.best
+        states = dict(zip(policy.problem.arms, policy.states, strict=True))
+        if best is None:
+            return states
+        return {**states, **dict.fromkeys(policy.equal_arms, "equal"), best: "best"}
 
     @property
     def candidates(self) -> tuple[str, ...]:
@@ -102,12 +125,17 @@ class RaceResult:
     @property
     def evaluations(self) -> int:
         """Number of evaluations so far."""
-        return self.study.progress().told
+        return self._policy.told
 
     @property
-    def saved(self) -> int:
-        """Number of evaluations fewer than those of all candidates on all items."""
-        return self._n_items * len(self._policy.problem.arms) - self.evaluations
+    def saved(self) -> int | None:
+        """Number of evaluations that the answer did not need; None until the race is decided."""
+        return None if self.best is None else self._evaluations_of_all - self.evaluations
+
+    @property
+    def _evaluations_of_all(self) -> int:
+        """Number of evaluations of all candidates on all items."""
+        return self._n_items * len(self._policy.problem.arms)
 
     @property
     def cost(self) -> float | None:
@@ -158,16 +186,25 @@ class RaceResult:
 
     def in_words(self) -> str:
         """Return the state of the race in one sentence."""
-        total = f"{self.saved + self.evaluations:,}"
-        spent = f"{plural(self.evaluations, 'evaluation')} of {total}"
+        spent = f"{plural(self.evaluations, 'evaluation')} of {self._evaluations_of_all:,}"
         if self.cost is not None and self.cost_of_all is not None:
             spent += f", cost {self.cost:.4g} of {self.cost_of_all:.4g}"
         if self.best is not None:
-            return f"{self.best!r} is the best after {spent}"
+            return f"{self._answer_in_words(self.best)} after {spent}"
         if self.leader is None:
             return f"no candidate is left after {spent}"
         left = plural(len(self.candidates), "candidate")
         return f"{self.leader!r} leads, {left} left, after {spent}"
+
+    def _answer_in_words(self, best: str) -> str:
+        if self._policy.is_unopposed:
+            return f"{best!r} is the only candidate left, because all others failed,"
+        equal = [repr(label) for label in self._policy.equal_arms]
+        if equal:
+            others = f"{listed(equal)} {'is' if len(equal) == 1 else 'are'} exactly equal to it"
+            return f"{best!r} is the best, and {others} on these items,"
+        near = or_within(float(self._policy.problem.tolerance))
+        return f"{best!r} is the best{near + ',' if near else ''}"
 
     def __repr__(self) -> str:
         return f"<RaceResult: {self.in_words()}>"

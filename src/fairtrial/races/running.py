@@ -1,4 +1,4 @@
-"""Run a race: the function `race`, its checks, and its budgets."""
+"""Run a race: the function `race`, its checks, and how its scores are found."""
 
 from __future__ import annotations
 
@@ -17,13 +17,17 @@ from fairtrial.core.validation import (
     check_optional_integer,
     check_range,
 )
+from fairtrial.core.wording import listed
 from fairtrial.delayed import PairedRacing, Problem
-from fairtrial.errors import InvalidArgument
+from fairtrial.errors import InvalidArgument, SourceError, StudyExists
+from fairtrial.races.budget import Budget
+from fairtrial.races.contents import Content, content_of
 from fairtrial.races.progress import Reporter
-from fairtrial.races.questions import categories_of, checksum, costs_of, items_of, named_candidates
+from fairtrial.races.questions import categories_of, costs_of, items_of, named_candidates
 from fairtrial.races.result import RaceResult
-from fairtrial.races.scoring import Evaluation, OnError, table_of
-from fairtrial.study import Study, run_study
+from fairtrial.races.scoring import LIMIT_REACHED, Evaluation, OnError, table_of
+from fairtrial.study import Study
+from fairtrial.study.driver import Driver
 
 if TYPE_CHECKING:
     from fairtrial.core.seeds import Seed
@@ -33,6 +37,8 @@ __all__ = ["race"]
 
 _ABOUT = ["these items", "items like these"]
 _ON_ERROR = ["ask", "worst", "leave"]
+_FOR_FUNCTIONS = {"parallel": 1, "executor": None, "attempts": 3, "on_error": "ask"}
+"""The arguments that a table of scores has no use for, and their defaults."""
 
 
 @named_arguments
@@ -73,6 +79,7 @@ def race(
     ----------
     candidates : sequence of str, or mapping
         Labels, or objects by label: models, prompts, programs. The score function gets the object.
+        A study is not continued if a text, number, mapping or data class among them has changed.
     items : sequence or data frame
         Questions, instances, splits. The score function gets a row of a data frame as a mapping.
     score : callable or table
@@ -103,20 +110,24 @@ def race(
     parallel : int
         Largest number of evaluations at a time.
     executor : concurrent.futures.Executor or callable, optional
-        Where functions are called; by default in threads. Processes and Dask are possible.
+        Where functions are called; by default in threads. Processes and Dask are possible: they get
+        the function, a candidate and an item. Not for coroutine functions.
     storage, name : str
         Where the study is stored, and its name there. The default storage ends with the process.
     progress : bool
         Whether to print to standard error who leads, who leaves, and what it costs.
     attempts : int
         Number of attempts at an evaluation that raises. Pauses between them grow from one second.
+        A score that is no number or not in the range is refused, and not asked for again.
     on_error : {"ask", "worst", "leave"}
         What happens after the last attempt: ``"ask"`` stops the call, and the same call continues;
         ``"worst"`` counts the worst score of the range, which keeps the proof; with ``"leave"`` the
-        candidate leaves the race.
+        candidate leaves the race, and the answer is the best of the others. That is not proven if
+        the candidate had counted against others before, or if no other is left to compare.
     max_cost, max_evaluations : float or int, optional
-        Limits, including earlier calls with the same study. The race then ends undecided; the same
-        call with higher limits continues.
+        Limits, including earlier and simultaneous calls with the same study. Evaluations that
+        failed or were cancelled count, too; repeated attempts count in the call that makes them.
+        The race then ends undecided; the same call with higher limits continues.
     seed : None, int or numpy.random.Generator
         Seed of the study; by default a random one. The order of the items comes from a secret of
         the study.
@@ -131,9 +142,10 @@ def race(
     InvalidArgument
         If an argument is invalid.
     StudyExists
-        If the storage has a study of that name about another question.
+        If the storage has a study of that name about another question, or candidates changed.
     SourceError
-        If evaluations fail, with ``on_error="ask"``.
+        If evaluations fail, with ``on_error="ask"``, if a score is no number in the range, or if
+        the executor cannot call the function.
 
     Examples
     --------
@@ -152,120 +164,178 @@ def race(
         direction=direction,
         control=control,
     )
-    is_whole = check_choice("about", about, _ABOUT) == "these items"
-    if (control is None) != (margin is None):
-        raise InvalidArgument("control, margin", "need each other", (control, margin))
-    policy = PairedRacing(
-        problem,
-        delta,
-        n_blocks=len(rows) if is_whole else None,
-        max_blocks=None if is_whole else len(rows),
-        shuffle=True,
-        blocks_from=checksum(rows),
-        margin=margin,
-        categories=None if category is None else categories_of(category, rows),
-    )
-    worst = _worst(problem) if _is_worst(on_error, problem) else None
-    table = table_of(score, problem.arms, len(rows), problem.reward_range)
-    limits = _Limits(
+    contents = {label: content_of(given) for label, given in named.items()}
+    content = content_of(rows)
+    policy = _policy(problem, delta, about, margin, category, rows, content.checksum, contents)
+    budget = Budget(
         None if cost is None else costs_of(cost, list(named)),
         None if max_cost is None else check_number("max_cost", max_cost, low=0.0),
         check_optional_integer("max_evaluations", max_evaluations, low=1),
     )
-    evaluation = Evaluation(
-        named,
-        rows,
-        score,
-        problem.reward_range,
-        worst,
-        check_integer("attempts", attempts, low=1),
-        on_error,
+    options = {
+        "parallel": check_integer("parallel", parallel, low=1),
+        "executor": executor,
+        "attempts": check_integer("attempts", attempts, low=1),
+        "on_error": check_choice("on_error", on_error, _ON_ERROR),
+    }
+    scores = _source(problem, named, rows, score, budget, options)
+    study = _study(problem, policy, storage, name, seed)
+    scores.find(study, budget, Reporter(budget.costs, len(rows)) if progress else None)
+    compared = {**{repr(label): one for label, one in contents.items()}, "the items": content}
+    uncompared = [name for name, one in compared.items() if not one.is_whole]
+    return RaceResult(study, budget.costs, len(rows), uncompared)
+
+
+def _policy(
+    problem: Problem,
+    delta: float,
+    about: str,
+    margin: float | None,
+    category: str | Sequence[Any] | None,
+    items: Sequence[Any],
+    checksum: str,
+    contents: Mapping[str, Content],
+) -> PairedRacing:
+    """Return the rule of the race, which is the same for the same question."""
+    if (problem.control is None) != (margin is None):
+        raise InvalidArgument("control, margin", "need each other", (problem.control, margin))
+    is_whole = check_choice("about", about, _ABOUT) == "these items"
+    return PairedRacing(
+        problem,
+        delta,
+        n_blocks=len(items) if is_whole else None,
+        max_blocks=None if is_whole else len(items),
+        shuffle=True,
+        blocks_from=checksum,
+        arms_from=[content.checksum for content in contents.values()],
+        margin=margin,
+        categories=None if category is None else categories_of(category, items),
     )
-    wide = check_integer("parallel", parallel, low=1)
-    study = Study.create(problem, policy, storage=storage, name=name, seed=seed, exist_ok=True)
-    reporter = Reporter(limits.costs, len(rows)) if progress else None
+
+
+def _study(
+    problem: Problem, policy: PairedRacing, storage: Storage, name: str, seed: Seed
+) -> Study:
+    """Return the study of this question: a new one, or the existing one.
+
+    Raises
+    ------
+    StudyExists
+        If there is a study of that name about another question; changed candidates are named.
+    """
     try:
-        if table is not None:
-            _replay(study, table, limits, reporter)
-        else:
-            pool = (lambda: ThreadPoolExecutor(wide)) if executor is None else executor
-            _carry_out(study, evaluation, pool, wide, limits, reporter)
-    finally:
-        evaluation.close()
-    return RaceResult(study, limits.costs, len(rows))
+        return Study.create(problem, policy, storage=storage, name=name, seed=seed, exist_ok=True)
+    except StudyExists:
+        with Study.open(storage, name) as study:
+            changed = _changed(study.policy, policy)
+        if not changed:
+            raise
+    raise StudyExists(
+        f"{listed([repr(label) for label in changed])} changed since the race {name!r} began. "
+        "Its scores are those of other candidates: give the new race another name"
+    )
 
 
-def _is_worst(on_error: str, problem: Problem) -> bool:
-    is_worst = check_choice("on_error", on_error, _ON_ERROR) == "worst"
-    if is_worst and problem.reward_range is None:
-        raise InvalidArgument("on_error", "can be 'worst' only with a reward_range", on_error)
-    return is_worst
+def _changed(before: Any, now: PairedRacing) -> list[str]:
+    """Return the candidates that have another content than before under the same label."""
+    arms = now.problem.arms
+    if not isinstance(before, PairedRacing) or before.problem.arms != arms:
+        return []
+    pairs = zip(arms, before.arms_from or (), now.arms_from or (), strict=False)
+    return [label for label, old, new in pairs if old != new]
 
 
-def _worst(problem: Problem) -> float:
-    assert problem.reward_range is not None
-    low, high = problem.reward_range
-    return low if problem.direction == "maximize" else high
+def _source(
+    problem: Problem,
+    candidates: Mapping[str, Any],
+    items: Sequence[Any],
+    score: Any,
+    budget: Budget,
+    options: Mapping[str, Any],
+) -> _Table | _Function:
+    """Return where scores come from: a function, or a table, which has no use for options."""
+    table = table_of(score, problem.arms, len(items), problem.reward_range)
+    if table is None:
+        return _Function(problem, candidates, items, score, budget, options)
+    for name, default in _FOR_FUNCTIONS.items():
+        if options[name] != default:
+            accepted = "must be left out if score is a table: it is for functions"
+            raise InvalidArgument(name, accepted, options[name])
+    return _Table(table)
 
 
-class _Limits:
-    """How many evaluations may follow."""
+class _Table:
+    """Scores that are known already."""
+
+    def __init__(self, scores: NDArray[np.float64]) -> None:
+        self._scores = scores
+
+    def find(self, study: Study, budget: Budget, reporter: Reporter | None) -> None:
+        """Tell scores until the study has stopped or a limit is reached."""
+        pulls = study.outstanding() or ([] if study.stopped else study.ask(1))
+        while pulls and budget.may_begin(study, pulls[0]):
+            pull, *others = pulls
+            value = float(self._scores[pull.tag, pull.action])
+            if others:
+                study.tell(pull, value)
+            pulls = others or study.tell_and_ask(pull, value, 1)
+            if reporter is not None:
+                reporter(study)
+
+
+class _Function:
+    """Scores that a function returns, in threads of a driver."""
 
     def __init__(
         self,
-        costs: Mapping[str, float] | None,
-        max_cost: float | None,
-        max_evaluations: int | None,
+        problem: Problem,
+        candidates: Mapping[str, Any],
+        items: Sequence[Any],
+        score: Callable[[Any, Any], Any],
+        budget: Budget,
+        options: Mapping[str, Any],
     ) -> None:
-        if max_cost is not None and costs is None:
-            raise InvalidArgument("max_cost", "needs cost, the cost of an evaluation", max_cost)
-        self.costs = costs
-        self._max_cost = max_cost
-        self._max_evaluations = max_evaluations
-
-    def left(self, study: Study) -> int | None:
-        """Return how many evaluations are certainly within the limits; None without limits."""
-        told = study.progress().told
-        left = [] if self._max_evaluations is None else [self._max_evaluations - told]
-        if self._max_cost is not None and self.costs is not None:
-            arms = study.progress().arms
-            spent = sum(
-                cost * arm.pulls for cost, arm in zip(self.costs.values(), arms, strict=True)
-            )
-            dearest = max(self.costs.values())
-            if dearest > 0.0:
-                left.append(int((self._max_cost - spent) / dearest * (1.0 + 1e-12)))
-        return max(0, min(left)) if left else None
-
-
-def _replay(
-    study: Study, table: NDArray[np.float64], limits: _Limits, reporter: Reporter | None
-) -> None:
-    """Take scores from a table."""
-    pulls = study.outstanding() or ([] if study.stopped else study.ask(1))
-    while pulls and limits.left(study) != 0:
-        pull, *others = pulls
-        pulls = others or study.tell_and_ask(pull, float(table[pull.tag, pull.action]), 1)
-        if reporter is not None:
-            reporter(study)
-
-
-def _carry_out(
-    study: Study,
-    evaluation: Evaluation,
-    executor: Executor | Callable[[], Executor],
-    parallel: int,
-    limits: _Limits,
-    reporter: Reporter | None,
-) -> None:
-    """Evaluate until the study has stopped or a limit is reached."""
-    while not study.stopped and (left := limits.left(study)) != 0:
-        run_study(
-            study,
-            evaluation,
-            executor,
-            parallel,
-            pulls=left,
-            max_failures=len(evaluation.candidates),
-            watch=reporter,
+        on_error: OnError = options["on_error"]
+        self._parallel: int = options["parallel"]
+        self._most_failures = 2 * len(candidates)
+        self._evaluation = Evaluation(
+            candidates,
+            items,
+            score,
+            problem.reward_range,
+            _worst(problem) if on_error == "worst" else None,
+            options["attempts"],
+            on_error,
+            executor=options["executor"],
+            may_repeat=budget.may_repeat,
         )
+
+    def find(self, study: Study, budget: Budget, reporter: Reporter | None) -> None:
+        """Evaluate until the study has stopped or a limit is reached."""
+        try:
+            if not study.stopped:
+                self._driver(study, budget, reporter).run()
+        except SourceError as error:
+            if str(error) != LIMIT_REACHED:
+                raise
+        finally:
+            self._evaluation.close()
+
+    def _driver(self, study: Study, budget: Budget, reporter: Reporter | None) -> Driver:
+        return Driver(
+            study,
+            self._evaluation,
+            lambda: ThreadPoolExecutor(self._parallel, thread_name_prefix="fairtrial"),
+            self._parallel,
+            max_failures=self._most_failures,
+            watch=reporter,
+            may_renew=True,
+            may_begin=lambda pull: budget.may_begin(study, pull),
+        )
+
+
+def _worst(problem: Problem) -> float:
+    if problem.reward_range is None:
+        raise InvalidArgument("on_error", "can be 'worst' only with a reward_range", "worst")
+    low, high = problem.reward_range
+    return low if problem.direction == "maximize" else high

@@ -1,34 +1,30 @@
-"""How one evaluation is carried out: a function or a coroutine, with attempts, or a table."""
+"""How one evaluation is carried out, with its attempts and its failures; or scores from a table."""
 
 from __future__ import annotations
 
-import asyncio
-import inspect
 import math
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import CancelledError
-from contextlib import suppress
+from concurrent.futures import CancelledError, Executor
 from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairtrial.errors import InvalidArgument, SourceError
+from fairtrial.errors import InvalidArgument, InvalidOutcome, SourceError
+from fairtrial.races.calling import ExecutorFailed, ScoreCalls
 from fairtrial.study.reporting import Report
 
-__all__ = ["Evaluation", "OnError", "table_of"]
+__all__ = ["LIMIT_REACHED", "Evaluation", "OnError", "table_of"]
 
 OnError = Literal["ask", "worst", "leave"]
 
+LIMIT_REACHED = "another attempt would exceed a limit of the race"
+"""The error that ends a race with an evaluation open."""
 _FIRST_PAUSE, _GROWTH, _LONGEST_PAUSE = 1.0, 3.0, 60.0
 _BETWEEN_LOOKS = 0.1
 """Seconds of a pause after which an evaluation looks whether the race has ended."""
-_UNTIL_CANCELLED = 5.0
-"""Seconds that coroutines have to end after the race."""
-_STARTING = threading.Lock()
 
 
 class Evaluation:
@@ -52,6 +48,10 @@ class Evaluation:
         What happens if an evaluation fails.
     pause : float
         Seconds before the second attempt; later pauses are three times as long, up to a minute.
+    executor : concurrent.futures.Executor or callable, optional
+        Where the score function is called; by default in the driver's threads.
+    may_repeat : callable
+        Returns whether another attempt at a candidate is within the limits of the race.
     """
 
     def __init__(
@@ -64,118 +64,94 @@ class Evaluation:
         attempts: int,
         on_error: OnError,
         pause: float = _FIRST_PAUSE,
+        *,
+        executor: Executor | Callable[[], Executor] | None = None,
+        may_repeat: Callable[[str], bool] = lambda _: True,
     ) -> None:
         self.candidates = candidates
         self.items = items
-        self.score = score
         self.reward_range = reward_range
         self.worst = worst
         self.attempts = attempts
         self.on_error = on_error
         self.pause = pause
-        self._is_closed = False
-        self._loop: EventLoop | None = None
+        self._may_repeat = may_repeat
+        self._calls = ScoreCalls(score, executor)
 
     def __call__(self, arm: str, report: Report) -> float:
-        """Return the score of an arm on the item of a pull."""
+        """Return the score of an arm on the item of a pull.
+
+        Raises
+        ------
+        SourceError
+            If nothing can be evaluated, or the user must decide: the driver ends, and the pull
+            stays open.
+        CandidateFailed
+            If the evaluation failed, with ``on_error="leave"``.
+        """
         item = report.pull.tag
         try:
-            return self._attempted(arm, item)
-        except Exception as error:
-            if self.on_error == "leave":
-                raise
-            if self.on_error == "worst" and self.worst is not None:
-                return self.worst
-            raise SourceError(_question(arm, item, self.attempts, error)) from error
+            value = self._attempted(arm, item)
+        except ExecutorFailed as error:
+            raise SourceError(f"the executor cannot evaluate candidates: {error}") from error
+        except _LimitReached:
+            raise SourceError(LIMIT_REACHED) from None
+        except Exception as error:  # noqa: BLE001 - any failure of the user's function
+            return self._failed(arm, item, error)
+        try:
+            return checked(value, self.reward_range)
+        except InvalidOutcome as error:
+            raise SourceError(_mistaken(arm, item, error)) from error
 
-    def _attempted(self, arm: str, item: int) -> float:
+    def _attempted(self, arm: str, item: int) -> Any:
         pause = self.pause
         for _ in range(self.attempts - 1):
             try:
-                return self._value(arm, item)
+                return self._calls(self.candidates[arm], self.items[item])
+            except ExecutorFailed:
+                raise
             except Exception:  # noqa: BLE001 - any failure of the user's function
                 self._rest(pause)
+            if not self._may_repeat(arm):
+                raise _LimitReached
             pause = min(_LONGEST_PAUSE, _GROWTH * pause)
-        return self._value(arm, item)
+        return self._calls(self.candidates[arm], self.items[item])
+
+    def _failed(self, arm: str, item: int, error: Exception) -> float:
+        is_over = isinstance(error, CancelledError) and self._calls.is_closed
+        about = f"{type(error).__name__}: {error}"
+        if self.on_error == "leave" and not is_over:
+            raise CandidateFailed(f"{arm!r} failed on item {item}: {about}") from error
+        if self.on_error == "worst" and self.worst is not None and not is_over:
+            return self.worst
+        raise SourceError(_question(arm, item, self.attempts, about)) from error
 
     def _rest(self, seconds: float) -> None:
         """Wait before the next attempt, but not after the end of the race."""
         end = time.monotonic() + seconds
-        while not self._is_closed and (left := end - time.monotonic()) > 0.0:
+        while not self._calls.is_closed and (left := end - time.monotonic()) > 0.0:
             time.sleep(min(left, _BETWEEN_LOOKS))
-
-    def _value(self, arm: str, item: int) -> float:
-        if self._is_closed:
-            raise CancelledError
-        value = self.score(self.candidates[arm], self.items[item])
-        if inspect.isawaitable(value):
-            value = self._running_loop().result_of(value)
-        return checked(value, self.reward_range)
-
-    def _running_loop(self) -> EventLoop:
-        with _STARTING:
-            if self._loop is None:
-                self._loop = EventLoop()
-            return self._loop
 
     def close(self) -> None:
         """Cancel the evaluations that are still running; start no others."""
-        with _STARTING:
-            self._is_closed, loop, self._loop = True, self._loop, None
-        if loop is not None:
-            loop.close()
+        self._calls.close()
 
 
-class EventLoop:
-    """One event loop in a thread of its own: works in notebooks, which have a loop already."""
-
-    def __init__(self) -> None:
-        self._submitting = threading.Lock()
-        self._is_closed = False
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-        self._thread.start()
-
-    def result_of(self, awaitable: Any) -> Any:
-        """Return what an awaitable returns.
-
-        Raises
-        ------
-        concurrent.futures.CancelledError
-            If the loop is closed, or is closed before the awaitable has ended.
-        """
-
-        async def wait() -> Any:
-            return await awaitable
-
-        with self._submitting:
-            if self._is_closed:
-                raise CancelledError
-            waiting = asyncio.run_coroutine_threadsafe(wait(), self._loop)
-        return waiting.result()
-
-    def close(self) -> None:
-        """Cancel what still runs, so that nobody waits for it, and stop the loop."""
-        with self._submitting:
-            self._is_closed = True
-        ending = asyncio.run_coroutine_threadsafe(_cancel_others(), self._loop)
-        with suppress(TimeoutError):
-            ending.result(_UNTIL_CANCELLED)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+class CandidateFailed(Exception):
+    """An evaluation failed, whatever the function raised; the candidate leaves the race."""
 
 
-async def _cancel_others() -> None:
-    """Cancel all other tasks of the loop, and wait for their end."""
-    others = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in others:
-        task.cancel()
-    await asyncio.gather(*others, return_exceptions=True)
+class _LimitReached(Exception):
+    """Another attempt is not within the limits of the race."""
 
 
 def checked(value: Any, reward_range: tuple[float, float] | None) -> float:
-    """Return a score as a float, or raise ValueError if it is none.
+    """Return a score as a float.
+
+    Raises
+    ------
+    InvalidOutcome
+        If it is no finite number, or is not in the range.
 
     Examples
     --------
@@ -183,19 +159,28 @@ def checked(value: Any, reward_range: tuple[float, float] | None) -> float:
     1.0
     """
     if not isinstance(value, Real | np.bool_) or not math.isfinite(float(value)):
-        raise ValueError(f"the score must be a finite number; got {value!r}")
+        raise InvalidOutcome("the score", "must be a finite number", value)
     number = float(value)
     if reward_range is not None and not reward_range[0] <= number <= reward_range[1]:
         low, high = reward_range
-        raise ValueError(f"the score must lie in reward_range, [{low:g}, {high:g}]; got {number:g}")
+        accepted = f"must lie in reward_range, [{low:g}, {high:g}]"
+        raise InvalidOutcome("the score", accepted, number)
     return number
 
 
-def _question(arm: str, item: int, attempts: int, error: Exception) -> str:
+def _question(arm: str, item: int, attempts: int, about: str) -> str:
     return (
-        f"{arm!r} failed on item {item}, {attempts} times: {type(error).__name__}: {error}. "
+        f"{arm!r} failed on item {item}, {attempts} times: {about}. "
         "All scores so far are kept, and the same call continues. To go on without asking, set "
         "on_error='worst' (counts as the worst score) or 'leave' (the candidate leaves the race)"
+    )
+
+
+def _mistaken(arm: str, item: int, error: InvalidOutcome) -> str:
+    return (
+        f"{arm!r} on item {item}: {error}. It was not evaluated again. All scores so far are kept: "
+        "correct the score function, and the same call continues. Another reward_range is another "
+        "race, which needs another name"
     )
 
 

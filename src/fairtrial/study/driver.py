@@ -76,6 +76,9 @@ class Driver(PullLoop):
         Whether the driver owns the executors that `make_executor` returns and can replace them.
     interrupted : callable
         Called regularly: whether to end. Pulls in flight then stay open.
+    may_begin : callable
+        Called with each pull before its work begins. If it returns False, this run begins no more
+        pulls, and leaves this one open.
     """
 
     _work: dict[str, _Work]
@@ -94,6 +97,7 @@ class Driver(PullLoop):
         host: str = "127.0.0.1",
         may_renew: bool = False,
         interrupted: Callable[[], bool] = lambda: False,
+        may_begin: Callable[[StudyPull], bool] = lambda _: True,
     ) -> None:
         super().__init__(study, max_failures, driver_name())
         self._study = study
@@ -105,6 +109,7 @@ class Driver(PullLoop):
         self._watch = watch
         self._may_renew = may_renew
         self._interrupted = interrupted
+        self._may_begin = may_begin
         self._server = WorkerServer(host)
         self._runner: Runner
         self._executor: Executor | None = None
@@ -235,13 +240,18 @@ class Driver(PullLoop):
 
     def _fill(self) -> None:
         """Start as many pulls as there are free places."""
-        while self._waiting and self._places() > 0:
-            self._start(self._waiting.popleft())
+        self._start_waiting()
         wanted = self._places()
         if self._may_have_more and wanted > 0:
             self._waiting.extend(self._study.ask(wanted, worker=self._who["actor"]))
             self._may_have_more = len(self._waiting) == wanted
+        self._start_waiting()
+
+    def _start_waiting(self) -> None:
         while self._waiting and self._places() > 0:
+            if not self._may_begin(self._waiting[0]):
+                self._limit = self._started
+                return
             self._start(self._waiting.popleft())
 
     def _start(self, pull: StudyPull) -> None:

@@ -1,0 +1,108 @@
+"""What a race may still cost: limits that hold for all callers and for repeated attempts."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Mapping
+
+import numpy as np
+
+from fairtrial.core import Pull
+from fairtrial.delayed import PairedRacing
+from fairtrial.errors import InvalidArgument
+from fairtrial.study import Study
+
+__all__ = ["Budget"]
+
+_ROUNDING = 1.0 + 1e-12
+
+
+class Budget:
+    """Decides whether the next evaluation is within the limits.
+
+    Each pull in the log counts, whoever requested it and whatever became of it. Pulls are counted
+    in the order of their numbers, so all callers together keep the limits, however many there are.
+    Repeated attempts are in no log: they count in the process that makes them.
+
+    Parameters
+    ----------
+    costs : mapping or None
+        Cost of an evaluation by candidate.
+    max_cost, max_evaluations : float or int, optional
+        The limits.
+
+    Raises
+    ------
+    InvalidArgument
+        If there is a limit of the cost, and no cost is known.
+
+    Attributes
+    ----------
+    is_spent : bool
+        Whether an evaluation was refused.
+    """
+
+    def __init__(
+        self,
+        costs: Mapping[str, float] | None,
+        max_cost: float | None = None,
+        max_evaluations: int | None = None,
+    ) -> None:
+        if max_cost is not None and costs is None:
+            raise InvalidArgument("max_cost", "needs cost, the cost of an evaluation", max_cost)
+        self.costs = costs
+        self._has_limits = not (max_cost is None and max_evaluations is None)
+        self._max_cost = math.inf if max_cost is None else max_cost * _ROUNDING
+        self._max_evaluations = math.inf if max_evaluations is None else max_evaluations
+        self._lock = threading.Lock()
+        self._evaluations, self._cost = 0, 0.0
+        self._repeated, self._cost_of_repeated = 0, 0.0
+        self.is_spent = False
+
+    def may_begin(self, study: Study, pull: Pull) -> bool:
+        """Return whether a pull may be carried out, after all pulls with smaller numbers."""
+        if not self._has_limits:
+            return True
+        policy = study.policy
+        assert isinstance(policy, PairedRacing)
+        cost = self._cost_until(policy, pull)
+        with self._lock:
+            if not self._are_kept(pull.number + 1, cost):
+                self.is_spent = True
+                return False
+            # Pulls that were left open can begin after later ones.
+            self._evaluations = max(self._evaluations, pull.number + 1)
+            self._cost = max(self._cost, cost)
+            return True
+
+    def may_repeat(self, candidate: str) -> bool:
+        """Return whether a failed evaluation may be attempted again, and count the attempt."""
+        if not self._has_limits:
+            return True
+        cost = 0.0 if self.costs is None else self.costs[candidate]
+        with self._lock:
+            self._repeated += 1
+            self._cost_of_repeated += cost
+            if self._are_kept(self._evaluations, self._cost):
+                return True
+            self._repeated -= 1
+            self._cost_of_repeated -= cost
+            self.is_spent = True
+            return False
+
+    def _are_kept(self, evaluations: int, cost: float) -> bool:
+        return (
+            evaluations + self._repeated <= self._max_evaluations
+            and cost + self._cost_of_repeated <= self._max_cost
+        )
+
+    def _cost_until(self, policy: PairedRacing, pull: Pull) -> float:
+        """Return the cost of a pull and of all pulls with smaller numbers."""
+        if self.costs is None:
+            return 0.0
+        issued = policy.issued
+        for other in policy.outstanding():
+            if other.number > pull.number:
+                issued[other.action] -= 1
+        return math.fsum(issued * np.array(list(self.costs.values())))
