@@ -476,6 +476,39 @@ def test_a_margin_as_wide_as_the_range_is_no_limit() -> None:
     assert not _problem(control="zdv").refers_to_control
 
 
+def test_a_margin_as_wide_as_the_range_is_announced_as_no_limit() -> None:
+    problem = _problem(
+        control="zdv",
+        direction={"event_free": "minimize"},
+        margin={"cd4": 2.0, "event_free": {"zdv_ddi": 0.9}, ("event_free", OVERALL): 1.5},
+    )
+    assert [row.group for row in problem.limit_rows] == [0, 1]
+    assert problem.in_words()["Limits"] == (
+        "cd4 at most 2 below zdv (always met: its range is no wider) in every group; "
+        "event_free at most 0.9 above zdv for zdv_ddi in every group; "
+        "event_free at most 1.5 above zdv (always met: its range is no wider) overall"
+    )
+
+
+@pytest.mark.parametrize("by_arm", [{"zdv_ddi": 0.2}, {"zdv": None, "zdv_ddi": 0.2}])
+def test_by_arm_a_limit_against_the_control_needs_no_number_for_the_control(by_arm) -> None:
+    problem = _problem(control="zdv", superiority={"cd4": by_arm})
+    assert _rows(problem) == [("cd4", group, True, [-math.inf, 0.2]) for group in (0, 1)]
+    assert problem.to_dict() == _problem(control="zdv", superiority={"cd4": 0.2}).to_dict() | {
+        "superiority": [{"measure": "cd4", "bound": {"zdv_ddi": 0.2, "zdv": None}}]
+    }
+    assert Problem.from_dict(problem.to_dict()) == problem
+
+
+@pytest.mark.parametrize("form", ["minimize", {"cd4": "minimize"}])
+def test_the_only_measure_may_have_a_direction_of_its_own(form) -> None:
+    problem = Problem(
+        2, 1, measures={"cd4": (-1, 1)}, direction=form, control="0", margin={"cd4": 0.1}
+    )
+    assert (problem.direction, problem.objective) == ("minimize", "cd4")
+    assert _rows(problem) == [("cd4", 0, False, [math.inf, 0.1])]
+
+
 def test_limits_against_the_control_are_said_in_words() -> None:
     problem = _problem(
         control="zdv",
@@ -510,6 +543,12 @@ def test_limits_against_the_control_are_said_in_words() -> None:
         ({**BESIDE, "superiority": -0.1}, "superiority"),
         ({**BESIDE, "superiority": "much"}, "superiority"),
         ({**BESIDE, "superiority": {"cd4": math.inf}}, "superiority[cd4]"),
+        ({**BESIDE, "superiority": {"cd4": {"ddi": 0.1}}}, "superiority[cd4]"),
+        ({**BESIDE, "margin": {"cd4": {"zdv": 0.1}}}, "margin[cd4] of arm zdv"),
+        (
+            {**BESIDE, "superiority": {"cd4": {"zdv": 0.1, "zdv_ddi": 0.2}}},
+            "superiority[cd4] of arm zdv",
+        ),
         ({**BESIDE, "superiority": {"cd4": 2.5}}, "superiority[cd4, naive] of arm zdv_ddi"),
         (
             {
@@ -525,6 +564,102 @@ def test_bad_limits_against_the_control_are_refused(changes, argument) -> None:
     with pytest.raises(InvalidArgument) as caught:
         _problem(**changes)
     assert caught.value.name == argument
+
+
+PLACES = [("a", "x"), ("a", "y"), ("a", OVERALL), ("b", "x"), ("b", "y"), ("b", OVERALL)]
+SOME = st.dictionaries(st.sampled_from(PLACES), st.integers(-3, 3).map(lambda n: n / 4), max_size=3)
+BETTER = {"a": 1.0, "b": -1.0}
+AT_LEAST = st.sampled_from([0.25, 0.5, 1.0, 1.5, 2.25])
+BESIDE_SOME = st.one_of(st.dictionaries(st.sampled_from(PLACES), AT_LEAST, max_size=3), AT_LEAST)
+
+
+@settings(max_examples=effort.runs(150, whole=400), deadline=None)
+@given(
+    floors=SOME,
+    ceilings=SOME,
+    superiority=BESIDE_SOME,
+    weights=st.lists(st.integers(0, 3), min_size=2, max_size=2).filter(any),
+)
+def test_superiority_is_refused_exactly_if_a_linear_programme_finds_no_means(
+    floors, ceilings, superiority, weights
+) -> None:
+    shares = dict(zip("xy", weights, strict=True))
+    ranges = {"a": (0, 1), "b": (-1, 1)}
+    given_limits = {
+        name: {key: {"now": None, "new": bound} for key, bound in own.items()}
+        for name, own in (("floors", floors), ("ceilings", ceilings))
+    }
+    is_empty = any(key in ceilings and floor >= ceilings[key] for key, floor in floors.items())
+    possible = not is_empty and _is_possible(ranges, floors, ceilings, superiority, shares)
+    try:
+        Problem(
+            ["now", "new"], shares, measures=ranges, objective={"a": 1.0, "b": -0.5},
+            control="now", superiority=superiority, **given_limits,
+        )  # fmt: skip
+    except InvalidArgument:
+        assert not possible
+    else:
+        assert possible
+
+
+def _is_possible(ranges, floors, ceilings, superiority, weights) -> bool:
+    """Whether means of the arm and of the control keep all limits, by a linear programme."""
+    shares = np.array([*weights.values()]) / sum(weights.values())
+    form = {
+        (measure, place): np.outer(BETTER_AXIS[measure], by_group).ravel()
+        for measure in ranges
+        for place, by_group in (("x", [1, 0]), ("y", [0, 1]), (OVERALL, shares))
+    }
+    rows = [(-form[key], None, -bound) for key, bound in floors.items()]
+    rows += [(form[key], None, bound) for key, bound in ceilings.items()]
+    if isinstance(superiority, dict):
+        asked = [(BETTER[key[0]] * form[key], least) for key, least in superiority.items()]
+    else:
+        asked = [(form["a", OVERALL] - 0.5 * form["b", OVERALL], superiority)]
+    rows += [(-better, better, -least) for better, least in asked]
+    if not rows:
+        return True
+    sides = [[*own, *(0.0 * own if other is None else other)] for own, other, _ in rows]
+    bounds = [ends for _ in range(2) for ends in ranges.values() for _ in range(2)]
+    return linprog(np.zeros(8), A_ub=sides, b_ub=[end for *_, end in rows], bounds=bounds).success
+
+
+BETTER_AXIS = {"a": [1.0, 0.0], "b": [0.0, 1.0]}
+
+
+@pytest.mark.parametrize(
+    ("changes", "argument", "accepted"),
+    [
+        (
+            {"superiority": {("cd4", OVERALL): 0.5}, "ceilings": {("cd4", OVERALL): -0.6}},
+            "superiority[cd4, OVERALL] of arm zdv_ddi",
+            "must be at most 0.4: the range and the arm's own limits allow no more",
+        ),
+        (
+            {"superiority": {"cd4": 0.5}, "ceilings": {("cd4", OVERALL): -0.6}},
+            "ceilings[cd4, OVERALL] of arm zdv_ddi",
+            "must be at least -0.5: the groups' own limits and range allow no less",
+        ),
+        (
+            {"superiority": 4.0, "objective": {"cd4": 1.0, "event_free": 1.5}},
+            "superiority",
+            "must be at most 3.5: ranges and limits of arm zdv_ddi allow no more",
+        ),
+        (
+            {
+                "superiority": 3.0,
+                "objective": {"cd4": 1.0, "event_free": 1.5},
+                "ceilings": {("event_free", OVERALL): 0.5},
+            },
+            "superiority",
+            "must be at most 2.75: ranges and limits of arm zdv_ddi allow no more",
+        ),
+    ],
+)
+def test_superiority_beyond_the_own_limits_of_an_arm_is_refused(changes, argument, accepted):
+    with pytest.raises(InvalidArgument) as caught:
+        _problem(control="zdv", **changes)
+    assert (caught.value.name, caught.value.accepted) == (argument, accepted)
 
 
 def test_one_measure_takes_one_direction() -> None:

@@ -407,6 +407,8 @@ def test_the_question_says_what_is_asked_against_the_control() -> None:
     assert question(margin=0.0).endswith("not worse than 'a' in any group?")
     assert question(1, margin=0.0).endswith("not worse than 'a'?")
     assert question(margin=[0.1, None]).endswith("by more than the margin there?")
+    assert question(floors=0.2, margin=1.5).endswith("is at least 0.2?")
+    assert question(margin=[0.1, 1.5]).endswith("by more than the margin there?")
     assert question(superiority=0.0).endswith("among those that are better overall than 'a'?")
     assert question(floors=0.2, margin=0.1, superiority=0.05).endswith(
         "among those whose mean in every group is at least 0.2 and that are not worse than 'a' in "

@@ -142,9 +142,17 @@ class Limits:
 
     @classmethod
     def given(
-        cls, name: str, given: Any, measures: Measures, arms: Sequence[str], groups: Sequence[str]
+        cls,
+        name: str,
+        given: Any,
+        measures: Measures,
+        arms: Sequence[str],
+        groups: Sequence[str],
+        control: str | None = None,
     ) -> Limits:
         """Return checked limits, from a mapping by key or a list of entries.
+
+        `control`: the arm that the limits refer to, which has none itself.
 
         Raises
         ------
@@ -156,7 +164,7 @@ class Limits:
             measure, place = _checked_key(argument, key, measures, groups)
             if (measure, place) in entries:
                 raise InvalidArgument(argument, "must be given once", key)
-            entries[measure, place] = _checked_bound(argument, bound, arms)
+            entries[measure, place] = _checked_bound(argument, bound, arms, control)
         return cls(name, entries)
 
     @property
@@ -335,15 +343,19 @@ def require_possible(
 ) -> None:
     """Refuse limits that no means of the measures can satisfy together.
 
-    Each limit concerns a single measure. So an arm can satisfy its limits if, measure by measure,
-    the means that remain possible in each group form an interval, and their weighted means reach
-    the interval between the overall limits.
+    Apart from a superiority of the whole objective, each limit concerns a single measure. So an arm
+    can satisfy its limits if, measure by measure, the means that remain possible in each group form
+    an interval, and their weighted means reach the interval between the overall limits. The
+    control's means can be anywhere in their ranges, because an answer does not need a control that
+    keeps its own limits: they are at the worst end wherever the arm must be better.
 
     Raises
     ------
     InvalidArgument
         The message names the arm, the measure and the limits.
     """
+    # By end, arm and measure: how far the overall mean can be above, and below, the control's.
+    farthest = np.empty((2, len(arms), len(measures.names)))
     for place, measure in enumerate(measures.names):
         all_own = [row for row in rows if row.measure == place]
         own = [row for row in all_own if row.control is None]
@@ -360,9 +372,23 @@ def require_possible(
             _require_apart(own, k, arm, measure, groups)
             floor, ceiling = (_overall_bound(own, k, is_floor) for is_floor in (True, False))
             _require_reached(measure, arm, (floor, ceiling), (least, most), shares)
+            lowest = max(floor, _weighted(least, shares))
+            highest = min(ceiling, _weighted(most, shares))
+            farthest[:, k, place] = highest - low, high - lowest
             apart = most - low, high - least
             for row in relative:
-                _require_reached_beside(row, (measure, k, arm), apart, groups, shares)
+                end = 0 if row.is_floor else 1
+                reached = farthest[end, k, place] if row.group is None else apart[end][row.group]
+                _require_reached_beside(row, (measure, k, arm), float(reached), groups)
+                # The control's mean is at least `low`, and at most `high`.
+                if row.group is not None and row.is_floor:
+                    least[row.group] = max(least[row.group], low + row.bounds[k])
+                elif row.group is not None:
+                    most[row.group] = min(most[row.group], high + row.bounds[k])
+            _require_reached(measure, arm, (floor, ceiling), (least, most), shares)
+    for row in rows:
+        if row.measure is None:
+            _require_quality_reached(row, farthest, arms)
 
 
 def _require_in_range(
@@ -409,8 +435,7 @@ def _require_reached(
     cells: tuple[Floats, Floats],
     shares: Floats,
 ) -> None:
-    weighty = shares > 0.0
-    least, most = (float(ends[weighty] @ shares[weighty]) for ends in cells)
+    least, most = (_weighted(ends, shares) for ends in cells)
     floor, ceiling = overall
     sizes = [abs(end) for end in (least, most, floor, ceiling) if math.isfinite(end)]
     rounding = _ROUNDING * max(sizes, default=0.0)
@@ -422,27 +447,44 @@ def _require_reached(
         raise InvalidArgument(f"floors[{measure}, OVERALL] of arm {arm}", accepted, floor)
 
 
+def _weighted(ends: Floats, shares: Floats) -> float:
+    """Return the weighted mean of ends by group, of which those without weight may be infinite."""
+    weighty = shares > 0.0
+    return float(ends[weighty] @ shares[weighty])
+
+
 def _require_reached_beside(
-    row: LimitRow,
-    of: tuple[str, int, str],
-    apart: tuple[Floats, Floats],
-    groups: Sequence[str],
-    shares: Floats,
+    row: LimitRow, of: tuple[str, int, str], most: float, groups: Sequence[str]
 ) -> None:
     """Refuse a superiority that the range, and an arm's own limits, rule out.
 
-    `of`: measure, and number and name of the arm; `apart`: by group, how far the arm's mean can be
-    above, and below, the control's.
+    `of`: measure, and number and name of the arm; `most`: how much better than the control's the
+    arm's mean can be.
     """
     measure, k, arm = of
-    by_group = apart[0] if row.is_floor else apart[1]
-    weighty = shares > 0.0
-    most = float(by_group[weighty] @ shares[weighty] if row.group is None else by_group[row.group])
     wanted = float(row.bounds[k] if row.is_floor else -row.bounds[k])
-    if math.isfinite(most) and wanted > most + _ROUNDING * abs(most):
+    if _is_beyond(wanted, most):
         where = "OVERALL" if row.group is None else groups[row.group]
         accepted = f"must be at most {most:g}: the range and the arm's own limits allow no more"
         raise InvalidArgument(f"superiority[{measure}, {where}] of arm {arm}", accepted, wanted)
+
+
+def _require_quality_reached(row: LimitRow, farthest: Floats, arms: Sequence[str]) -> None:
+    """Refuse a superiority of an objective with several measures that limits or ranges rule out."""
+    used = np.flatnonzero(row.weights)
+    signs = np.sign(row.weights[used]) * (1.0 if row.is_floor else -1.0)
+    for k, arm in enumerate(arms):
+        wanted = float(row.bounds[k] if row.is_floor else -row.bounds[k])
+        ends = farthest[np.where(signs > 0.0, 0, 1), k, used]
+        most = float(ends @ np.abs(row.weights[used]))
+        if _is_beyond(wanted, most):
+            accepted = f"must be at most {most:g}: ranges and limits of arm {arm} allow no more"
+            raise InvalidArgument("superiority", accepted, wanted)
+
+
+def _is_beyond(wanted: float, most: float) -> bool:
+    """Return whether a number is larger than another, apart from rounding."""
+    return math.isfinite(most) and wanted > most + _ROUNDING * abs(most)
 
 
 def _named(row: LimitRow, measure: str, arm: str, groups: Sequence[str]) -> str:
@@ -502,13 +544,16 @@ def _checked_key(
     return measure, place
 
 
-def _checked_bound(argument: str, bound: Any, arms: Sequence[str]) -> Any:
+def _checked_bound(argument: str, bound: Any, arms: Sequence[str], control: str | None) -> Any:
     bound = plain_labels(argument, bound)
     if not isinstance(bound, Mapping):
         return _checked_number(argument, bound)
     by_arm = {str(arm): own for arm, own in bound.items()}
+    if control is not None and by_arm.setdefault(control, None) is not None:
+        accepted = "must be None or left out: it is the control, which the others are compared with"
+        raise InvalidArgument(f"{argument} of arm {control}", accepted, by_arm[control])
     if set(by_arm) != set(arms):
-        accepted = f"must have an entry for each arm of {list(arms)}"
+        accepted = f"must have an entry for each arm of {[arm for arm in arms if arm != control]}"
         raise InvalidArgument(argument, accepted, list(bound))
     return {arm: _checked_number(f"{argument} of arm {arm}", by_arm[arm]) for arm in arms}
 

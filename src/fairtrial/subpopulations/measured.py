@@ -247,19 +247,25 @@ def objective_in_words(objective: str | Mapping[str, float]) -> str:
 
 
 def limits_in_words(
-    limits: Limits, control: str | None = None, better: Mapping[str, float] | None = None
+    limits: Limits,
+    control: str | None = None,
+    better: Mapping[str, float] | None = None,
+    widths: Mapping[str, float] | None = None,
 ) -> list[str]:
     """Return each limit as a phrase: ``"toxicity at most 0.3 in every group"``.
 
-    `control` and `better` (see `better_values`) are needed for limits relative to a control.
+    Limits relative to a control need `control`, `better` (see `better_values`), and the `widths` of
+    the measures' ranges: a margin that is as wide is no limit.
     """
 
     def sized(measure: str, bound: float) -> str:
-        if control is None or better is None:
+        if control is None or better is None or widths is None:
             return f"{'at least' if limits.is_floor else 'at most'} {bound:,.12g}"
         least = bound if limits.name == "superiority" else -bound
         kind = "floor" if better[measure] > 0.0 else "ceiling"
-        return beside_in_words(kind, better[measure] * least, control, "{:,.12g}".format)
+        words = beside_in_words(kind, better[measure] * least, control, "{:,.12g}".format)
+        is_free = limits.name == "margin" and bound >= widths[measure]
+        return f"{words} (always met: its range is no wider)" if is_free else words
 
     found = []
     for (measure, place), bound in limits.entries.items():

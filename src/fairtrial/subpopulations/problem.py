@@ -135,9 +135,10 @@ class Problem(BaseProblem):
         none by default. Both are mappings, and so is `margin`. The key is a measure (a limit in
         every group), ``(measure, group)`` (replaces it there), or ``(measure, OVERALL)`` (an
         additional limit on the weighted mean of all groups). The value is a number, None for no
-        limit, or a mapping of these by arm. In a file they are lists of ``{measure, group or
-        overall = true, bound}``. Which values of a measure are worse than the control's follows
-        from the objective; for a measure that is not part of it, `direction` must say so.
+        limit, or a mapping of these by arm, in which limits against the control leave the control
+        out. In a file they are lists of ``{measure, group or overall = true, bound}``. Which values
+        of a measure are worse than the control's follows from the objective; for a measure that is
+        not part of it, `direction` must say so.
     objective : str, or mapping of str to float, optional
         The measure whose mean is the quality, or the weight of each measure in it:
         ``{"efficacy": 1.0, "toxicity": -0.5}``. `direction` and `tolerance` refer to it.
@@ -259,8 +260,11 @@ class Problem(BaseProblem):
         self.groups = check_labels("groups", groups)
         self.shape = (len(self.arms), len(self.groups))
         check_size("arms, groups", "actions", self.n_actions)
-        if measures is None:
+        measured = None if measures is None else Measures.given(measures)
+        if measured is None:
             direction = check_choice("direction", direction, ["maximize", "minimize"])
+        else:
+            objective, self.objective_weights = objective_of(measured, objective)
         self._direction_given = plain_labels("direction", direction)
         self.direction = direction_of(self._direction_given, objective)
         self.group_weights = self._given_weights(group_weights)
@@ -275,10 +279,9 @@ class Problem(BaseProblem):
         )
         self.objective: Any = objective
         self.noise_cov: Any = noise_cov
-        if measures is None:
+        if measured is None:
             self._take_one_measure(floors, ceilings, noise_std, reward_range)
         else:
-            measured = Measures.given(measures)
             self._take_measures(measured, floors, ceilings, noise_std, reward_range)
         self._freeze()
 
@@ -318,13 +321,12 @@ class Problem(BaseProblem):
                 raise InvalidArgument(name, "must be left out if measures is given", value)
         self._noise = Noise.given(measured, noise_std, self.noise_cov, self._positive_cells)
         self.noise_std, self.noise_cov = self._noise.noise_std, self._noise.noise_cov
-        self.objective, self.objective_weights = objective_of(measured, self.objective)
         lower = Limits.given("floors", floors, measured, self.arms, self.groups)
         upper = Limits.given("ceilings", ceilings, measured, self.arms, self.groups)
         self._limits_given = (lower, upper)
         self.floors, self.ceilings = tuple(lower.as_data()), tuple(upper.as_data())
         self.limit_rows = limit_rows(lower, upper, measured, self.arms, self.groups)
-        weights = self.objective_weights
+        weights = np.asarray(self.objective_weights)
         self._better = better_values(measured, self._direction_given, weights, self.sign)
         if self.control is not None:
             self.limit_rows += self._rows_beside(measured, self.control)
@@ -336,12 +338,13 @@ class Problem(BaseProblem):
         quality: tuple[LimitRow, ...] = ()
         given = []
         if self.margin is not None:
-            given.append(Limits.given("margin", self.margin, measured, *labels))
+            given.append(Limits.given("margin", self.margin, measured, *labels, control))
             self.margin = tuple(given[-1].as_data())
         if isinstance(self.superiority, Mapping | Sequence) and not isinstance(
             self.superiority, str
         ):
-            given.append(Limits.given("superiority", self.superiority, measured, *labels))
+            own = Limits.given("superiority", self.superiority, measured, *labels, control)
+            given.append(own)
             self.superiority = tuple(given[-1].as_data())
         elif self.superiority is not None:
             least = check_number("superiority", self.superiority, low=0.0, high=_LARGEST)
@@ -385,8 +388,11 @@ class Problem(BaseProblem):
         found = [phrase for own in self._limits_given for phrase in limits_in_words(own)]
         if self._relative_given:
             better = dict(zip(names, self._better.tolist(), strict=True))
+            ranges = self.measure_ranges
+            sizes = np.full(len(names), math.inf) if ranges is None else np.ptp(ranges, axis=1)
+            widths = dict(zip(names, sizes.tolist(), strict=True))
             for own in self._relative_given:
-                found += limits_in_words(own, self.control, better)
+                found += limits_in_words(own, self.control, better, widths)
         if isinstance(self.superiority, float):
             kind = "floor" if self.sign > 0.0 else "ceiling"
             least, control = self.sign * self.superiority, str(self.control)
@@ -420,11 +426,12 @@ class Problem(BaseProblem):
         if self.margin is not None:
             where = " in any group" if len(self.groups) > 1 else ""
             others = np.array([arm != self.control for arm in self.arms])
-            margins = np.unique(self.margin[others])
+            margins = np.unique(-self.differences()[0, others])
             size = " by more than the margin there"
             if margins.size == 1:
                 size = f" by more than {margins[0]:,.12g}" if margins[0] else ""
-            found.append(f"that are not worse than {self.control!r}{where}{size}")
+            if np.isfinite(margins).any():
+                found.append(f"that are not worse than {self.control!r}{where}{size}")
         if self.superiority is not None:
             size = f" by at least {self.superiority:,.12g}" if self.superiority else ""
             found.append(f"that are better overall than {self.control!r}{size}")
