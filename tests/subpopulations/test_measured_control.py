@@ -10,6 +10,7 @@ from scipy.optimize import linprog
 from fairtrial.core.draws import VectorSource
 from fairtrial.subpopulations import (
     OVERALL,
+    BernoulliEnvironment,
     BlockBetting,
     GaussianEnvironment,
     Problem,
@@ -424,3 +425,39 @@ def test_scenarios_put_the_answer_beyond_its_limit_against_the_control():
     (harmed,) = harms(environment)
     assert not problem.feasible(harmed.environment.cell_means)[1]
     assert harmed.environment.truth.best == "0"
+
+
+def test_measures_of_an_objective_move_beyond_its_limit_alike_in_all_units():
+    moved = []
+    for unit in (1.0, 1e-3):
+        problem = Problem(
+            ["now", "new"], {"x": 0.3, "y": 0.7}, measures=["sold", "load"],
+            objective={"sold": 1.0, "load": -2e-4 / unit}, control="now", superiority=0.02,
+            noise_cov=np.diag([0.09, (300 * unit) ** 2]),
+        )  # fmt: skip
+        means = {
+            "sold": [[0.1, 0.1], [0.2, 0.2]],
+            "load": np.array([[1e3] * 2, [900.0] * 2]) * unit,
+        }
+        environment = GaussianEnvironment(problem, means)
+        (harmed,) = harms(environment)
+        assert harmed.environment.truth.best == "now"
+        new = harmed.environment.cell_means[1]
+        assert new[0].tolist() == new[1].tolist()
+        moved.append(new[0] / [1.0, unit])
+        assert problem.quality(harmed.environment.cell_means) == pytest.approx([-0.1, -0.09])
+    assert moved[0] == pytest.approx(moved[1])
+    assert moved[0] == pytest.approx([0.2 - 0.11 * 0.09 / 0.0936, 900 + 0.11 * 18 / 0.0936])
+
+
+def test_where_the_range_of_a_measure_ends_the_others_move_further():
+    problem = Problem(
+        ["now", "new"], 1, measures={"good": (0, 1), "bad": (0, 1)},
+        objective={"good": 1.0, "bad": -1.0}, control="now", superiority=0.0,
+    )  # fmt: skip
+    means = {"good": [[0.02], [0.1]], "bad": [[0.9], [0.55]]}
+    (harmed,) = harms(BernoulliEnvironment(problem, means))
+    assert harmed.environment.cell_means[1, 0] == pytest.approx([0.0, 0.55 + 0.43 * 1.1 - 0.1])
+    assert harmed.environment.truth.best == "now"
+    nowhere = {"good": [[0.0], [0.1]], "bad": [[1.0], [0.55]]}
+    assert list(harms(BernoulliEnvironment(problem, nowhere))) == []

@@ -176,11 +176,45 @@ def _beyond_rows(
             distance = row.distances(means, problem.shares)[arm]
             beyond = max(factor * distance, _LEAST_OF_SPREAD * _spread_of(environment, row, arm))
             step = (distance + beyond) * (-1.0 if row.is_floor else 1.0)
-            groups = problem.shares > 0.0 if row.group is None else row.group
-            means[arm, groups] += step * row.weights / float(row.weights @ row.weights)
+            means[arm] += _moves(environment, row, arm, means[arm], step)
         with suppress(InvalidArgument):
             yield Scenario(name, with_means(environment, means), why)
             return
+
+
+def _moves(
+    environment: CellEnvironment, row: LimitRow, arm: int, means: Floats, step: float
+) -> Floats:
+    """Return how an arm's means move, shape (L, M), so that what a limit is on moves by a step.
+
+    If it consists of several measures, each moves in proportion to its variance and its weight,
+    which does not depend on units. Where a range ends, the others move further.
+    """
+    problem = environment.problem
+    shares = problem.shares if row.group is None else np.eye(problem.shape[1])[row.group]
+    part = shares[:, np.newaxis] * row.weights
+    variances = shares @ np.diagonal(environment.cell_covariances[arm], axis1=1, axis2=2)
+    variances = np.where(row.weights == 0.0, 0.0, variances)
+    variances = variances / variances.max() if variances.any() else np.ones_like(variances)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        # Groups move equally.
+        ease = np.where(part != 0.0, variances / shares[:, np.newaxis], 0.0)
+    at_once = step * ease * part / np.sum(part**2 * ease)
+    ranges = problem.measure_ranges
+    low, high = (-np.inf, np.inf) if ranges is None else ranges.T
+    moved, left = np.zeros_like(means), step
+    for _ in range(means.size):
+        wanted = means + moved + left * ease * part / np.sum(part**2 * ease)
+        possible = np.clip(wanted, low, high)
+        moved, is_free = possible - means, possible == wanted
+        if is_free.all():
+            return moved
+        left = step - float(np.sum(part * moved))
+        ease = np.where(is_free, ease, 0.0)
+        if not ease.any():
+            break
+    # Nothing within the ranges is enough.
+    return at_once
 
 
 def _beyond(
