@@ -54,7 +54,9 @@ def test_a_loss_while_it_runs_weakens_a_label_that_rests_on_the_noise(make):
     policy = make(None)
     policy.fail(in_a_bet(policy)[0])
     assert not policy.guarantee.proven
-    assert "1 pull got lost for reasons unrelated" in policy.guarantee.assumptions[-1]
+    assert (
+        "1 pull got lost, for reasons assumed to be unrelated" in policy.guarantee.assumptions[-1]
+    )
 
 
 def test_a_late_result_takes_its_loss_back_while_its_block_is_open(make):

@@ -374,7 +374,9 @@ def test_what_telling_may_not_depend_on_is_said(cls: type[Policy]) -> None:
     assert cls is BlockBetting or "neither whether nor when a reward is told" in said
     policy.fail(pulls[0])
     assert policy.guarantee.label == "heuristic"
-    assert "lost for reasons unrelated to rewards" in policy.guarantee.assumptions[-1]
+    assert (
+        "lost, for reasons assumed to be unrelated to rewards" in policy.guarantee.assumptions[-1]
+    )
 
 
 def test_results_that_nobody_asked_for_are_no_fixed_design() -> None:

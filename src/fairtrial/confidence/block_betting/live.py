@@ -382,7 +382,7 @@ class LiveBlocks:
         if self.corrected:
             corrections = plural(self.corrected, "correction")
             promise = promise.assuming(f"after {corrections} every value is the true one")
-        event = "got lost for reasons unrelated to rewards"
+        event = "got lost, for reasons assumed to be unrelated to rewards"
         promise = promise.weakened_by(left_out, "pull", event)
         event = "came too late for bets on the values to follow"
         return promise.weakened_by(self.amended, "correction", event)

@@ -486,7 +486,9 @@ class BlockBetting(BlockPolicy):
             clipped = "the means are those of outcomes clipped to the range"
             stated = replace(stated, assumptions=(*stated.assumptions, clipped))
         if lost and not self._bounded:
-            chance = f"{plural(lost, 'pull')} got lost for reasons unrelated to outcomes"
+            chance = (
+                f"{plural(lost, 'pull')} got lost, for reasons assumed to be unrelated to outcomes"
+            )
             if problem.failure != "independent":
                 stated = stated.weakened(chance)
             elif self._blocks.loses_unequally():

@@ -144,7 +144,8 @@ def findings(race: RaceState) -> list[str]:
 def _found_in_losses(race: RaceState) -> list[str]:
     if not race.lost:
         return []
-    chance = f"{plural(len(race.lost), 'pull')} got lost for reasons unrelated to outcomes"
+    number = plural(len(race.lost), "pull")
+    chance = f"{number} got lost, for reasons assumed to be unrelated to outcomes"
     if race.problem.failure != "independent":
         return [chance]
     if contradicts(log_evidence_of_losses(*_losses_by_arm(race))):

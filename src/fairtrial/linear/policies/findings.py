@@ -218,7 +218,7 @@ class Findings:
                 "mean rewards are linear in the features; too few different arms were pulled to "
                 "test that"
             )
-        event = "came for reasons unrelated to the values"
+        event = "came, for reasons assumed to be unrelated to the values"
         return promise.weakened_by(amended, "correction", event)
 
     @property

@@ -253,7 +253,7 @@ class Phases(Race):
 
     def weakened(self, promise: Guarantee, lost: int) -> Guarantee:
         """Return a guarantee, weakened by lost pulls that are in no phase."""
-        event = "got lost for reasons unrelated to rewards"
+        event = "got lost, for reasons assumed to be unrelated to rewards"
         return promise.weakened_by(lost + len(self.late), "pull", event)
 
 

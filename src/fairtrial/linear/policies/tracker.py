@@ -255,7 +255,9 @@ class Tracker(Race):
             promise = promise.weakened(
                 f"the {self.unasked} unsolicited results were chosen before any reward was known"
             )
-        return promise.weakened_by(lost, "pull", "got lost for reasons unrelated to rewards")
+        return promise.weakened_by(
+            lost, "pull", "got lost, for reasons assumed to be unrelated to rewards"
+        )
 
 
 @documented_by(Tracker)

@@ -492,7 +492,9 @@ class MeasuredBlocks(LiveBlocks):
         `left_out`: number of missing values that bets, means or effects leave out.
         """
         stated = super().as_it_stands(promise, left_out=0)
-        return stated.weakened_by(left_out, "value", "got lost for reasons unrelated to any value")
+        return stated.weakened_by(
+            left_out, "value", "got lost, for reasons assumed to be unrelated to any value"
+        )
 
     @property
     def objective_spread(self) -> Spread:

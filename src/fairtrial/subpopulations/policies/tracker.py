@@ -372,9 +372,9 @@ class Tracker:
             order = "rewards of different cells are independent; they may be told at any time"
             promise = replace(promise, assumptions=(*promise.assumptions[:-1], order))
         else:
-            event = "got lost for reasons unrelated to rewards"
+            event = "got lost, for reasons assumed to be unrelated to rewards"
             promise = promise.weakened_by(lost, "pull", event)
         if self._rule != UNIFORM:
             promise = promise.assuming(PREDICTABLE)
-        event = "came for reasons unrelated to the values"
+        event = "came, for reasons assumed to be unrelated to the values"
         return promise.weakened_by(amended, "correction", event)
