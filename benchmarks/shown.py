@@ -3,7 +3,8 @@
 Results come late depending on their values, get lost depending on them, or are blank in a table of
 a finished experiment. A study counts as missed if, at any look, the interval of the first mean does
 not contain the truth although it is called "anytime". At most delta of all studies may. "Met"
-counts the studies that say so of a limit which the truth misses.
+counts the studies that say so of a limit which the truth misses; for each such limit, at most delta
+of all studies may.
 """
 
 from __future__ import annotations

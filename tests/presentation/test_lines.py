@@ -65,17 +65,18 @@ def test_a_part_in_which_a_line_has_no_points_is_drawn_without_it():
 # ------------------------------------------------------------------------- limits of measures
 
 
-def limit(measure, estimate, evidence=0.0, *, arm="a", group="x", kind="ceiling", bound=0.5):
-    known = {"estimate": estimate, "log_evidence": evidence}
+def limit(
+    measure, estimate, evidence=0.0, *, arm="a", group="x", kind="ceiling", bound=0.5, needed=3.0
+):
+    known = {"estimate": estimate, "log_evidence": evidence, "needed": needed}
     return MeasureLimit(arm, measure, group, kind, bound, **known)
 
 
-def moments(*rows, threshold=3.0):
+def moments(*rows):
     """Return the moments after 0, 1, ... results, each with these limits."""
     leads = Recommendation(None, "running", leader="a")
     return [
-        Progress(leads, told, told, 0, threshold=threshold, measure_limits=tuple(own))
-        for told, own in enumerate(rows)
+        Progress(leads, told, told, 0, measure_limits=tuple(own)) for told, own in enumerate(rows)
     ]
 
 
@@ -136,10 +137,10 @@ def test_evidence_for_limits_is_drawn_up_to_what_settles_them_whatever_the_measu
     assert chart.shown_level == Level(3.0, "settled")
 
 
-@pytest.mark.parametrize("threshold", [None, math.inf, math.nan, 0.0])
-def test_evidence_for_limits_without_a_level_is_not_drawn(threshold):
-    rows = [limit("sold", 0.1, 2.0)]
-    assert limit_evidence_chart(moments(rows, rows, threshold=threshold), "a") is None
+@pytest.mark.parametrize("needed", [None, math.inf, math.nan, 0.0])
+def test_evidence_for_limits_without_a_level_is_not_drawn(needed):
+    rows = [limit("sold", 0.1, 2.0, needed=needed)]
+    assert limit_evidence_chart(moments(rows, rows), "a") is None
 
 
 def test_before_the_first_bet_no_evidence_is_drawn():

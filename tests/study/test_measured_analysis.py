@@ -8,6 +8,7 @@ import pytest
 import fairtrial as ft
 from fairtrial.data import actg175
 from fairtrial.errors import InvalidArgument, InvalidOutcome
+from fairtrial.presentation.limits import Standing, Standings
 from fairtrial.subpopulations import OVERALL, Problem
 
 DOSES = Problem(
@@ -29,12 +30,17 @@ def rows_of(number, *, harm=0.1, hidden=0.0, seed=0):
     return table
 
 
+def standings_of(arm, progress):
+    """Return the standings of the limits of an arm, by measure."""
+    limits = [one for one in progress.measure_limits if one.arm == arm]
+    return {one.measure: Standings.by(progress).of_measure(one) for one in limits}
+
+
 def test_rows_of_measures_are_read_as_a_study_would_have_been():
     with ft.analyse(DOSES, rows_of(600), 0.05, order="day") as study:
         answer = study.recommend()
         assert (answer.arm, answer.guarantee.label) == ("high", "proven")
-        kept = [one for one in study.progress().measure_limits if one.arm == "high"]
-        assert [(one.measure, one.kept) for one in kept] == [("harmed", True)]
+        assert standings_of("high", study.progress()) == {"harmed": Standing.KEPT}
         assert study.verify().ok
         assert study.policy.told == 600
 
@@ -127,8 +133,7 @@ def test_rows_are_compared_with_a_control():
     with ft.analyse(problem, rows_of(900), 0.05, order="day") as study:
         answer = study.recommend()
         assert (answer.arm, answer.guarantee.label) == ("high", "proven")
-        limits = study.progress().measure_limits
-        assert {(one.measure, one.control, one.kept) for one in limits} == {
-            ("cured", "low", True), ("harmed", "low", True),
-        }  # fmt: skip
+        progress = study.progress()
+        assert {one.control for one in progress.measure_limits} == {"low"}
+        assert standings_of("high", progress) == {"cured": Standing.KEPT, "harmed": Standing.KEPT}
         assert study.verify().ok

@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 
 import fairtrial as ft
+from fairtrial.confidence.bounds import NormalMixture
 from fairtrial.presentation.guardrails import guardrails
 from fairtrial.presentation.limits import Standing, Standings
 from fairtrial.subpopulations import BalancedTracking, BlockBetting, Problem
+from fairtrial.subpopulations.policies.measured_report import _level
 
 DELTA = 0.1
 FIRST = {"delta": DELTA, "initial_pulls": 20, "batch": 40}
@@ -77,6 +79,63 @@ def test_a_guardrail_that_is_missed_is_not_called_met_if_harms_are_not_reported(
     standings = Standings.by(progress)
     assert {standings.of(one) for one in harms} == {Standing.LIKELY_KEPT}
     assert {one.standing for one in guardrails(progress, False)} == {Standing.LIKELY_KEPT}
+
+
+def guarded(arms=2, **options):
+    problem = Problem(
+        arms, 1, measures=["good", "bad"], noise_std={"good": 1.0, "bad": 1.0}, objective="good",
+        ceilings={"bad": 3.0}, **options,
+    )  # fmt: skip
+    return BlockBetting(problem, seed=0, delta=DELTA, initial_pulls=5)
+
+
+def with_evidence(policy, evidence):
+    """Give all ledgers of limits this log evidence; return the limits that are shown."""
+    arms, _ = policy.problem.shape
+    policy._measured.state.book.ledgers[arms + arms**2 :] = evidence
+    return policy.progress().measure_limits
+
+
+@pytest.mark.parametrize("options", [{}, {"tolerance": 0.1}])
+def test_bets_settle_a_limit_with_half_of_the_error_and_the_interval_with_the_other_half(options):
+    policy, enough = guarded(**options), np.log(2 / DELTA)
+    assert [one.needed for one in with_evidence(policy, 0.0)] == pytest.approx([enough] * 2)
+    # Together with the interval, 1 / delta would be wrong with probability 2 delta.
+    assert {one.kept for one in with_evidence(policy, enough - 1e-6)} == {False}
+    assert {one.kept for one in with_evidence(policy, enough + 1e-6)} == {True}
+    level = _level(DELTA)
+    assert level / (2.0 - level) == pytest.approx(DELTA / 2)
+    for pull in policy.ask(10):
+        policy.tell(pull, {"good": 0.0, "bad": 0.5})
+    progress, radius = policy.progress(), NormalMixture().radius(5, level, 1.0)
+    _, mean, *_ = progress.actions
+    limit, _ = progress.measure_limits
+    assert (mean.lower, mean.upper) == (limit.lower, limit.upper)
+    assert limit.upper == pytest.approx(0.5 + radius)
+
+
+@pytest.mark.parametrize(("arms", "kept"), [(1, False), (2, True), (3, True)])
+def test_a_ledger_that_is_tested_on_its_own_is_worth_what_settled_it(arms, kept):
+    """It is settled at K / delta for K arms, and infinite from then on."""
+    limits = with_evidence(guarded(arms, tolerance=0.1), np.inf)
+    assert {one.kept for one in limits} == {kept}
+
+
+def test_evidence_settles_no_limit_without_the_guarantee():
+    policy, rng = guarded(), np.random.default_rng(1)
+    for _ in range(60):
+        policy.tell(policy.ask(), {"good": rng.normal(), "bad": rng.normal()})
+    assert all(one.kept for one in with_evidence(policy, 9.0))
+    policy.tell(policy.ask(), {"good": rng.normal(), "bad": None})
+    for _ in range(60):
+        policy.tell(policy.ask(), {"good": rng.normal(), "bad": rng.normal()})
+    progress = policy.progress()
+    assert progress.intervals == "approximate"
+    assert not progress.recommendation.guarantee.proven
+    assert not any(one.kept for one in with_evidence(policy, 9.0))
+    assert progress.why_approximate == (
+        "1 value got lost, for reasons assumed to be unrelated to any value"
+    )
 
 
 @pytest.mark.parametrize("known", [{"reward_range": (0, 1)}, {"noise_std": 0.5}])

@@ -42,7 +42,7 @@ _NUMBERS_OF_EVIDENCE = ("evidence", "threshold")
 _NUMBERS_OF_PARTS = frozenset(
     [
         *("bound", "estimate", "lower", "upper", "mean", "value", "share", "guaranteed", "behind"),
-        *("log_evidence", "log_wealth"),
+        *("log_evidence", "log_wealth", "needed"),
     ]
 )
 _Document = Mapping[str, Any]

@@ -80,9 +80,12 @@ class MeasureLimit(_Part):
     log_evidence : float or None
         The logarithm of the e-value against "the limit is missed"; 0 before the first bet.
     kept : bool
-        Whether this evidence is enough to say that the limit is met.
+        Whether this evidence is enough to say that the limit is met. It never is when the guarantee
+        no longer holds.
     control : str or None
         The arm that the limit refers to. Bound and estimate are then differences from its mean.
+    needed : float or None
+        The log evidence that is enough; None if unknown.
 
     Examples
     --------
@@ -101,6 +104,7 @@ class MeasureLimit(_Part):
     log_evidence: float | None = None
     kept: bool = False
     control: str | None = None
+    needed: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

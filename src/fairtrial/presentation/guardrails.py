@@ -54,6 +54,8 @@ class Guardrail:
         Whether the arm meets the limit.
     control : str or None
         The arm that the limit refers to. Bound and estimate are then differences from its mean.
+    needed : float or None
+        The log evidence that settles the limit; None if unknown.
     """
 
     arm: str
@@ -65,6 +67,7 @@ class Guardrail:
     log_evidence: float | None
     standing: Standing
     control: str | None = None
+    needed: float | None = None
 
     @property
     def log_wealth(self) -> float | None:
@@ -150,6 +153,7 @@ def _guardrails(progress: Progress, limits: Iterable[MeasureLimit]) -> list[Guar
             finite(one.log_evidence),
             standings.of_measure(one),
             None if one.control is None else str(one.control),
+            finite(one.needed),
         )
         for one in limits
     ]

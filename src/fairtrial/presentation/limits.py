@@ -31,7 +31,8 @@ class Standing(StrEnum):
 
     This is settled once an interval that holds at all times is on one side of the limit, once the
     bets on the limit have gained enough, or once the arm is the answer, which can only be right if
-    the arm keeps all its limits.
+    the arm keeps all its limits. Interval and bets together call a limit met that is missed with
+    probability at most delta, for each limit (docs/explanation/effects.md).
     """
 
     FREE = "no limit"

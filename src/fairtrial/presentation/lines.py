@@ -222,10 +222,10 @@ def limit_evidence_chart(trace: Sequence[Progress], arm: str) -> LineChart | Non
     Evidence has the same scale for all measures. The chart ends at the level that settles a limit,
     and as far below 1. None if there were no bets on the arm's limits.
     """
-    settled = finite(trace[-1].threshold)
-    if settled is None or not settled > 0.0:
+    levels = [one.needed for one in guardrails_of_arm(trace[-1], arm) if one.needed is not None]
+    most = max(levels, default=0.0)
+    if not most > 0.0:
         return None
-    most = settled
 
     def evidence(one: Guardrail) -> float | None:
         return None if one.log_evidence is None else min(max(one.log_evidence, -most), most)

@@ -485,7 +485,8 @@ class BlockBetting(BlockPolicy):
             parts["answers"] = self._answers_with_wealth()
         if self._measured is not None:
             known = self._measured, self._settled_measures(self._measured), self.problem, self.delta
-            parts["measure_limits"] = limits_of_measures(*known, self._threshold)
+            holds = not self._why_approximate
+            parts["measure_limits"] = limits_of_measures(*known, self._threshold, holds=holds)
             parts["measures"] = values_of_measures(*known)
         return parts
 

@@ -57,7 +57,8 @@ def cell_estimates(
     blocks: MeasuredBlocks, settled: Settled, problem: Problem, delta: float
 ) -> tuple[Estimate, ...]:
     """Return an estimate of every measure of every cell."""
-    values, found = blocks.values, _within_ranges(_means(blocks, settled, problem, delta), problem)
+    values = blocks.values
+    found = _within_ranges(_means(blocks, settled, problem, _level(delta)), problem)
     estimates = []
     for place in np.ndindex(values.shape):
         k, group, m = place
@@ -99,6 +100,20 @@ def arm_estimates(
     )
 
 
+def _level(delta: float) -> float:
+    """Return the level of intervals either end of which ever fails with probability <= delta / 2.
+
+    An interval of level x ends where a mixture M of exp(s S - s^2 V / 2) over s reaches 1 / x; S is
+    the sum of the deviations of results from their mean, and V their variance proxy. M is the mean
+    of M+ (positive s) and M- (negative s), both supermartingales from 1. Where the lower end is
+    above the mean, S is positive, so M- <= 1 and M+ = 2 M - M- >= 2 / x - 1. By Ville's inequality
+    this ever happens with probability at most x / (2 - x), which is delta / 2 here; likewise for
+    the upper end. A limit on n means uses n intervals of level x / n, whose ends fail with
+    probability at most n (x / n) / (2 - x / n) <= x / (2 - x).
+    """
+    return 2.0 * delta / (2.0 + delta)
+
+
 def _within_ranges(means: Means, problem: Problem) -> Means:
     ranges = problem.measure_ranges
     return means.within(None if ranges is None else (ranges[:, 0], ranges[:, 1]))
@@ -138,9 +153,20 @@ def _ends(problem: Problem, k: int, group: int, m: int) -> tuple[float | None, f
 
 
 def limits_of_measures(
-    blocks: MeasuredBlocks, settled: Settled, problem: Problem, delta: float, threshold: float
+    blocks: MeasuredBlocks,
+    settled: Settled,
+    problem: Problem,
+    delta: float,
+    threshold: float,
+    *,
+    holds: bool,
 ) -> tuple[MeasureLimit, ...]:
     """Return every limit of every arm: its bound, its mean, and the evidence that it is kept.
+
+    A limit is shown as met if its bets have gained 2 / delta, or if its interval is within the
+    limit. If the limit is missed, the bets ever gain this with probability at most delta / 2, and
+    the end of the interval is wrong with probability at most delta / 2 (see `_level`). So it is
+    ever shown as met with probability at most delta, for each limit.
 
     Parameters
     ----------
@@ -153,18 +179,22 @@ def limits_of_measures(
     delta : float
         The accepted probability of a wrong answer.
     threshold : float
-        The log evidence that settles a limit on its own.
+        The log evidence at which the policy settles a ledger that it tests separately; the ledger
+        is infinite from then on.
+    holds : bool
+        Whether the guarantee holds; without it no limit counts as kept.
     """
-    evidence = blocks.limit_evidence()
+    evidence, needed = blocks.limit_evidence(), math.log(2.0) - math.log(delta)
 
     @cache
     def means_at(level: float) -> Means:
         return _within_ranges(_means(blocks, settled, problem, level), problem)
 
-    own = [_own(row, problem, delta, means_at) for row in problem.limit_rows]
+    own = [_own(row, problem, _level(delta), means_at) for row in problem.limit_rows]
     found = []
     for k, r, row in _limits_of_arms(problem):
         strength = float(evidence[k, r])
+        gained = threshold if strength == math.inf else strength
         mean, lower, upper = own[r].at(k)
         found.append(
             MeasureLimit(
@@ -177,20 +207,21 @@ def limits_of_measures(
                 lower=lower,
                 upper=upper,
                 log_evidence=strength if math.isfinite(strength) else None,
-                kept=strength >= threshold,
+                kept=holds and gained >= needed,
                 control=None if row.control is None else problem.arms[row.control],
+                needed=needed,
             )
         )
     return tuple(found)
 
 
 def _own(
-    row: LimitRow, problem: Problem, delta: float, means_at: Callable[[float], Means]
+    row: LimitRow, problem: Problem, level: float, means_at: Callable[[float], Means]
 ) -> Means:
     """Return the means of all arms, or their differences from the control's, that a limit is on.
 
-    `means_at` returns the means of all measures with intervals of a level. `delta` is shared by the
-    means that a limit consists of.
+    `means_at` returns the means of all measures with intervals of a level. The `level` is shared by
+    the means that a limit consists of.
     """
     groups = np.zeros(len(problem.groups))
     if row.group is None:
@@ -200,7 +231,7 @@ def _own(
         groups[row.group] = 1.0
     weights = groups[:, np.newaxis] * row.weights
     arms = 1 if row.control is None else 2
-    shared = delta / (arms * np.count_nonzero(weights))
+    shared = level / (arms * np.count_nonzero(weights))
     means = means_at(shared).combined(weights)
     return means if row.control is None else means.apart_from(row.control)
 
