@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from ctypes.util import find_library
 from pathlib import Path
 from typing import Any
 
@@ -28,24 +29,32 @@ _FLAGS = (
 
 
 def installed() -> Path:
-    """Return the program; install it as root on Debian.
+    """Return the program; install it as root on Debian, and the library that its driver needs.
 
-    For other users without it the test is skipped, because only root can install it.
+    For other users without them the test is skipped, because only root can install them.
     """
-    if not _PROGRAM.exists():
+    for package, is_there in (("chromium", _PROGRAM.exists), ("libatomic1", _has_libatomic)):
+        if is_there():
+            continue
         if os.geteuid() != 0 or shutil.which("apt-get") is None:
-            pytest.skip(f"Chromium is not at {_PROGRAM}, and only root can install it")
-        install_once("chromium", _PROGRAM.exists)
-    if not _PROGRAM.exists():
-        pytest.fail(f"Chromium is not at {_PROGRAM}, and was not put there by apt-get")
+            pytest.skip(f"{package} is not installed, and only root can install it")
+        install_once(package, is_there)
+        if not is_there():
+            pytest.fail(f"apt-get did not install {package}")
     return _PROGRAM
+
+
+def _has_libatomic() -> bool:
+    """Return whether the library is installed without which Playwright's Node.js ends at once."""
+    return find_library("atomic") is not None
 
 
 @contextmanager
 def started() -> Iterator[Browser]:
     """Yield a browser that runs until the context ends."""
+    program = installed()
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=installed(), args=list(_FLAGS))
+        browser = playwright.chromium.launch(executable_path=program, args=list(_FLAGS))
         yield browser
         browser.close()
 
