@@ -10,7 +10,7 @@ import struct
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from multiprocessing.connection import Connection, answer_challenge
+from multiprocessing.connection import Connection
 
 import pytest
 
@@ -122,25 +122,36 @@ LONG = struct.pack("!i", 200) + bytes(200)
 
 
 class Peer:
-    """A peer that speaks the language of `multiprocessing.connection` without a key."""
+    """A peer that frames messages as `Line` does, without a key."""
 
     def __init__(self, connection):
         connection.settimeout(None)
         self.ends = Connection(connection.dup().detach())
 
-    def lets_prove(self, challenge):
-        """Let a worker answer a challenge; return the answer, as if it were right."""
-        self.ends.send_bytes(challenge)
-        answer = self.ends.recv_bytes(256)
-        self.ends.send_bytes(b"#WELCOME#")
-        return answer
+    def lets_prove(self, drawn):
+        """Let a worker prove that it knows the key; return what it sends."""
+        self.ends.send_bytes(drawn)
+        return self.ends.recv_bytes(256)
 
 
 def guesses(connection):
     peer = Peer(connection)
-    answer = peer.lets_prove(b"#CHALLENGE#" + os.urandom(20))
+    peer.lets_prove(os.urandom(32))
+    peer.ends.send_bytes(os.urandom(32))
     peer.ends.recv_bytes(256)
-    peer.ends.send_bytes(os.urandom(len(answer)))
+
+
+def reflects(connection):
+    peer = Peer(connection)
+    answer = peer.lets_prove(os.urandom(32))
+    peer.ends.send_bytes(answer[32:])
+    peer.ends.recv_bytes(256)
+
+
+def proves_nothing(connection):
+    peer = Peer(connection)
+    peer.lets_prove(b"")
+    peer.ends.send_bytes(b"")
     peer.ends.recv_bytes(256)
 
 
@@ -156,7 +167,9 @@ def is_deep(connection):
     connection.sendall(b'{"a":' * 1_000_000)
 
 
-@pytest.mark.parametrize("behave", [guesses, speaks_http, is_deep, repeats_itself])
+@pytest.mark.parametrize(
+    "behave", [guesses, reflects, proves_nothing, speaks_http, is_deep, repeats_itself]
+)
 def test_a_worker_talks_to_nobody_who_does_not_know_the_key(behave):
     with (
         a_port_taken_over(behave) as address,
@@ -172,7 +185,7 @@ def drips(connection):
 
 
 def hangs_up(connection):
-    Peer(connection).lets_prove(b"#CHALLENGE#" + os.urandom(20))
+    Peer(connection).lets_prove(os.urandom(32))
 
 
 def says_nothing(connection):
@@ -189,19 +202,31 @@ def test_a_worker_waits_only_so_long_for_a_proof(behave, monkeypatch):
 
 
 def test_no_worker_answers_for_a_driver():
-    """Whoever takes over the port cannot let a second worker answer the first one's challenge."""
+    """Whoever takes over the port cannot let a second worker prove what the first one asks for."""
     with ThreadPoolExecutor(2) as threads, socket.create_server(("127.0.0.1", 0)) as listening:
         address = listening.getsockname()
         asking = [threads.submit(channel_to(address).ask, LOOK) for _ in range(2)]
         first, second = (Peer(listening.accept()[0]) for _ in asking)
-        first.lets_prove(b"#CHALLENGE#" + os.urandom(20))
-        challenge = first.ends.recv_bytes(256)
-        first.ends.send_bytes(second.lets_prove(challenge))
-        assert first.ends.recv_bytes(256) == b"#FAILURE#"
+        answer = first.lets_prove(os.urandom(32))
+        first.ends.send_bytes(second.lets_prove(answer[:32])[32:])
+        with pytest.raises(EOFError):
+            first.ends.recv_bytes(256)
+        second.ends.send_bytes(b"")
         listening.close()
-        second.ends.close()
         for one in asking:
             assert isinstance(one.exception(PATIENCE), Unreachable)
+
+
+def test_an_error_that_says_nothing_about_the_key_is_not_called_an_imposter(monkeypatch):
+    def fails(*_):
+        raise ValueError("this system has no such hash function")
+
+    one, other = socket.socketpair()
+    with one, other:
+        monkeypatch.setattr(hmac, "digest", fails)
+        Peer(other).ends.send_bytes(bytes(32))
+        with pytest.raises(ValueError, match="no such hash function"):
+            Line(one, KEY, of_driver=False)
 
 
 def proven(connection):
@@ -286,36 +311,91 @@ def test_a_driver_takes_nothing_from_those_who_do_not_know_the_key(server, name)
 def test_a_driver_proves_nothing_to_those_who_have_not(server):
     with socket.create_connection(server.address(), timeout=PATIENCE) as connection:
         peer = Peer(connection)
-        assert peer.ends.recv_bytes(256).startswith(b"#CHALLENGE#")
-        peer.ends.send_bytes(bytes(16))
-        assert peer.ends.recv_bytes(256) == b"#FAILURE#"
+        assert len(peer.ends.recv_bytes(256)) == 32
+        peer.ends.send_bytes(bytes(64))
+        assert peer.ends.recv_bytes(256) == b""
         with pytest.raises(EOFError):
             peer.ends.recv_bytes(256)
 
 
-class Overheard:
-    """The end of a connection that remembers what was sent."""
+class Tap:
+    """Passes messages between a worker and a driver on, and remembers them."""
 
-    def __init__(self, ends):
-        self.ends = ends
-        self.recv_bytes = ends.recv_bytes
+    def __init__(self, server):
+        self.driver = Peer(socket.create_connection(server.address(), timeout=PATIENCE)).ends
+        mine, self._workers = socket.socketpair()
+        self.worker = Peer(mine).ends
+        self.to_driver, self.to_worker = [], []
+        with ThreadPoolExecutor(1) as thread:
+            made = thread.submit(Line, self._workers, server.key, of_driver=False)
+            self.pass_on(to_worker=True)
+            self.pass_on(to_worker=False)
+            self.pass_on(to_worker=True)
+            self.line = made.result(PATIENCE)
 
-    def send_bytes(self, content):
-        self.sent = content
-        self.ends.send_bytes(content)
+    def pass_on(self, to_worker):
+        source, target = (self.driver, self.worker) if to_worker else (self.worker, self.driver)
+        content = source.recv_bytes(100_000)
+        (self.to_worker if to_worker else self.to_driver).append(content)
+        target.send_bytes(content)
+
+    def close(self):
+        for end in (self.driver, self.worker, self.line):
+            end.close()
 
 
 def test_a_proof_is_of_one_connection_only(server):
     """A proof overheard on one connection is not valid on another."""
-    worker = hmac.digest(server.key, b"worker", "sha256")
-    with socket.create_connection(server.address(), timeout=PATIENCE) as connection:
-        overheard = Overheard(Peer(connection).ends)
-        answer_challenge(overheard, worker)
+    tap = Tap(server)
+    tap.close()
     with socket.create_connection(server.address(), timeout=PATIENCE) as connection:
         peer = Peer(connection)
         peer.ends.recv_bytes(256)
-        peer.ends.send_bytes(overheard.sent)
-        assert peer.ends.recv_bytes(256) == b"#FAILURE#"
+        peer.ends.send_bytes(tap.to_driver[0])
+        assert peer.ends.recv_bytes(256) == b""
+
+
+STOP = packed({"kind": "look", "pull": "p", "attempt": "x"})
+
+
+@pytest.mark.parametrize("what", ["altered", "inserted", "repeated"])
+def test_a_driver_takes_no_message_that_its_worker_has_not_sent(server, what):
+    tap = Tap(server)
+    tap.line.send(packed(LOOK))
+    if what == "repeated":
+        tap.pass_on(to_worker=False)
+        server.take(PATIENCE).answer(go_on=True)
+        tap.pass_on(to_worker=True)
+        tap.driver.send_bytes(tap.to_driver[-1])
+    elif what == "inserted":
+        tap.driver.send_bytes(bytes(32) + STOP)
+    else:
+        tap.driver.send_bytes(tap.worker.recv_bytes(100_000).replace(b'"p"', b'"q"'))
+    with pytest.raises(EOFError):
+        tap.driver.recv_bytes(256)
+    assert server.waiting() == 0
+    tap.close()
+
+
+@pytest.mark.parametrize("what", ["altered", "reflected", "repeated"])
+def test_a_worker_takes_no_answer_that_its_driver_has_not_sent(server, what):
+    tap = Tap(server)
+    for go_on in (True, False):
+        tap.line.send(packed(LOOK))
+        tap.pass_on(to_worker=False)
+        server.take(PATIENCE).answer(go_on=go_on)
+        if go_on:
+            tap.pass_on(to_worker=True)
+            assert tap.line.receive() == {"go_on": True}
+    answer = tap.driver.recv_bytes(256)
+    if what == "altered":
+        answer = answer.replace(b"false", b"true ")
+    else:
+        answer = (tap.to_worker if what == "repeated" else tap.to_driver)[-1]
+    tap.worker.send_bytes(answer)
+    with pytest.raises(ConnectionError, match="altered, repeated or inserted"):
+        tap.line.receive()
+    tap.close()
 
 
 def test_strangers_who_drip_are_cut_off_in_time(monkeypatch):
@@ -349,6 +429,70 @@ def test_strangers_in_numbers_keep_no_worker_out_and_leave_nothing_behind(server
         worker.close()
     wait_until(lambda: not server._listener._strangers)
     wait_until(lambda: threading.active_count() <= before)
+
+
+def test_a_worker_that_knows_the_key_makes_no_room_for_strangers(server):
+    made = [as_worker(server) for _ in range(3)]
+    # From the moment at which it is connected: its first message may be late.
+    assert server._listener._strangers == {}
+    with contextlib.ExitStack() as crowd:
+        for _ in range(2 * worker_server._MOST_STRANGERS):
+            crowd.enter_context(socket.create_connection(server.address(), timeout=PATIENCE))
+        wait_until(lambda: len(server._listener._strangers) == worker_server._MOST_STRANGERS)
+        with ThreadPoolExecutor(1) as thread:
+            for line in made:
+                line.send(packed(LOOK))
+                answer = thread.submit(line.receive)
+                server.take(PATIENCE).answer(go_on=True)
+                assert answer.result(PATIENCE) == {"go_on": True}
+                line.close()
+
+
+def test_a_worker_whose_place_was_needed_while_it_proved_its_key_connects_again(server):
+    sign, evicted = worker_server._signed, []
+
+    def signed(key, role, drawn):
+        strangers = server._listener._strangers
+        if role == b"worker" and strangers and not evicted:
+            evicted.append(next(iter(strangers)))
+            with server._listener._lock:
+                worker_server._hang_up(evicted[0])
+                del strangers[evicted[0]]
+        return sign(key, role, drawn)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(worker_server, "_signed", signed)
+        assert answered(server, worker_of(server)) is True
+    assert len(evicted) == 1
+
+
+def test_the_driver_notices_that_the_machine_of_a_worker_is_gone(server):
+    line = as_worker(server)
+    wait_until(lambda: server._listener._workers)
+    (connection,) = server._listener._workers
+    assert connection.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+    line.close()
+    wait_until(lambda: not server._listener._workers)
+
+
+def test_closing_ends_every_connection_after_its_last_answer():
+    before = threading.active_count()
+    server = WorkerServer("127.0.0.1")
+    address = server.address()
+    with socket.create_connection(address, timeout=PATIENCE) as stranger:
+        idle, waiting = as_worker(server), as_worker(server)
+        waiting.send(packed(LOOK))
+        wait_until(server.waiting)
+        server.close()
+        assert waiting.receive() == {"go_on": False}
+        assert waiting.receive() is None
+        assert idle.receive() is None
+        stranger.settimeout(PATIENCE)
+        while stranger.recv(100):
+            pass
+    wait_until(lambda: threading.active_count() <= before)
+    idle.close()
+    waiting.close()
 
 
 def as_worker(server):
@@ -426,6 +570,9 @@ class Own(NotSupported):
         (errors.StorageError("it is full"), errors.StorageError, None),
         (Own("not so"), NotSupported, "not so"),
         (errors.MissingExtra("a table", "data"), FairtrialError, None),
+        (errors.MistakesFound(["a: no", "b: no"], "outcomes"), FairtrialError, None),
+        (errors.InvalidTable(["line 3: no"], "table.csv"), FairtrialError, None),
+        (errors.ConfigurationError(["policy: no"]), FairtrialError, None),
         (KeyError("x"), FairtrialError, "KeyError: 'x'"),
         (Unreachable("nobody"), FairtrialError, "nobody"),
     ],

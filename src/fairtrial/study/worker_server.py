@@ -1,8 +1,9 @@
 """The server in a driver that receives messages of workers: threads, processes, other machines.
 
-Other processes connect by `multiprocessing.connection`. Neither end parses anything before the
-other has proved that it knows the key, and neither ever unpickles what it receives: messages are
-JSON of limited length and depth.
+Other processes connect through a socket. Neither end parses anything before the other has proved
+that it knows the key. Each message is signed, so nobody in between can alter, repeat or insert one,
+but they are not encrypted. Nothing that is received is ever unpickled: messages are JSON of limited
+length and depth.
 """
 
 from __future__ import annotations
@@ -15,10 +16,9 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from multiprocessing import AuthenticationError
-from multiprocessing.connection import Connection, answer_challenge, deliver_challenge
+from multiprocessing.connection import Connection
 from typing import Any, Protocol
 
 from fairtrial import errors
@@ -48,6 +48,7 @@ _CONNECT_SECONDS = 10.0
 _RETRY_SECONDS = 0.05
 _ACCEPT_SECONDS = 0.1
 _MOST_STRANGERS = 64
+_RANDOM_BYTES = _SIGNATURE_BYTES = 32
 
 _DETAILS = frozenset({"stage", "elapsed", "std"})
 
@@ -224,8 +225,7 @@ class _SocketChannel:
             except OSError as error:
                 raise self._unreachable(str(error)) from error
             try:
-                connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                _configure(connection)
                 left = threading.Timer(deadline - time.monotonic(), _hang_up, (connection,))
                 left.start()
                 try:
@@ -288,15 +288,22 @@ class _Listener:
         self._is_closed = False
         self._strangers: dict[socket.socket, float] = {}
         """Connections that have not proved anything yet, and when to end them."""
+        self._workers: set[socket.socket] = set()
+        """Connections that have proved that they know the key."""
         self._socket = socket.create_server((server.host, 0), backlog=128)
         self._socket.settimeout(_ACCEPT_SECONDS)
         self.port: int = self._socket.getsockname()[1]
         threading.Thread(target=self._listen, name="fairtrial-worker-server", daemon=True).start()
 
     def close(self) -> None:
-        """Stop accepting connections."""
-        self._is_closed = True
-        # Forked workers hold the socket too, so closing it here would not stop it.
+        """Accept no more connections, and end all others once their last answer is sent."""
+        # Forked workers hold the sockets too, so closing them here would not end them.
+        with self._lock:
+            self._is_closed = True
+            for stranger in self._strangers:
+                _hang_up(stranger)
+            for worker in self._workers:
+                _hang_up(worker, socket.SHUT_RD)
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
 
@@ -338,18 +345,30 @@ class _Listener:
                 if due <= now:
                     _hang_up(connection)
 
+    def _admit(self, connection: socket.socket) -> None:
+        """Note that a connection has proved that it knows the key: it no longer makes room."""
+        with self._lock:
+            if self._strangers.pop(connection, None) is None or self._is_closed:
+                raise ConnectionError("it took too long, or others needed its place")
+            self._workers.add(connection)
+
     def _forget(self, connection: socket.socket) -> None:
         with self._lock:
             self._strangers.pop(connection, None)
+            self._workers.discard(connection)
 
     def _serve(self, connection: socket.socket) -> None:
         """Serve one connection until it ends."""
         line = None
         try:
             with suppress(OSError):
-                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                line = Line(connection, self._server.key, of_driver=True)
-                self._forget(connection)
+                _configure(connection)
+                line = Line(
+                    *(connection, self._server.key),
+                    of_driver=True,
+                    # Before the worker knows that it is connected.
+                    admit=lambda: self._admit(connection),
+                )
                 self._answer_all(line)
         finally:
             self._forget(connection)
@@ -388,17 +407,41 @@ class Imposter(ConnectionError):
     """The peer does not know the key."""
 
 
-def _hang_up(connection: socket.socket) -> None:
+def _configure(connection: socket.socket) -> None:
+    """Let a connection notice that the other machine is gone, and send short messages at once."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
+def _hang_up(connection: socket.socket, how: int = socket.SHUT_RDWR) -> None:
     """End a connection, even for processes that inherited it."""
     with suppress(OSError):
-        connection.shutdown(socket.SHUT_RDWR)
+        connection.shutdown(how)
+
+
+class _Signer:
+    """Signs the messages in one direction of a connection (HMAC with SHA-256).
+
+    A signature also covers the number of messages before, so none can be repeated or left out.
+    """
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+        self._number = 0
+
+    def sign(self, content: bytes) -> bytes:
+        """Return the signature of the next message."""
+        signature = hmac.digest(self._key, self._number.to_bytes(8) + content, "sha256")
+        self._number += 1
+        return signature
 
 
 class Line:
     """A connection whose two ends have both proved that they know the key.
 
-    Each end proves it with a key of its own, derived from the common one, so that nobody can let
-    one worker answer what another one asks.
+    Each end draws random bytes; the proof is the key's signature of both and of the end's role. So
+    no proof is valid on another connection, and nobody can let one worker answer what another one
+    asks. Keys for signing the messages are derived in the same way.
 
     Parameters
     ----------
@@ -408,6 +451,8 @@ class Line:
         The common key.
     of_driver : bool
         Whether this is the driver's end.
+    admit : callable
+        Called once the worker has proved that it knows the key, before the driver proves it.
 
     Raises
     ------
@@ -417,32 +462,58 @@ class Line:
         If the connection ends early.
     """
 
-    def __init__(self, connection: socket.socket, key: bytes, *, of_driver: bool) -> None:
-        worker, driver = (hmac.digest(key, role, "sha256") for role in (b"worker", b"driver"))
+    def __init__(
+        self,
+        connection: socket.socket,
+        key: bytes,
+        *,
+        of_driver: bool,
+        admit: Callable[[], None] = lambda: None,
+    ) -> None:
         connection.settimeout(None)
         self._socket = connection
         self._ends = Connection(connection.dup().detach())
         try:
-            # The driver, which listens, proves nothing to those who have proved nothing.
-            if of_driver:
-                deliver_challenge(self._ends, worker)
-                answer_challenge(self._ends, driver)
-            else:
-                answer_challenge(self._ends, worker)
-                deliver_challenge(self._ends, driver)
+            drawn = self._prove(key, admit) if of_driver else self._answer(key)
         except EOFError:
             self.close()
             raise ConnectionError("it ended the connection") from None
-        except (AuthenticationError, AssertionError, ValueError):
-            self.close()
-            raise Imposter("it does not know the key") from None
         except BaseException:
             self.close()
             raise
+        driver, worker = (
+            _Signer(_signed(key, direction, drawn)) for direction in (b"to worker", b"to driver")
+        )
+        self._sent, self._received = (driver, worker) if of_driver else (worker, driver)
+
+    def _prove(self, key: bytes, admit: Callable[[], None]) -> bytes:
+        """Let a worker prove that it knows the key, then prove it; return what both have drawn."""
+        own = secrets.token_bytes(_RANDOM_BYTES)
+        self._ends.send_bytes(own)
+        answer = self._ends.recv_bytes(_RANDOM_BYTES + _SIGNATURE_BYTES)
+        drawn = own + answer[:_RANDOM_BYTES]
+        if not hmac.compare_digest(answer[_RANDOM_BYTES:], _signed(key, b"worker", drawn)):
+            # The driver, which listens, proves nothing to those who have proved nothing.
+            self._ends.send_bytes(b"")
+            raise Imposter("it does not know the key")
+        admit()
+        self._ends.send_bytes(_signed(key, b"driver", drawn))
+        return drawn
+
+    def _answer(self, key: bytes) -> bytes:
+        """Prove to a driver that this end knows the key, and let it prove the same."""
+        given = self._ends.recv_bytes(_RANDOM_BYTES)
+        own = secrets.token_bytes(_RANDOM_BYTES)
+        drawn = given + own
+        self._ends.send_bytes(own + _signed(key, b"worker", drawn))
+        proof = self._ends.recv_bytes(_SIGNATURE_BYTES)
+        if not hmac.compare_digest(proof, _signed(key, b"driver", drawn)):
+            raise Imposter("it does not know the key")
+        return drawn
 
     def send(self, content: bytes) -> None:
         """Send a message in the form that `packed` returns."""
-        self._ends.send_bytes(content)
+        self._ends.send_bytes(self._sent.sign(content) + content)
 
     def receive(self) -> dict[str, Any] | None:
         """Wait for the next message; None if the peer has closed the connection.
@@ -450,18 +521,26 @@ class Line:
         Raises
         ------
         OSError
-            If the connection broke, or the data received are not a message.
+            If the connection broke, or the data received are not a message of the peer.
         """
         try:
-            return _parsed(self._ends.recv_bytes(LONGEST_MESSAGE))
+            received = self._ends.recv_bytes(_SIGNATURE_BYTES + LONGEST_MESSAGE)
         except EOFError:
             return None
+        signature, content = received[:_SIGNATURE_BYTES], received[_SIGNATURE_BYTES:]
+        if not hmac.compare_digest(signature, self._received.sign(content)):
+            raise ConnectionError("a message was altered, repeated or inserted")
+        return _parsed(content)
 
     def close(self) -> None:
         """End the connection, even for processes that inherited it."""
         _hang_up(self._socket)
         self._socket.close()
         self._ends.close()
+
+
+def _signed(key: bytes, role: bytes, drawn: bytes) -> bytes:
+    return hmac.digest(key, role + drawn, "sha256")
 
 
 def packed(message: Mapping[str, Any]) -> bytes:
@@ -494,11 +573,10 @@ def _parsed(content: bytes) -> dict[str, Any]:
     return message
 
 
-# The constructors of these two take other arguments; they never refuse a reading.
+# The constructors of these take other arguments; they never refuse a reading.
+_OTHERS = ("ConfigurationError", "InvalidTable", "MissingExtra", "MistakesFound")
 _CLASSES: dict[str, type[FairtrialError]] = {
-    name: getattr(errors, name)
-    for name in errors.__all__
-    if name not in ("ConfigurationError", "MissingExtra")
+    name: getattr(errors, name) for name in errors.__all__ if name not in _OTHERS
 }
 
 
