@@ -28,7 +28,7 @@ def leap(tmp_path, monkeypatch):
         return time.monotonic() + ((tmp_path / "hangs").exists() and 3600 * next(hours))
 
     leaping = SimpleNamespace(**{**vars(time), "monotonic": monotonic})
-    monkeypatch.setattr("fairtrial.cli.sources.time", leaping)
+    monkeypatch.setattr("fairtrial.cli.command_runner.time", leaping)
 
 
 @pytest.fixture

@@ -1,14 +1,19 @@
 """`fairtrial race`: candidates and items from a file, scores from a command or a table."""
 
 import json
+import os
 import shlex
+import signal
+import subprocess
 import sys
+import time
 
 import pytest
 from click.testing import CliRunner
 
 import fairtrial as ft
 from fairtrial.cli.app import app
+from tests.cli.test_sources import ended
 
 FILE = """
 [race]
@@ -101,3 +106,56 @@ def test_a_command_that_fails_is_shown_and_the_race_can_go_on(folder):
     assert "no key" in done.stderr
     (folder / "ask.py").write_text(PROGRAM)
     assert call(file).exit_code == 0
+
+
+CHILD = """
+import pathlib, subprocess, sys
+child = subprocess.Popen(["sleep", "600"])
+pathlib.Path("child.part").write_text(str(child.pid))
+pathlib.Path("child.part").rename("child")
+child.wait()
+"""
+
+
+def child_of(folder):
+    """Return the process that the command has started."""
+    for _ in range(600):
+        if (folder / "child").exists():
+            return int((folder / "child").read_text())
+        time.sleep(0.05)
+    raise AssertionError("the command has not started")
+
+
+def test_a_command_that_takes_too_long_is_ended_with_all_that_it_started(folder):
+    (folder / "ask.py").write_text(CHILD)
+    file = folder / "race.toml"
+    text = file.read_text().replace("cost = 0.5", "attempts = 1")
+    file.write_text(text + "timeout = 1\n")
+    done = call(file)
+    assert done.exit_code == 1
+    assert "did not end within 1 s" in done.stderr
+    assert ended(child_of(folder))
+
+
+@pytest.mark.parametrize("request_to_end", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_race_that_is_interrupted_leaves_no_commands_behind(folder, request_to_end):
+    (folder / "ask.py").write_text(CHILD)
+    command = [sys.executable, "-m", "fairtrial", "race", str(folder / "race.toml")]
+    environment = {**os.environ, "FAIRTRIAL_KERNELS": "interpret"}
+    race = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
+    child = child_of(folder)
+    race.send_signal(request_to_end)
+    _, told = race.communicate(timeout=60)
+    assert race.returncode == 130, told
+    assert ended(child)
+
+
+def test_a_command_that_cannot_be_started_is_no_failure_of_a_candidate(folder):
+    file = folder / "race.toml"
+    file.write_text(file.read_text().replace("cost = 0.5", 'on_error = "worst"'))
+    # More than a variable of the environment can hold.
+    rows = "\n".join(3 * [f"1,{131_060 * 'x'}"])
+    (folder / "questions.csv").write_text(f"number,subject\n{rows}\n")
+    done = call(file)
+    assert done.exit_code == 1
+    assert "could not be started" in done.stderr

@@ -137,7 +137,7 @@ def test_without_a_place_for_its_output_no_command_is_started(problem, monkeypat
 
 
 def test_a_command_that_never_stops_printing_is_stopped(monkeypatch):
-    monkeypatch.setattr("fairtrial.cli.sources._MOST_BYTES", 2**20)
+    monkeypatch.setattr("fairtrial.cli.command_runner._MOST_BYTES", 2**20)
     endless = "while true; do head -c 200000 /dev/zero; sleep 0.01; done"
     assert "printed more than 1 MiB and was stopped" in failure(endless)
     assert "printed more than 1 MiB and was stopped" in failure(f"({endless}) >&2")
@@ -159,7 +159,7 @@ def test_a_hanging_command_is_ended_with_all_that_it_started(tmp_path, leap):
 def test_what_a_command_started_has_the_same_time_to_end_as_the_command(
     tmp_path, leap, monkeypatch
 ):
-    monkeypatch.setattr("fairtrial.cli.sources._GRACE_SECONDS", 10.0)
+    monkeypatch.setattr("fairtrial.cli.command_runner._GRACE_SECONDS", 10.0)
     saves = "trap 'sleep 0.3; touch saved; exit' TERM; touch hangs; while :; do sleep 0.05; done"
     failure(f"sh -c {shlex.quote(saves)} & wait", folder=tmp_path)
     assert (tmp_path / "saved").exists()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from fairtrial.core.problem import Outcome
     from fairtrial.study import Report, Study, StudyPull
 
-__all__ = ["Interruption", "drive", "drive_commands"]
+__all__ = ["Interrupting", "Interruption", "drive", "drive_commands"]
 
 _WAIT_SECONDS = 0.1
 
@@ -190,3 +190,14 @@ class Interruption:
         if self.requested:
             raise KeyboardInterrupt
         self.requested = True
+
+
+class Interrupting(Interruption):
+    """The same requests, each of which raises `KeyboardInterrupt` at once.
+
+    For what checks no flag: a lost terminal or a request to end then leaves no commands behind.
+    """
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self.requested = True
+        raise KeyboardInterrupt

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import tempfile
-import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Protocol
+from typing import IO, TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from fairtrial.cli.shell import filled, referring, variable
+from fairtrial.cli.command_runner import (
+    CommandRunner,
+    NotStarted,
+    TookTooLong,
+    last_lines,
+    temporary,
+)
+from fairtrial.cli.shell import filled
 from fairtrial.cli.streams import Lines, MeasureLines, Readings, Trouble, quoted, record_in
 from fairtrial.core import Environment, Problem, Pull
 from fairtrial.core.cells import NotANumber, number_of
@@ -34,12 +35,6 @@ __all__ = [
 ]
 
 _REWARD_STREAM = 1
-_POLL_SECONDS = 0.2
-_GRACE_SECONDS = 1.0
-_LOOK_SECONDS = 0.01
-_TAIL_BYTES = 65_536
-_MOST_BYTES = 2**30
-_LINES_SHOWN = 10
 
 
 class RewardSource(Protocol):
@@ -138,10 +133,8 @@ class CommandRewards:
     ) -> None:
         self.command = command
         self.problem = problem
-        self.timeout = timeout
         self.retries = retries
-        self.folder = folder
-        self.interrupted = interrupted
+        self._runner = CommandRunner(command, timeout, folder, interrupted)
 
     def reward(self, pull: Pull, report: Report | None = None) -> Outcome:
         """Return the pull's reward, measured now.
@@ -186,16 +179,24 @@ class CommandRewards:
         """
         command = filled(self.command, _values(pull))
         # Files, not pipes: a child process left in the background must not make us wait.
-        with _temporary() as output, _temporary() as errors:
+        with temporary() as output, temporary() as errors:
             lines = self._followed(output, report)
+
+            def look() -> None:
+                if lines is not None:
+                    lines.follow()
+                if report is not None and report.should_stop():
+                    raise StopPull(f"{pull!r} no longer matters")
+
+            end = None if lines is None else lines.end
             try:
-                self._run(pull, (output, errors), report, lines)
+                self._runner.run(_values(pull), (output, errors), look, end)
                 return self._outcome(lines, output)
             except Trouble as trouble:
-                about = _report(command, str(trouble), _last_lines(errors))
-                if isinstance(trouble, _NotStarted):
+                about = _report(command, str(trouble), last_lines(errors))
+                if isinstance(trouble, NotStarted):
                     raise SourceError(f"{_named(pull)}: {about}") from None
-                failed = CommandTimedOut if isinstance(trouble, _TooLong) else CommandFailed
+                failed = CommandTimedOut if isinstance(trouble, TookTooLong) else CommandFailed
                 error = failed(about)
                 error.has_reported = lines is not None and lines.has_reported
                 raise error from None
@@ -213,66 +214,7 @@ class CommandRewards:
             return lines.outcome()
         if isinstance(lines, Readings):
             return self._checked(*lines.outcome())
-        return self._parse(_last_lines(output))
-
-    def _run(
-        self,
-        pull: Pull,
-        streams: tuple[IO[bytes], IO[bytes]],
-        report: Report | None,
-        lines: Lines | None,
-    ) -> None:
-        """Run the command to its end; raise if it fails."""
-        values = _values(pull)
-        variables = {variable(name): text for name, text in values.items()}
-        try:
-            # Its own process group: we can end all its processes, and only we get Ctrl-C.
-            process = subprocess.Popen(  # noqa: S602 - the experimenter's own; labels come as variables
-                referring(self.command, values),
-                shell=True,
-                stdin=subprocess.DEVNULL,
-                stdout=streams[0],
-                stderr=streams[1],
-                cwd=self.folder,
-                env={**os.environ, **variables},
-                start_new_session=True,
-            )
-        except (OSError, ValueError) as error:
-            # A label may contain what a variable cannot: a NUL, or half of a surrogate pair.
-            raise _NotStarted(f"could not be started: {error}") from error
-        try:
-            code = self._wait(process, streams, report, lines)
-        except BaseException:
-            _end_group(process)
-            raise
-        if lines is not None:
-            lines.end()
-        if code < 0:
-            raise Trouble(f"was ended by signal {-code} ({signal.strsignal(-code)})")
-        if code > 0:
-            raise Trouble(f"exited with code {code}")
-
-    def _wait(
-        self,
-        process: subprocess.Popen[Any],
-        streams: tuple[IO[bytes], IO[bytes]],
-        report: Report | None,
-        lines: Lines | None,
-    ) -> int:
-        deadline = time.monotonic() + self.timeout
-        while not self.interrupted():
-            left = deadline - time.monotonic()
-            if left <= 0:
-                raise _TooLong(f"did not end within {self.timeout:g} s and was stopped")
-            with suppress(subprocess.TimeoutExpired):
-                return process.wait(min(left, _POLL_SECONDS))
-            if any(os.fstat(stream.fileno()).st_size > _MOST_BYTES for stream in streams):
-                raise Trouble(f"printed more than {_MOST_BYTES >> 20} MiB and was stopped")
-            if lines is not None:
-                lines.follow()
-            if report is not None and report.should_stop():
-                raise StopPull(f"{report.pull!r} no longer matters")
-        raise KeyboardInterrupt
+        return self._parse(last_lines(output))
 
     def _parse(self, lines: list[str]) -> Outcome:
         if not lines:
@@ -295,21 +237,6 @@ class CommandRewards:
         return outcome
 
 
-class _TooLong(Trouble):
-    """It took too long."""
-
-
-class _NotStarted(Trouble):
-    """It was not started: its pull can be measured another time."""
-
-
-def _temporary() -> IO[bytes]:
-    try:
-        return tempfile.TemporaryFile()
-    except OSError as error:
-        raise SourceError(f"no temporary file can be made for a command: {error}") from error
-
-
 def _values(pull: Pull) -> dict[str, str]:
     block = getattr(pull, "block", None)
     return {
@@ -317,27 +244,6 @@ def _values(pull: Pull) -> dict[str, str]:
         **{name: str(label) for name, label in pull.labels.items()},
         "pull": str(pull.number),
     }
-
-
-def _end_group(process: subprocess.Popen[Any]) -> None:
-    """Ask the command and all processes that it started to end, then force them."""
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGTERM)
-        for _ in range(round(_GRACE_SECONDS / _LOOK_SECONDS)):
-            process.poll()  # the shell counts as part of the group until it is waited for
-            os.killpg(process.pid, 0)
-            time.sleep(_LOOK_SECONDS)
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-
-
-def _last_lines(stream: IO[bytes]) -> list[str]:
-    end = stream.seek(0, os.SEEK_END)
-    start = stream.seek(max(0, end - _TAIL_BYTES))
-    # The dots show that the first line is incomplete.
-    text = "..." * (start > 0) + stream.read().decode(errors="replace")
-    lines = text.splitlines()
-    return [line.strip() for line in lines if line.strip()][-_LINES_SHOWN:]
 
 
 def _named(pull: Pull) -> str:

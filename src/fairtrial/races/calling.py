@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from fairtrial.errors import InvalidArgument
 from fairtrial.study.driver import is_executor, maker_of
 
-__all__ = ["ExecutorFailed", "ScoreCalls"]
+__all__ = ["CannotEvaluate", "ScoreCalls"]
 
 _UNTIL_CANCELLED = 5.0
 """Seconds that coroutines have to end after the race."""
@@ -23,8 +23,8 @@ _MOST_BROKEN = 3
 """Executors in a row that one evaluation may break."""
 
 
-class ExecutorFailed(Exception):
-    """The executor cannot call the function; this says nothing about the candidate."""
+class CannotEvaluate(Exception):
+    """The function cannot be called; this says nothing about the candidate."""
 
 
 class ScoreCalls:
@@ -68,7 +68,7 @@ class ScoreCalls:
         ------
         concurrent.futures.CancelledError
             If the calls are closed, or are closed before this one has ended.
-        ExecutorFailed
+        CannotEvaluate
             If the executor cannot call the function.
         Exception
             Whatever the function raises.
@@ -139,16 +139,18 @@ class _Workers:
             except BrokenExecutor as error:
                 broken = error
             except Exception as error:
-                raise ExecutorFailed(f"{type(error).__name__}: {error}") from error
+                raise CannotEvaluate(f"the executor: {type(error).__name__}: {error}") from error
             else:
                 if ended.error is not None:
                     raise RuntimeError(ended.error)
                 return ended.value
             if not self._is_own:
                 about = "Pass a callable that makes one, so that it can be replaced"
-                raise ExecutorFailed(f"it broke: {broken} {about}") from broken
+                raise CannotEvaluate(f"the executor broke: {broken} {about}") from broken
             self._drop(executor)
-        raise ExecutorFailed(f"it broke, {_MOST_BROKEN} times in a row: {broken}") from broken
+        raise CannotEvaluate(
+            f"the executor broke, {_MOST_BROKEN} times in a row: {broken}"
+        ) from broken
 
     def _awaited(self, future: Future[_Ended]) -> _Ended:
         while not wait([future], _BETWEEN_LOOKS).done:

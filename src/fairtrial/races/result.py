@@ -194,7 +194,10 @@ class RaceResult:
         if self.leader is None:
             return f"no candidate is left after {spent}"
         left = plural(len(self.candidates), "candidate")
-        return f"{self.leader!r} leads, {left} left, after {spent}"
+        state = f"{self.leader!r} leads, {left} left, after {spent}"
+        if self.status == "undecided":
+            return f"undecided, because {self.study.recommend().reason}: {state}"
+        return state
 
     def _answer_in_words(self, best: str) -> str:
         if self._policy.is_unopposed:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairtrial.errors import InvalidArgument, InvalidOutcome, SourceError
-from fairtrial.races.calling import ExecutorFailed, ScoreCalls
+from fairtrial.races.calling import CannotEvaluate, ScoreCalls
 from fairtrial.study.reporting import Report
 
 __all__ = ["LIMIT_REACHED", "Evaluation", "OnError", "table_of"]
@@ -92,8 +92,8 @@ class Evaluation:
         item = report.pull.tag
         try:
             value = self._attempted(arm, item)
-        except ExecutorFailed as error:
-            raise SourceError(f"the executor cannot evaluate candidates: {error}") from error
+        except CannotEvaluate as error:
+            raise SourceError(f"no candidate can be evaluated: {error}") from error
         except _LimitReached:
             raise SourceError(LIMIT_REACHED) from None
         except Exception as error:  # noqa: BLE001 - any failure of the user's function
@@ -108,7 +108,7 @@ class Evaluation:
         for _ in range(self.attempts - 1):
             try:
                 return self._calls(self.candidates[arm], self.items[item])
-            except ExecutorFailed:
+            except CannotEvaluate:
                 raise
             except Exception:  # noqa: BLE001 - any failure of the user's function
                 self._rest(pause)

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from fairtrial.cli.command_runner import CommandRunner, NotStarted, last_lines, temporary
 from fairtrial.cli.config import read_toml, resolve_storage
 from fairtrial.cli.display import answer_text
 from fairtrial.cli.exits import EPILOG, ExitCode
 from fairtrial.cli.output import emit, json_option, say
-from fairtrial.cli.shell import misplaced, placeholders, referring, variable
+from fairtrial.cli.running import Interrupting
+from fairtrial.cli.shell import misplaced, placeholders
+from fairtrial.cli.streams import Trouble, quoted
+from fairtrial.core.cells import NotANumber, number_of
 from fairtrial.core.tables import read_table
 from fairtrial.errors import ConfigurationError
 from fairtrial.races import race as run_race
+from fairtrial.races.calling import CannotEvaluate
 
 if TYPE_CHECKING:
     from fairtrial.races import RaceResult
@@ -60,7 +63,13 @@ def race(
     }
     settings |= {name: value for name, value in options.items() if value is not None}
     candidates, items = settings.pop("candidates"), settings.pop("items")
-    result = run_race(candidates, items, score, **settings)
+    with Interrupting():
+        try:
+            result = run_race(candidates, items, score, **settings)
+        finally:
+            # On threads of the race, which are awaited at the end of this process.
+            if isinstance(score, CommandScore):
+                score.close()
     if report is not None:
         result.write_report(report)
     if as_json:
@@ -145,13 +154,13 @@ class CommandScore:
     folder : Path
         Where the command runs.
     timeout : float
-        Seconds after which it is ended.
+        Seconds after which it is ended, with all its children.
     """
 
     def __init__(self, command: str, items: Any, folder: Path, timeout: float) -> None:
         self.command = command
-        self.folder = folder
-        self.timeout = timeout
+        self._is_closed = False
+        self._runner = CommandRunner(command, timeout, folder, lambda: self._is_closed)
         first = items[0] if len(items) else ""
         self.names = ["candidate", "item", *(first if isinstance(first, Mapping) else ())]
 
@@ -167,32 +176,39 @@ class CommandScore:
             raise ConfigurationError(mistakes, file)
 
     def __call__(self, candidate: str, item: Any) -> float:
-        """Run the command, and return the number in its last line."""
+        """Run the command, and return the number in its last line.
+
+        Raises
+        ------
+        CannotEvaluate
+            If it cannot be started.
+        RuntimeError, ValueError
+            If it fails, or its last line is no number.
+        """
         columns = item if isinstance(item, Mapping) else {}
         values = {name: _text(value) for name, value in columns.items()}
         values |= {"candidate": _text(candidate), "item": _text(item)}
-        done = subprocess.run(  # noqa: S602 - the experimenter's own; texts come as variables
-            referring(self.command, values),
-            shell=True,
-            cwd=self.folder,
-            env={**os.environ, **{variable(name): text for name, text in values.items()}},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=self.timeout,
-            check=False,
-        )
-        if done.returncode:
-            errors = done.stderr.strip()[-_CHARACTERS_OF_ERRORS:]
-            raise RuntimeError(f"the command exited with code {done.returncode}: {errors}")
-        lines = done.stdout.strip().splitlines()
+        with temporary() as output, temporary() as errors:
+            try:
+                self._runner.run(values, (output, errors))
+            except NotStarted as trouble:
+                raise CannotEvaluate(f"the command {trouble}") from None
+            except Trouble as trouble:
+                told = " / ".join(last_lines(errors))[-_CHARACTERS_OF_ERRORS:]
+                raise RuntimeError(f"the command {trouble}{': ' * bool(told)}{told}") from None
+            lines = last_lines(output)
         try:
-            return float(lines[-1])
-        except (IndexError, ValueError):
-            said = repr(lines[-1][:_CHARACTERS_OF_ERRORS]) if lines else "nothing"
+            return number_of(lines[-1])
+        except IndexError:
+            raise ValueError("the last line must be the score; the command printed none") from None
+        except NotANumber:
             raise ValueError(
-                f"the last line must be the score; the command printed {said}"
+                f"the last line must be the score; the command printed {quoted(lines[-1])}"
             ) from None
+
+    def close(self) -> None:
+        """End the commands that still run, with all their children; start no others."""
+        self._is_closed = True
 
 
 def _text(value: Any) -> str:
