@@ -92,7 +92,7 @@ class Server:
             *("initdb", "--no-sync", "--encoding=UTF8", "--locale=C.UTF-8"),
             *("--auth=scram-sha-256", "--username=postgres", f"--pwfile={self._secret}"),
         )
-        self.port = _free_port()
+        self.port = free_port()
         self.start()
         with self.administrator() as connection:
             quoted = PASSWORD.replace("'", "''")
@@ -202,7 +202,7 @@ def _roles(connection: psycopg.Connection) -> set[str]:
     return {role for (role,) in connection.execute("SELECT rolname FROM pg_roles")}
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as place:
         return int(place.getsockname()[1])
 

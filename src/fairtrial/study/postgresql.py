@@ -80,6 +80,8 @@ _REASONS: dict[type[psycopg.Error], str] = {
     errors.ReadOnlySqlTransaction: "it is read-only",
     errors.DataCorrupted: "the server's files are damaged",
     errors.IndexCorrupted: "the server's files are damaged",
+    errors.UndefinedTable: "its tables are missing, or a pooler in between mixes sessions: let it "
+    "pool sessions, not transactions",
 }
 _DAMAGED = (errors.DataCorrupted, errors.IndexCorrupted)
 
