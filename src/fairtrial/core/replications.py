@@ -21,6 +21,8 @@ class Replications(NamedTuple):
     ----------
     words : ndarray of uint64, shape (4,) or (0,)
         The state of the generator in memory; empty if the generator is used as it is.
+    kept : ndarray of uint64, shape (1,) or (0,)
+        The half of a draw that the generator keeps, in memory; empty with `words`.
     rewards : ndarray of uint64, shape (runs, 4)
         The state with which a run begins.
     keys : ndarray of int, shape (runs, 2)
@@ -32,6 +34,7 @@ class Replications(NamedTuple):
     """
 
     words: NDArray[np.uint64]
+    kept: NDArray[np.uint64]
     rewards: NDArray[np.uint64]
     keys: Integers
     stopping_time: Integers
@@ -41,22 +44,23 @@ class Replications(NamedTuple):
 
 def from_streams(streams: Streams, reseeded: Reseeded, actions: int) -> Replications:
     """Return replications that begin with these streams."""
-    return _prepared(reseeded.words, streams.rewards, streams.keys, actions)
+    memory = reseeded.words, reseeded.kept
+    return Replications(*memory, streams.rewards, *_prepared(streams.keys, actions))
 
 
 def of_generator(key: NDArray[np.uint64], actions: int) -> Replications:
     """Return the one replication that uses a generator as it is, with this key of the coins."""
     unused = np.empty(0, np.uint64)
-    return _prepared(unused, unused.reshape(0, 4), key.reshape(1, 2), actions)
+    return Replications(
+        unused, unused, unused.reshape(0, 4), *_prepared(key.reshape(1, 2), actions)
+    )
 
 
-def _prepared(
-    words: NDArray[np.uint64], rewards: NDArray[np.uint64], keys: NDArray[np.uint64], actions: int
-) -> Replications:
+def _prepared(keys: NDArray[np.uint64], actions: int) -> tuple[Integers, ...]:
+    """Return the keys of the coins, and room for what a kernel fills."""
     runs = len(keys)
-    numbers = np.zeros(runs, np.int64), np.zeros(runs, np.int64)
-    pulls = np.zeros((runs, actions), np.int64)
-    return Replications(words, rewards, keys.view(np.int64), *numbers, pulls)
+    numbers = (np.zeros(runs, np.int64) for _ in range(2))
+    return keys.view(np.int64), *numbers, np.zeros((runs, actions), np.int64)
 
 
 @inlined
@@ -64,3 +68,5 @@ def seed_generator(replications: Replications, run: int) -> None:
     """Put the generator into the state with which a run begins."""
     for i in range(replications.words.size):
         replications.words[i] = replications.rewards[run, i]
+    for i in range(replications.kept.size):
+        replications.kept[i] = 0

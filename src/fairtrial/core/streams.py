@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Reseeded", "Streams", "can_reseed", "streams_of"]
+from fairtrial.core.seeds import seed_key, spawn_seeds
+
+__all__ = ["Reseeded", "Streams", "can_reseed", "stream_of", "streams_of"]
 
 Words = NDArray[np.uint64]
 
@@ -48,6 +50,17 @@ class Streams(NamedTuple):
     rewards: Words
     seeds: Words
     keys: Words
+
+
+def stream_of(seed: int, index: int) -> tuple[np.random.Generator, int]:
+    """Return the generator of the rewards and the seed of the policy of one replication.
+
+    NumPy derives both. Its `default_rng` may use another bit generator one day, so it is named.
+    """
+    (stream,) = spawn_seeds(seed, 1, start=index)
+    rewards, own = stream.spawn(2)
+    own_seed = int(own.generate_state(1, np.uint64)[0] >> np.uint64(1))
+    return np.random.Generator(np.random.PCG64(rewards)), own_seed
 
 
 def streams_of(seed: int, first: int, number: int) -> Streams:
@@ -148,37 +161,80 @@ def _states_of_pcg64(words: list[Words]) -> Words:
 class Reseeded:
     """A generator whose state kernels can set.
 
+    NumPy keeps the state of `PCG64` in two places: 32 bytes that a pointer leads to, and 8 bytes
+    after that pointer, with the half of a draw that is kept for the next draw of 32 bits.
+
     Attributes
     ----------
     generator : numpy.random.Generator
         The generator.
     words : ndarray of uint64, shape (4,)
-        Its state in memory: writing a row of `Streams.rewards` into it seeds the generator.
+        Its state in memory. Writing a row of `Streams.rewards` into it, and zero into `kept`, seeds
+        the generator.
+    kept : ndarray of uint64, shape (1,)
+        The half of a draw that is kept, in memory; zero if there is none.
 
     Raises
     ------
     NotImplementedError
-        If this NumPy keeps the state in another order.
+        If this NumPy keeps the state in another form.
     """
 
     def __init__(self) -> None:
         bits = np.random.PCG64(0)
         self.generator = np.random.Generator(bits)
-        address = ctypes.c_void_p.from_address(bits.ctypes.state_address).value
-        assert address is not None
-        memory = (ctypes.c_uint64 * 4).from_address(address)
-        self.words: Words = np.ctypeslib.as_array(memory)
-        state, increment = (bits.state["state"][name] for name in ("state", "inc"))
-        expected = state & _LOW, state >> 64, increment & _LOW, increment >> 64
-        if tuple(self.words.tolist()) != expected:
+        address = bits.ctypes.state_address
+        place = ctypes.c_void_p.from_address(address).value
+        if place is None:
+            raise NotImplementedError("PCG64 keeps no pointer to its state")
+        self.words = np.asarray(_Memory(bits, place, 4))
+        self.kept = np.asarray(_Memory(bits, address + ctypes.sizeof(ctypes.c_void_p), 1))
+        if self.words.tolist() != _words_of_state(bits.state) or self.kept[0] != 0:
             raise NotImplementedError("PCG64 keeps its state in another order")
+
+    def seed(self, rewards: Words) -> None:
+        """Put the generator into a state, a row of `Streams.rewards`, as kernels do."""
+        self.words[:] = rewards
+        self.kept[0] = 0
+
+
+class _Memory:
+    """Words in the memory of a bit generator, which exists as long as any array of them."""
+
+    def __init__(self, owner: np.random.PCG64, address: int, number: int) -> None:
+        self._owner = owner
+        self.__array_interface__ = {
+            "version": 3,
+            "shape": (number,),
+            "typestr": np.dtype(np.uint64).str,
+            "data": (address, False),
+        }
+
+
+def _words_of_state(state: Mapping[str, Any]) -> list[int]:
+    """Return the words in memory of a state of `PCG64`."""
+    now, increment = (state["state"][name] for name in ("state", "inc"))
+    return [now & _LOW, now >> 64, increment & _LOW, increment >> 64]
 
 
 @functools.cache
 def can_reseed() -> bool:
-    """Return whether kernels can set the state of a generator of this NumPy."""
+    """Return whether streams are those of this NumPy, and kernels can put them into a generator.
+
+    This is tried with a generator that keeps half of a draw, which seeding has to forget.
+    """
+    seed, first = 2**70 + 5, 3
     try:
-        Reseeded()
+        reseeded = Reseeded()
     except (NotImplementedError, AttributeError, ValueError):
         return False
+    streams = streams_of(seed, first, 2)
+    for row in range(2):
+        reseeded.generator.integers(2, dtype=np.uint32)
+        reseeded.seed(streams.rewards[row])
+        generator, own_seed = stream_of(seed, first + row)
+        found = reseeded.generator.bit_generator.state, int(streams.seeds[row])
+        same_key = streams.keys[row].tolist() == seed_key(own_seed).tolist()
+        if found != (generator.bit_generator.state, own_seed) or not same_key:
+            return False
     return True

@@ -12,8 +12,7 @@ import numpy as np
 
 from fairtrial.core import Environment, Policy, Run, run_policy
 from fairtrial.core.runs import Runs
-from fairtrial.core.seeds import spawn_seeds
-from fairtrial.core.streams import can_reseed, streams_of
+from fairtrial.core.streams import can_reseed, stream_of, streams_of
 
 __all__ = ["Engine", "Task", "pack", "replicate", "run_of", "start"]
 
@@ -68,10 +67,8 @@ def start(template: Policy, seed: int, index: int) -> tuple[Policy, np.random.Ge
     Both depend only on the seed and the replication's number: not on the worker, the size of the
     chunks, or the engine.
     """
-    (stream,) = spawn_seeds(seed, 1, start=index)
-    rewards, own = stream.spawn(2)
-    own_seed = int(own.generate_state(1, np.uint64)[0] >> np.uint64(1))
-    return template.clone(seed=own_seed), np.random.default_rng(rewards)
+    generator, own_seed = stream_of(seed, index)
+    return template.clone(seed=own_seed), generator
 
 
 def run_of(task: Task, index: int) -> Run:
