@@ -323,9 +323,23 @@ def test_block_draws_are_another_way_to_the_same_distribution() -> None:
     times = [np.asarray(found.stopping_time, dtype=float) for found in (plain, fast)]
     error = math.sqrt(sum(time.var() for time in times) / runs)
     assert abs(times[0].mean() - times[1].mean()) <= 4 * error
-    assert run(GAllocation(problem, block_draws=True), environment).metrics["block_draws"] == 1.0
+    assert fast.metrics["block_draws"].tolist() == [1.0] * runs
     with pytest.raises(InvalidArgument, match="block_draws"):
         GAllocation(problem, stopping="static", block_draws=True)
+
+
+def test_the_metrics_tell_whether_blocks_were_drawn() -> None:
+    problem = easy()
+    policy = GAllocation(problem, block_draws=True)
+    normal = GaussianEnvironment(problem, THETA)
+    for environment, engine, expected in (
+        (normal, "auto", 1.0),
+        (normal, "python", 0.0),
+        (BernoulliEnvironment(Problem([[1, 0], [0, 1]], noise_std=0.5), [0.9, 0.1]), "auto", 0.0),
+    ):
+        own = policy.clone(problem=environment.problem)
+        found = simulate(own, environment, 2, horizon=60, engine=engine)
+        assert found.metrics["block_draws"].tolist() == [expected] * 2
 
 
 @pytest.mark.parametrize("seed", range(4))

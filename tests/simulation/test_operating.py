@@ -258,6 +258,14 @@ def test_a_design_of_fixed_size_stands_beside_what_the_policy_needs(found):
     assert (null.fixed_sample, null.pulls_for(0.8)) == ({}, None)
 
 
+def test_runs_that_are_drawn_in_blocks_are_no_examples():
+    policy = POLICY.clone(block_draws=True)
+    scenario = Scenario("assumed", ASSUMED, "as assumed")
+    row = operating_characteristics(policy, [scenario], 300, 4, progress=False)[0]
+    assert row.simulation.metrics["block_draws"].tolist() == [1.0] * 4
+    assert example_runs(policy, row) == []
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

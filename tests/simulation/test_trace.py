@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+from fairtrial import linear, subpopulations
+from fairtrial.core import Environment, Policy
 from fairtrial.errors import InvalidArgument
 from fairtrial.simulation import simulate, trace
 from tests.core.toys import (
@@ -60,6 +62,41 @@ def test_the_template_is_left_alone() -> None:
     policy = LeadRace(PROBLEM)
     trace(policy, ENVIRONMENT)
     assert policy.asked == 0
+
+
+def plain_arms(**changes: Any) -> tuple[Policy, Environment]:
+    problem = subpopulations.Problem(2, 1, floors=None, noise_std=1.0)
+    environment = subpopulations.GaussianEnvironment(problem, [[1.0], [0.0]], **changes)
+    return subpopulations.BlockBetting(problem, block_draws=True), environment
+
+
+def linear_arms() -> tuple[Policy, Environment]:
+    problem = linear.Problem([[1, 0], [0, 1]], noise_std=1.0)
+    environment = linear.GaussianEnvironment(problem, [1.0, 0.0])
+    return linear.GAllocation(problem, block_draws=True), environment
+
+
+@pytest.mark.parametrize("make", [plain_arms, linear_arms])
+def test_a_run_that_is_drawn_in_blocks_cannot_be_seen_pull_by_pull(make: Any) -> None:
+    policy, environment = make()
+    with pytest.raises(InvalidArgument) as caught:
+        trace(policy, environment, seed=1)
+    assert (caught.value.name, caught.value.given) == ("policy", policy)
+    assert "block_draws=False" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "more"), [({"arrivals": [1.0]}, {}), ({}, {"parallel": 2}), ({}, {"horizon": 7})]
+)
+def test_a_run_that_is_drawn_pull_by_pull_after_all_is_seen_as_it_was(
+    changes: dict[str, Any], more: dict[str, Any]
+) -> None:
+    policy, environment = plain_arms(**changes)
+    result = simulate(policy, environment, 1, seed=1, **more)
+    last = trace(policy, environment, seed=1, points=3, **more)[-1]
+    assert result.metrics["block_draws"].tolist() == [0.0]
+    assert last.told == result.stopping_time[0]
+    assert last.recommendation.arm == result.answer[0]
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy import stats
 
-from fairtrial.core.runs import Runs
+from fairtrial.confidence.noise_kernels import FIRST, MEAN, SPREAD
 from fairtrial.errors import InvalidArgument
 from fairtrial.simulation import simulate
 from fairtrial.subpopulations import (
@@ -57,11 +58,6 @@ def rows() -> ReplayEnvironment:
 
 
 ENVIRONMENTS = [normal, smaller_is_better, coins, coins_with_noise, rows]
-
-
-def assert_same(first: Runs, second: Runs) -> None:
-    for one, other in zip(first.arrays, second.arrays, strict=True):
-        np.testing.assert_array_equal(one, other)
 
 
 # ------------------------------------------------------------------------ many runs at once
@@ -154,6 +150,49 @@ def test_statistics_have_the_distribution_of_pulls_one_by_one(make: Any, to_the_
             assert found <= tolerance, f"{name} {column}: {found:.3f} > {tolerance:.3f}"
 
 
+def first_records(environment: Any, initial_pulls: int) -> NDArray[Any]:
+    """Return records of cells after their first block: runs x cells, in units of the true noise."""
+    problem, found = environment.problem, []
+    stds = np.broadcast_to(environment.cell_stds, problem.shape).ravel()
+    for seed in range(effort(400, whole=3000)):
+        policy = BlockBetting(problem, block_draws=True, initial_pulls=initial_pulls, seed=seed)
+        generator = np.random.default_rng([seed, initial_pulls])
+        run = policy.compiled_run(environment, generator, initial_pulls * problem.n_actions)
+        assert run is not None
+        assert run.metrics["block_draws"] == 1.0
+        record = policy._blocks.state.settled_noise[:, :4].copy()
+        means = problem.sign * environment.cell_means.ravel()
+        record[:, MEAN] = record[:, MEAN] * problem.scale.ravel() / stds
+        record[:, SPREAD] *= (problem.scale.ravel() / stds) ** 2
+        record[:, FIRST] = record[:, FIRST] * problem.scale.ravel() / stds
+        record[:, [MEAN, FIRST]] -= (means / stds)[:, None]
+        found.append(record)
+    return np.array(found).reshape(-1, 4)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("initial_pulls", [1, 2, 3, 5])
+def test_normal_results_of_a_block_have_the_laws_of_cochran(initial_pulls: int) -> None:
+    # With n degrees of freedom instead of n - 1, squares of three or more results would fail.
+    count, mean, spread, first = first_records(normal(), initial_pulls).T
+    assert set(count.tolist()) == {float(initial_pulls)}
+    normal_law = stats.norm(scale=1 / math.sqrt(initial_pulls))
+    laws: list[tuple[NDArray[Any], Any]] = [(mean, normal_law), (first, stats.norm)]
+    if initial_pulls == 1:
+        np.testing.assert_array_equal(spread, 0.0)
+    else:
+        laws.append((spread, stats.chi2(initial_pulls - 1)))
+    for values, law in laws:
+        # Kolmogorov and Smirnov with one sample, which one correct sample in 5,000 fails.
+        assert stats.kstest(values, law.cdf).pvalue > 1 / 5000
+    # Mean and sum of squares are independent; the first result is a part of the mean.
+    error = 1 / math.sqrt(mean.size)
+    if initial_pulls > 1:
+        assert abs(np.corrcoef(mean, spread)[0, 1]) <= 4 * error
+        expected = 1 / math.sqrt(initial_pulls)
+        assert abs(np.corrcoef(mean, first)[0, 1] - expected) <= 4 * error
+
+
 @pytest.mark.parametrize("make", ENVIRONMENTS)
 def test_a_run_that_ends_within_a_block_has_that_many_pulls(make: Any) -> None:
     environment = make()
@@ -164,7 +203,27 @@ def test_a_run_that_ends_within_a_block_has_that_many_pulls(make: Any) -> None:
         assert run.pulls.sum() == run.stopping_time <= horizon
         if run.status == "running":
             assert run.stopping_time == horizon
-        assert run.metrics["block_draws"] == 1.0
+        # The first block of a cell has at least five results.
+        drawn = horizon >= policy._blocks.state.blocks.came.sum() > 0
+        assert run.metrics["block_draws"] == float(drawn)
+
+
+def test_the_metrics_tell_whether_blocks_were_drawn() -> None:
+    policy = BlockBetting(normal().problem, block_draws=True, max_pulls=60)
+    for more, expected in (
+        ({}, 1.0),
+        ({"estimates": True}, 1.0),
+        ({"engine": "python"}, 0.0),
+        ({"parallel": 2}, 0.0),
+        ({"horizon": 14}, 0.0),
+        ({"horizon": 15}, 1.0),
+    ):
+        found = simulate(policy, normal(), 3, **more)  # type: ignore[arg-type]
+        assert found.metrics["block_draws"].tolist() == [expected] * 3, more
+    arriving = normal().clone(arrivals=[1.0])
+    assert simulate(policy, arriving, 2).metrics["block_draws"].tolist() == [0.0] * 2
+    plain = simulate(policy.clone(block_draws=False), normal(), 2)
+    assert "block_draws" not in plain.metrics
 
 
 def test_the_summary_of_a_block_is_that_of_its_results() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -319,8 +319,13 @@ class FixedConfidencePolicy(Policy):
             cancelled=cancelled,
         )
 
-    def _finished_runs(self, environment: Environment, made: Replications) -> Runs:
-        """Return the runs that compiled code has made of clones of this policy."""
+    def _finished_runs(
+        self, environment: Environment, made: Replications, metrics: Sequence[Mapping[str, float]]
+    ) -> Runs:
+        """Return the runs that compiled code has made of clones of this policy.
+
+        `metrics`: those of the policy, for each run.
+        """
         labels = {
             int(one): self._answers.label(int(one))
             for one in np.unique(made.answers)
@@ -330,6 +335,8 @@ class FixedConfidencePolicy(Policy):
         unfinished = np.where(capped, "undecided", "running")
         status = np.where(made.answers == UNDECIDED, unfinished, "decided")
         answers = [labels.get(answer) for answer in made.answers.tolist()]
-        own = self.metrics()
-        each = [{**own, **environment.metrics(pulls)} for pulls in made.pulls]
+        each = [
+            {**own, **environment.metrics(pulls)}
+            for own, pulls in zip(metrics, made.pulls, strict=True)
+        ]
         return Runs.immediate(answers, status, made.stopping_time, made.pulls, each)

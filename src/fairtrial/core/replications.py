@@ -29,6 +29,8 @@ class Replications(NamedTuple):
         The key of a run's coins.
     stopping_time, answers : ndarray of int, shape (runs,)
         Filled: the number of pulls, and the answer or `UNDECIDED`.
+    in_blocks : ndarray of int, shape (runs,)
+        Filled: the pulls of blocks that were drawn in one step.
     pulls : ndarray of int, shape (runs, actions)
         Filled: the pulls by action.
     """
@@ -39,6 +41,7 @@ class Replications(NamedTuple):
     keys: Integers
     stopping_time: Integers
     answers: Integers
+    in_blocks: Integers
     pulls: Integers
 
 
@@ -59,7 +62,7 @@ def of_generator(key: NDArray[np.uint64], actions: int) -> Replications:
 def _prepared(keys: NDArray[np.uint64], actions: int) -> tuple[Integers, ...]:
     """Return the keys of the coins, and room for what a kernel fills."""
     runs = len(keys)
-    numbers = (np.zeros(runs, np.int64) for _ in range(2))
+    numbers = (np.zeros(runs, np.int64) for _ in range(3))
     return keys.view(np.int64), *numbers, np.zeros((runs, actions), np.int64)
 
 

@@ -55,7 +55,8 @@ def example_runs(policy: Policy, row: Characteristics, points: int = _POINTS) ->
     Returns
     -------
     list of ExampleRun
-        Fewer than three if there were fewer runs.
+        Fewer than three if there were fewer runs; none if results were drawn in blocks
+        (`block_draws`), because such a run cannot be seen pull by pull.
 
     Raises
     ------
@@ -65,6 +66,8 @@ def example_runs(policy: Policy, row: Characteristics, points: int = _POINTS) ->
     check_instance("policy", policy, Policy)
     found = check_instance("row", row, Characteristics).simulation
     points = check_integer("points", points, low=2)
+    if np.any(found.metrics.get("block_draws", 0.0)):
+        return []
     order = np.argsort(found.stopping_time, kind="stable")
     places: dict[int, tuple[str, float]] = {}
     for name, share in (("typical", 0.5), ("fast", 0.05), ("slow", 0.95)):

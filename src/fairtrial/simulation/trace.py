@@ -8,6 +8,7 @@ from fairtrial.core import Environment, Policy, Progress, run_policy
 from fairtrial.core.keywords import named_arguments
 from fairtrial.core.seeds import as_seed
 from fairtrial.core.validation import check_integer
+from fairtrial.errors import InvalidArgument
 from fairtrial.simulation._replications import Task, run_of, start
 from fairtrial.simulation.replicate import check_pair
 
@@ -49,7 +50,8 @@ def trace(
     Raises
     ------
     InvalidArgument
-        If an argument is not acceptable.
+        If an argument is not acceptable, or the run draws the results of a block in one step
+        (`block_draws`): nobody can then see it pull by pull.
     """
     check_pair(policy, environment)
     points = check_integer("points", points, low=2)
@@ -57,7 +59,11 @@ def trace(
     index = check_integer("replication", replication, low=0)
 
     task = Task(policy, environment, number, horizon, parallel, "auto")
-    length = run_of(task, index).stopping_time
+    run = run_of(task, index)
+    if run.metrics.get("block_draws"):
+        accepted = "must have block_draws=False, because the results of a block have no order"
+        raise InvalidArgument("policy", accepted, policy)
+    length = run.stopping_time
     marks = set(np.linspace(0, length, points).round().astype(int).tolist()) - {length}
 
     fresh, generator = start(policy, number, index)

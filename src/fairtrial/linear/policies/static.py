@@ -37,7 +37,7 @@ class GAllocation(LinearPolicy):
         Shares to use instead of the rule's own; not negative, with sum one.
     block_draws : bool
         In a simulation with Gaussian noise, draw the sum of an arm's rewards between two looks at
-        once: far faster, but with other random numbers. The run's `metrics` state it.
+        once: far faster, but with other random numbers. The run's `metrics` tell whether it was.
     seed : None, int or numpy.random.Generator
         Ignored; the policy is deterministic.
 

@@ -299,6 +299,7 @@ class StaticTracker(Tracker):
             initial_pulls = 10 if isinstance(level, MixtureLevel) else 1
         super().__init__(units, level, delta, SHARES, initial_pulls)
         self._block_draws = block_draws
+        self._has_drawn_blocks = False
         if not self.found_best:
             self._track_shares(design(units.problem) if shares is None else self._given(shares))
 
@@ -322,11 +323,12 @@ class StaticTracker(Tracker):
         _, means, stds, _ = environment.source
         source = (means, stds, self._units.factors, generator, horizon)
         run_static_blocks(*self._arrays(*source))
+        self._has_drawn_blocks = True
 
     @property
     def metrics(self) -> dict[str, float]:
-        """Whether a simulation may draw sums of rewards at once."""
-        return {"block_draws": 1.0} if self._block_draws else {}
+        """Whether a simulation drew sums of rewards at once, if it was to."""
+        return {"block_draws": float(self._has_drawn_blocks)} if self._block_draws else {}
 
 
 @documented_by(Tracker)

@@ -390,6 +390,7 @@ def run(
         pulls = 0
         if block_draws:
             pulls = _run_by_blocks(model, rules, state, batch, source, sign, generator, max_pulls)
+        replications.in_blocks[index] = pulls
         while pulls < max_pulls and not state.finished[0]:
             cell, serial = _next_cell(model, rules, state, ANY_GROUP, batch)
             reward = sign * draw(

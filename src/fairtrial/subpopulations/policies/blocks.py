@@ -111,8 +111,8 @@ class BlockBetting(BlockPolicy):
         is weakened if some arms lose more results than others.
     block_draws : bool
         In a simulation, draw all results of a block in one step: far faster, with the same
-        distribution, but with other random numbers than pulls one by one. The run's `metrics`
-        state it.
+        distribution, but with other random numbers than pulls one by one. The run's `metrics` tell
+        whether it was: not in Python's loop, with arrivals, or with several pulls in flight.
 
     Notes
     -----
@@ -161,6 +161,7 @@ class BlockBetting(BlockPolicy):
     ) -> None:
         check_instance("problem", problem, Problem)
         self.block_draws = check_flag("block_draws", block_draws)
+        self._pulls_in_blocks = 0
         if block_draws and problem.measures:
             raise InvalidArgument("block_draws", "must be False with measures", block_draws)
         super().__init__(problem, delta, max_pulls, seed)
@@ -343,6 +344,7 @@ class BlockBetting(BlockPolicy):
         one = of_generator(self._key, self.problem.n_actions)
         self._fill(one, environment, generator, horizon)
         self.told = self.asked = int(one.stopping_time[0])
+        self._pulls_in_blocks = int(one.in_blocks[0])
         return self._data[0]
 
     def _fill(
@@ -364,11 +366,15 @@ class BlockBetting(BlockPolicy):
         reseeded = Reseeded()
         made = from_streams(streams, reseeded, self.problem.n_actions)
         self.clone(seed=0)._fill(made, environment, reseeded.generator, self._most(horizon))  # noqa: SLF001
-        return self._finished_runs(environment, made)
+        metrics = [self._metrics_after(pulls) for pulls in made.in_blocks.tolist()]
+        return self._finished_runs(environment, made, metrics)
 
     def metrics(self) -> dict[str, float]:
-        """Return whether a simulation drew all results of a block in one step."""
-        return {"block_draws": 1.0} if self.block_draws else {}
+        """Return whether a simulation drew the results of blocks in one step, if it was to."""
+        return self._metrics_after(self._pulls_in_blocks)
+
+    def _metrics_after(self, pulls_in_blocks: int) -> dict[str, float]:
+        return {"block_draws": float(pulls_in_blocks > 0)} if self.block_draws else {}
 
     # --------------------------------------------------------------------- report
 
