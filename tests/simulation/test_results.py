@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fairtrial.core import Run
+from fairtrial.core.runs import Runs
 from fairtrial.errors import InvalidArgument, MissingExtra, NotSupported
 from fairtrial.simulation import Simulation, Statistics, simulate
 from tests.core.toys import (
@@ -101,6 +102,19 @@ def test_the_arrays_have_the_types_that_are_promised() -> None:
         result.stopping_time[0] = 1
     with pytest.raises(AttributeError):
         result.seed = 3
+
+
+def test_the_arrays_of_the_runs_stay_as_they_were_given() -> None:
+    given = Runs.of([Run("c", "decided", 3, np.array([1, 0, 2]), 3.0, {"cost": 2.0})])
+    arguments = {"seed": 7, "horizon": None, "parallel": 1, "lower_bound": None, "seconds": 0.5}
+    made = Simulation.from_runs(
+        given, policy=LeadRace(PROBLEM), environment=ENVIRONMENT, **arguments
+    )
+    for name in ("answer", "status", "stopping_time", "pulls", "elapsed", "interval"):
+        assert getattr(given, name).flags.writeable, name
+        assert not getattr(made, name).flags.writeable, name
+    assert given.metrics["cost"].flags.writeable
+    assert not made.metrics["cost"].flags.writeable
 
 
 def test_answers_that_are_sets_stay_whole() -> None:

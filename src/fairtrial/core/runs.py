@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -101,13 +101,23 @@ class Runs:
             **{name: np.concatenate([getattr(part, name) for part in parts]) for name in _TYPES},
         )
 
+    def read_only(self) -> Self:
+        """Return the same runs in arrays that cannot be written to; these arrays can."""
+        return replace(
+            self,
+            answer=_view(self.answer),
+            metrics={name: _view(values) for name, values in self.metrics.items()},
+            **{name: _view(getattr(self, name)) for name in _TYPES},
+        )
+
     def __len__(self) -> int:
         return len(self.answer)
 
-    @property
-    def arrays(self) -> Iterable[NDArray[Any]]:
-        """All arrays."""
-        return [self.answer, *(getattr(self, name) for name in _TYPES), *self.metrics.values()]
+
+def _view(array: NDArray[Any]) -> NDArray[Any]:
+    view = array.view()
+    view.setflags(write=False)
+    return view
 
 
 def _columns(metrics: Sequence[Mapping[str, float]]) -> dict[str, NDArray[np.float64]]:

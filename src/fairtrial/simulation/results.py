@@ -119,9 +119,7 @@ class Simulation:
     ) -> Self:
         """Return the simulation that consists of these runs, in this order."""
         truth = _truth(environment)
-        columns = runs if isinstance(runs, Runs) else Runs.of(runs)
-        for array in columns.arrays:
-            _read_only(array)
+        columns = (runs if isinstance(runs, Runs) else Runs.of(runs)).read_only()
         return cls(
             stopping_time=columns.stopping_time,
             answer=columns.answer,
