@@ -67,6 +67,34 @@ def _low_end(m: float) -> float:
     return max(0.0, m - _REACH)
 
 
+@inlined
+def _width(m: float, low: float) -> float:
+    """Return the distance between points of the grid of positive effects."""
+    return (max(0.0, m) + _REACH - low) / GRID
+
+
+@inlined
+def _stakes(
+    m: float, low: float, width: float, cash_values: Floats, values: Floats
+) -> tuple[float, float, float, float]:
+    """Fill the stakes on the effects of a grid, relative to the largest of them.
+
+    Return the cash and the logarithm of its unit, and the sum of the stakes and the logarithm of
+    their unit. `cash_values` is work space, and may be the same array as `values`.
+    """
+    cash = 0.0
+    depth = -math.inf
+    if m < _REACH:
+        cash_low = min(0.0, m) - _REACH
+        cash_width = -cash_low / GRID
+        top, cash = _fill_density(cash_low, cash_width, m, 1.0 / SPREAD, cash_values)
+        depth = -square(top - m) / (2.0 * SPREAD)
+        cash *= cash_width / width
+    top, staked = _fill_density(low, width, m, 1.0 / SPREAD, values)
+    height = -square(top - m) / (2.0 * SPREAD)
+    return cash, depth, staked, height
+
+
 @kernel
 def bet_weights(m: float, points: Floats, weights: Floats) -> float:
     """Fill the effects to bet on and their stakes; return the stake kept as cash.
@@ -74,18 +102,9 @@ def bet_weights(m: float, points: Floats, weights: Floats) -> float:
     `m`: the estimated effect in units of its standard error. Stakes and cash sum to one.
     """
     low = _low_end(m)
-    width = (max(0.0, m) + _REACH - low) / GRID
-    cash = 0.0
-    depth = -math.inf
-    if m < _REACH:
-        # The points serve as work space.
-        cash_low = min(0.0, m) - _REACH
-        cash_width = -cash_low / GRID
-        top, cash = _fill_density(cash_low, cash_width, m, 1.0 / SPREAD, points)
-        depth = -square(top - m) / (2.0 * SPREAD)
-        cash *= cash_width / width
-    top, staked = _fill_density(low, width, m, 1.0 / SPREAD, weights)
-    height = -square(top - m) / (2.0 * SPREAD)
+    width = _width(m, low)
+    # The points serve as work space.
+    cash, depth, staked, height = _stakes(m, low, width, points, weights)
     largest = max(height, depth)
     cash *= math.exp(depth - largest)
     scale = math.exp(height - largest)
@@ -120,17 +139,8 @@ def log_bet(m: float, f: float, e: float) -> float:
     """
     values = np.empty(GRID)
     low = _low_end(m)
-    width = (max(0.0, m) + _REACH - low) / GRID
-    cash = 0.0
-    depth = -math.inf
-    if m < _REACH:
-        cash_low = min(0.0, m) - _REACH
-        cash_width = -cash_low / GRID
-        top, cash = _fill_density(cash_low, cash_width, m, 1.0 / SPREAD, values)
-        depth = -square(top - m) / (2.0 * SPREAD)
-        cash *= cash_width / width
-    top, staked = _fill_density(low, width, m, 1.0 / SPREAD, values)
-    height = -square(top - m) / (2.0 * SPREAD)
+    width = _width(m, low)
+    cash, depth, staked, height = _stakes(m, low, width, values, values)
     curvature = 1.0 / SPREAD + f
     centre = (m / SPREAD + f * e) / curvature
     top, paid = _fill_density(low, width, centre, curvature, values)
