@@ -8,6 +8,7 @@ the pull that gave the first result.
 import numpy as np
 from numpy.typing import NDArray
 
+from fairtrial.core.arithmetic import square
 from fairtrial.core.compilation import kernel
 
 Floats = NDArray[np.float64]
@@ -102,8 +103,14 @@ def add_row(total: Floats, more: Floats) -> None:
     if total[COUNT] == 0.0:
         total[FIRST] = more[FIRST]
         total[NUMBER] = more[NUMBER]
-    count = total[COUNT] + more[COUNT]
-    gap = more[MEAN] - total[MEAN]
-    total[SPREAD] += more[SPREAD] + gap * gap * total[COUNT] * more[COUNT] / count
-    total[MEAN] += gap * more[COUNT] / count
-    total[COUNT] = count
+    add_summary(total, more[COUNT], more[MEAN], more[SPREAD])
+
+
+@kernel
+def add_summary(total: Floats, count: float, mean: float, spread: float) -> None:
+    """Add results to the total of a cell: their number, mean and sum of squares about the mean."""
+    number = total[COUNT] + count
+    gap = mean - total[MEAN]
+    total[SPREAD] += spread + square(gap) * total[COUNT] * count / number
+    total[MEAN] += gap * count / number
+    total[COUNT] = number

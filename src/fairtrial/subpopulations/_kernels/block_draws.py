@@ -16,13 +16,13 @@ import math
 
 import numpy as np
 
-from fairtrial.confidence.block_betting.bets import GRID, Bets, multiply_bet
-from fairtrial.confidence.noise_kernels import COUNT, FIRST, MEAN, NUMBER, SPREAD
+from fairtrial.confidence.block_betting.bets import GRID, Bets
+from fairtrial.confidence.noise_kernels import COUNT, FIRST, MEAN, NUMBER, SPREAD, add_summary
 from fairtrial.core.arithmetic import square
 from fairtrial.core.compilation import inlined, kernel
 from fairtrial.core.draw_kernels import BERNOULLI, GAUSSIAN, draw
 from fairtrial.core.draws import Source
-from fairtrial.subpopulations._kernels.block_bets import part_in_bet
+from fairtrial.subpopulations._kernels.block_bets import multiply_bets, part_in_bet
 from fairtrial.subpopulations._kernels.block_state import Rules, State
 from fairtrial.subpopulations._kernels.model import Floats, Model
 
@@ -65,7 +65,7 @@ def draw_block(
                 )
                 _add_result(summary, reward)
                 if rules.bounded:
-                    _multiply_one(model, state, slot, cell, reward - rules.shift)
+                    multiply_bets(model, rules, state, slot, cell, reward - rules.shift)
         summary[MEAN] -= rules.shift
         sums = pulls * summary[MEAN]
         squares = summary[SPREAD] + pulls * square(summary[MEAN])
@@ -105,7 +105,7 @@ def _draw_normal(
     spread = 0.0
     if pulls > 1:
         spread = square(deviation) * generator.chisquare(pulls - 1)
-    _add_results(summary, float(pulls), own, spread)
+    add_summary(summary, float(pulls), own, spread)
 
 
 @inlined
@@ -126,9 +126,9 @@ def _draw_ones(
     _add_result(summary, sign * first)
     others = float(generator.binomial(pulls - 1, chance)) if pulls > 1 else 0.0
     if others > 0.0:
-        _add_results(summary, others, sign, 0.0)
+        add_summary(summary, others, sign, 0.0)
     if pulls - 1 - others > 0.0:
-        _add_results(summary, pulls - 1 - others, 0.0, 0.0)
+        add_summary(summary, pulls - 1 - others, 0.0, 0.0)
     return first + others
 
 
@@ -137,17 +137,7 @@ def _add_result(summary: Floats, value: float) -> None:
     """Add one result."""
     if summary[COUNT] == 0.0:
         summary[FIRST] = value
-    _add_results(summary, 1.0, value, 0.0)
-
-
-@inlined
-def _add_results(summary: Floats, number: float, mean: float, spread: float) -> None:
-    """Add results with this mean and this sum of squares about it."""
-    count = summary[COUNT] + number
-    gap = mean - summary[MEAN]
-    summary[SPREAD] += spread + square(gap) * summary[COUNT] * number / count
-    summary[MEAN] += gap * number / count
-    summary[COUNT] = count
+    add_summary(summary, 1.0, value, 0.0)
 
 
 @inlined
@@ -159,15 +149,6 @@ def _record(row: Floats, summary: Floats, number: float, variance: float) -> Non
     row[SPREAD] = summary[SPREAD] / variance
     row[FIRST] = summary[FIRST] / unit
     row[NUMBER] = number
-
-
-@inlined
-def _multiply_one(model: Model, state: State, slot: int, cell: int, value: float) -> None:
-    """Multiply a result's factor into every bet that uses its cell."""
-    for bet in range(state.bets.number[slot]):
-        weight, centre = part_in_bet(model, state, slot, bet, cell)
-        if weight != 0.0:
-            multiply_bet(state.bets, slot, bet, weight * (value - centre))
 
 
 @inlined
