@@ -105,6 +105,21 @@ def test_a_learner_of_ones_own_runs_in_a_simulation_and_keeps_the_shares():
     assert result.pulls.tolist() == [[40, 60, 100]] * 3
 
 
+def test_a_learner_that_overrides_the_choice_of_a_compiled_one_chooses():
+    class LastArm(UCB1):
+        def choose(self, t, counts, sums, allowed):
+            return allowed[-1]
+
+    policy = FairLearn(PROBLEM, LastArm())
+    result = ft.simulate(policy, ENVIRONMENT, 3, horizon=200, progress=False)
+    assert result.pulls.tolist() == [[40, 60, 100]] * 3
+    alone = UnconstrainedLearner(PROBLEM, LastArm())
+    assert [pull.arm for pull in alone.ask(3)] == [PROBLEM.arms[-1]] * 3
+    with pytest.raises(InvalidArgument) as refused:
+        FairLearn(PROBLEM, LastArm(), price=1.0)
+    assert refused.value.name == "price"
+
+
 # -------------------------------------------------------------------- save, restore
 
 

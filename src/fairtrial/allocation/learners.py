@@ -55,6 +55,12 @@ class Learner(Parametrized):
     has_index: ClassVar[bool] = False
     """Whether the learner maximises an index, to which a price can be added."""
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Let a subclass of a compiled learner that overrides `choose` decide by it, in Python."""
+        super().__init_subclass__(**options)
+        if "choose" in vars(cls) and "code" not in vars(cls):
+            cls.code, cls.has_index = 0, False
+
     def choose(
         self,
         t: int,
