@@ -58,6 +58,7 @@ class Opaque:
         (PurePosixPath("a"), PurePosixPath("b")),
         (pd.DataFrame({"a": [1]}), pd.DataFrame({"a": [2]})),
         (LogisticRegression(C=1.0), LogisticRegression(C=2.0)),
+        ([pd.NA, 1], [pd.NaT, 1]),
     ],
     ids=lambda value: type(value).__name__,
 )

@@ -15,6 +15,7 @@ import pandas as pd
 import pytest
 
 import fairtrial as ft
+from fairtrial.delayed import PairedRacing, Problem
 from fairtrial.errors import InvalidArgument, SourceError, StudyExists
 from fairtrial.races.progress import Reporter
 from fairtrial.races.scoring import Evaluation
@@ -206,6 +207,16 @@ def test_changed_candidates_are_named_and_not_continued(tmp_path):
         call(short="Answer.", long={"text": "Think!", "tries": 2})
     with pytest.raises(StudyExists, match="arms"):
         call(short="Answer.", other="Think.")
+
+
+def test_another_kind_of_study_is_not_continued(tmp_path):
+    class Own(PairedRacing):
+        """A caller's own rule."""
+
+    problem = Problem(list(CHANCES), reward_range=(0, 1))
+    Study.create(problem, Own(problem), storage=tmp_path / "race.db", name="race").close()
+    with pytest.raises(StudyExists, match="policy"):
+        run(storage=tmp_path / "race.db")
 
 
 def test_candidates_that_cannot_be_compared_are_said_in_the_guarantee():

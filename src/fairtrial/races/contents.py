@@ -142,7 +142,7 @@ class _Parts:
     def _add_object(self, value: Any) -> None:
         self._write("object", _name(value).encode())
         data = _data_of(value)
-        if data is None:
+        if data is None and not _is_constant(value):
             self.is_whole = False
         else:
             self.add(data)
@@ -166,6 +166,14 @@ def _data_of(value: Any) -> Any:
                 return None
             return content if isinstance(content, Mapping | Sequence) else None
     return None
+
+
+def _is_constant(value: Any) -> bool:
+    """Return whether a value is the only one of its name, as the missing value of pandas is."""
+    try:
+        return not callable(value) and isinstance(value.__reduce__(), str)
+    except Exception:  # noqa: BLE001 - the value may be anybody's
+        return False
 
 
 def _name(value: Any) -> str:

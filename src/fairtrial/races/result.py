@@ -139,7 +139,7 @@ class RaceResult:
 
     @property
     def cost(self) -> float | None:
-        """Cost of the evaluations so far; None if no cost was stated."""
+        """Cost of the evaluations so far, without failed ones; None if no cost was stated."""
         if self._costs is None:
             return None
         arms = zip(self._policy.problem.arms, self.study.progress().arms, strict=True)

@@ -19,7 +19,7 @@ from fairtrial.core.validation import (
 )
 from fairtrial.core.wording import listed
 from fairtrial.delayed import PairedRacing, Problem
-from fairtrial.errors import InvalidArgument, SourceError, StudyExists
+from fairtrial.errors import FairtrialError, InvalidArgument, SourceError, StudyExists
 from fairtrial.races.budget import Budget
 from fairtrial.races.contents import Content, content_of
 from fairtrial.races.progress import Reporter
@@ -180,7 +180,11 @@ def race(
     }
     scores = _source(problem, named, rows, score, budget, options)
     study = _study(problem, policy, storage, name, seed)
-    scores.find(study, budget, Reporter(budget.costs, len(rows)) if progress else None)
+    try:
+        scores.find(study, budget, Reporter(budget.costs, len(rows)) if progress else None)
+    except BaseException:
+        study.close()
+        raise
     compared = {**{repr(label): one for label, one in contents.items()}, "the items": content}
     uncompared = [name for name, one in compared.items() if not one.is_whole]
     return RaceResult(study, budget.costs, len(rows), uncompared)
@@ -226,8 +230,7 @@ def _study(
     try:
         return Study.create(problem, policy, storage=storage, name=name, seed=seed, exist_ok=True)
     except StudyExists:
-        with Study.open(storage, name) as study:
-            changed = _changed(study.policy, policy)
+        changed = _changed(storage, name, policy)
         if not changed:
             raise
     raise StudyExists(
@@ -236,9 +239,14 @@ def _study(
     )
 
 
-def _changed(before: Any, now: PairedRacing) -> list[str]:
-    """Return the candidates that have another content than before under the same label."""
+def _changed(storage: Storage, name: str, now: PairedRacing) -> list[str]:
+    """Return the candidates that have another content than in a study, under the same label."""
     arms = now.problem.arms
+    try:
+        with Study.open(storage, name) as study:
+            before = study.policy
+    except FairtrialError:
+        return []
     if not isinstance(before, PairedRacing) or before.problem.arms != arms:
         return []
     pairs = zip(arms, before.arms_from or (), now.arms_from or (), strict=False)
