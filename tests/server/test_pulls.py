@@ -537,6 +537,15 @@ def test_a_request_without_room_may_be_repeated_once_there_is_room(serve):
     assert service.study().progress().told == 2
 
 
+def test_pulls_are_handed_out_again_without_room_for_more(serve):
+    service = serve(open_pulls=2)
+    service.admin.create()
+    first = service.run.post(f"{URL}/asks", {}, key="k").json()
+    service.store.transact(lambda: service.store.drop_answers(2**62, 2**62))
+    assert service.run.post(f"{URL}/asks", {}, key="k").json() == first
+    assert service.run.post(f"{URL}/asks", {}, key="other").status_code == 409
+
+
 def test_one_open_pull_may_be_the_most(serve):
     service = serve(open_pulls=1)
     service.admin.create()

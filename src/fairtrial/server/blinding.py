@@ -107,6 +107,10 @@ def write_for(service: Service, study: Study, viewer: Caller, write: Write) -> W
 
 def _with_room(service: Service, study: Study, viewer: Caller, ask: Ask) -> Write:
     """Return what of a request can be carried out: an outcome is told even without room."""
+    store, study_id = study.session.store, study.session.id
+    if ask.key is not None and store.request(study_id, ask.key) is not None:
+        # It hands out the pulls of the first time again.
+        return ask
     if ask.tell is None:
         _require_room(service, study, viewer, ask.n)
         return ask
