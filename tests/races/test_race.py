@@ -18,6 +18,7 @@ import fairtrial as ft
 from fairtrial.delayed import PairedRacing, Problem
 from fairtrial.errors import InvalidArgument, SourceError, StudyExists
 from fairtrial.races.progress import Reporter
+from fairtrial.races.result import RaceResult
 from fairtrial.races.scoring import Evaluation
 from fairtrial.study import StopPull, Study
 
@@ -395,7 +396,8 @@ def test_a_control_that_fails_is_shown_as_such(tmp_path):
         assert (result.status, result.best, result.shortfall) == ("undecided", None, None)
         assert "'now', failed" in result.study.recommend().reason
         assert result.states["now"] == "withdrawn"
-        assert result._repr_html_()
+        assert "the control, &#x27;now&#x27;, failed" in result._repr_html_()
+        assert result.plot().axes
 
 
 # ----------------------------------------------------------------------- budgets and time
@@ -460,6 +462,16 @@ def test_what_is_said_of_an_answer_is_what_is_known_of_it():
     assert "'a' is the only candidate left, because all others failed" in alone.in_words()
     assert alone.guarantee.label == "heuristic"
     assert run(table()).guarantee.source == "docs/explanation/races.md"
+
+
+def test_who_is_left_before_any_result_is_shown():
+    problem = Problem(["a", "b"], reward_range=(0, 1))
+    study = Study.create(problem, PairedRacing(problem), storage="memory://", name="race")
+    study.fail(study.ask(), "error")
+    result = RaceResult(study, None, 9)
+    assert (result.best, result.evaluations) == ("b", 0)
+    assert result.plot().axes
+    assert "'b' is the only candidate left" in repr(result)
 
 
 def test_nothing_is_saved_before_the_race_is_decided():

@@ -161,7 +161,7 @@ def small_multiples_size(n_panels: int, n_rows: int) -> tuple[float, float]:
 
 def key(figure: Figure | SubFigure, handles: Sequence[Any], note: str = "") -> None:
     """Explain the marks below a figure, in as many columns as fit, with a note above them."""
-    longest = max(len(handle.get_label()) for handle in handles)
+    longest = max((len(handle.get_label()) for handle in handles), default=0)
     width = figure.bbox.width / root(figure).dpi
     columns = max(1, int(width / (0.6 + 0.058 * longest)))
     legend = figure.legend(
@@ -170,7 +170,7 @@ def key(figure: Figure | SubFigure, handles: Sequence[Any], note: str = "") -> N
         title_fontsize=SMALL,
         alignment="left",
         loc="outside lower left",
-        ncols=min(columns, len(handles)),
+        ncols=max(1, min(columns, len(handles))),
         frameon=False,
         fontsize=SMALL,
         handletextpad=0.5,
