@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import fairtrial
-from fairtrial.delayed import InformationRacing, Problem
+from fairtrial.delayed import InformationRacing, PairedRacing, Problem
 from fairtrial.errors import (
     ConflictingOutcome,
     ExperimentFinished,
@@ -450,6 +450,25 @@ def test_an_executor_that_takes_no_work_is_reported(make_study):
 
 
 # -------------------------------------------------------------------------- resumption
+
+
+def test_pulls_left_open_that_are_no_longer_needed_are_cancelled(store, threads):
+    problem = Problem(["a", "b", "c"], reward_range=(0, 1))
+    study = Study.create(problem, PairedRacing(problem), storage=store, name="race")
+    outcomes = {"a": 0.1, "b": 0.7, "c": 0.6}
+    pulls, carried_out = [], []
+    while study.policy.states[0] != "rejected":
+        pulls += study.ask(9 - len(pulls))
+        study.tell(pull := pulls.pop(0), outcomes[pull.arm])
+    assert "a" in [pull.arm for pull in study.outstanding()]
+
+    def measured(arm, report):
+        carried_out.append(arm)
+        return outcomes[arm]
+
+    assert run_study(study, measured, threads).arm == "b"
+    assert "a" not in carried_out
+    assert study.outstanding() == []
 
 
 def test_pulls_left_open_are_carried_out_again_but_not_those_of_others(make_study, threads):

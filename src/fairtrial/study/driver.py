@@ -417,11 +417,15 @@ class Driver(PullLoop):
 
     def _call_back(self) -> None:
         """Cancel the pulls of this driver that the policy no longer needs."""
+        waiting = {pull.id: pull for pull in self._waiting}
         for pull in self._study.to_cancel():
             work = self._work.get(pull.id)
             if work is not None and work.is_open:
                 self._give_up(work, self._study.cancel, NOT_NEEDED)
                 self._withdraw([work])
+            elif pull.id in waiting:
+                self._waiting.remove(waiting[pull.id])
+                self._give_up(_Work(pull), self._study.cancel, NOT_NEEDED)
 
     def _check_study(self) -> None:
         """Check what is overdue by the clock, and which pulls others have told or given up."""
