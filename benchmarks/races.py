@@ -10,6 +10,7 @@ import math
 import os
 import time
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -25,7 +26,7 @@ DELTA = 0.05
 
 
 def run(*, quick: bool) -> None:
-    table = _table()
+    table, categories = _table()
     ranks = np.argsort(-table.mean(axis=0), kind="stable")
     close = table[:, ranks[3:11]]
     questions = {
@@ -40,18 +41,22 @@ def run(*, quick: bool) -> None:
     for name, (scores, tolerance) in questions.items():
         _compare(name, scores, tolerance, orders)
     _compare_equals(close, orders)
+    _compare_limits(close, categories, 1 if quick else 20)
     print(f"\nseconds of CPU for a race of all candidates: {_seconds(table):.3f}")
 
 
-def _table() -> Floats:
+def _table() -> tuple[Floats, list[str]]:
+    """Return scores by item and candidate, and the category of each item."""
     path = os.environ.get("FAIRTRIAL_ALPACA_EVAL")
     if path is not None:
-        columns = pd.read_csv(path).drop(columns=["item", "category"])
-        return columns.fillna(0.0).to_numpy(dtype=np.float64)
+        columns = pd.read_csv(path)
+        scores = columns.drop(columns=["item", "category"]).fillna(0.0)
+        return scores.to_numpy(dtype=np.float64), columns["category"].astype(str).tolist()
     generator = np.random.default_rng(0)
     means = np.linspace(0.15, 0.6, 14) ** 1.5
     hardness = generator.normal(0.0, 0.2, (400, 1))
-    return np.clip(means + hardness + generator.normal(0.0, 0.25, (400, 14)), 0.0, 1.0)
+    scores = np.clip(means + hardness + generator.normal(0.0, 0.25, (400, 14)), 0.0, 1.0)
+    return scores, [str(at % 5) for at in range(len(scores))]
 
 
 def _compare(name: str, scores: Floats, tolerance: float, orders: int) -> None:
@@ -82,6 +87,52 @@ def _compare_equals(scores: Floats, orders: int) -> None:
             wrong += winner is not None and evaluations < equal.size - len(equal)
         cells.append(f"{np.mean(spent):>11,.0f} {wrong / orders:>6.1%}")
     print(f"{'four equal ones':<30}{4 * len(scores):>8,}" + "".join(cells), flush=True)
+
+
+def _compare_limits(scores: Floats, categories: list[str], orders: int) -> None:
+    """Race eight close candidates with limits by category against one of them.
+
+    A winner is wrong if it breaks a limit, or is worse by more than the tolerance than the best of
+    those that keep theirs.
+    """
+    labels = np.array(categories)
+    print("\nlimits by category: evaluations, wrong winners, and what the best within limits is")
+    for control, margin in ((1, 0.01), (1, 0.05), (7, 0.02), (7, 0.05)):
+        means = np.where(_are_kept(scores, labels, control, margin), scores.mean(axis=0), -np.inf)
+        for tolerance in (0.0, 0.02):
+            spent, wrong = [], 0
+            for seed in range(orders):
+                order = np.random.default_rng(seed).permutation(len(scores))
+                winner, told = _limited(scores[order], labels[order], control, margin, tolerance)
+                spent.append(told)
+                wrong += winner is not None and means[winner] < means.max() - tolerance - 1e-12
+            question = f"control {control + 4}, margin {margin:g}, tolerance {tolerance:g}"
+            spent_and_wrong = f"{np.mean(spent):>11,.0f} {wrong / orders:>6.1%}"
+            best = f"rank {int(means.argmax()) + 4}"
+            print(f"{question:<42}{scores.size:>8,}{spent_and_wrong}  {best}", flush=True)
+
+
+def _are_kept(
+    scores: Floats, labels: NDArray[Any], control: int, margin: float
+) -> NDArray[np.bool_]:
+    gaps = scores - scores[:, [control]] + margin
+    least = np.min([gaps[labels == label].mean(axis=0) for label in np.unique(labels)], axis=0)
+    return np.asarray(least >= -1e-12)
+
+
+def _limited(
+    scores: Floats, labels: NDArray[Any], control: int, margin: float, tolerance: float
+) -> tuple[int | None, int]:
+    arms = [str(at) for at in range(scores.shape[1])]
+    problem = Problem(arms, reward_range=(0.0, 1.0), control=arms[control], tolerance=tolerance)
+    policy = PairedRacing(
+        problem, DELTA, n_blocks=len(scores), margin=margin, categories=labels.tolist()
+    )
+    while not policy.stopped:
+        pull = policy.ask()
+        policy.tell(pull, scores[pull.tag, pull.action])
+    answer = policy.recommend().arm
+    return None if answer is None else int(answer), policy.told
 
 
 def _seconds(scores: Floats) -> float:
