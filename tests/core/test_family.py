@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from fairtrial.core.family import FAMILIES, family_module, family_of
+from fairtrial.core.family import FAMILIES, Family, family_module, family_of
 from fairtrial.core.mistakes import Mistakes
-from fairtrial.errors import InvalidArgument
+from fairtrial.errors import InvalidArgument, NotSupported
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -17,6 +17,30 @@ def test_a_family_speaks_of_its_own_problem(name):
     assert named | {*family.feature_arguments.values(), *family.stand_ins} <= accepted.keys()
     assert problem.family == name
     assert not family.environment_keys or family.means_key in family.environment_keys
+
+
+def test_a_family_says_which_questions_it_has_an_answer_to():
+    answers = {
+        Family.with_arrivals: ("subpopulations",),
+        Family.with_drift: ("subpopulations", "linear"),
+        Family.at_effect: ("subpopulations", "linear", "delayed"),
+        Family.certifying_budgets: ("causal",),
+        Family.analysis: ("subpopulations", "linear", "delayed", "causal"),
+    }
+    for question, families in answers.items():
+        assert tuple(name for name in FAMILIES if family_of(name).offers(question)) == families
+
+
+def test_a_question_without_an_answer_is_refused_or_has_the_empty_one():
+    family, problem = (
+        family_of("allocation"),
+        family_module("allocation").Problem(["a", "b"], shares=0),
+    )
+    with pytest.raises(NotSupported, match="the family 'allocation' has no analysis"):
+        family.analysis(problem, [0, 1], 0.05)
+    assert family.certifying_budgets(None, 0.05) is None
+    assert not family.has_bound(None)
+    assert not family.harms(None)
 
 
 def test_what_is_no_family_is_refused():

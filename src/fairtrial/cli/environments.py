@@ -14,7 +14,7 @@ from fairtrial.cli.shell import misplaced, placeholders, variable
 from fairtrial.core import Environment, Problem
 from fairtrial.core.assumed import a, axes_of
 from fairtrial.core.cells import NotANumber, is_blank
-from fairtrial.core.family import family_of
+from fairtrial.core.family import Family, family_of
 from fairtrial.core.mistakes import Mistakes, did_you_mean
 from fairtrial.core.sheets import Sheet, read_sheet
 from fairtrial.core.tables import columns_of_measures
@@ -71,7 +71,7 @@ def build_replay(
     """Return an environment that draws rows of the table, or None after adding the mistakes."""
     family, labels = family_of(problem.family), {"arm": section.arm, "group": section.group}
     keys = list(problem.action_labels[0])
-    if family.replay is None:
+    if not family.offers(Family.replay):
         mistakes.append(
             "source.kind: must be 'simulate' or 'command' in the family "
             f"{problem.family!r}; got 'replay'"

@@ -12,7 +12,7 @@ import numpy as np
 from fairtrial.cli.config import Configuration
 from fairtrial.cli.output import say, shown_number
 from fairtrial.core import Environment, Policy, Problem, Truth
-from fairtrial.core.family import family_of
+from fairtrial.core.family import Family, family_of
 from fairtrial.core.wording import plural
 from fairtrial.errors import InvalidArgument
 from fairtrial.simulation import (
@@ -201,9 +201,7 @@ def make_plan(configuration: Configuration, delta: float | None = None) -> Plan:
     delta = _delta(configuration) if delta is None else delta
     family, own = family_of(configuration.problem.family), configuration.policy.delta is not None
     complexity = complexity_for(configuration.policy, environment)
-    certifying = None
-    if complexity is None and family.certifying_budgets is not None:
-        certifying = family.certifying_budgets(environment, delta)
+    certifying = family.certifying_budgets(environment, delta) if complexity is None else None
     has_delta = own or complexity is not None or certifying is not None
     if given is not None and not has_delta:
         name = type(configuration.policy).__name__
@@ -218,9 +216,9 @@ def make_plan(configuration: Configuration, delta: float | None = None) -> Plan:
         complexity,
         certifying,
         simulation,
-        None
-        if complexity is None or family.stds is None
-        else range_warning(environment, complexity.allocation),
+        range_warning(environment, complexity.allocation)
+        if complexity is not None and family.offers(Family.stds)
+        else None,
         configuration.about,
     )
 
@@ -378,17 +376,17 @@ def _first_pulls(environment: Environment, policy: Policy) -> int:
 
 def _noise_reckoned_with(environment: Any) -> float:
     """Return the ratio of the problem's variance to the environment's, at least 1."""
-    stds_of = family_of(environment.problem.family).stds
-    if stds_of is None or environment.problem.estimates_noise:
+    family = family_of(environment.problem.family)
+    if environment.problem.estimates_noise or not family.offers(Family.stds):
         return 1.0
-    stds = np.maximum(stds_of(environment), _SMALLEST_SPREAD)
+    stds = np.maximum(family.stds(environment), _SMALLEST_SPREAD)
     return max(1.0, float(np.max(environment.problem.scale) ** 2 / np.mean(stds**2)))
 
 
 def complexity_for(policy: Policy, environment: Environment) -> Complexity | None:
     """Return the complexity to compare a policy's pulls with; None if there is none."""
     family = family_of(environment.problem.family)
-    if family.certifying_budgets is not None and policy.delta is None:
+    if family.offers(Family.certifying_budgets) and policy.delta is None:
         return None
     return complexity_in(environment)
 
@@ -396,7 +394,7 @@ def complexity_for(policy: Policy, environment: Environment) -> Complexity | Non
 def complexity_in(environment: Environment) -> Complexity | None:
     """Return the complexity of finding the answer in an environment; None in a family without."""
     family = family_of(environment.problem.family)
-    if family.complexity is None or not family.has_bound(environment):
+    if not family.has_bound(environment):
         return None
     say("Computing the lower bound for all rules ...", err=True)
     return family.complexity(environment)

@@ -52,7 +52,7 @@ def with_arrivals(
     if plan.arrivals is None:
         return environment
     family = family_of(environment.problem.family)
-    if family.with_arrivals is None:
+    if not family.offers(Family.with_arrivals):
         mistakes.add("arrivals", f"must be left out in the family {environment.problem.family!r}")
         return None
     return mistakes.build(family.with_arrivals, environment, plan.arrivals)
@@ -61,10 +61,10 @@ def with_arrivals(
 def check_control(assumed: Environment, control: str, lines: list[str]) -> None:
     """Add a mistake if the control is not an arm."""
     family = family_of(assumed.problem.family)
-    if family.at_effect is None:
-        lines.append(f"plan.control: must be left out in the family {assumed.problem.family!r}")
-    else:
+    if family.offers(Family.at_effect):
         Mistakes("plan", lines).build(family.at_effect, assumed, 1.0, control)
+    else:
+        lines.append(f"plan.control: must be left out in the family {assumed.problem.family!r}")
 
 
 def _why(section: ScenarioSection) -> str:
@@ -98,7 +98,7 @@ def _environment(
     mistakes: Mistakes,
 ) -> Environment | None:
     family = family_of(assumed.problem.family)
-    if family.at_effect is None:
+    if not family.offers(Family.at_effect):
         mistakes.add("", f"the family {assumed.problem.family!r} has no scenarios")
         return None
     if section.effect is not None and family.means_key in section.given:
@@ -130,7 +130,7 @@ def _disturbed(
         found = _with_losses(family, environment, section.loss, mistakes)
     if found is None or section.drift is None:
         return found
-    if family.with_drift is None:
+    if not family.offers(Family.with_drift):
         mistakes.add("drift", "must be left out in this family")
         return None
     return mistakes.build(family.with_drift, found, section.drift, key="drift")
@@ -146,10 +146,11 @@ def _changed(
     """Return the assumed environment with other means, noise or delays."""
     if given is not None:
         return family.environment(assumed.problem, assumed_over(own, given), mistakes)
-    misplaced = [key for key in own if key != family.means_key or family.with_means is None]
+    accepted = {family.means_key} if family.offers(Family.with_means) else set()
+    misplaced = [key for key in own if key not in accepted]
     for key in misplaced:
         mistakes.add(key, "must be left out if a table is replayed")
-    if misplaced or family.with_means is None:
+    if misplaced:
         return None
     return mistakes.build(family.with_means, assumed, own[family.means_key])
 
@@ -157,7 +158,6 @@ def _changed(
 def _with_effect(
     family: Family, environment: Environment, effect: float, control: str | None, mistakes: Mistakes
 ) -> Environment | None:
-    assert family.at_effect is not None
     try:
         return family.at_effect(environment, effect, control)
     except REFUSALS as error:
@@ -168,7 +168,7 @@ def _with_effect(
 def _with_losses(
     family: Family, environment: Environment, loss: LossSection, mistakes: Mistakes
 ) -> Environment | None:
-    if family.with_losses is None:
+    if not family.offers(Family.with_losses):
         mistakes.add("loss", "must be left out in this family")
         return None
     given = (environment, loss.rate, loss.depends_on_outcome)

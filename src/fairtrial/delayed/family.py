@@ -5,10 +5,12 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from fairtrial.confidence.fixed_sample import FixedDesign
 from fairtrial.core import Environment
 from fairtrial.core.assumed import (
     either_side_of_means,
@@ -19,47 +21,97 @@ from fairtrial.core.assumed import (
 from fairtrial.core.family import Family
 from fairtrial.core.mistakes import REFUSALS, Mistakes
 from fairtrial.core.parameters import build
-from fairtrial.delayed import delays
+from fairtrial.delayed import delays, scenarios
 from fairtrial.delayed.environments import CurveEnvironment, SimulatedEnvironment
 from fairtrial.delayed.fixed_design import fixed_design
-from fairtrial.delayed.planning import complexity
+from fairtrial.delayed.planning import Complexity, complexity
 from fairtrial.delayed.policies.blocks import BlockBetting
 from fairtrial.delayed.problem import Problem
-from fairtrial.delayed.scenarios import at_effect, values, with_losses
+from fairtrial.delayed.timed import TimedEnvironment
 
 __all__ = ["FAMILY"]
 
 
-def _environment(
-    problem: Problem, given: Mapping[str, Any], mistakes: Mistakes
-) -> Environment | None:
-    """Return an environment with late results; `delay` is a number or a named distribution."""
-    means = means_in_order(problem, given, mistakes)
-    if mistakes:
-        return None
-    if problem.reward_range is not None:
-        return _bounded(problem, means, given, mistakes)
-    options = {key: given[key] for key in ("bias", "std", "every") if key in given}
-    delay = given.get("delay")
-    if isinstance(delay, Mapping):
-        delay = _delay_by_name(delay, mistakes)
-        if delay is None:
+class Delayed(Family):
+    """Find the best arms although results arrive late, and early readings are noisy."""
+
+    environment_keys: ClassVar[Mapping[str, Any]] = {
+        "means": Any,
+        "std": Any,
+        "delay": Any,
+        "bias": Any,
+        "every": float,
+    }
+
+    def environment(
+        self, problem: Problem, given: Mapping[str, Any], mistakes: Mistakes
+    ) -> Environment | None:
+        """Return an environment with late results; `delay` is a number or a named distribution."""
+        means = means_in_order(problem, given, mistakes)
+        if mistakes:
             return None
-    return mistakes.build(SimulatedEnvironment, problem, means, delay=delay, **options)
+        if problem.reward_range is not None:
+            return _bounded(problem, means, given, mistakes)
+        options = {key: given[key] for key in ("bias", "std", "every") if key in given}
+        delay = given.get("delay")
+        if isinstance(delay, Mapping):
+            delay = _delay_by_name(delay, mistakes)
+            if delay is None:
+                return None
+        return mistakes.build(SimulatedEnvironment, problem, means, delay=delay, **options)
+
+    def at_effect(
+        self, environment: TimedEnvironment, effect: float, control: str | None
+    ) -> Environment:
+        """Return the environment with all differences from the control multiplied by `effect`."""
+        return scenarios.at_effect(environment, effect, control)
+
+    def with_losses(
+        self, environment: TimedEnvironment, rate: float, depends_on_outcome: bool
+    ) -> Environment:
+        """Return the environment in which that share of the pulls is lost by chance."""
+        return scenarios.with_losses(environment, rate, depends_on_outcome)
+
+    def values(self, environment: TimedEnvironment) -> Mapping[str, float]:
+        """Return the true mean of every arm."""
+        return scenarios.values(environment)
+
+    def doubts(self, environment: Any) -> Sequence[str]:
+        """Return a warning if every result arrives before its first reading."""
+        if environment.problem.feedback in ("full", "incremental"):
+            return ()
+        every, longest = environment.every, _longest(environment.delay)
+        if longest > every:
+            return ()
+        text = (
+            f"No reading comes before its result: readings come every {every:g}, results after "
+            f"{longest:g} at the latest. Use a smaller every or a longer delay"
+        )
+        return (text,)
+
+    def complexity(self, environment: TimedEnvironment) -> Complexity:
+        """Return the lower bound that no rule beats, if `has_bound`."""
+        return complexity(environment)
+
+    def has_bound(self, environment: Environment) -> bool:
+        """Return whether only results count: with readings, a rule can answer before outcomes."""
+        problem = environment.problem
+        return isinstance(problem, Problem) and not problem.readings_used
+
+    def stds(self, environment: TimedEnvironment) -> ArrayLike:
+        """Return the standard deviation of an outcome by arm."""
+        return environment.arm_stds
+
+    def fixed_design(self, environment: TimedEnvironment) -> FixedDesign | None:
+        """Return the experiment with equal numbers of all arms, which waits for all outcomes."""
+        return fixed_design(environment)
+
+    def analysis(self, problem: Problem, actions: Sequence[int], delta: float) -> BlockBetting:
+        """Return block betting for units that were assigned in a finished experiment."""
+        return BlockBetting(problem, delta, assigned=list(actions))
 
 
-def _doubts(environment: Any) -> tuple[str, ...]:
-    """Return a warning if every result arrives before its first reading."""
-    if environment.problem.feedback in ("full", "incremental"):
-        return ()
-    every, longest = environment.every, _longest(environment.delay)
-    if longest > every:
-        return ()
-    text = (
-        f"No reading comes before its result: readings come every {every:g}, results after "
-        f"{longest:g} at the latest. Use a smaller every or a longer delay"
-    )
-    return (text,)
+FAMILY = Delayed()
 
 
 def _delay_by_name(given: Mapping[str, Any], mistakes: Mistakes) -> delays.Delay | None:
@@ -147,28 +199,3 @@ def _times(problem: Problem, delay: Any, mistakes: Mistakes) -> list[float]:
         mistakes.add("delay", f"{text}; got {delay!r}")
         return []
     return found
-
-
-def _has_bound(environment: Environment) -> bool:
-    """Return whether only results count: with readings, a rule can answer before outcomes."""
-    problem = environment.problem
-    return isinstance(problem, Problem) and not problem.readings_used
-
-
-def _analysis(problem: Problem, actions: Sequence[int], delta: float) -> BlockBetting:
-    """Return block betting for units that were assigned in a finished experiment."""
-    return BlockBetting(problem, delta, assigned=list(actions))
-
-
-FAMILY = Family(
-    environment=_environment,
-    environment_keys={"means": Any, "std": Any, "delay": Any, "bias": Any, "every": float},
-    doubts=_doubts,
-    complexity=complexity,
-    has_bound=_has_bound,
-    analysis=_analysis,
-    at_effect=at_effect,
-    with_losses=with_losses,
-    values=values,
-    fixed_design=fixed_design,
-)

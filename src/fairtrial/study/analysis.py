@@ -14,7 +14,7 @@ from fairtrial.core import Problem
 from fairtrial.core.cells import FAILED, MISSING, is_blank, odd_cells, tidy
 from fairtrial.core.columns import Columns
 from fairtrial.core.compilation import compiled
-from fairtrial.core.family import family_of
+from fairtrial.core.family import Family, family_of
 from fairtrial.core.keywords import named_arguments
 from fairtrial.core.problem import Outcome
 from fairtrial.core.tables import columns_of_measures, open_table
@@ -190,8 +190,8 @@ def study_of_table(
     `on_progress` is called with the number of units that were given to the study, and of all.
     """
     check_instance("problem", problem, Problem)
-    reader = family_of(problem.family).analysis
-    if reader is None:
+    family = family_of(problem.family)
+    if not family.offers(Family.analysis):
         raise NotSupported(
             f"finished experiments of the family {problem.family!r} cannot be analysed"
         )
@@ -202,7 +202,7 @@ def study_of_table(
         problem = _weighed(problem, rows, group_weights)
         remarks = (*remarks, _ABOUT_WEIGHTS)
     units = list(rows.units())
-    policy = reader(problem, [one.action for one in units], delta)
+    policy = family.analysis(problem, [one.action for one in units], delta)
     study = Study.create(problem, policy, storage=storage, name=name, seed=0)
     try:
         tier = compiled() if len(units) >= _WORTH_COMPILING else nullcontext()

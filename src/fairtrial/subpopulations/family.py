@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from operator import attrgetter
-from typing import Any, Literal
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar
 
+from numpy.typing import ArrayLike
+
+from fairtrial.confidence.fixed_sample import FixedDesign
 from fairtrial.core import Environment
 from fairtrial.core.assumed import (
     bernoulli_or_two_points,
@@ -16,38 +18,104 @@ from fairtrial.core.drifting import DriftingEnvironment
 from fairtrial.core.family import Family
 from fairtrial.core.lossy import LossyEnvironment
 from fairtrial.core.mistakes import Mistakes
+from fairtrial.core.scenario import Scenario
+from fairtrial.subpopulations import scenarios
 from fairtrial.subpopulations.environments import (
     BernoulliEnvironment,
+    CellEnvironment,
     GaussianEnvironment,
     ReplayEnvironment,
 )
 from fairtrial.subpopulations.fixed_design import fixed_design
-from fairtrial.subpopulations.planning import complexity
+from fairtrial.subpopulations.planning import Complexity, complexity
 from fairtrial.subpopulations.policies import BlockBetting
 from fairtrial.subpopulations.problem import Problem
-from fairtrial.subpopulations.scenarios import at_effect, harms, values, with_arrivals, with_means
 
 __all__ = ["FAMILY"]
 
 
-def _environment(
-    problem: Problem, given: Mapping[str, Any], mistakes: Mistakes
-) -> Environment | None:
-    """Return an environment of normal rewards, or of bounded ones."""
-    if problem.measured is not None:
-        return _measured_environment(problem, given, mistakes)
-    for key in ("correlation", "cov"):
-        if key in given:
-            mistakes.add(key, "must be left out unless the problem has measures")
-    noise = "gaussian" if problem.reward_range is None else "bernoulli"
-    if given.get("noise", noise) == "bernoulli":
-        return bernoulli_or_two_points(
-            BernoulliEnvironment, ReplayEnvironment, problem, given, mistakes
-        )
-    means = means_in_order(problem, given, mistakes)
-    if mistakes:
-        return None
-    return mistakes.build(GaussianEnvironment, problem, means, std=given.get("std"))
+class Subpopulations(Family):
+    """Find the variant that is best overall without failing any group."""
+
+    environment_keys: ClassVar[Mapping[str, Any]] = {
+        **Family.environment_keys,
+        "correlation": Any,
+        "cov": Any,
+    }
+
+    def environment(
+        self, problem: Problem, given: Mapping[str, Any], mistakes: Mistakes
+    ) -> Environment | None:
+        """Return an environment of normal rewards, or of bounded ones."""
+        if problem.measured is not None:
+            return _measured_environment(problem, given, mistakes)
+        for key in ("correlation", "cov"):
+            if key in given:
+                mistakes.add(key, "must be left out unless the problem has measures")
+        noise = "gaussian" if problem.reward_range is None else "bernoulli"
+        if given.get("noise", noise) == "bernoulli":
+            return bernoulli_or_two_points(
+                BernoulliEnvironment, ReplayEnvironment, problem, given, mistakes
+            )
+        means = means_in_order(problem, given, mistakes)
+        if mistakes:
+            return None
+        return mistakes.build(GaussianEnvironment, problem, means, std=given.get("std"))
+
+    def replay(self, problem: Problem, table: Mapping[str, Any], **columns: Any) -> Environment:
+        """Return the environment that draws rows of a table."""
+        return ReplayEnvironment(problem, table, **columns)
+
+    def at_effect(
+        self, environment: CellEnvironment, effect: float, control: str | None
+    ) -> Environment:
+        """Return the environment with all differences from the control multiplied by `effect`."""
+        return scenarios.at_effect(environment, effect, control)
+
+    def with_means(self, environment: CellEnvironment, means: Any) -> Environment:
+        """Return the environment with other means; the rows of a table are shifted."""
+        return scenarios.with_means(environment, means)
+
+    def with_arrivals(self, environment: CellEnvironment, arrivals: Any) -> Environment:
+        """Return the environment in which groups arrive by themselves, in these proportions."""
+        return environment.clone(arrivals=arrivals)
+
+    def with_losses(
+        self, environment: CellEnvironment, rate: float, depends_on_outcome: bool
+    ) -> Environment:
+        """Return the environment in which that share of the results is lost."""
+        return LossyEnvironment(environment, rate, depends_on_outcome)
+
+    def with_drift(self, environment: Environment, drift: float) -> Environment:
+        """Return the environment whose means move by `drift` from pull to pull."""
+        return DriftingEnvironment(environment, drift)
+
+    def harms(self, environment: CellEnvironment) -> Iterable[Scenario]:
+        """Return the scenarios in which the assumed answer would do harm."""
+        return scenarios.harms(environment)
+
+    def values(self, environment: Environment) -> Mapping[str, float]:
+        """Return the true quality of every arm."""
+        return scenarios.values(environment)
+
+    def complexity(self, environment: CellEnvironment) -> Complexity:
+        """Return the lower bound that no rule beats."""
+        return complexity(environment)
+
+    def stds(self, environment: CellEnvironment) -> ArrayLike:
+        """Return the standard deviation of a reward by cell."""
+        return environment.cell_stds
+
+    def fixed_design(self, environment: CellEnvironment) -> FixedDesign | None:
+        """Return the experiment with equal numbers in all cells; None if no answer is right."""
+        return fixed_design(environment)
+
+    def analysis(self, problem: Problem, actions: Sequence[int], delta: float) -> BlockBetting:
+        """Return block betting for units whose arms were assigned by others."""
+        return BlockBetting(problem, delta, assigned=list(actions))
+
+
+FAMILY = Subpopulations()
 
 
 def _measured_environment(
@@ -68,32 +136,3 @@ def _measured_environment(
     environment = BernoulliEnvironment if bounded else GaussianEnvironment
     options: dict[str, Any] = {taken: given.get(taken)}
     return mistakes.build(environment, problem, means, **options)
-
-
-def _analysis(problem: Problem, actions: Sequence[int], delta: float) -> BlockBetting:
-    """Return block betting for units whose arms were assigned by others."""
-    return BlockBetting(problem, delta, assigned=list(actions))
-
-
-FAMILY = Family(
-    environment=_environment,
-    environment_keys={
-        "means": Any,
-        "std": Any,
-        "noise": Literal["gaussian", "bernoulli"],
-        "correlation": Any,
-        "cov": Any,
-    },
-    replay=ReplayEnvironment,
-    complexity=complexity,
-    stds=attrgetter("cell_stds"),
-    analysis=_analysis,
-    at_effect=at_effect,
-    with_means=with_means,
-    with_arrivals=with_arrivals,
-    harms=harms,
-    with_losses=LossyEnvironment,
-    with_drift=DriftingEnvironment,
-    values=values,
-    fixed_design=fixed_design,
-)

@@ -22,7 +22,7 @@ from fairtrial.subpopulations.environments import (
 )
 from fairtrial.subpopulations.limits import LimitRow
 
-__all__ = ["at_effect", "harms", "values", "with_arrivals", "with_means"]
+__all__ = ["at_effect", "harms", "values", "with_means"]
 
 Floats = NDArray[np.float64]
 
@@ -103,11 +103,6 @@ def _shifted(environment: ReplayEnvironment, means: Floats) -> list[Floats]:
             raise InvalidArgument(name, accepted, mean.tolist())
         found.append(np.where(np.isnan(own), own, moved))
     return found
-
-
-def with_arrivals(environment: CellEnvironment, arrivals: Any) -> CellEnvironment:
-    """Return the environment in which groups arrive by themselves, in these proportions."""
-    return environment.clone(arrivals=arrivals)
 
 
 def harms(environment: CellEnvironment) -> Iterator[Scenario]:
