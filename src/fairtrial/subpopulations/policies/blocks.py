@@ -110,9 +110,11 @@ class BlockBetting(BlockPolicy):
         pull is repeated, which costs only that pull; the guarantee then names the assumption, and
         is weakened if some arms lose more results than others.
     block_draws : bool
-        In a simulation, draw all results of a block in one step: far faster, with the same
-        distribution, but with other random numbers than pulls one by one. The run's `metrics` tell
-        whether it was: not in Python's loop, with arrivals, or with several pulls in flight.
+        In a simulation, draw all results of a block in one step: with the same distribution, but
+        with other random numbers than pulls one by one. Pulls were 1.3 to 2.3 times as fast with
+        normal results, and 15 times with results 0 and 1 in large blocks. The run's `metrics` tell
+        whether it was drawn so: not in Python's loop, with arrivals, or with several pulls in
+        flight.
 
     Notes
     -----
