@@ -58,6 +58,7 @@ from benchmarks import (
     tails,
     tolerance,
     top_sets,
+    widths,
 )
 
 
@@ -85,6 +86,7 @@ BENCHMARKS: dict[str, Callable[..., None]] = {
     "delayed": delayed.run,
     "designs": designs.run,
     "effects": effects.run,
+    "widths": widths.run,
     "top_sets": top_sets.run,
     "labels": labels.run,
     "linear": linear.run,

@@ -122,13 +122,17 @@ def test_without_a_control_the_interval_holds_against_each_arm_that_may_lead():
 # ------------------------------------------------------------------- rewards in a range
 
 
-def slow_log_e_value(values, difference, sign, level):
+def slow_log_e_value(values, difference, sign, level, in_all=None):
     """Return the logarithm of the e-value against a difference, result by result."""
+    bets = [(4.0**power, 1 / 11) for power in range(11)]
+    if in_all is not None:
+        times = max(1.0, in_all / sum(map(len, values[0])))
+        bets = [(times * 4.0**power, 0.5 ** (power + 1)) for power in range(16)]
     seen = [[0.5], [0.5]]
     squares = [[0.25], [0.25]]
     first = sum(0.25 / len(own) for own in values[0])
     logs = []
-    for scale in 4.0 ** np.arange(11):
+    for scale, share in bets:
         target = math.sqrt(2 * math.log(2 / level) * first / scale)
         log = 0.0
         history = [list(own) for own in seen]
@@ -154,19 +158,23 @@ def slow_log_e_value(values, difference, sign, level):
             for arm, own in enumerate(block):
                 history[arm] += own
                 spread[arm] += [(value - 0.5) ** 2 for value in own]
-        logs.append(log)
-    return np.logaddexp.reduce(logs) - math.log(11)
+        logs.append(log + math.log(share))
+    return np.logaddexp.reduce(logs)
 
 
+@pytest.mark.parametrize("in_all", [None, 60, 1_000])
 @pytest.mark.parametrize("seed", range(4))
-def test_ends_in_a_range_are_where_the_e_value_of_single_results_reaches_its_threshold(seed):
+def test_ends_in_a_range_are_where_the_e_value_of_single_results_reaches_its_threshold(
+    seed, in_all
+):
     generator = np.random.default_rng(seed)
     values = draw_blocks(generator, blocks=12)
     results = blocks_of(values, centres=generator.random((12, 2)))
-    found = difference_in_range(results, SINGLE / results.counts, 0.0, 1.0, 0.2)
+    found = difference_in_range(results, SINGLE / results.counts, 0.0, 1.0, 0.2, in_all=in_all)
     for sign, end in ((1.0, found.lower), (-1.0, found.upper)):
         assert abs(end) < 1.0
-        assert slow_log_e_value(values, end, sign, 0.2) == pytest.approx(math.log(10), abs=1e-6)
+        slow = slow_log_e_value(values, end, sign, 0.2, in_all)
+        assert slow == pytest.approx(math.log(10), abs=1e-6)
 
 
 @given(st.integers(0, 2**32), st.lists(st.floats(0, 1), min_size=3, max_size=3))
@@ -225,8 +233,8 @@ def test_a_block_without_one_of_the_arms_says_nothing_of_their_difference():
 
 
 @pytest.mark.parametrize("means", [(0.5, 0.5), (0.05, 0.05), (0.98, 0.5)])
-@pytest.mark.parametrize("ranged", [True, False])
-def test_intervals_from_chosen_counts_rarely_ever_miss_the_difference(means, ranged):
+@pytest.mark.parametrize(("ranged", "in_all"), [(True, None), (True, 225.0), (False, None)])
+def test_intervals_from_chosen_counts_rarely_ever_miss_the_difference(means, ranged, in_all):
     """The counts depend on the results so far; at level .2."""
     runs, generator = effort.runs(100, whole=300), np.random.default_rng(5)
     spread = Spread(np.full(2, 0.5), (0.0, 1.0) if ranged else None)
@@ -240,7 +248,7 @@ def test_intervals_from_chosen_counts_rarely_ever_miss_the_difference(means, ran
             values.append(
                 [generator.binomial(1, p, n).tolist() for p, n in zip(means, counts, strict=True)]
             )
-            found = difference_of_arms(blocks_of(values), SINGLE, spread, 0.2)
+            found = difference_of_arms(blocks_of(values), SINGLE, spread, 0.2, in_all)
             ever |= not found.lower <= means[0] - means[1] <= found.upper
         missed += ever
     assert missed / runs <= effort.tolerated(0.2, runs)
@@ -440,6 +448,115 @@ def test_units_of_a_finished_experiment_without_a_result_count_as_the_worst(prob
     (narrow, *_), (wide, *_) = whole.progress().effects, lossy.progress().effects
     assert wide.lower < narrow.lower - 0.05 < 0.05 < narrow.upper + 0.05 < wide.upper
     assert wide.upper - wide.lower < narrow.upper - narrow.lower + 0.5
+
+
+EXPERIMENTS = {
+    "subpopulations": subpopulations.Problem(
+        ["a", "b"], 1, floors=None, reward_range=(0, 1), control="a"
+    ),
+    "subpopulations, minimize": subpopulations.Problem(
+        ["a", "b"], 1, floors=None, reward_range=(0, 1), control="a", direction="minimize"
+    ),
+    "delayed": delayed.Problem(["a", "b"], reward_range=(0, 1), control="a"),
+    "known noise": subpopulations.Problem(["a", "b"], 1, floors=None, noise_std=0.5, control="a"),
+}
+FAMILIES = {"subpopulations": subpopulations, "delayed": delayed}
+
+
+def analysed(problem, assigned, values, delta=0.05, rewritten=None):
+    """Return the policy that was told the values of all units, None for one without a result.
+
+    `rewritten` maps units to the values that they get first; they are corrected at the end.
+    """
+    policy = FAMILIES[problem.family].BlockBetting(problem, delta=delta, assigned=assigned)
+    first = {**dict(enumerate(values)), **(rewritten or {})}
+    pulls = {}
+    for unit, action in enumerate(assigned):
+        pull = None if policy.stopped else policy.ask()
+        pulls[unit] = pull or problem.pull(**problem.labels(int(action)))
+        if first[unit] is not None:
+            policy.tell(pulls[unit], first[unit])
+        elif pull is not None:
+            policy.fail(pull)
+        policy = restored(policy) if unit % 37 == 0 else policy
+    for unit in rewritten or ():
+        policy.amend(pulls[unit], first[unit], values[unit])
+    return policy
+
+
+def restored(policy):
+    again = type(policy)(policy.problem, delta=policy.delta, assigned=policy.assigned)
+    again.set_state(policy.get_state())
+    return again
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_the_effect_of_a_finished_experiment_counts_all_its_units(name):
+    generator = np.random.default_rng(8)
+    assigned = generator.integers(0, 2, 600)
+    values = generator.binomial(1, np.where(assigned == 1, 0.9, 0.2)).astype(float)
+    policy = analysed(EXPERIMENTS[name], assigned, values)
+    assert policy.asked < 300, "it decides long before the end"
+    (effect,) = policy.progress().effects
+    means = [values[assigned == arm].mean() for arm in (0, 1)]
+    assert effect.difference == pytest.approx(means[1] - means[0])
+    lowest = analysed(EXPERIMENTS[name], assigned[:300], values[:300]).progress().effects[0]
+    assert effect.upper - effect.lower < 0.8 * (lowest.upper - lowest.lower)
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+@pytest.mark.parametrize("unit", [0, 1, 80, 550])
+def test_a_corrected_unit_gives_the_effect_of_the_right_value(name, unit):
+    """Before the blocks, in one of them, and after the policy has stopped."""
+    generator = np.random.default_rng(9)
+    assigned = np.arange(600) % 2
+    values = generator.binomial(1, np.where(assigned == 1, 0.9, 0.2)).astype(float).tolist()
+    right = analysed(EXPERIMENTS[name], assigned, values)
+    amended = analysed(EXPERIMENTS[name], assigned, values, rewritten={unit: 1.0 - values[unit]})
+    if amended.asked == right.asked:
+        found, expected = (one.progress().effects[0] for one in (amended, right))
+        assert found.difference == pytest.approx(expected.difference)
+        assert (found.lower, found.upper) == pytest.approx((expected.lower, expected.upper))
+
+
+@pytest.mark.parametrize("chance", [0.5, 0.03])
+@pytest.mark.parametrize("family", ["subpopulations", "delayed"])
+def test_intervals_of_finished_experiments_rarely_miss_although_bad_results_are_missing(
+    family, chance
+):
+    """Half of the control's successes are missing; at level .2, at the end and at the stop."""
+    runs, generator = effort.runs(60, whole=400), np.random.default_rng(11)
+    missed, missed_means = 0, 0
+    for _ in range(runs):
+        assigned = generator.integers(0, 2, 240)
+        values = generator.binomial(1, chance, 240).astype(float).tolist()
+        hidden = generator.random(240) < 0.5
+        told = [
+            None if hide and value > 0 and arm == 0 else value
+            for hide, value, arm in zip(hidden, values, assigned, strict=True)
+        ]
+        progress = analysed(EXPERIMENTS[family], assigned, told, delta=0.2).progress()
+        (effect,) = progress.effects
+        missed += not effect.lower <= 0.0 <= effect.upper
+        missed_means += not progress.arms[0].lower <= chance <= progress.arms[0].upper
+    assert missed / runs <= effort.tolerated(0.2, runs)
+    assert missed_means / runs <= effort.tolerated(0.2, runs)
+
+
+def test_a_failure_that_is_worth_a_value_counts_as_it_before_and_after_the_blocks():
+    problem = delayed.Problem(["a", "b"], reward_range=(0, 1), control="a", failure_value=0.25)
+    assigned = np.arange(400) % 2
+    generator = np.random.default_rng(4)
+    values = generator.random(400).round(2).tolist()
+    failed = [None if unit % 5 == 0 else value for unit, value in enumerate(values)]
+    valued = [0.25 if value is None else value for value in failed]
+    plain = delayed.Problem(["a", "b"], reward_range=(0, 1), control="a")
+    found, expected = analysed(problem, assigned, failed), analysed(plain, assigned, valued)
+    assert found.asked == expected.asked == 400
+    (one,), (other,) = found.progress().effects, expected.progress().effects
+    assert (one.difference, one.lower, one.upper) == pytest.approx(
+        (other.difference, other.lower, other.upper)
+    )
 
 
 # ------------------------------------------------------------------------------ linear

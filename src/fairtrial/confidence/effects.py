@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,11 +26,13 @@ from fairtrial.core.recommendation import Effect
 __all__ = [
     "BlockResults",
     "Difference",
+    "DifferenceAt",
     "DifferenceInterval",
     "Ends",
     "Spread",
     "difference_from_blocks",
     "difference_from_sums",
+    "difference_in_experiment",
     "difference_in_range",
     "difference_of_arms",
     "difference_with_noise",
@@ -51,6 +53,10 @@ _MOST_STEPS, _SMALLEST_STEP = 100, 1e-9
 _SCALES = 4.0 ** np.arange(11)
 """Amounts of information relative to the first block; there is one bet for each of them."""
 
+_MOST_LEFT = 16
+"""Number of bets if the number of all results is known: each is for four times as much information
+as the one before, and has half of its weight. The first is right if the spread is the largest."""
+
 
 class DifferenceInterval(NamedTuple):
     """A difference and the ends of an interval that holds at all times."""
@@ -67,6 +73,13 @@ class DifferenceInterval(NamedTuple):
 
 Difference = Callable[[Floats], DifferenceInterval | None]
 """Maps the weight of every action's mean to the difference of weighted means."""
+
+
+class DifferenceAt(Protocol):
+    """Finds a difference with an interval that fails with a given probability."""
+
+    def __call__(self, target: Floats, *, level: float) -> DifferenceInterval | None:
+        """Return the difference for the weight of every action's mean."""
 
 
 Ends = tuple[float | None, float | None]
@@ -171,6 +184,16 @@ class BlockResults:
         values = self.sums + self.counts * self.centres
         return np.asarray((weights * values).sum(axis=1))
 
+    def without_losses(self) -> BlockResults:
+        """Return the results alone, with no losses that count as the worst value."""
+        return replace(self, losses=np.zeros_like(self.losses))
+
+    def followed_by(self, later: BlockResults) -> BlockResults:
+        """Return these blocks and later ones."""
+        mine = (self.counts, self.losses, self.sums, self.squares, self.centres)
+        theirs = (later.counts, later.losses, later.sums, later.squares, later.centres)
+        return BlockResults(*map(np.concatenate, zip(mine, theirs, strict=True)))
+
     def only(self, blocks: NDArray[np.bool_], actions: NDArray[np.bool_]) -> BlockResults:
         """Return the results of the selected blocks and actions only."""
         fields = (self.counts, self.losses, self.sums, self.squares, self.centres)
@@ -199,7 +222,11 @@ class BlockResults:
 
 
 def difference_of_arms(
-    results: BlockResults, target: Floats, spread: Spread, level: float
+    results: BlockResults,
+    target: Floats,
+    spread: Spread,
+    level: float,
+    in_all: float | None = None,
 ) -> DifferenceInterval | None:
     """Return a difference of weighted means from the blocks that have results of all of them.
 
@@ -214,6 +241,8 @@ def difference_of_arms(
         What is known about the spread of the results.
     level : float
         The probability that the interval ever fails.
+    in_all : float, optional
+        Number of results at the end, if it is known before the first one.
 
     Returns
     -------
@@ -227,7 +256,36 @@ def difference_of_arms(
     known = results.only(usable, wanted)
     own = Spread(spread.scale[wanted], spread.reward_range)
     one_of_each = float((target[wanted] ** 2 * own.scale**2).sum())
-    return difference_from_blocks(known, target[wanted] / known.drawn, own, level, one_of_each)
+    weights = target[wanted] / known.drawn
+    if own.reward_range is None:
+        return difference_with_noise(known, weights, own.scale, level, one_of_each)
+    return difference_in_range(known, weights, *own.reward_range, level, in_all=in_all)
+
+
+def difference_in_experiment(
+    results: BlockResults, target: Floats, spread: Spread, level: float, in_all: float
+) -> DifferenceInterval | None:
+    """Return a difference of weighted means from all results of an experiment.
+
+    The interval is that of `difference_of_arms`; the estimate is the difference of the means of all
+    results, moved into the interval if it is outside.
+
+    Examples
+    --------
+    >>> ones = np.ones((4, 2))
+    >>> results = BlockResults(50 * ones, 0 * ones, [[30, 10]] * ones, [[30, 10]] * ones, 0 * ones)
+    >>> spread = Spread(0.5 * np.ones(2), (0.0, 1.0))
+    >>> found = difference_in_experiment(results, np.array([1.0, -1.0]), spread, 0.05, in_all=400)
+    >>> [round(end, 2) for end in found]
+    [0.4, 0.27, 0.53]
+    """
+    found = difference_of_arms(results, target, spread, level, in_all)
+    counts, used = results.counts.sum(axis=0), target != 0.0
+    if found is None or not (counts[used] > 0.0).all():
+        return found
+    sums = (results.sums + results.counts * results.centres).sum(axis=0)
+    plain = float((target[used] * sums[used] / counts[used]).sum())
+    return found._replace(estimate=min(max(plain, found.lower), found.upper))
 
 
 @documented_by(difference_of_arms)
@@ -348,6 +406,7 @@ def difference_in_range(
     high: float,
     level: float,
     bias: Floats | float = 0.0,
+    in_all: float | None = None,
 ) -> DifferenceInterval:
     """Return a difference for results in a range, by bets that adapt to the observed spread.
 
@@ -357,6 +416,9 @@ def difference_in_range(
     ----------
     low, high : float
         The range.
+    in_all : float, optional
+        Number of results at the end, if it is known before the first one. Bets are then for about
+        that much information, and the interval is narrower.
 
     Notes
     -----
@@ -382,14 +444,14 @@ def difference_in_range(
     results = results.in_units(low, width)
     guesses, variances = _before(results)
     variance = (weights**2 * results.drawn * variances).sum(axis=1)
-    bets = _bets(weights, results.drawn, variance, level)
+    bets, shares = _bets(weights, results.drawn, variance, level, in_all)
     ends = []
     for sign in (1.0, -1.0):
         taken = results.with_losses_worth(np.where(sign * weights > 0.0, 0.0, 1.0))
         gained = sign * taken.means_of(weights) - bias / width
         possible = np.minimum(sign * weights * results.drawn, 0.0).sum(axis=1) - bias / width
         lowest = float(possible.max())
-        end = _lower_end(taken, weights, bets, gained, guesses, level, lowest)
+        end = _lower_end(taken, weights, (bets, shares), gained, guesses, level, lowest)
         ends.append(sign * width * end)
     came = weights * results.drawn / np.maximum(results.counts, 1.0)
     estimate = width * float((results.means_of(came) / variance).sum() / (1 / variance).sum())
@@ -437,30 +499,41 @@ def _until(values: Floats) -> Floats:
     return before
 
 
-def _bets(weights: Floats, drawn: Floats, variance: Floats, level: float) -> Floats:
-    """Return the bets on each block, shape (T, scales): larger where the variance is smaller."""
+def _bets(
+    weights: Floats, drawn: Floats, variance: Floats, level: float, in_all: float | None
+) -> tuple[Floats, Floats]:
+    """Return the bets on each block, shape (T, bets), and the weight of each bet.
+
+    A bet on a block is larger where the variance is smaller.
+    """
+    scales, shares = _SCALES, np.full(_SCALES.size, 1.0 / _SCALES.size)
+    if in_all is not None:
+        # With the largest possible spread, information grows like the number of results.
+        scales = max(1.0, in_all / float(drawn[0].sum())) * 4.0 ** np.arange(_MOST_LEFT)
+        shares = 0.5 ** np.arange(1, _MOST_LEFT + 1)
     first = float((weights[0] ** 2 * drawn[0]).sum()) / 4
-    targets = np.sqrt(2.0 * math.log(2.0 / level) * first / _SCALES)
+    targets = np.sqrt(2.0 * math.log(2.0 / level) * first / scales)
     most = _LARGEST_BET / np.abs(weights).max(axis=1)
-    return np.asarray(np.minimum(targets / variance[:, None], most[:, None]))
+    return np.minimum(targets / variance[:, None], most[:, None]), shares
 
 
 def _lower_end(
     results: BlockResults,
     weights: Floats,
-    bets: Floats,
+    weighted_bets: tuple[Floats, Floats],
     gained: Floats,
     guesses: Floats,
     level: float,
     lowest: float,
 ) -> float:
     """Return the smallest difference, at least `lowest`, that bets do not reject (range [0, 1])."""
+    bets, bet_shares = weighted_bets
     off = guesses - results.centres
     spread = results.squares - 2 * off * results.sums + results.counts * off**2
     stakes = np.abs(weights)[:, :, None] * bets[:, None, :]
     paid = np.einsum("ta,tas->s", spread, -np.log1p(-stakes) - stakes)
-    total, gains = bets.sum(axis=0), gained @ bets
-    needed = math.log(2.0 / level) + math.log(bets.shape[1])
+    total, gains = bets.sum(axis=0), gained @ bets + np.log(bet_shares)
+    needed = math.log(2.0 / level)
 
     end = lowest
     # The log e-value is convex and decreasing, so Newton steps never overshoot the crossing.

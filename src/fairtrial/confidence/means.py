@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairtrial.confidence.bounds import NormalMixture
+from fairtrial.confidence.effects import DifferenceAt
 
-__all__ = ["Means", "Settled", "means_of"]
+__all__ = ["Means", "Settled", "means_from", "means_of"]
 
 Floats = NDArray[np.float64]
 
@@ -129,6 +130,24 @@ def means_of(
         lower = np.where(drawn > 0.0, (sums + missing * low) / drawn - radius, np.nan)
         upper = np.where(drawn > 0.0, (sums + missing * high) / drawn + radius, np.nan)
     return Means(mean, lower, upper)
+
+
+def means_from(difference: DifferenceAt, targets: Floats, level: float) -> Means:
+    """Return weighted means with intervals; each interval ever fails with probability `level`.
+
+    Parameters
+    ----------
+    difference : callable
+        Finds a weighted sum of means.
+    targets : ndarray of shape (n, actions)
+        The weight of each action in each of the means; they sum to 1.
+    """
+    found = np.full((3, len(targets)), np.nan)
+    for number, target in enumerate(targets):
+        interval = difference(target, level=level)
+        if interval is not None:
+            found[:, number] = interval
+    return Means(*found)
 
 
 def _known(value: float) -> float | None:

@@ -197,7 +197,7 @@ class BlockBetting(BlockPolicy):
     problem: Problem
     environments = RowEnvironment
     results_are_independent = False
-    version = 4
+    version = 5
     state_fields = (*BlockPolicy.state_fields, *(f"_cells.{name}" for name in CellTest.fields))
     contradictions: tuple[Contradiction, ...] = ()
     """Statements of the model that the rows of an analysed log contradict."""

@@ -7,10 +7,18 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fairtrial.confidence.effects import BlockResults
 from fairtrial.core.problem import Problem
 from fairtrial.errors import InvalidArgument
 
-__all__ = ["ASSIGNED", "Cuts", "actions_of", "require_every_action", "units_until_each"]
+__all__ = [
+    "ASSIGNED",
+    "Cuts",
+    "OutsideResults",
+    "actions_of",
+    "require_every_action",
+    "units_until_each",
+]
 
 ASSIGNED = (
     "units are in the order in which they were assigned, and neither that order nor which arm a "
@@ -115,8 +123,58 @@ class Cuts:
         """Return the units of each action without a result, given the counts that have one."""
         return np.maximum(self.assigned - counts, 0.0)
 
+    def counts_after(self, unit: int) -> NDArray[np.float64]:
+        """Return the units of each action from one unit on."""
+        return self._count(self.actions[unit:])
+
     def _count(self, actions: Actions) -> NDArray[np.float64]:
         return np.bincount(actions, minlength=self._number).astype(np.float64)
+
+
+class OutsideResults:
+    """The results of a finished experiment that are in no block: those before and after the blocks.
+
+    The bets on answers do not use them, but differences do: each of the two parts is one more block
+    for them. The first one is known before the others; when the last one begins depends only on
+    earlier results.
+
+    Parameters
+    ----------
+    number : int
+        Number of actions; 0 if nothing needs these results.
+    reward_range : (float, float) or None
+        The range of all results, if it is known: sums of squares are about its middle.
+
+    Attributes
+    ----------
+    moments : ndarray of shape (2, 3, number)
+        Of the results before and after the blocks: their number, sum and sum of squares by action.
+    """
+
+    def __init__(self, number: int = 0, reward_range: tuple[float, float] | None = None) -> None:
+        self.moments = np.zeros((2, 3, number))
+        low, high = reward_range or (0.0, 0.0)
+        self._centre = low + (high - low) / 2
+
+    def add(self, after: bool, action: int, value: float) -> None:
+        """Add a result."""
+        off = value - self._centre
+        self.moments[int(after), :, action] += (1.0, off, off * off)
+
+    def remove(self, after: bool, action: int, value: float) -> None:
+        """Remove a result that was added, because it is corrected."""
+        off = value - self._centre
+        self.moments[int(after), :, action] -= (1.0, off, off * off)
+
+    def as_block(self, after: bool, assigned: NDArray[np.float64]) -> BlockResults:
+        """Return a part as a block with that many assigned units; those without results are lost.
+
+        `assigned` has shape (actions,).
+        """
+        counts, sums, squares = self.moments[int(after)]
+        lost = np.maximum(assigned - counts, 0.0)
+        rows = counts, lost, sums, squares, np.full_like(counts, self._centre)
+        return BlockResults(*(row[np.newaxis].copy() for row in rows))
 
 
 def actions_of(assigned: ArrayLike, problem: Problem) -> Actions:

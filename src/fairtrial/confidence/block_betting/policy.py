@@ -5,13 +5,20 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from functools import partial, reduce
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairtrial.confidence.block_betting.cuts import ASSIGNED, Cuts
+from fairtrial.confidence.block_betting.cuts import ASSIGNED, Cuts, OutsideResults
 from fairtrial.confidence.block_betting.live import LiveBlocks, Randomize
+from fairtrial.confidence.effects import (
+    BlockResults,
+    DifferenceAt,
+    Spread,
+    difference_in_experiment,
+)
 from fairtrial.confidence.loss_test import UNEQUAL_LOSSES
 from fairtrial.core.fixed_confidence import FixedConfidencePolicy
 from fairtrial.core.policy import Choice
@@ -48,7 +55,10 @@ class BlockPolicy(FixedConfidencePolicy):
         Source of the random order.
     """
 
-    state_fields: ClassVar[tuple[str, ...]] = tuple(f"_blocks.{name}" for name in LiveBlocks.fields)
+    state_fields: ClassVar[tuple[str, ...]] = (
+        *(f"_blocks.{name}" for name in LiveBlocks.fields),
+        "_outside.moments",
+    )
 
     batch: int | None
     losses: str = "informative"
@@ -60,6 +70,9 @@ class BlockPolicy(FixedConfidencePolicy):
 
     _cuts: Cuts | None = None
     """The blocks of a finished experiment, if all pulls were assigned by others."""
+
+    _outside: OutsideResults
+    """The results of a finished experiment that are in no block."""
 
     @property
     def randomizes(self) -> bool:
@@ -87,6 +100,7 @@ class BlockPolicy(FixedConfidencePolicy):
         """Take one result; a lost one that comes after all counts while its block is open."""
         told = self._told(pull, outcome)
         self._blocks.learn(pull, told, was_lost=pull.number in self._lost)
+        self._note_outside(pull, outcome)
 
     def on_failure(self, pull: Pull, reason: str) -> None:
         """Count the pull as the worst value if rewards have a range; otherwise leave it out."""
@@ -95,6 +109,7 @@ class BlockPolicy(FixedConfidencePolicy):
     def on_amend(self, pull: Pull, old: Any, new: Any) -> None:
         """Correct the data, and all bets on the result."""
         self._blocks.amend(pull, self._told(pull, old), self._told(pull, new))
+        self._note_outside(pull, new, instead_of=old)
 
     # -------------------------------------------------------------------- report
 
@@ -254,13 +269,55 @@ class BlockPolicy(FixedConfidencePolicy):
     def _follow(self, assigned: ArrayLike | None) -> None:
         """Take all pulls from a finished experiment, if one is given, instead of planning them."""
         self.assigned = assigned
+        self._outside = OutsideResults()
         if assigned is None:
             return
         cuts = self._cut(assigned)
         if self.batch is not None or self.max_pulls is not None:
             raise InvalidArgument("assigned", "must be given without batch and max_pulls")
         self._cuts = cuts
+        self._outside = self._begin_outside()
         self._blocks.skip_initial_block()
+
+    def _begin_outside(self) -> OutsideResults:
+        """Return the record of results in no block; empty in families that do not use them."""
+        return OutsideResults()
+
+    def _note_outside(self, pull: Pull, outcome: Any, instead_of: Any = None) -> None:
+        """Record a result of a finished experiment if it is in no block."""
+        if self._cuts is None or not self._outside.moments.size:
+            return
+        is_after = not 0 <= pull.number < self._cuts.rest
+        if is_after or pull.number < self._cuts.begin:
+            if instead_of is not None:
+                self._outside.remove(is_after, pull.action, instead_of)
+            self._outside.add(is_after, pull.action, outcome)
+
+    def _difference_of_units(
+        self, unit: float, centre: float, spread: Spread, *, losses_count: bool
+    ) -> DifferenceAt | None:
+        """Return what finds a difference from a finished experiment; None without any results.
+
+        The arguments are those of `LiveBlocks.paid_results`, and what is known about the spread.
+        Results after the blocks count once the policy has stopped; which ones these are depends
+        only on earlier results.
+        """
+        cuts = self._cuts
+        assert cuts is not None
+        parts = [self._blocks.paid_results(unit, centre, losses_count=True)]
+        if min(self._outstanding, default=self.asked) >= cuts.begin:
+            parts.insert(0, self._outside.as_block(False, cuts.initial_counts))
+        if self.stopped:
+            last = self.asked if self._finished else cuts.rest
+            parts.append(self._outside.as_block(True, cuts.counts_after(last)))
+        found = [part for part in parts if part is not None]
+        if not found:
+            return None
+        results = reduce(BlockResults.followed_by, found)
+        if not losses_count:
+            results = results.without_losses()
+        in_all = float(len(cuts.actions))
+        return partial(difference_in_experiment, results, spread=spread, in_all=in_all)
 
     def _next_assigned(self, cuts: Cuts) -> tuple[int, int] | None:
         """Return action and tag of the next assigned unit.

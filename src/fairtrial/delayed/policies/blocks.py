@@ -20,17 +20,17 @@ from fairtrial.confidence.block_betting import (
     promise,
 )
 from fairtrial.confidence.block_betting.bets import GRID
-from fairtrial.confidence.block_betting.cuts import Cuts
+from fairtrial.confidence.block_betting.cuts import Cuts, OutsideResults
 from fairtrial.confidence.effects import (
     Difference,
+    DifferenceAt,
     Spread,
-    difference_from_sums,
     difference_of_arms,
     effects_of_arms,
     level_of_each,
 )
 from fairtrial.confidence.loss_test import losses_differ
-from fairtrial.confidence.means import Settled, means_of
+from fairtrial.confidence.means import Settled, means_from, means_of
 from fairtrial.confidence.noise_test import NoiseTest
 from fairtrial.core.documentation import documented_by
 from fairtrial.core.progress_parts import AnswerStatus, Parts
@@ -149,7 +149,7 @@ class BlockBetting(BlockPolicy):
     """
 
     problem: Problem
-    version = 5
+    version = 6
     environments = TimedEnvironment
     state_fields = ("_valued", "_blocks.unneeded", *BlockPolicy.state_fields)
 
@@ -256,6 +256,7 @@ class BlockBetting(BlockPolicy):
             told = self._told(pull, outcome)
             self._valued.remove(pull.number)
             self._blocks.amend(pull, self._failure_value, told)
+            self._note_outside(pull, outcome, instead_of=self._failure_value)
         else:
             super().learn(pull, outcome)
 
@@ -274,6 +275,7 @@ class BlockBetting(BlockPolicy):
         is_wanted = reason != _OF_A_DEAD_ARM or bool(self._live_arms[pull.action])
         if is_wanted and self.problem.failure_value is not None and not self.stopped:
             self._blocks.learn(pull, self.problem.failure_value, was_lost=False)
+            self._note_outside(pull, self.problem.failure_value)
             self._valued.append(pull.number)
         else:
             self._blocks.lose(pull, is_wanted, stopped=self.stopped)
@@ -392,7 +394,13 @@ class BlockBetting(BlockPolicy):
         """Return the mean of each arm, with an interval that holds at all times."""
         problem, settled, (counts, sums) = self.problem, self._settled_means, self._data
         level = self.delta / len(problem.arms)
-        found = means_of(settled, problem.scale, level, problem.reward_range)
+        of_all = None
+        if self._cuts is not None and problem.reward_range is not None:
+            of_all = self._difference_of_all(Spread(problem.scale, problem.reward_range))
+        if of_all is None:
+            found = means_of(settled, problem.scale, level, problem.reward_range)
+        else:
+            found = means_from(of_all, np.eye(len(problem.arms)), level)
         found = found.within(problem.reward_range).or_so_far(counts, sums)
         estimates = tuple(
             Estimate(labels, int(counts[arm]), *found.at(arm), counted=int(settled.counts[arm]))
@@ -444,16 +452,20 @@ class BlockBetting(BlockPolicy):
         level = level_of_each(self.delta, len(problem.arms), has_control=has_control)
         spread = Spread(problem.scale, problem.reward_range)
         if self._cuts is not None:
-            # All results of an experiment are more informative than the blocks before the stop.
-            counts, sums = self._data
-            missing = self._cuts.missing(counts)
-            return partial(
-                difference_from_sums, counts, sums, spread=spread, level=level, missing=missing
-            )
+            of_all = self._difference_of_all(spread)
+            return None if of_all is None else partial(of_all, level=level)
         results = self._blocks.paid_results(unit, origin, losses_count=self._bounded)
         if results is None:
             return None
         return partial(difference_of_arms, results, spread=spread, level=level)
+
+    def _difference_of_all(self, spread: Spread) -> DifferenceAt | None:
+        """Return what finds a difference from a finished experiment."""
+        unit, origin = self._rules.unit, self._rules.origin
+        return self._difference_of_units(unit, origin, spread, losses_count=self._bounded)
+
+    def _begin_outside(self) -> OutsideResults:
+        return OutsideResults(len(self.problem.arms), self.problem.reward_range)
 
     def _parts(self) -> Parts:
         """Return which arms are decided; with a tolerance, only pairs are."""

@@ -98,7 +98,7 @@ class BlockBetting(BlockPolicy):
     'ab'
     """
 
-    version = 8
+    version = 9
     problem: Problem
     environments = ArmEnvironment
 

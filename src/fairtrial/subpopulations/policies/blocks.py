@@ -20,8 +20,8 @@ from fairtrial.confidence.block_betting import (
 )
 from fairtrial.confidence.block_betting.bets import GRID
 from fairtrial.confidence.block_betting.book import book_dimensions
-from fairtrial.confidence.block_betting.cuts import Cuts
-from fairtrial.confidence.effects import Difference, Spread, difference_of_arms
+from fairtrial.confidence.block_betting.cuts import Cuts, OutsideResults
+from fairtrial.confidence.effects import Difference, DifferenceAt, Spread, difference_of_arms
 from fairtrial.confidence.means import Settled
 from fairtrial.core.documentation import documented_by
 from fairtrial.core.policy import Choice
@@ -143,7 +143,7 @@ class BlockBetting(BlockPolicy):
     'a'
     """
 
-    version = 7
+    version = 8
     problem: Problem
     environments = CellEnvironment
     _nothing_yet = cell_report.NOTHING_YET
@@ -404,7 +404,16 @@ class BlockBetting(BlockPolicy):
     def _cells(self) -> Cells:
         counts, sums = self._data
         own = self.problem, self.delta, counts, sums / self._inward, self.problem.scale
-        return Cells(*own, self._settled_cells)
+        return Cells(*own, self._settled_cells, self._difference_in_range)
+
+    @property
+    def _difference_in_range(self) -> DifferenceAt | None:
+        """What finds means from a finished experiment whose rewards have a range."""
+        if self._cuts is None or self.problem.reward_range is None:
+            return None
+        return self._difference_of_all(
+            Spread(self.problem.scale.ravel(), self.problem.reward_range)
+        )
 
     @property
     def _settled_cells(self) -> Settled:
@@ -463,8 +472,10 @@ class BlockBetting(BlockPolicy):
         if self._measured is not None:
             spread = self._measured.objective_spread
         if self._cuts is not None:
-            # All results of the experiment contain more than the blocks before the stop.
-            return cell_report.difference_from_counted(self._cells, spread)
+            of_all = self._difference_of_all(spread)
+            if of_all is None:
+                return cell_report.difference_from_counted(self._cells, spread)
+            return partial(of_all, level=cell_report.effect_level(problem, self.delta))
         losses_count = self._losses_count
         if self._measured is not None:
             results = self._measured.objective_results(losses_count=losses_count)
@@ -477,6 +488,18 @@ class BlockBetting(BlockPolicy):
             return None
         level = cell_report.effect_level(problem, self.delta)
         return partial(difference_of_arms, results, spread=spread, level=level)
+
+    def _difference_of_all(self, spread: Spread) -> DifferenceAt | None:
+        """Return what finds a difference from a finished experiment; None with measures."""
+        if self._measured is not None:
+            return None
+        unit, centre = 1.0 / self._inward, self._rules.shift / self._inward
+        return self._difference_of_units(unit, centre, spread, losses_count=self._losses_count)
+
+    def _begin_outside(self) -> OutsideResults:
+        if self._measured is not None:
+            return OutsideResults()
+        return OutsideResults(self.problem.n_actions, self.problem.reward_range)
 
     @property
     def _losses(self) -> tuple[Floats, Floats]:

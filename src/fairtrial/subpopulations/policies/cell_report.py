@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 
 from fairtrial.confidence.effects import (
     Difference,
+    DifferenceAt,
     Ends,
     Spread,
     difference_from_sums,
     effects_of_arms,
     level_of_each,
 )
-from fairtrial.confidence.means import Means, Settled, means_of
+from fairtrial.confidence.means import Means, Settled, means_from, means_of
 from fairtrial.core.answers import Answers
 from fairtrial.core.recommendation import Effect, Estimate
 from fairtrial.core.wording import or_within
@@ -55,6 +56,8 @@ class Cells(NamedTuple):
         The scale of the noise.
     settled : Settled or None
         The results that count, if not all do.
+    difference : callable or None
+        Finds weighted means, if means are not taken from `settled`.
     """
 
     problem: Problem
@@ -63,6 +66,7 @@ class Cells(NamedTuple):
     sums: Floats
     scale: Floats
     settled: Settled | None = None
+    difference: DifferenceAt | None = None
 
     @property
     def known(self) -> Settled:
@@ -202,8 +206,7 @@ def _cell_estimates(cells: Cells) -> tuple[Estimate, ...]:
 
 def _arm_estimates(cells: Cells) -> tuple[Estimate, ...]:
     problem, settled = cells.problem, cells.settled
-    found = _means(cells, cells.delta / len(problem.shares)).weighted(problem.shares)
-    found = found.within(problem.reward_range)
+    found = _weighted_means(cells).within(problem.reward_range)
     return tuple(
         Estimate(
             {"arm": arm},
@@ -216,8 +219,21 @@ def _arm_estimates(cells: Cells) -> tuple[Estimate, ...]:
 
 
 def _means(cells: Cells, level: float) -> Means:
-    found = means_of(cells.known, cells.scale, level, cells.problem.reward_range)
+    if cells.difference is None:
+        found = means_of(cells.known, cells.scale, level, cells.problem.reward_range)
+    else:
+        of_actions = means_from(cells.difference, np.eye(cells.problem.n_actions), level)
+        found = Means(*(values.reshape(cells.counts.shape) for values in of_actions))
     return found.or_so_far(cells.counts, cells.sums)
+
+
+def _weighted_means(cells: Cells) -> Means:
+    """Return the mean of each arm over all groups."""
+    shares = cells.problem.shares
+    if cells.difference is None:
+        return _means(cells, cells.delta / len(shares)).weighted(shares)
+    targets: Floats = np.kron(np.eye(len(cells.problem.arms)), shares).astype(np.float64)
+    return means_from(cells.difference, targets, cells.delta)
 
 
 def _none_if_infinite(limit: float) -> float | None:
