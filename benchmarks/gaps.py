@@ -9,14 +9,14 @@ import numpy as np
 
 from fairtrial.causal import CausalModel, NetworkEnvironment, Problem, allocate
 from fairtrial.causal._cell_model import cell_model_of
-from fairtrial.causal._ledger import Records, open_ledger
+from fairtrial.causal._ledger import LedgerRecords, open_ledger
 from fairtrial.causal._weighted import Weighted
 from fairtrial.causal.allocation import whole_rows
 from fairtrial.causal.estimation import best_fair
 from fairtrial.data import adult_offer
 from papers.causal.instances import BINDING, HEPAR, OWN, TIGHT
 
-Estimator = Callable[[Problem, Records], tuple[np.ndarray, np.ndarray]]
+Estimator = Callable[[Problem, LedgerRecords], tuple[np.ndarray, np.ndarray]]
 
 
 def run(*, quick: bool) -> None:
@@ -69,14 +69,14 @@ def _actions(problem: Problem, rows: int) -> np.ndarray:
 
 
 def _weighted(estimator: str) -> Estimator:
-    def estimate(problem: Problem, records: Records) -> tuple[np.ndarray, np.ndarray]:
+    def estimate(problem: Problem, records: LedgerRecords) -> tuple[np.ndarray, np.ndarray]:
         weighted = Weighted(problem, records, estimator)
         return weighted.means, weighted.gaps
 
     return estimate
 
 
-def _with_own_row(problem: Problem, records: Records) -> tuple[np.ndarray, np.ndarray]:
+def _with_own_row(problem: Problem, records: LedgerRecords) -> tuple[np.ndarray, np.ndarray]:
     """Return `cell` estimates in which a cell's mean includes the rows compared with it."""
     weighted = Weighted(problem, records, "mis")
     cell_model = cell_model_of(problem)

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from fairtrial.errors import ServiceBusy, StorageUnreachable, StudyNotFound, UnknownPull
-from fairtrial.server.writer import MOST_AT_ONCE, StudyWriter
+from fairtrial.server.writer import MOST_IN_COMMIT, StudyWriter
 from fairtrial.study import Study
 from fairtrial.study.memory import MemoryStore
 from fairtrial.study.sqlite import SQLiteStore
@@ -124,7 +124,7 @@ def test_a_study_with_many_writes_keeps_another_one_waiting_for_one_commit(store
     async def calls():
         gate = Gate()
         first = await held_up(writer, gate)
-        many = [asyncio.ensure_future(writer.run("a", ask)) for _ in range(2 * MOST_AT_ONCE)]
+        many = [asyncio.ensure_future(writer.run("a", ask)) for _ in range(2 * MOST_IN_COMMIT)]
         await asyncio.sleep(0)
         one = asyncio.ensure_future(writer.run("b", ask))
         await asyncio.sleep(0)

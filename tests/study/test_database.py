@@ -47,11 +47,11 @@ def running(tmp_path_factory):
     study.close()
 
 
-def copied(running, to, witness=True):
+def copied(running, to, head_file=True):
     """Return a copy of the study's file and the files beside it, as a crash would leave them."""
     folder, hashes = running
     for name in ("trial.db", "trial.db-wal", "trial.db-head"):
-        if witness or not name.endswith("head"):
+        if head_file or not name.endswith("head"):
             shutil.copy(folder / name, to / name)
     return to / "trial.db", hashes
 
@@ -70,13 +70,13 @@ def outcome(path, hashes):
     return "all there"
 
 
-@pytest.mark.parametrize("witness", [True, False])
-def test_a_flipped_bit_in_the_log_is_harmless_or_said(running, tmp_path, witness):
+@pytest.mark.parametrize("head_file", [True, False])
+def test_a_flipped_bit_in_the_log_is_harmless_or_said(running, tmp_path, head_file):
     chance = random.Random(1)
     found = []
     for trial in range(50):
         (tmp_path / str(trial)).mkdir()
-        path, hashes = copied(running, tmp_path / str(trial), witness)
+        path, hashes = copied(running, tmp_path / str(trial), head_file)
         log = bytearray(beside(path, "wal").read_bytes())
         log[chance.randrange(len(log))] ^= 1 << chance.randrange(8)
         beside(path, "wal").write_bytes(log)
@@ -175,7 +175,7 @@ def test_a_new_witness_knows_of_all_studies(path):
     beside(path, "head").unlink()
     with reopened(path) as study:
         run(study, 1)
-    heads = SQLiteStore(path)._witness.read()
+    heads = SQLiteStore(path)._head_file.read()
     assert {number: head.seq for number, head in heads.items()} == {1: 2, 2: 2}
 
 
@@ -187,7 +187,7 @@ def test_a_damaged_witness_is_one_that_is_not_there(path):
     beside(path, "head").write_bytes(content)
     with reopened(path) as study:
         run(study, 1)
-    assert SQLiteStore(path)._witness.read()[1].seq == 6
+    assert SQLiteStore(path)._head_file.read()[1].seq == 6
 
 
 @pytest.mark.parametrize("what", ["removed", "replaced"])

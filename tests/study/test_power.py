@@ -12,7 +12,7 @@ import pytest
 from fairtrial.errors import CorruptLog
 from fairtrial.study import Study, accept_loss, list_studies, sqlite
 from fairtrial.study.group import Action, Group
-from fairtrial.study.witness import Head, Witness
+from fairtrial.study.head_file import Head, HeadFile
 from tests.study.toys import OWN, Serving, ToyProblem
 
 pytest.importorskip("apsw")
@@ -144,10 +144,10 @@ def test_a_power_cut_takes_nothing_that_was_acknowledged_or_only_the_end(played,
             continue
         cuts += 1
         path = left(tmp_path / str(cuts) / "trial.db", image)
-        # The witness is not flushed: the remaining one may be older, but not newer.
+        # The head file is not flushed: the remaining one may be older, but not newer.
         noted = chance.randrange(len(acknowledged) + 1)
         head = Head(noted, acknowledged[noted - 1] if noted else "none")
-        Witness(path).note({1: head})
+        HeadFile(path).note({1: head})
         try:
             found = log(path)
         except CorruptLog:

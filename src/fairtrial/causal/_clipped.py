@@ -13,7 +13,7 @@ from fairtrial.causal._gaps import mixing
 from fairtrial.causal.divergences import divergences
 
 if TYPE_CHECKING:
-    from fairtrial.causal._ledger import Records
+    from fairtrial.causal._ledger import LedgerRecords
     from fairtrial.causal.problem import Problem
 
 Floats = NDArray[np.float64]
@@ -25,7 +25,7 @@ class Clipped:
     Source: Gao and Feng, equations 3 and 4; `clip` is the factor of M and D.
     """
 
-    def __init__(self, problem: Problem, records: Records, clip: float) -> None:
+    def __init__(self, problem: Problem, records: LedgerRecords, clip: float) -> None:
         self.problem = problem
         self.records = records
         self.clip = clip

@@ -19,14 +19,14 @@ from numpy.typing import NDArray
 from fairtrial.causal._cell_model import cell_model_of
 from fairtrial.causal._separation import (
     ARM,
-    ancestors_in,
     are_separated,
     with_arm,
     without_needless,
 )
+from fairtrial.causal.model import ancestors_in
 
 if TYPE_CHECKING:
-    from fairtrial.causal._ledger import Records
+    from fairtrial.causal._ledger import LedgerRecords
     from fairtrial.causal.problem import Problem
 
 __all__ = ["LEVEL", "Contradiction", "contradictions"]
@@ -77,7 +77,7 @@ class _Test(NamedTuple):
     size: Floats
 
 
-def contradictions(problem: Problem, records: Records) -> tuple[Contradiction, ...]:
+def contradictions(problem: Problem, records: LedgerRecords) -> tuple[Contradiction, ...]:
     """Return the statements of the model that the rows contradict, the strongest first.
 
     If the model is right, the result is empty with probability at least 1 - `LEVEL`.
@@ -117,7 +117,7 @@ def _log_bounds(test: _Test) -> Floats:
 class _Table:
     """The columns of the rows: codes of all discrete nodes, and of the arm."""
 
-    def __init__(self, problem: Problem, records: Records) -> None:
+    def __init__(self, problem: Problem, records: LedgerRecords) -> None:
         cell_model, model = cell_model_of(problem), problem.model
         self.number = records.number
         self.total = records.total

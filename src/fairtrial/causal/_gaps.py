@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fairtrial.causal._cell_model import cell_model_of
 
 if TYPE_CHECKING:
-    from fairtrial.causal._ledger import Records
+    from fairtrial.causal._ledger import LedgerRecords
     from fairtrial.causal.problem import Problem
 
 Floats = NDArray[np.float64]
@@ -102,7 +102,7 @@ def overall_mean(problem: Problem, effects: Floats, shares: Floats) -> Floats:
     return np.asarray(own @ shares)
 
 
-def own_effects(problem: Problem, records: Records) -> Floats:
+def own_effects(problem: Problem, records: LedgerRecords) -> Floats:
     """Return every arm's effects from its own rows only; NaN where these are not enough."""
     cell_model = cell_model_of(problem)
     shape = (problem.n_arms, cell_model.n_values, cell_model.n_values)

@@ -21,7 +21,7 @@ Integers = NDArray[np.int64]
 _LARGEST_LOG = 690.0
 
 
-class Records(NamedTuple):
+class LedgerRecords(NamedTuple):
     """Distinct rows with their number, sum and sum of squares of outcomes.
 
     `ratio`, shape (n, K, values), is the weight of every arm and value in a row's cell, relative to
@@ -37,9 +37,9 @@ class Records(NamedTuple):
     cells: NDArray[Any]
     ratio: Floats
 
-    def pick(self, chosen: NDArray[Any]) -> Records:
+    def pick(self, chosen: NDArray[Any]) -> LedgerRecords:
         """Return some of the records."""
-        return Records(*(column[chosen] for column in self))
+        return LedgerRecords(*(column[chosen] for column in self))
 
 
 class CellLedger:
@@ -75,7 +75,7 @@ class CellLedger:
         """Remove all rows."""
         self._sums[:] = 0.0
 
-    def records(self) -> Records:
+    def records(self) -> LedgerRecords:
         """Return the distinct rows."""
         place = np.flatnonzero(self._sums[0])
         arm, forced, value, cells = np.unravel_index(place, self._shape)
@@ -83,7 +83,7 @@ class CellLedger:
         weights = self._weights[cells]
         own = weights[np.arange(len(place)), arm, value]
         ratio = weights / own[:, None, None]
-        return Records(arm, forced.astype(bool), value, count, total, squares, cells, ratio)
+        return LedgerRecords(arm, forced.astype(bool), value, count, total, squares, cells, ratio)
 
     @cached_property
     def _weights(self) -> Floats:
@@ -140,12 +140,12 @@ class RowLedger:
         """Remove all rows."""
         self._size = 0
 
-    def records(self) -> Records:
+    def records(self) -> LedgerRecords:
         """Return the rows."""
         arm, forced, value = self._keys[: self._size].T
         cells = self._cells[: self._size]
         outcome = self._outcomes[: self._size]
-        rows = Records(
+        rows = LedgerRecords(
             arm,
             forced.astype(bool),
             value,
@@ -176,7 +176,7 @@ class RowLedger:
 Ledger = CellLedger | RowLedger
 
 
-def reweighted(records: Records, cell_model: CellModel) -> Records:
+def reweighted(records: LedgerRecords, cell_model: CellModel) -> LedgerRecords:
     """Return the records with the weights of another model of the same shape."""
     logs = cell_model.log_weights(records.cells)
     own = logs[np.arange(len(records.arm)), records.arm, records.value]

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from fairtrial.causal.problem import Problem
+from fairtrial.causal.model import ancestors_in
+from fairtrial.causal.problem import Problem
 
 ARM = "\0arm"
 """The node that represents the choice of the arm: a parent of the intervened node."""
@@ -18,24 +17,6 @@ def with_arm(problem: Problem) -> dict[str, tuple[str, ...]]:
     parents = {node: problem.model.parents(node) for node in problem.model.nodes}
     chosen = (*parents[problem.intervened], ARM)
     return {**parents, problem.intervened: chosen, ARM: ()}
-
-
-def ancestors_in(parents: Mapping[str, Iterable[str]], nodes: Iterable[str]) -> set[str]:
-    """Return `nodes` and all nodes from which a directed path leads to one of them.
-
-    Examples
-    --------
-    >>> sorted(ancestors_in({"a": (), "b": ("a",), "c": ("b",), "d": ("a",)}, ["c"]))
-    ['a', 'b', 'c']
-    """
-    found: set[str] = set()
-    pending = list(nodes)
-    while pending:
-        node = pending.pop()
-        if node not in found:
-            found.add(node)
-            pending += parents[node]
-    return found
 
 
 def are_separated(

@@ -16,7 +16,7 @@ from fairtrial.causal.errors import ModelError
 
 if TYPE_CHECKING:
     from fairtrial.causal._cell_model import CellModel
-    from fairtrial.causal._ledger import Records
+    from fairtrial.causal._ledger import LedgerRecords
     from fairtrial.causal.problem import Problem
 
 Floats = NDArray[np.float64]
@@ -33,7 +33,7 @@ class Weighted:
     own mixture, and inform about what another value would have done to that group.
     """
 
-    def __init__(self, problem: Problem, records: Records, estimator: str) -> None:
+    def __init__(self, problem: Problem, records: LedgerRecords, estimator: str) -> None:
         self.problem = problem
         self.records = records
         self.estimator = estimator

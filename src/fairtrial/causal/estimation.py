@@ -17,7 +17,7 @@ from fairtrial.causal._intervals import (
     least_effective_rows,
     normal_reach,
 )
-from fairtrial.causal._ledger import Records, open_ledger, reweighted
+from fairtrial.causal._ledger import LedgerRecords, open_ledger, reweighted
 from fairtrial.causal._logs import encode_table
 from fairtrial.causal._weighted import ESTIMATORS, Weighted
 from fairtrial.causal.errors import ContradictedModel, ThinOverlap
@@ -153,7 +153,7 @@ def estimate(
     return result
 
 
-def records_of(problem: Problem, rows: Any, arm: str, mode: str) -> Records:
+def records_of(problem: Problem, rows: Any, arm: str, mode: str) -> LedgerRecords:
     """Return the validated rows of a log as records.
 
     Raises
@@ -198,7 +198,7 @@ def _check_tables(problem: Problem, tables: str, replications: int) -> None:
 
 def estimate_records(
     problem: Problem,
-    records: Records,
+    records: LedgerRecords,
     estimator: str,
     delta: float,
     fixed_allocation: bool,
@@ -317,7 +317,7 @@ def _normal_widths(spread: Spread, delta: float) -> Spread:
 
 def table_spread(
     problem: Problem,
-    records: Records,
+    records: LedgerRecords,
     estimator: str,
     replications: int,
     seed: int | np.random.Generator,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairtrial.causal._pgmpy import read_pgmpy
-from fairtrial.causal._separation import ancestors_in
 from fairtrial.causal._states import positions_of
 from fairtrial.causal.bif import read_bif
 from fairtrial.causal.errors import ModelError
@@ -26,7 +25,7 @@ from fairtrial.core.validation import (
     check_numbers,
 )
 
-__all__ = ["CausalModel", "Density", "ThinRow"]
+__all__ = ["CausalModel", "Density", "ThinRow", "ancestors_in"]
 
 Floats = NDArray[np.float64]
 Columns = Mapping[str, NDArray[Any]]
@@ -445,3 +444,21 @@ def _column(table: Any, name: str) -> Sequence[Any]:
     except (KeyError, TypeError, IndexError):
         raise ModelError("table", f"must have the column {name!r}") from None
     return column
+
+
+def ancestors_in(parents: Mapping[str, Iterable[str]], nodes: Iterable[str]) -> set[str]:
+    """Return `nodes` and all nodes from which a directed path leads to one of them.
+
+    Examples
+    --------
+    >>> sorted(ancestors_in({"a": (), "b": ("a",), "c": ("b",), "d": ("a",)}, ["c"]))
+    ['a', 'b', 'c']
+    """
+    found: set[str] = set()
+    pending = list(nodes)
+    while pending:
+        node = pending.pop()
+        if node not in found:
+            found.add(node)
+            pending += parents[node]
+    return found

@@ -31,12 +31,12 @@ from fairtrial.errors import (
     StorageUnreachable,
 )
 from fairtrial.study import Event, StudyPull, Verification
-from fairtrial.study.arguments import as_hashes, as_path
+from fairtrial.study.arguments import MOST_PER_REQUEST, as_hashes, as_path
 from fairtrial.study.base import BaseStudy
 from fairtrial.study.export import ENDINGS, history
-from fairtrial.study.head_notes import HeadNotes
 from fairtrial.study.log import seal
 from fairtrial.study.pull_tables import ResultTable
+from fairtrial.study.witness import Witness
 from fairtrial.study.writes import (
     Ask,
     Checks,
@@ -52,14 +52,10 @@ from fairtrial.study.writes import (
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["MOST_AT_ONCE", "RemoteStudy", "study_path"]
+__all__ = ["RemoteStudy", "study_path"]
 
 _PLACE = re.compile(r"outcomes\[(\d+)\]: (.*)", re.DOTALL)
 """Matches the position of a refused outcome among several, and the reason."""
-
-
-MOST_AT_ONCE = 1_000
-"""Largest number of pulls or outcomes in one request."""
 
 _BETWEEN_AUDITS = 1.0
 """Seconds between two requests for the result of an audit that goes on in the service."""
@@ -108,7 +104,7 @@ class RemoteStudy(BaseStudy):
 
     def __init__(self, transport: Transport, document: Mapping[str, Any]) -> None:
         name, problem = document["name"], problem_from_dict(document["problem"])
-        checks = Checks(name, problem, transport.url, MOST_AT_ONCE, is_remote=True)
+        checks = Checks(name, problem, transport.url, MOST_PER_REQUEST, is_remote=True)
         super().__init__(checks, self._send)
         self._transport = transport
         self._path = study_path(self.name)
@@ -345,7 +341,7 @@ class RemoteStudy(BaseStudy):
             A file on this machine that has recorded heads of the log.
         """
         heads = as_hashes(expected)
-        noted = [] if witness is None else HeadNotes(as_path(witness)).hashes()
+        noted = [] if witness is None else Witness(as_path(witness)).hashes()
         document = self._transport.get(f"{self._path}/verify", head=heads or None)
         while document["ok"] is None:
             # The audit of a long log goes on in the service.

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, TypeVar
 
-from fairtrial.client.remote_study import MOST_AT_ONCE, RemoteStudy
+from fairtrial.client.remote_study import RemoteStudy
 from fairtrial.core import Pull
 from fairtrial.core.keywords import named_arguments
 from fairtrial.core.problem import Outcome
@@ -34,7 +34,7 @@ from fairtrial.errors import (
     UnknownPull,
 )
 from fairtrial.study import Report, StudyPull
-from fairtrial.study.arguments import LONGEST_LEASE, check_lease
+from fairtrial.study.arguments import LONGEST_LEASE, MOST_PER_REQUEST, check_lease
 from fairtrial.study.pull_loop import NOT_NEEDED, PullLoop, Work
 from fairtrial.study.reporting import Ended, carry_out
 
@@ -133,7 +133,7 @@ def work(
     worker = _Worker(
         study,
         function,
-        min(check_integer("parallel", parallel, low=1), MOST_AT_ONCE),
+        min(check_integer("parallel", parallel, low=1), MOST_PER_REQUEST),
         check_lease(lease),
         check_optional_integer("pulls", pulls, low=1),
         check_number("grace", grace, low=0.0),

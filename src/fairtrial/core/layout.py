@@ -1,4 +1,4 @@
-"""One declaration of the arrays that kernels share; their sizes and views follow from it.
+"""One declaration of named arrays that kernels share; their sizes and views follow from it.
 
 A policy keeps its arrays in two buffers, one of floats and one of integers: passing an array to
 compiled code costs more than most decisions, and two arrays are easy to save. A `NamedTuple`
@@ -59,7 +59,9 @@ class Array:
 
 
 class Layout(Generic[State]):
-    """The layout of a declared state in its buffers.
+    """Arrays with names: each is a view of its own into one buffer of floats or of integers.
+
+    `Records` declares tables of rows instead, for kernels that pass their state on at every call.
 
     Parameters
     ----------

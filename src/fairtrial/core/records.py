@@ -75,7 +75,9 @@ class Table:
 
 
 class Records(Generic[State]):
-    """The layout of declared tables in their buffer.
+    """Tables of rows: all columns of a table are one array of records, and all are in one buffer.
+
+    `Layout` declares named arrays instead, which are simpler where few calls pass them on.
 
     Parameters
     ----------

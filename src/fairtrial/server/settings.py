@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from fairtrial.core.validation import check_integer, check_number
 from fairtrial.errors import InvalidArgument
+from fairtrial.study.arguments import MOST_PER_REQUEST
 
 __all__ = ["LOOPBACK", "Settings"]
 
@@ -71,7 +72,7 @@ class Settings:
     queue: int = 2_000
     open_pulls: int = 20_000
     body_limit: int = 1 << 20
-    batch_limit: int = 1_000
+    batch_limit: int = MOST_PER_REQUEST
     timeout: float = 30.0
     longest_wait: float = 30.0
     server_timeout: float = 4.0

@@ -23,8 +23,8 @@ _LOG = logging.getLogger("fairtrial.server")
 
 _Answer = TypeVar("_Answer")
 
-MOST_AT_ONCE = 256
-
+MOST_IN_COMMIT = 256
+"""Most writes that are committed together."""
 
 _LOCK_PATIENCE = 0.1
 """Seconds that all studies wait when another process has locked one of them."""
@@ -190,7 +190,7 @@ class StudyWriter:
         now = time.monotonic()
         later = {key for key, due in self._locked.items() if due > now}
         taken: list[_Item] = []
-        while len(taken) < MOST_AT_ONCE:
+        while len(taken) < MOST_IN_COMMIT:
             key = next((key for key in self._queues if key not in later), None)
             if key is None:
                 break

@@ -22,6 +22,7 @@ from fairtrial.study.statements import is_encodable, is_storable
 
 __all__ = [
     "MOST_AT_ONCE",
+    "MOST_PER_REQUEST",
     "as_hashes",
     "as_json",
     "as_outcome",
@@ -39,6 +40,9 @@ __all__ = [
 
 MOST_AT_ONCE = 10_000
 """Most pulls or outcomes in one write. It takes less than a second, while other writers wait."""
+
+MOST_PER_REQUEST = 1_000
+"""Most pulls or outcomes in one request to a service, unless the service has another setting."""
 
 _LONGEST_REASON = 10_000
 _LONGEST_JSON = 1_000_000

@@ -17,12 +17,12 @@ from urllib.parse import quote
 from fairtrial.core.files import create_private, sync_folder
 from fairtrial.core.validation import check_choice
 from fairtrial.errors import CorruptLog, StorageBusy, StorageError, StorageFull
+from fairtrial.study.head_file import Head, HeadFile
 from fairtrial.study.schema import prepare
 from fairtrial.study.statements import Change, is_in_no_row
 from fairtrial.study.tables import TableStore
 from fairtrial.study.turns import Turns
 from fairtrial.study.wal_frames import commits_left_behind
-from fairtrial.study.witness import Head, Witness
 from fairtrial.version import __version__
 
 __all__ = ["Database"]
@@ -53,7 +53,7 @@ class Database(TableStore):
       the file while another one commits ("WAL-reset bug"). Here only the process whose turn it is
       to write moves the log: after its own commit and before the next process's.
     - If the write-ahead log is damaged, cut short or missing, the database silently falls back to
-      an earlier state. A `Witness` file beside the database detects this.
+      an earlier state. A `HeadFile` beside the database detects this.
     - SQLite's lock is not fair and does not say who holds it. `Turns` do both.
 
     Parameters
@@ -69,7 +69,7 @@ class Database(TableStore):
     busy_timeout : float
         Seconds to wait for another process before raising `StorageBusy`.
     accept_loss : bool
-        Whether to accept logs that are shorter than the witness says, and to update the witness.
+        Whether to accept logs that are shorter than the head file says, and to update it.
     clock : callable
         Returns seconds since 1970.
     """
@@ -94,7 +94,7 @@ class Database(TableStore):
         self._busy_timeout = busy_timeout
         self._accepts_loss = accept_loss
         self._turns: Turns | None = None
-        self._witness = None if self._path is None else Witness(self._path)
+        self._head_file = None if self._path is None else HeadFile(self._path)
         self._is_noted = False
         self._doubt: str | None = None
         self._is_long = False
@@ -114,13 +114,13 @@ class Database(TableStore):
                 self._connection.close()
             if self._turns is not None:
                 self._turns.close()
-            if self._witness is not None:
-                self._witness.close()
+            if self._head_file is not None:
+                self._head_file.close()
 
     # -------------------------------------------------------------------- opening
 
     def _opened(self, create: bool) -> sqlite3.Connection:
-        # Read the witness before the database: what it says now must be in the logs by then.
+        # Read the head file before the database: what it says now must be in the logs by then.
         noted = self._noted()
         if create and self._path is not None:
             self._make_file(self._path)
@@ -172,13 +172,13 @@ class Database(TableStore):
             return False
         return not self._log_path.exists() or self._log_path.stat().st_size == 0
 
-    # ---------------------------------------------------------------- the witness
+    # ---------------------------------------------------------------- the head file
 
     def _noted(self) -> Mapping[int, Head] | None:
-        """Return what the witness says; if there is none, look for commits recovery would miss."""
-        if self._witness is None or self._log_path is None or self._accepts_loss:
+        """Return what the head file says; without one, look for commits recovery would miss."""
+        if self._head_file is None or self._log_path is None or self._accepts_loss:
             return None
-        noted = self._witness.read()
+        noted = self._head_file.read()
         self._is_noted = noted is not None
         if noted is None:
             with suppress(PermissionError):
@@ -191,7 +191,7 @@ class Database(TableStore):
         return noted
 
     def _compare(self, connection: sqlite3.Connection, noted: Mapping[int, Head]) -> None:
-        """Raise if a log is shorter than the witness says; remember if it is a different log."""
+        """Raise if a log is shorter than the head file says; remember if it is a different log."""
         self._doubt = None
         studies = _studies(connection) if noted else {}
         for study_id, head in noted.items():
@@ -200,20 +200,20 @@ class Database(TableStore):
                 what = "a study is missing" if name is None else f"study {name!r} ends with {seq:,}"
                 raise self._shortened(
                     f"{what}, but event {head.seq:,} was acknowledged (according to "
-                    f"{self._witness_name}): its write-ahead log is damaged or was removed, or "
+                    f"{self._head_file_name}): its write-ahead log is damaged or was removed, or "
                     "the file was replaced by an older one"
                 )
             if head.seq and _hash_of(connection, study_id, head.seq) != head.hash:
                 # The study can be read and audited, but no longer written.
                 self._doubt = (
                     f"{self._where}: event {head.seq:,} of study {name!r} is not the one that was "
-                    f"acknowledged (according to {self._witness_name}): the log was altered or "
+                    f"acknowledged (according to {self._head_file_name}): the log was altered or "
                     "replaced"
                 )
 
     @property
-    def _witness_name(self) -> str:
-        return "" if self._witness is None else self._witness.path.name
+    def _head_file_name(self) -> str:
+        return "" if self._head_file is None else self._head_file.path.name
 
     def _shortened(self, what: str) -> CorruptLog:
         return CorruptLog(
@@ -223,27 +223,27 @@ class Database(TableStore):
         )
 
     def _note(self) -> None:
-        """Record the committed heads in the witness."""
-        assert self._witness is not None
-        # The commit is safe whatever happens here; an outdated witness only detects less.
+        """Record the committed heads in the head file."""
+        assert self._head_file is not None
+        # The commit is safe whatever happens here; an outdated head file only detects less.
         with suppress(OSError, sqlite3.Error):
             if not self._is_noted:
-                # A new witness must record all studies.
+                # A new head file must record all studies.
                 heads = "SELECT id, head_seq, head_hash FROM study"
                 rows = self._connection.execute(heads).fetchall()
                 moved = {study_id: Head(seq, digest) for study_id, seq, digest in rows}
             else:
                 moved = {row.id: Head(row.head_seq, row.head_hash) for row in self._moved.values()}
-            self._witness.note(moved)
+            self._head_file.note(moved)
             if not self._is_noted and self._durability == "full":
-                self._witness.flush()
-                sync_folder(self._witness.path.parent)
+                self._head_file.flush()
+                sync_folder(self._head_file.path.parent)
             self._is_noted = True
 
     def accept_loss(self) -> None:
-        """Make the witness record what the logs hold now, and forget what they once held."""
-        if self._witness is not None:
-            self._witness.remove()
+        """Make the head file record what the logs hold now, and forget what they once held."""
+        if self._head_file is not None:
+            self._head_file.remove()
         self._is_noted = False
         self.transact(lambda: None)
 
@@ -352,9 +352,9 @@ class Database(TableStore):
         """
         with suppress(sqlite3.Error):
             self._connection.execute("PRAGMA wal_checkpoint(FULL)").fetchall()
-        if self._durability == "full" and self._witness is not None:
+        if self._durability == "full" and self._head_file is not None:
             with suppress(OSError):
-                self._witness.flush()
+                self._head_file.flush()
 
     def _end(self) -> None:
         """Undo what is not committed, and give the turn back; calling it twice has no effect."""

@@ -23,7 +23,7 @@ from fairtrial.study.store import Store, StudyRow
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["ENDINGS", "LOG_FORMATS", "LogText", "Records", "export", "history", "records_of"]
+__all__ = ["ENDINGS", "LOG_FORMATS", "LogText", "RecordSource", "export", "history", "records_of"]
 
 LOG_FORMATS = (1, 2)
 """Version numbers of the JSON lines format; each equals the version of the chain of hashes."""
@@ -38,7 +38,7 @@ _NOTHING: Mapping[str, Any] = {}
 ENDINGS = (".jsonl", ".csv", ".parquet", ".xlsx")
 """Endings of files that a log can be written to."""
 
-Records = Callable[[], Iterator[Record]]
+RecordSource = Callable[[], Iterator[Record]]
 """Iterates over a log from its first event each time it is called."""
 
 
@@ -153,7 +153,7 @@ def _csv_lines(rows: Iterable[Sequence[Any]]) -> str:
     return text.getvalue()
 
 
-def _write_parquet(records: Records, problem: Problem, path: Path) -> None:
+def _write_parquet(records: RecordSource, problem: Problem, path: Path) -> None:
     try:
         import pyarrow as pa  # noqa: F401, PLC0415 - optional
     except ImportError:
@@ -186,12 +186,12 @@ def _sheet_cell(name: str, cell: Any, path: Path) -> Any:
 # ------------------------------------------------------------------------------ table
 
 
-def records_of(store: Store, study: StudyRow) -> Records:
+def records_of(store: Store, study: StudyRow) -> RecordSource:
     """Return a callable that iterates over a study's log, up to its present head."""
     return lambda: store.records(study.id, until=study.head_seq)
 
 
-def history(records: Records, problem: Problem) -> pd.DataFrame:
+def history(records: RecordSource, problem: Problem) -> pd.DataFrame:
     """Return a study's log as a table, one row per event.
 
     Raises
@@ -273,7 +273,7 @@ class _Table:
         "hash",
     )
 
-    def __init__(self, records: Records, problem: Problem) -> None:
+    def __init__(self, records: RecordSource, problem: Problem) -> None:
         self.records = records
         self._problem = problem
         self._labels = list(problem.action_labels[0])

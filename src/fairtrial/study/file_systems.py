@@ -97,6 +97,6 @@ def _printed(text: str) -> Iterator[tuple[Path, str]]:
 
 
 def _of_windows_drive(path: Path) -> str:
-    kernel = ctypes.windll.kernel32  # type: ignore[attr-defined, unused-ignore]
-    kind = int(kernel.GetDriveTypeW(f"{path.anchor}"))
+    windows = ctypes.windll.kernel32  # type: ignore[attr-defined, unused-ignore]
+    kind = int(windows.GetDriveTypeW(f"{path.anchor}"))
     return _WINDOWS_KINDS.get(kind, "ntfs")

@@ -11,13 +11,13 @@ from fairtrial.core.keywords import named_arguments
 from fairtrial.core.validation import check_choice
 from fairtrial.errors import InvalidArgument, MissingExtra, StorageError
 from fairtrial.study.file_systems import require_local
+from fairtrial.study.head_file import HeadFile
 from fairtrial.study.log import as_time
 from fairtrial.study.memory import MemoryStore
 from fairtrial.study.server_address import ServerAddress, without_passwords
 from fairtrial.study.specification import family_and_policy
 from fairtrial.study.sqlite import SQLiteStore
 from fairtrial.study.store import Store, StudyRow, StudySummary
-from fairtrial.study.witness import Witness
 
 __all__ = [
     "Durability",
@@ -145,7 +145,7 @@ def accept_loss(storage: str | os.PathLike[str]) -> list[tuple[str, int, int]]:
     if not isinstance(path, Path):
         raise InvalidArgument("storage", "must be a file", path or storage)
     require_usable(path, create=False)
-    noted = Witness(path.absolute()).read() or {}
+    noted = HeadFile(path.absolute()).read() or {}
     store = SQLiteStore(path, create=False, accept_loss=True)
     try:
         left = {row.id: row for row in store.studies()}

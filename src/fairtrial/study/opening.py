@@ -19,13 +19,13 @@ from fairtrial.errors import (
     StudyExists,
     StudyNotFound,
 )
-from fairtrial.study.head_notes import HeadNotes
 from fairtrial.study.location import Durability, Storage, open_store, parse_storage
 from fairtrial.study.log import CHAIN
 from fairtrial.study.log_file import LogFile
 from fairtrial.study.session import Session
 from fairtrial.study.specification import Specification
 from fairtrial.study.store import NewStudy, Store, StudyRow
+from fairtrial.study.witness import Witness
 from fairtrial.version import __version__
 
 __all__ = ["Classes", "create_study", "find_or_insert", "import_study", "open_study"]
@@ -59,7 +59,7 @@ def create_study(
         raise InvalidArgument(
             "secret", f"must be left out: {type(fresh).__name__} draws no pull at random"
         )
-    notes = _notes(witness)
+    kept = _witness_at(witness)
     with _opened(storage, durability) as store:
 
         def found_or_made() -> StudyRow:
@@ -68,7 +68,7 @@ def create_study(
             )
             return row
 
-        return _session(store, storage, store.transact(found_or_made), own, notes)
+        return _session(store, storage, store.transact(found_or_made), own, kept)
 
 
 def find_or_insert(
@@ -114,9 +114,9 @@ def open_study(
         If there is no such study.
     """
     in_memory = _require_storage(storage, name)
-    notes = _notes(witness)
+    kept = _witness_at(witness)
     with _opened(storage, durability, create=in_memory) as store:
-        return _session(store, storage, _found(store, name), own, notes)
+        return _session(store, storage, _found(store, name), own, kept)
 
 
 def import_study(
@@ -156,8 +156,8 @@ def _opened(storage: Storage, durability: Durability, *, create: bool = True) ->
         raise
 
 
-def _notes(witness: Path | None) -> HeadNotes | None:
-    return None if witness is None else HeadNotes(witness)
+def _witness_at(path: Path | None) -> Witness | None:
+    return None if path is None else Witness(path)
 
 
 def _session(
@@ -165,7 +165,7 @@ def _session(
     storage: Storage,
     row: StudyRow,
     own: Classes,
-    notes: HeadNotes | None = None,
+    witness: Witness | None = None,
 ) -> Session:
     spec = Specification.from_json(row.spec_json)
     if spec.sha256 != row.spec_sha256:
@@ -173,7 +173,7 @@ def _session(
             f"the specification of study {row.name!r} is not the one that it was created with"
         )
     build = partial(_built, spec, row.name, own, row.secret)
-    return Session(store, row, build, owns_store=store is not storage, notes=notes)
+    return Session(store, row, build, owns_store=store is not storage, witness=witness)
 
 
 # ----------------------------------------------------------------------------- create

@@ -16,12 +16,12 @@ from fairtrial.core.policy import State
 from fairtrial.errors import ConnectionLost, CorruptLog, NotSupported, StorageError
 from fairtrial.study.cache import Cache
 from fairtrial.study.clock import leases_over, time_over
-from fairtrial.study.head_notes import HeadNotes
 from fairtrial.study.log import Event, PullRow, Record, canonical
 from fairtrial.study.machine import environment
 from fairtrial.study.pull import StudyPull
 from fairtrial.study.replica import Replica
 from fairtrial.study.store import Store, StudyRow
+from fairtrial.study.witness import Witness
 from fairtrial.study.writer import Previewed, Writer
 from fairtrial.study.writes import Write, Written
 
@@ -111,7 +111,7 @@ class Session:
         Returns a fresh policy.
     owns_store : bool
         Whether closing the session closes the store.
-    notes : HeadNotes, optional
+    witness : Witness, optional
         A separate file that records the head of the log after every write.
 
     Attributes
@@ -131,10 +131,10 @@ class Session:
         build: Callable[[], Policy],
         *,
         owns_store: bool,
-        notes: HeadNotes | None = None,
+        witness: Witness | None = None,
     ) -> None:
-        if notes is not None:
-            notes.require_in(store, row)
+        if witness is not None:
+            witness.require_in(store, row)
         self.store = store
         self.id = row.id
         self.name = row.name
@@ -147,7 +147,7 @@ class Session:
         self._cache = Cache(store, row.id, build)
         self._lock = threading.RLock()
         self._owns_store = owns_store
-        self._notes = notes
+        self._witness = witness
         self._has_written = False
         self._is_closed = False
         self.committer: Committer | None = None
@@ -293,8 +293,8 @@ class Session:
         done = transact(self.store, write)
         self._cache.settle(done.head, done.last)
         self._has_written = True
-        if self._notes is not None and done.last is not None:
-            self._notes.note(done.head)
+        if self._witness is not None and done.last is not None:
+            self._witness.note(done.head)
         return done.answer
 
     def _carry_out(
@@ -346,8 +346,8 @@ class Session:
     def commit(self) -> None:
         """Note that the transaction was committed."""
         self._has_written = True
-        if self._notes is not None and self._is_written and self._joined is not None:
-            self._notes.note(self._joined)
+        if self._witness is not None and self._is_written and self._joined is not None:
+            self._witness.note(self._joined)
         self._joined, self._is_written = None, False
 
     def save_if_due(self) -> None:

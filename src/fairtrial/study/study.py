@@ -18,7 +18,6 @@ from fairtrial.study.assumption_checks import BLINDED, assumption_warnings
 from fairtrial.study.audit import Verification, verify, verify_last
 from fairtrial.study.base import BaseStudy
 from fairtrial.study.export import export, history, records_of
-from fairtrial.study.head_notes import HeadNotes
 from fairtrial.study.location import Durability, Storage
 from fairtrial.study.log import Event, PullRow
 from fairtrial.study.log_file import LogFile
@@ -28,6 +27,7 @@ from fairtrial.study.pull_histories import PullHistories
 from fairtrial.study.session import Session
 from fairtrial.study.specification import Specification, own_classes
 from fairtrial.study.trace import trace
+from fairtrial.study.witness import Witness
 from fairtrial.study.writes import Checks
 
 if TYPE_CHECKING:
@@ -208,8 +208,8 @@ class Study(BaseStudy):
             If the storage cannot be used.
         """
         check_name(name)
-        notes = None if witness is None else as_path(witness)
-        return cls(open_study(storage, name, (policies, problems), durability, notes))
+        path = None if witness is None else as_path(witness)
+        return cls(open_study(storage, name, (policies, problems), durability, path))
 
     @classmethod
     @named_arguments
@@ -483,7 +483,7 @@ class Study(BaseStudy):
         row, live = self._session.state_at_head()
         hashes = as_hashes(expected)
         if witness is not None:
-            hashes += HeadNotes(as_path(witness)).hashes()
+            hashes += Witness(as_path(witness)).hashes()
         return verify(self._store, row, self._session.build(), live, hashes)
 
     def verify_last(self, events: int) -> Verification:

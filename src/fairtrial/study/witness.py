@@ -1,109 +1,107 @@
-"""The witness of a database: a small file beside it that records the head of each log.
+"""A separate file that records the head of a study's log after every write.
 
-SQLite silently ends the recovery of its write-ahead log at the first damaged frame: a flipped bit,
-or a cut or lost file, returns every log to a shorter state that was once right. The witness
-reveals such a loss.
+Anyone who can write a study's database can replace the whole log with another one whose hashes
+are consistent. A file that the same person cannot write (on another machine, for example)
+reveals this.
 """
 
 from __future__ import annotations
 
 import os
-import zlib
-from collections.abc import Mapping
+import re
+import warnings
 from pathlib import Path
-from typing import NamedTuple
 
-from fairtrial.core.files import companion
+from fairtrial.core.files import create_private
+from fairtrial.errors import CorruptLog, StorageError
+from fairtrial.study.store import Store, StudyRow
 
-__all__ = ["Head", "Witness"]
+__all__ = ["Witness"]
 
-_SLOT = 128
-_TITLE = "fairtrial heads 1: study, last event, its hash, checksum"
-
-
-class Head(NamedTuple):
-    """The end of a log."""
-
-    seq: int
-    hash: str
+_LINE = re.compile(r"(\d{1,18}) ([0-9a-f]{64})")
 
 
 class Witness:
-    """The witness file, with one line at a fixed position for each study.
-
-    A line is written right after a commit but not flushed, so it survives the end of the process.
-    After a power failure it may be older than the log, which is harmless.
+    """A file with one line for each write: number and hash of the last event.
 
     Parameters
     ----------
-    database : Path
-        The database file; the witness lies beside it.
+    path : Path
+        The file, for one study only. If missing, it is created, readable by its owner only.
+
+    Raises
+    ------
+    StorageError
+        If it cannot be created or written.
     """
 
-    def __init__(self, database: Path) -> None:
-        self.path = database.with_name(f"{database.name}-head")
-        self._database = database
-        self._descriptor: int | None = None
-
-    def read(self) -> dict[int, Head] | None:
-        """Return the heads by study; None if there is no witness, or it is unreliable."""
+    def __init__(self, path: Path) -> None:
+        self.path = path
         try:
-            content = self.path.read_bytes()
-        except OSError:
-            return None
-        slots = [content[start : start + _SLOT] for start in range(_SLOT, len(content), _SLOT)]
-        heads = [_parsed(slot) for slot in slots if slot.strip(b" \n\0")]
-        if not heads or None in heads:
-            # Damaged, or incomplete after a power failure.
-            return None
-        return {study_id: head for found in heads if found for study_id, head in found.items()}
+            create_private(path)
+            with path.open("ab"):
+                pass
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise StorageError(f"the witness {path} cannot be written: {reason}") from error
 
-    def note(self, heads: Mapping[int, Head]) -> None:
-        """Record heads; the caller must have its turn at writing the database.
+    def note(self, study: StudyRow) -> None:
+        """Add the head of a study's log, after the write was committed."""
+        line = f"{study.head_seq} {study.head_hash}\n".encode()
+        try:
+            # A single write at the end of the file: lines of several processes never mix.
+            descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND)
+            try:
+                os.write(descriptor, line)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            warnings.warn(
+                f"event {study.head_seq:,} of study {study.name!r} was kept, but not recorded in "
+                f"the witness {self.path}: {error.strerror or error}",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+
+    def hashes(self) -> list[str]:
+        """Return the hashes in the file, without an incomplete last line.
 
         Raises
         ------
-        OSError
-            If the file cannot be written.
+        StorageError
+            If the file cannot be read, or contains anything else.
         """
-        if self._descriptor is None:
-            self._descriptor = companion(self.path, self._database)
-            if os.fstat(self._descriptor).st_size == 0:
-                self._put(0, _TITLE)
-        for study_id, head in heads.items():
-            text = f"{study_id} {head.seq} {head.hash}"
-            self._put(study_id, f"{text} {zlib.crc32(text.encode()):08x}")
+        return [digest for _, digest in self._heads()]
 
-    def _put(self, place: int, text: str) -> None:
-        assert self._descriptor is not None
-        line = text.encode().ljust(_SLOT - 1) + b"\n"
-        if hasattr(os, "pwrite"):
-            os.pwrite(self._descriptor, line, place * _SLOT)
-        else:
-            os.lseek(self._descriptor, place * _SLOT, os.SEEK_SET)
-            os.write(self._descriptor, line)
+    def require_in(self, store: Store, study: StudyRow) -> None:
+        """Raise if the log does not contain the last recorded head.
 
-    def flush(self) -> None:
-        """Wait until the disk has stored what was written."""
-        if self._descriptor is not None:
-            os.fsync(self._descriptor)
+        Raises
+        ------
+        CorruptLog
+            If the log was replaced or altered, or has lost its end.
+        """
+        heads = self._heads()
+        if not heads:
+            return
+        seq, digest = max(heads)
+        found = [record.hash for record in store.records(study.id, after=seq - 1, until=seq)]
+        if found != [digest]:
+            raise CorruptLog(
+                f"the log of study {study.name!r} does not contain event {seq:,} as the witness "
+                f"{self.path} recorded it: the log was replaced or altered, or has lost its end"
+            )
 
-    def remove(self) -> None:
-        """Remove the file."""
-        self.close()
-        self.path.unlink(missing_ok=True)
-
-    def close(self) -> None:
-        """Close the file."""
-        descriptor, self._descriptor = self._descriptor, None
-        if descriptor is not None:
-            os.close(descriptor)
-
-
-def _parsed(slot: bytes) -> dict[int, Head] | None:
-    """Return the head in a line; None if the line is damaged."""
-    text, _, checksum = slot.decode("utf-8", errors="replace").strip(" \n\0").rpartition(" ")
-    parts = text.split(" ")
-    if len(parts) != 3 or checksum != f"{zlib.crc32(text.encode()):08x}":
-        return None
-    return {int(parts[0]): Head(int(parts[1]), parts[2])}
+    def _heads(self) -> list[tuple[int, str]]:
+        try:
+            text = self.path.read_text(encoding="utf-8", errors="replace")
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise StorageError(f"the witness {self.path} cannot be read: {reason}") from error
+        heads = []
+        for number, line in enumerate(text.split("\n")[:-1], start=1):
+            found = _LINE.fullmatch(line)
+            if found is None:
+                raise StorageError(f"line {number} of the witness {self.path} is not a head")
+            heads.append((int(found[1]), found[2]))
+        return heads

@@ -12,14 +12,14 @@ from fairtrial.core.progress_parts import ValueLimit
 from fairtrial.core.recommendation import Estimate
 
 if TYPE_CHECKING:
-    from fairtrial.causal._ledger import Records
+    from fairtrial.causal._ledger import LedgerRecords
     from fairtrial.causal.estimates import Estimates
     from fairtrial.causal.problem import Problem
 
 Floats = NDArray[np.float64]
 
 
-def action_estimates(problem: Problem, records: Records) -> tuple[Estimate, ...]:
+def action_estimates(problem: Problem, records: LedgerRecords) -> tuple[Estimate, ...]:
     """Return the number of rows and their mean outcome, by action."""
     modes = len(problem.modes)
     action = records.arm * modes + np.where(records.forced, records.value + 1, 0)
@@ -39,7 +39,7 @@ def action_estimates(problem: Problem, records: Records) -> tuple[Estimate, ...]
 
 
 def arm_estimates(
-    problem: Problem, known: Estimates | None, records: Records
+    problem: Problem, known: Estimates | None, records: LedgerRecords
 ) -> tuple[Estimate, ...]:
     """Return every arm's mean with an approximate interval, and the number of its own rows."""
     arms = problem.arm_labels

@@ -23,17 +23,19 @@ from fairtrial.delayed._kernels.state import (
 from fairtrial.delayed.policies.assumption_tests import ERROR_COLUMNS, NUMBER, record_reading
 from fairtrial.delayed.policies.bound_table import bound_table
 from fairtrial.delayed.policies.readings import Readings
-from fairtrial.delayed.policies.truncation import ENOUGH
 from fairtrial.delayed.problem import FEEDBACKS, Problem
 from fairtrial.errors import InvalidArgument, InvalidOutcome, UnknownPull
 
-__all__ = ["RaceState"]
+__all__ = ["ENOUGH", "RaceState"]
 
 Floats = NDArray[np.float64]
 Bits = NDArray[np.bool_]
 
 # Noise above this, or below its inverse, is measured in another unit.
 _LARGEST_UNSCALED = 1e40
+
+ENOUGH = 10
+"""The complete pulls that it takes to judge forecasts at readings."""
 
 _FIRST_ROWS = 64
 _MAX_STDS = 1e8

@@ -12,14 +12,13 @@ import numpy as np
 
 from fairtrial.core.validation import check_integer
 from fairtrial.delayed._kernels.state import DONE
+from fairtrial.delayed.policies.race_state import ENOUGH, RaceState
 from fairtrial.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from fairtrial.delayed.policies.race_state import RaceState
     from fairtrial.delayed.problem import Problem
 
 __all__ = [
-    "ENOUGH",
     "Followed",
     "best_truncation",
     "check_truncate",
@@ -27,7 +26,6 @@ __all__ = [
     "worth_at_readings",
 ]
 
-ENOUGH = 10
 _MOST_ERRORS = 2.0
 
 # A bias is learned only from outcomes, and full feedback has no readings to keep.
