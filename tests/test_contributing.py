@@ -1,10 +1,14 @@
 """CONTRIBUTING names folders, files, classes and functions; all of them exist."""
 
+import ast
 import re
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 
 import pytest
+
+from fairtrial.core.family import FAMILIES
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src/fairtrial"
@@ -53,3 +57,32 @@ def test_a_method_that_is_named_exists(name):
     assert any(re.search(rf"^class {owner}\b", text, re.MULTILINE) for text in texts)
     pattern = rf"^    (async def|def) {method}\b|^    {method}\s*[:=]"
     assert any(re.search(pattern, text, re.MULTILINE) for text in texts)
+
+
+MARKED = (*FAMILIES, "simulation", "sklearn")
+PARTS = set(
+    re.findall(r"`(\w+)(?:\.py)?`", TEXT[TEXT.index("| part |") : TEXT.index("**Underscores.**")])
+)
+
+
+def names_in(path: Path) -> set[str]:
+    """Return the names that a module offers: its `__all__`, or else all that it defines."""
+    tree = ast.parse(source(path))
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            return set(ast.literal_eval(node.value))
+    return {node.name for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef)}
+
+
+@pytest.mark.parametrize("folder", MARKED)
+def test_a_module_has_an_underscore_if_it_is_no_part_and_has_no_public_name(folder):
+    public = set(import_module(f"fairtrial.{folder}").__all__)
+    for path in (PACKAGE / folder).glob("[!_]*.py"):
+        assert path.stem in {*PARTS, "compiling"} or names_in(path) & public, path
+    for path in (PACKAGE / folder).glob("_[!_]*.py"):
+        assert not names_in(path) & public, path
+
+
+def test_no_module_elsewhere_has_an_underscore():
+    places = {path.relative_to(PACKAGE).parts[:-1] for path in PACKAGE.rglob("_[!_]*.py")}
+    assert places <= {(folder,) for folder in (*MARKED, "plots")}

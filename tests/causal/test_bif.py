@@ -8,8 +8,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fairtrial.causal import BIFError, CausalModel, ModelError
+from fairtrial.causal._bif import parse_bif
 from fairtrial.causal._factors import Factor, sum_product
-from fairtrial.causal.bif import parse_bif
 from fairtrial.data import hepar2
 from fairtrial.errors import InvalidArgument
 

@@ -17,10 +17,10 @@ from fairtrial.causal import (
     estimate,
 )
 from fairtrial.causal._cell_model import cell_model_of
-from fairtrial.causal._contradictions import LEVEL, contradictions, implied_independences
 from fairtrial.causal._ledger import open_ledger
 from fairtrial.causal._logs import encode_table
 from fairtrial.causal._separation import ARM
+from fairtrial.causal.contradictions import LEVEL, contradictions, implied_independences
 from tests import effort
 from tests.causal.slow import confounded, diamond, tiny
 

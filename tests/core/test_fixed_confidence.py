@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from fairtrial.core import Estimate, Guarantee, Pull
-from fairtrial.core.answers import Answers
-from fairtrial.core.fixed_confidence import FixedConfidencePolicy
+from fairtrial.core.fixed_confidence import Answers, FixedConfidencePolicy
 from fairtrial.errors import InvalidArgument
 from tests.core.toys import GaussianEnvironment, ToyProblem
 

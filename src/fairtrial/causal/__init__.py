@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from fairtrial.causal._contradictions import Contradiction
 from fairtrial.causal.allocation import Allocation, allocate
+from fairtrial.causal.contradictions import Contradiction
 from fairtrial.causal.divergences import Divergences, divergences
 from fairtrial.causal.environments import (
     CausalTruth,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairtrial.causal.bif import Network
+from fairtrial.causal._bif import Network
 from fairtrial.causal.errors import ModelError
 
 Floats = NDArray[np.float64]

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fairtrial.causal._contradictions import Contradiction
 from fairtrial.causal._intervals import LEAST_ROWS
+from fairtrial.causal.contradictions import Contradiction
 from fairtrial.core.parameters import plain
 from fairtrial.core.recommendation import Guarantee
 from fairtrial.core.validation import index_of

@@ -10,7 +10,6 @@ import scipy
 from numpy.typing import NDArray
 
 from fairtrial.causal._cell_model import cell_model_of
-from fairtrial.causal._contradictions import Contradiction, contradictions
 from fairtrial.causal._intervals import (
     LEAST_ROWS,
     bernstein_reach,
@@ -20,6 +19,7 @@ from fairtrial.causal._intervals import (
 from fairtrial.causal._ledger import LedgerRecords, open_ledger, reweighted
 from fairtrial.causal._logs import encode_table
 from fairtrial.causal._weighted import ESTIMATORS, Weighted
+from fairtrial.causal.contradictions import Contradiction, contradictions
 from fairtrial.causal.errors import ContradictedModel, ThinOverlap
 from fairtrial.causal.estimates import Estimates, Verdict
 from fairtrial.causal.problem import Problem

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from fairtrial.causal._bif import read_bif
 from fairtrial.causal._pgmpy import read_pgmpy
 from fairtrial.causal._states import positions_of
-from fairtrial.causal.bif import read_bif
 from fairtrial.causal.errors import ModelError
 from fairtrial.core.parameters import Parametrized
 from fairtrial.core.sizes import check_size

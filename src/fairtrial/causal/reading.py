@@ -10,9 +10,9 @@ from typing import Any, TypeGuard
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairtrial.causal._contradictions import Contradiction, contradictions
 from fairtrial.causal._logs import columns_of, forced_rows, positions_in_column
 from fairtrial.causal._states import state_label
+from fairtrial.causal.contradictions import Contradiction, contradictions
 from fairtrial.causal.errors import ContradictedModel
 from fairtrial.causal.estimation import records_of
 from fairtrial.causal.policies.block_betting import BlockBetting

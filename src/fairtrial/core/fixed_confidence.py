@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairtrial.core.answers import Answers
 from fairtrial.core.environment import Environment
 from fairtrial.core.policy import Policy
 from fairtrial.core.problem import Problem
@@ -20,10 +19,30 @@ from fairtrial.core.run import Run
 from fairtrial.core.runs import Runs
 from fairtrial.core.validation import check_error_probability, check_optional_integer
 
-__all__ = ["FixedConfidencePolicy"]
+__all__ = ["Answers", "FixedConfidencePolicy"]
 
 NO_CAP = 2**62
 """The most results of a run without any limit."""
+
+
+class Answers(ABC):
+    """The answers to a problem, as users know them.
+
+    A policy has answers in a form of its own, an index say. Users see labels.
+    """
+
+    def label(self, answer: Any) -> Any:
+        """Return what users call an answer: a label, a tuple of labels, or None for "no arm"."""
+        return answer
+
+    @property
+    def no_arm(self) -> str:
+        """In words, why no arm leads, if "no arm" can be an answer."""
+        return "no arm will do"
+
+    @abstractmethod
+    def finding(self, label: Any) -> str:
+        """Return in words what there is enough evidence for: "'a' is the best"."""
 
 
 class FixedConfidencePolicy(Policy):

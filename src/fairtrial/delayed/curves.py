@@ -13,8 +13,8 @@ from fairtrial.core.tables import column_of
 from fairtrial.core.validation import check_instance, check_number
 from fairtrial.core.wording import plural, said_of_rows
 from fairtrial.delayed._kernels.environments import CURVES, CompiledEnvironment
+from fairtrial.delayed._timed import TimedEnvironment
 from fairtrial.delayed.problem import FEEDBACKS, Problem
-from fairtrial.delayed.timed import TimedEnvironment
 from fairtrial.errors import InvalidArgument, InvalidOutcome
 
 __all__ = ["CurveEnvironment"]

@@ -16,10 +16,10 @@ from fairtrial.delayed._kernels.environments import (
     OUTCOME,
     CompiledEnvironment,
 )
+from fairtrial.delayed._timed import TimedEnvironment, draw_key
 from fairtrial.delayed.curves import CurveEnvironment
 from fairtrial.delayed.delays import ConstantDelay, Delay, PackedDelay
 from fairtrial.delayed.problem import FEEDBACKS, Problem
-from fairtrial.delayed.timed import TimedEnvironment, draw_key
 from fairtrial.errors import InvalidArgument
 
 __all__ = [

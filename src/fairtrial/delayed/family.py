@@ -22,12 +22,12 @@ from fairtrial.core.family import Family
 from fairtrial.core.mistakes import REFUSALS, Mistakes
 from fairtrial.core.parameters import build
 from fairtrial.delayed import delays, scenarios
+from fairtrial.delayed._timed import TimedEnvironment
 from fairtrial.delayed.environments import CurveEnvironment, SimulatedEnvironment
 from fairtrial.delayed.fixed_design import fixed_design
 from fairtrial.delayed.planning import Complexity, complexity
 from fairtrial.delayed.policies.blocks import BlockBetting
 from fairtrial.delayed.problem import Problem
-from fairtrial.delayed.timed import TimedEnvironment
 
 __all__ = ["FAMILY"]
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from fairtrial.confidence.complexity import positive_spread
 from fairtrial.confidence.fixed_sample import FixedDesign
-from fairtrial.delayed.timed import TimedEnvironment
+from fairtrial.delayed._timed import TimedEnvironment
 
 __all__ = ["fixed_design"]
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from fairtrial.confidence.complexity import Complexity, assumptions_of, positive_spread
 from fairtrial.core.keywords import named_arguments
 from fairtrial.core.validation import check_instance
-from fairtrial.delayed.timed import TimedEnvironment
+from fairtrial.delayed._timed import TimedEnvironment
 
 __all__ = ["Complexity", "complexity"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from fairtrial.core.validation import index_of
+from fairtrial.delayed._timed import TimedEnvironment
 from fairtrial.delayed.environments import SimulatedEnvironment
-from fairtrial.delayed.timed import TimedEnvironment
 from fairtrial.errors import InvalidArgument, NotSupported
 
 __all__ = ["at_effect", "values"]

@@ -18,7 +18,7 @@ from fairtrial.core.validation import check_instance, check_number
 from fairtrial.core.wording import plural, said_of_rows
 from fairtrial.errors import InvalidArgument, NotSupported
 from fairtrial.linear._arguments import by_arm
-from fairtrial.linear.evidence_prices import evidence_price
+from fairtrial.linear._evidence_prices import evidence_price
 from fairtrial.linear.problem import Problem
 
 __all__ = ["BernoulliEnvironment", "GaussianEnvironment", "ReplayEnvironment"]

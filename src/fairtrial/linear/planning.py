@@ -13,9 +13,9 @@ from fairtrial.confidence.complexity import assumptions_of, positive_spread
 from fairtrial.confidence.cutting_planes import CutsAt, best_shares
 from fairtrial.core.keywords import named_arguments
 from fairtrial.core.validation import check_instance, check_number
+from fairtrial.linear._limited_evidence import best_within_limits, looked_at
 from fairtrial.linear.designs import contrasts_at, oracle_design
 from fairtrial.linear.environments import ArmEnvironment
-from fairtrial.linear.limited_evidence import best_within_limits, looked_at
 from fairtrial.linear.problem import Problem
 
 __all__ = ["Complexity", "complexity"]

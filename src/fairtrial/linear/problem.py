@@ -26,7 +26,6 @@ from fairtrial.linear._arguments import is_frame, labels_of
 from fairtrial.linear._coordinates import Reduced
 from fairtrial.linear._described import described
 from fairtrial.linear._encoding import Table
-from fairtrial.linear._geometry import Geometry, Names, NotEstimable
 from fairtrial.linear._limits import (
     Requirement,
     bounds_by_candidate,
@@ -40,6 +39,7 @@ from fairtrial.linear._limits import (
     superiority_of,
 )
 from fairtrial.linear._noise import check_noise
+from fairtrial.linear.geometry import Geometry, Names, NotEstimable
 
 __all__ = ["NotEstimable", "Problem"]
 

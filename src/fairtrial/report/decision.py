@@ -39,7 +39,6 @@ from fairtrial.presentation.words import (
 )
 from fairtrial.report import charts
 from fairtrial.report.findings import Findings
-from fairtrial.report.guarantee import guarantee_in_words
 from fairtrial.report.html import (
     LABEL_LENGTH,
     Markup,
@@ -52,6 +51,7 @@ from fairtrial.report.html import (
     table,
     text_of,
 )
+from fairtrial.report.statements import guarantee_in_words
 
 __all__ = ["decision"]
 

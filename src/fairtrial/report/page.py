@@ -19,8 +19,8 @@ from fairtrial.report.glossary import glossary
 from fairtrial.report.health import health
 from fairtrial.report.html import Markup, bdi, element
 from fairtrial.report.log import log
-from fairtrial.report.question import question
 from fairtrial.report.recruitment import recruited
+from fairtrial.report.statements import question
 
 __all__ = ["write_report"]
 

@@ -22,7 +22,6 @@ from fairtrial.presentation.words import (
 from fairtrial.report import charts
 from fairtrial.report.characteristics import Curve, characteristics
 from fairtrial.report.document import document, write_document
-from fairtrial.report.guarantee import guarantee_in_words
 from fairtrial.report.html import (
     Markup,
     bdi,
@@ -31,8 +30,8 @@ from fairtrial.report.html import (
     section,
     table,
 )
-from fairtrial.report.question import question
 from fairtrial.report.scenarios import scenarios
+from fairtrial.report.statements import guarantee_in_words, question
 from fairtrial.simulation import ExampleRun, OperatingCharacteristics
 from fairtrial.version import __version__
 

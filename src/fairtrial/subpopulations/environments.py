@@ -21,7 +21,7 @@ from fairtrial.core.tables import columns_of_measures, outcomes_by_labels, rewar
 from fairtrial.core.validation import as_floats, check_array, check_instance, require_each
 from fairtrial.core.wording import plural, said_of_rows
 from fairtrial.errors import InvalidArgument
-from fairtrial.subpopulations.dependence import (
+from fairtrial.subpopulations._dependence import (
     corners,
     correlated,
     covariance_of_points,
@@ -30,7 +30,7 @@ from fairtrial.subpopulations.dependence import (
     joint_of,
     moved_joint,
 )
-from fairtrial.subpopulations.measured import checked_covariance
+from fairtrial.subpopulations._measured import checked_covariance
 from fairtrial.subpopulations.problem import Problem
 
 __all__ = ["BernoulliEnvironment", "GaussianEnvironment", "ReplayEnvironment", "arrival_shares"]

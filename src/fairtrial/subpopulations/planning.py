@@ -16,13 +16,13 @@ from fairtrial.errors import InvalidArgument
 from fairtrial.subpopulations._kernels.model import CEILING, NO_CONTROL, Model
 from fairtrial.subpopulations._kernels.pitfalls import NONE, empirical_best
 from fairtrial.subpopulations._kernels.planning import cuts_at, fluid_start
-from fairtrial.subpopulations.environments import CellEnvironment, arrival_shares
-from fairtrial.subpopulations.measured_planning import (
+from fairtrial.subpopulations._measured_planning import (
     MeasuredInstance,
     assumptions_of_measures,
     measured_instance,
     why_undecidable,
 )
+from fairtrial.subpopulations.environments import CellEnvironment, arrival_shares
 from fairtrial.subpopulations.policies.units import control_of, limits_of
 from fairtrial.subpopulations.problem import Problem
 

@@ -34,15 +34,7 @@ from fairtrial.core.wording import (
     rewards_in_words,
 )
 from fairtrial.errors import InvalidArgument, InvalidOutcome, NotSupported
-from fairtrial.subpopulations.limits import (
-    LimitRow,
-    Limits,
-    limit_rows,
-    relative_rows,
-    require_possible,
-    row_of_quality,
-)
-from fairtrial.subpopulations.measured import (
+from fairtrial.subpopulations._measured import (
     Noise,
     better_values,
     direction_of,
@@ -50,6 +42,14 @@ from fairtrial.subpopulations.measured import (
     measures_in_words,
     objective_in_words,
     objective_of,
+)
+from fairtrial.subpopulations.limits import (
+    LimitRow,
+    Limits,
+    limit_rows,
+    relative_rows,
+    require_possible,
+    row_of_quality,
 )
 
 __all__ = ["LimitRow", "Problem"]

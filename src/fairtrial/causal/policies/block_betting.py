@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairtrial.causal._cell_model import cell_model_of
-from fairtrial.causal._contradictions import Contradiction
 from fairtrial.causal._functionals import KNOWLEDGE, Functionals, knowledge_of
 from fairtrial.causal._kernels import betting
 from fairtrial.causal._kernels.betting_state import CONSTANTS, Constants, Model, Rules
 from fairtrial.causal._mixtures import limits_costs, mixtures_of
 from fairtrial.causal._row_source import RowSource
+from fairtrial.causal.contradictions import Contradiction
 from fairtrial.causal.environments import RowEnvironment
 from fairtrial.causal.errors import NoInformation
 from fairtrial.causal.policies.allocations import allocation_of
@@ -36,7 +36,7 @@ from fairtrial.confidence.block_betting import (
 from fairtrial.confidence.block_betting.bets import GRID, NO_BET
 from fairtrial.confidence.block_betting.book import book_dimensions
 from fairtrial.confidence.block_betting.cuts import Cuts, actions_of
-from fairtrial.core.answers import Answers
+from fairtrial.core.fixed_confidence import Answers
 from fairtrial.core.progress_parts import Parts
 from fairtrial.core.pull import UNSOLICITED, Pull
 from fairtrial.core.recommendation import Estimate, Guarantee

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from fairtrial.causal._contradictions import contradictions
 from fairtrial.causal._weighted import ESTIMATORS, Weighted, require_cell_estimator
 from fairtrial.causal.allocation import MOST_PAIRS, Wanted, solve
+from fairtrial.causal.contradictions import contradictions
 from fairtrial.causal.divergences import divergences
 from fairtrial.causal.errors import ModelError
 from fairtrial.causal.estimates import Estimates

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fairtrial.core.answers import Answers
+from fairtrial.core.fixed_confidence import Answers
 from fairtrial.core.wording import is_best, or_within
 
 __all__ = ["BestArms", "BestOfBlocks"]

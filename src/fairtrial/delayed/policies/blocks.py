@@ -41,9 +41,9 @@ from fairtrial.core.validation import check_instance, check_optional_integer
 from fairtrial.core.wording import plural
 from fairtrial.delayed._kernels import block_runs, blocks
 from fairtrial.delayed._kernels.block_state import CONSTANTS, Constants, Rules
+from fairtrial.delayed._timed import TimedEnvironment, draw_key
 from fairtrial.delayed.policies.answers import BestArms
 from fairtrial.delayed.problem import Problem
-from fairtrial.delayed.timed import TimedEnvironment, draw_key
 from fairtrial.errors import InvalidArgument, InvalidOutcome
 
 __all__ = ["BlockBetting"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fairtrial.core.answers import Answers
+from fairtrial.core.fixed_confidence import Answers
 from fairtrial.core.wording import is_best, or_within
 from fairtrial.linear.problem import Problem
 

@@ -12,8 +12,8 @@ from fairtrial.report.fairness import fairness
 from fairtrial.report.findings import Findings
 from fairtrial.report.flow import flow
 from fairtrial.report.health import health
-from fairtrial.report.question import question
 from fairtrial.report.recruitment import recruited
+from fairtrial.report.statements import question
 
 if TYPE_CHECKING:
     from fairtrial.report.html import Markup

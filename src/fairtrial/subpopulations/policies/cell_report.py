@@ -20,7 +20,7 @@ from fairtrial.confidence.effects import (
     level_of_each,
 )
 from fairtrial.confidence.means import Means, Settled, means_from, means_of
-from fairtrial.core.answers import Answers
+from fairtrial.core.fixed_confidence import Answers
 from fairtrial.core.recommendation import Effect, Estimate
 from fairtrial.core.wording import or_within
 from fairtrial.subpopulations.problem import Problem

@@ -7,8 +7,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from fairtrial.confidence.complexity import EvidencePrice, positive_spread
 from fairtrial.linear._arguments import by_arm
+from fairtrial.linear._limited_evidence import best_within_limits, looked_at
 from fairtrial.linear.designs import contrasts_at
-from fairtrial.linear.limited_evidence import best_within_limits, looked_at
 from fairtrial.linear.problem import Problem
 
 __all__ = ["evidence_price"]

@@ -1,18 +1,28 @@
-"""The guarantee and its assumptions, in words."""
+"""What the problem asks and what the policy guarantees, in words."""
 
 from __future__ import annotations
 
+from fairtrial.core.problem import Problem
 from fairtrial.core.recommendation import Guarantee
 from fairtrial.presentation.words import ended
-from fairtrial.report.html import Markup, bullets, element
+from fairtrial.report.html import Markup, bdi, bullets, element, section, table
 
-__all__ = ["guarantee_in_words"]
+__all__ = ["guarantee_in_words", "question"]
 
 _KINDS = {
     "proven": "Proven",
     "calibrated": "Calibrated, not proven: its errors were measured",
     "heuristic": "Heuristic, not proven",
 }
+
+
+def question(problem: Problem) -> Markup | None:
+    """Return the section on the question; None if the problem does not state one."""
+    words = problem.in_words()
+    if not words:
+        return None
+    rows = [(topic, bdi(said)) for topic, said in words.items()]
+    return section("The question", table("What was asked", ("What", "As stated"), rows))
 
 
 def guarantee_in_words(guarantee: Guarantee | None) -> list[Markup]:
