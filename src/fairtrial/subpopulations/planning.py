@@ -33,7 +33,10 @@ Floats = NDArray[np.float64]
 _ROUNDING = 1e-10
 """Differences below this, relative to the largest mean or floor, count as zero."""
 
-_FLUID_STEPS = 20_000
+_FEW_CELLS = 50
+_FEW_STEPS, _MANY_STEPS = 1_000, 20_000
+"""Steps towards the start shares of questions with few and with many cells. With few cells, cuts
+are cheap and need no good start; with hundreds, each one is a large linear programme."""
 _NEAR = 1.1
 _LEAST_PART = 1e-9
 
@@ -122,7 +125,7 @@ def complexity(
 
 
 def _default_tolerance(cells: int) -> float:
-    return 1e-6 if cells <= 50 else 1e-3 if cells <= 500 else 1e-2
+    return 1e-6 if cells <= _FEW_CELLS else 1e-3 if cells <= 500 else 1e-2
 
 
 # --------------------------------------------------------------------------- the instance
@@ -303,7 +306,8 @@ def _cutting_planes(
     instance: _Instance | MeasuredInstance, tol: float
 ) -> tuple[float, float, Floats]:
     """Return certified bounds on T*, and the shares that attain the upper one."""
-    start = instance.start(_FLUID_STEPS)
+    cells = math.prod(instance.means.shape[:2])
+    start = instance.start(_FEW_STEPS if cells <= _FEW_CELLS else _MANY_STEPS)
     return best_shares(
         lambda shares: instance.cuts(shares, _NEAR), start, instance.totals, tol, instance.least
     )
