@@ -14,6 +14,7 @@ from fairtrial.confidence.block_betting.bets import bounded_gain
 from fairtrial.core.run import run_policy
 from fairtrial.delayed import (
     BlockBetting,
+    CurveEnvironment,
     InformationRacing,
     OutcomeDelay,
     Problem,
@@ -559,3 +560,43 @@ def test_intervals_follow_corrections_of_the_initial_pulls():
     after = policy.progress().arms[0]
     assert after.upper - before.upper == pytest.approx(after.lower - before.lower)
     assert after.lower > before.lower
+
+
+def recorded_curves(problem, kind):
+    """Return curves whose last points come soon or late; every twelfth of `forever` never."""
+    rng = np.random.default_rng(0)
+    rows = {"arm": [], "curve": [], "elapsed": [], "value": []}
+    for place, arm in enumerate(problem.arms):
+        for curve in range(80):
+            value = float(np.clip(0.35 + 0.1 * place + 0.2 * rng.standard_normal(), 0, 1))
+            delay = {
+                "lognormal": float(np.exp(1.8 + 1.2 * rng.standard_normal())),
+                "worse is later": 1 + 30 * (1 - value),
+                "equal": 5.0,
+                "forever": 1e7 if curve % 12 == 0 else 5.0,
+            }[kind]
+            for column, entry in zip(rows, (arm, curve, delay, value), strict=True):
+                rows[column].append(entry)
+    return CurveEnvironment(problem, rows)
+
+
+@pytest.mark.parametrize("kind", ["lognormal", "worse is later", "equal", "forever"])
+@pytest.mark.parametrize(("top", "parallel"), [(1, 1), (1, 12), (2, 50)])
+def test_a_compiled_run_counts_open_pulls_as_the_plain_loop_does(kind, top, parallel):
+    problem = Problem(4, top=top, reward_range=(0, 1))
+    environment = recorded_curves(problem, kind)
+    slow, fast = BlockBetting(problem, seed=1), BlockBetting(problem, seed=1)
+    expected = run_policy(slow, environment, np.random.default_rng(3), 800, parallel)
+    found = fast.compiled_run(environment, np.random.default_rng(3), 800, parallel)
+    assert found.pulls.tolist() == expected.pulls.tolist()
+    for name in ("answer", "status", "stopping_time", "elapsed", "cancelled"):
+        assert getattr(found, name) == getattr(expected, name), name
+    assert np.array_equal(
+        slow._blocks.state.wealth.ledgers, fast._blocks.state.wealth.ledgers, equal_nan=True
+    )
+    is_overdue = len(fast._blocks.overdue) > 0
+    if kind == "equal" or parallel == 1:
+        assert not is_overdue
+    elif kind == "forever":
+        assert is_overdue
+        assert found.status == "decided"

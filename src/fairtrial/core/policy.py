@@ -159,6 +159,9 @@ class Policy(Resumable, ABC):
         """Take a correction of an outcome that was told before."""
         raise NotSupported(f"{type(self).__name__} cannot correct an outcome that it was told")
 
+    def _after_news(self) -> None:
+        """Act on what was just told, reported, failed or amended; by default do nothing."""
+
     @property
     def randomizes(self) -> bool:
         """Whether the next pull is drawn at random, so that nobody can predict it."""
@@ -409,6 +412,7 @@ class Policy(Resumable, ABC):
                 del self._lost[number]
             self._values_so_far.pop(number, None)
         self.told += 1
+        self._after_news()
 
     def _with_values_so_far(self, number: int, outcome: Outcome) -> Any:
         """Return an outcome in its clean form; with measures, add the values reported before."""
@@ -461,6 +465,7 @@ class Policy(Resumable, ABC):
         else:
             self._require_known(pull, entry)
             self._read(pull, clean, **details)
+            self._after_news()
 
     def _read(self, pull: Pull, clean: Any, **details: Any) -> None:
         """Take a reading; with measures, only new values, which are kept until the pull is told."""
@@ -493,6 +498,7 @@ class Policy(Resumable, ABC):
             raise InvalidArgument("reason", "must be text", reason)
         self.on_failure(pull, reason)
         self._lost[pull.number] = self._outstanding.pop(pull.number)
+        self._after_news()
 
     def amend(self, pull: Pull, old: Outcome, new: Outcome) -> None:
         """Correct an outcome that was told before.
@@ -515,6 +521,7 @@ class Policy(Resumable, ABC):
         if not UNSOLICITED <= number < self.asked or waited_for:
             raise UnknownPull(f"{pull!r} has no outcome to correct")
         self.on_amend(pull, clean_old, clean_new)
+        self._after_news()
 
     @property
     def n_outstanding(self) -> int:

@@ -20,6 +20,7 @@ __all__ = [
     "or_within",
     "plural",
     "rewards_in_words",
+    "said_of_open_pulls",
     "said_of_rows",
     "said_of_standstill",
 ]
@@ -70,6 +71,40 @@ def said_of_standstill(waiting: int, lacking: Mapping[str, int]) -> tuple[str, .
     names = listed([f"{name} ({number})" for name, number in lacking.items()])
     said = f"{waiting:,} results count only after {missing} of an earlier block, of {names}"
     return (f"{said}: tell them, or fail those that will not come",)
+
+
+def said_of_open_pulls(number: int, never_issued: int = 0) -> tuple[str, ...]:
+    """Return what a reader must know about pulls without a result that count as their worst.
+
+    Parameters
+    ----------
+    number : int
+        Open pulls whose results may still come.
+    never_issued : int
+        Planned pulls that nobody came for.
+
+    Examples
+    --------
+    >>> said_of_open_pulls(0)
+    ()
+    >>> print(*said_of_open_pulls(1))
+    1 open pull counts as its worst until its result comes
+    >>> print(*said_of_open_pulls(3, never_issued=2), sep=chr(10))
+    3 open pulls count as their worst until their results come
+    2 planned pulls count as their worst because nobody arrived for them
+    """
+    found = []
+    if number:
+        known = "counts as its worst until its result comes"
+        if number > 1:
+            known = "count as their worst until their results come"
+        found.append(f"{plural(number, 'open pull')} {known}")
+    if never_issued:
+        known = "counts as its worst because nobody arrived for it"
+        if never_issued > 1:
+            known = "count as their worst because nobody arrived for them"
+        found.append(f"{plural(never_issued, 'planned pull')} {known}")
+    return tuple(found)
 
 
 def said_of_rows(rows: str) -> str:

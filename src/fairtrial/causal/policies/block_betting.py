@@ -89,6 +89,8 @@ class _Packed(NamedTuple):
     """A problem and its rules in the form that the kernels use."""
 
     constants: Floats
+    as_worst: Floats
+    """The constants with which lost rows count as the worst."""
     dimensions: dict[str, int]
     unseen: list[str]
     """Arms for which affordable rows do not cover all relevant cells."""
@@ -231,6 +233,7 @@ class BlockBetting(BlockPolicy):
         if packed.unseen:
             warnings.warn(NoInformation(packed.unseen), stacklevel=3)
         self._blocks = _Blocks(packed.constants, self.randomize, self._key, **packed.dimensions)
+        self._blocks.as_worst = packed.as_worst
         self._cells = CellTest(self._functionals.actions)
         self._follow(assigned)
 
@@ -256,8 +259,13 @@ class BlockBetting(BlockPolicy):
     def _packed(self) -> _Packed:
         model = self._model
         self._check_size(model)
+        rules = self._rules
+        constants = as_worst = CONSTANTS.pack(Constants(model, rules))[0]
+        if rules.pulls_again:
+            as_worst = CONSTANTS.pack(Constants(model, rules._replace(pulls_again=False)))[0]
         return _Packed(
-            constants=CONSTANTS.pack(Constants(model, self._rules))[0],
+            constants=constants,
+            as_worst=as_worst,
             dimensions=self._dimensions(model),
             unseen=_arms_without_overlap(self.problem, self._functionals, model),
         )

@@ -18,6 +18,15 @@ from fairtrial.core.arithmetic import sum_of
 from fairtrial.core.compilation import inlined, kernel
 from fairtrial.core.philox import philox_uniform
 
+_FEW = 0.1
+"""The share of a block's pulls that may be open when a complete later block overtakes it."""
+
+_STRAGGLERS = 4.0
+"""Results of later blocks per open pull of later blocks: delays hardly explain what is missing."""
+
+_TWICE = 2.0
+"""Results of later blocks, compared with all settled ones: evidence must not wait any longer."""
+
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
@@ -157,6 +166,17 @@ def next_pull(blocks: Blocks, column: int, columns: int) -> tuple[int, int]:
             blocks.to_issue[slot, found] -= 1.0
             blocks.unissued[slot] -= 1
     return found, serial if found >= 0 else OUTSIDE
+
+
+@inlined
+def has_unissued(blocks: Blocks) -> bool:
+    """Return whether any open block still has pulls to issue."""
+    slots = blocks.waiting.size
+    first = blocks.first[0]
+    found = False
+    for serial in range(first, first + blocks.number[0]):
+        found = found or blocks.unissued[serial % slots] > 0
+    return found
 
 
 @inlined
@@ -304,6 +324,42 @@ def complete_slot(blocks: Blocks) -> int:
     """Return the slot of the oldest open block if it is complete, else `OUTSIDE`."""
     slot = blocks.first[0] % blocks.waiting.size
     return slot if blocks.number[0] > 0 and blocks.waiting[slot] == 0 else OUTSIDE
+
+
+class Later(NamedTuple):
+    """How far the blocks after the oldest one are."""
+
+    results: float
+    still_open: float  # issued pulls without a result
+    is_any_complete: bool
+
+
+@inlined
+def is_overtaken(pulls: float, waiting: float, settled: float, later: Later, kept: bool) -> bool:
+    """Return whether the oldest block need not wait any longer for its open pulls.
+
+    These then count as their worst, which is valid at any time: no guarantee depends on this rule.
+    It is meant to hold where delays do not explain what is missing, and in the end always. All
+    pulls of the block must be issued.
+
+    Parameters
+    ----------
+    pulls, waiting : float
+        Its pulls, and those without a result.
+    settled : float
+        Pulls of all blocks before it.
+    later : Later
+        How far the blocks after it are.
+    kept : bool
+        Whether results that come later can replace the worst values.
+    """
+    if later.results >= _TWICE * max(pulls, settled):
+        return True
+    if not kept:
+        return False
+    if later.is_any_complete and waiting <= max(1.0, _FEW * pulls):
+        return True
+    return later.results >= max(pulls, _STRAGGLERS * later.still_open)
 
 
 @kernel

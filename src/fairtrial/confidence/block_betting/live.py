@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from fairtrial.confidence.block_betting.blocks import Later, is_overtaken
 from fairtrial.confidence.block_betting.paid import PaidBlocks, Slots
 from fairtrial.confidence.effects import BlockResults
 from fairtrial.confidence.loss_test import losses_differ
 from fairtrial.confidence.means import Settled
 from fairtrial.core.pull import UNSOLICITED, Pull
 from fairtrial.core.recommendation import Guarantee
-from fairtrial.core.wording import plural
+from fairtrial.core.wording import plural, said_of_open_pulls
 from fairtrial.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -30,6 +31,9 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 _OUTSIDE = -1
 """The tag of a pull outside of blocks."""
+
+_MANY_OUTSIDE, _LONG_OUTSIDE = 50, 0.25
+"""So many pulls outside of blocks, and this share of all pulls: nobody comes for those planned."""
 
 Randomize = bool | Literal["bernoulli"]
 
@@ -104,6 +108,13 @@ class LiveBlocks:
         Number, action and tag of each pull that was cancelled after the stop.
     reopened : int
         How often corrections withdrew the evidence for an answer that had been given.
+    as_worst : array
+        The packed constants with which a lost pull counts as its worst; other ones than `constants`
+        if these make it again.
+    outside : int
+        Pulls issued outside of blocks since the last one of a block.
+    never_issued : list of [int, int]
+        Action and block of each planned pull that nobody came for; it counts as its worst.
     paid : PaidBlocks
         The blocks whose bets are paid.
     """
@@ -111,6 +122,7 @@ class LiveBlocks:
     fields: ClassVar[tuple[str, ...]] = (
         *("floats", "integers", "late", "lost", "amended", "corrected"),
         *("called_back", "reopened", "paid_floats", "paid_integers"),
+        *("overdue", "outside", "never_issued"),
     )
     """The attributes that are saved."""
 
@@ -134,6 +146,7 @@ class LiveBlocks:
         self, constants: Floats, randomize: Randomize, key: NDArray[np.uint64], **dimensions: int
     ) -> None:
         self._constants = constants
+        self.as_worst = constants
         self._floats, self._integers = self.kernels.STATE.allocate(**dimensions, slots=2)
         self.late: list[int] = []
         self.lost = 0
@@ -141,6 +154,9 @@ class LiveBlocks:
         self.corrected = 0
         self.called_back: list[list[int]] = []
         self.reopened = 0
+        self._overdue: dict[int, tuple[int, int]] = {}
+        self.outside = 0
+        self.never_issued: list[list[int]] = []
         self.paid = PaidBlocks()
         self.kernels.start(self.arrays)
         self.state.blocks.order[0] = _ORDERS[randomize]
@@ -188,6 +204,12 @@ class LiveBlocks:
         return first
 
     @cached_property
+    def _number(self) -> Integers:
+        """One number: that of open blocks."""
+        number: Integers = self.state.blocks.number
+        return number
+
+    @cached_property
     def _propensity(self) -> Floats:
         """One number: the propensity of the last issued pull."""
         propensity: Floats = self.state.blocks.propensity
@@ -201,6 +223,16 @@ class LiveBlocks:
     def _slot_of(self, serial: int) -> int:
         slots: int = self.state.blocks.waiting.size
         return serial % slots
+
+    @property
+    def overdue(self) -> Integers:
+        """Open pulls of closed blocks, which count as their worst: number, action and tag."""
+        rows = [(number, *pull) for number, pull in self._overdue.items()]
+        return np.array(rows, dtype=np.int64).reshape(-1, 3)
+
+    @overdue.setter
+    def overdue(self, rows: Integers) -> None:
+        self._overdue = {number: (action, tag) for number, action, tag in rows.tolist()}
 
     @property
     def paid_floats(self) -> NDArray[Any]:
@@ -221,7 +253,7 @@ class LiveBlocks:
         self.paid.integers = list(np.array(rows))
 
     def _forget_views(self) -> None:
-        for view in ("state", "_first", "_propensity", "_slots"):
+        for view in ("state", "_first", "_number", "_propensity", "_slots"):
             vars(self).pop(view, None)
 
     @property
@@ -242,8 +274,63 @@ class LiveBlocks:
 
     def loses_unequally(self, groups: int = 1) -> bool:
         """Return whether some arms lose far more results than others in their group."""
+        came, lost = self._came_and_lost()
+        return losses_differ(came.reshape(-1, groups), lost.reshape(-1, groups))
+
+    def _came_and_lost(self) -> tuple[Floats, Floats]:
+        """Return the results and the lost pulls of settled blocks by action, for the loss test.
+
+        Pulls that take long must not look like lost ones. So the test counts the first blocks, in
+        which no pull is open.
+        """
         blocks = self.state.blocks
-        return losses_differ(blocks.came.reshape(-1, groups), blocks.lost.reshape(-1, groups))
+        if not self._any_as_worst:
+            return blocks.came, blocks.lost
+        ended = self._ended_blocks
+        if ended == 0:
+            return np.zeros_like(blocks.came), np.zeros_like(blocks.lost)
+        came = self.in_paid_blocks("blocks.results")[:ended]
+        lost = self.in_paid_blocks("blocks.losses")[:ended] - self._never_issued_in_blocks()[:ended]
+        return came.sum(axis=0), lost.sum(axis=0)
+
+    @property
+    def _ended_blocks(self) -> int:
+        """Number of the first settled blocks in which no pull is open; 0 if not all are kept."""
+        if len(self.paid) != self._first.item():
+            return 0
+        return min(
+            (serial_of_tag(tag) for _, tag in self._overdue.values()), default=len(self.paid)
+        )
+
+    @property
+    def _any_as_worst(self) -> bool:
+        return bool(self._overdue or self.never_issued)
+
+    @property
+    def known_losses(self) -> Floats:
+        """Lost pulls of settled blocks by action, without those that may still have a result."""
+        lost: Floats = self.state.blocks.lost
+        return lost - self._counted_as_worst() if self._any_as_worst else lost
+
+    def _counted_as_worst(self) -> Floats:
+        """Return how many pulls of settled blocks count as their worst, but are not lost."""
+        actions = [action for action, _ in (*self._overdue.values(), *self.never_issued)]
+        counts = np.bincount(actions, minlength=self.state.blocks.lost.size)
+        return counts.astype(np.float64)
+
+    def _counted_as_worst_in_blocks(self) -> Floats:
+        """Return the same by block, shape (T, actions)."""
+        counts = self._never_issued_in_blocks()
+        for action, tag in self._overdue.values():
+            counts[serial_of_tag(tag), action] += 1.0
+        return counts
+
+    def _never_issued_in_blocks(self) -> Floats:
+        """Return how many planned pulls nobody came for, shape (T, actions)."""
+        counts = np.zeros((len(self.paid), self.state.blocks.lost.size))
+        for action, serial in self.never_issued:
+            counts[serial, action] += 1.0
+        return counts
 
     def overtaken(self) -> tuple[int, dict[int, int]]:
         """Return the number of results of later blocks, and what the oldest open block lacks.
@@ -270,7 +357,7 @@ class LiveBlocks:
 
     def oldest_lacks(self, number: int, action: int, tag: int) -> bool:
         """Return whether the oldest open block waits for this outstanding pull."""
-        return _serial_of(tag) == self._first.item()
+        return serial_of_tag(tag) == self._first.item()
 
     # ------------------------------------------------------------- what happens to pulls
 
@@ -279,6 +366,7 @@ class LiveBlocks:
         while True:
             action, tag = self.kernels.ask(self.arrays, *wanted)
             if action >= 0:
+                self.outside = self.outside + 1 if tag == _OUTSIDE else 0
                 return action, tag, self._propensity.item()
             self.make_room()
 
@@ -305,6 +393,9 @@ class LiveBlocks:
         """
         if was_lost:
             self._learn_late(pull, value)
+            return
+        if pull.number in self._overdue:
+            self._learn_overdue(pull, value)
             return
         tag = _OUTSIDE if pull.number == UNSOLICITED else pull.tag
         before = self._first.item()
@@ -344,6 +435,13 @@ class LiveBlocks:
         Pulls in flight are cancelled after the policy has stopped. This changes no evidence: the
         block keeps waiting for the cancelled pull, and a result of it would arrive too late.
         """
+        if self._overdue.pop(pull.number, None) is not None:
+            # It counts as lost already.
+            if stopped:
+                self.late.append(pull.number)
+            else:
+                self.lost += 1
+            return
         if stopped:
             self.late.append(pull.number)
             self.called_back.append([pull.number, pull.action, pull.tag])
@@ -362,7 +460,7 @@ class LiveBlocks:
         tag = pull.tag if in_block else _OUTSIDE
         correction = pull.action, tag, old, new, pull.number
         self.kernels.correct(self.arrays, *correction)
-        follows = _serial_of(tag) >= self._first.item() or self._change_paid(
+        follows = serial_of_tag(tag) >= self._first.item() or self._change_paid(
             tag, lambda arrays: self.kernels.correct(arrays, *correction)
         )
         if tag >= 0:
@@ -391,7 +489,10 @@ class LiveBlocks:
         """Return the results of all settled blocks by action; the arguments of `paid_results`."""
         blocks = self.state.blocks
         sums = unit * blocks.settled_sums + centre * blocks.came
-        return Settled(blocks.came.copy(), sums, blocks.lost * losses_count)
+        missing = blocks.lost * losses_count
+        if self._any_as_worst and not losses_count:
+            missing = self._counted_as_worst()
+        return Settled(blocks.came.copy(), sums, missing)
 
     def paid_results(
         self, unit: float, centre: float, *, losses_count: bool
@@ -411,9 +512,12 @@ class LiveBlocks:
             return None
         names = "results", "losses", "sums", "squares"
         counts, losses, sums, squares = (self.in_paid_blocks(f"blocks.{name}") for name in names)
+        losses = losses * losses_count
+        if self._any_as_worst and not losses_count:
+            losses = self._counted_as_worst_in_blocks()
         return BlockResults(
             counts,
-            losses * losses_count,
+            losses,
             sums * unit,
             squares * unit * unit,
             np.full_like(counts, centre),
@@ -424,12 +528,106 @@ class LiveBlocks:
         places = self._slots.in_row(path)
         return np.array([row[places] for row in self.paid.floats])
 
+    # ----------------------------------------------- open pulls that count as their worst
+
+    def is_overtaken(self, asked: int) -> bool:
+        """Return whether the oldest block need not wait any longer for its open pulls.
+
+        The rule is `blocks.is_overtaken`. A block for whose other pulls nobody has come for long
+        need not wait either.
+
+        Parameters
+        ----------
+        asked : int
+            Number of pulls issued so far.
+        """
+        number = self._number.item()
+        if number < 2 and not (number and self.outside):
+            return False
+        if not self.has_worst_values or self.finished:
+            return False
+        blocks, first = self.state.blocks, self._first.item()
+        oldest = self._slot_of(first)
+        if blocks.unissued[oldest] > 0:
+            return self.outside >= max(_MANY_OUTSIDE, _LONG_OUTSIDE * asked)
+        if number < 2:
+            return False
+        slots = [self._slot_of(serial) for serial in range(first + 1, first + number)]
+        waiting = blocks.waiting.tolist()
+        open_ones = [waiting[slot] for slot in slots]
+        later = Later(
+            results=float(blocks.results[slots].sum()),
+            still_open=float(sum(open_ones) - blocks.unissued[slots].sum()),
+            is_any_complete=min(open_ones) == 0,
+        )
+        pulls, settled = blocks.planned[oldest].sum(), blocks.came.sum() + blocks.lost.sum()
+        kept = len(self.paid) == first
+        return bool(is_overtaken.plain(pulls, waiting[oldest], settled, later, kept))
+
+    @cached_property
+    def has_worst_values(self) -> bool:
+        """Whether rewards have a range, and so every bet has a worst value."""
+        return bool(self.state.bets.stakes.shape[-1])
+
+    def keep_settled(self, before: int) -> None:
+        """Keep the blocks that were settled since `before` was the oldest open one."""
+        self._keep_paid(before)
+
+    def said_of_open_pulls(self) -> tuple[str, ...]:
+        """Return in words how many pulls without a result count as their worst, if any do."""
+        return said_of_open_pulls(len(self._overdue), len(self.never_issued))
+
+    def close_oldest(self, open_pulls: Iterable[tuple[int, int, int]]) -> bool:
+        """Count the open pulls of the oldest block as their worst; return whether this closed it.
+
+        Parameters
+        ----------
+        open_pulls : iterable of (int, int, int)
+            Number, action and tag of its pulls in flight.
+        """
+        before = self._first.item()
+        blocks, slot = self.state.blocks, self._slot_of(before)
+        arrays = self.as_worst, self._floats, self._integers
+        never = np.repeat(np.arange(blocks.lost.size), blocks.to_issue[slot].astype(np.int64))
+        blocks.to_issue[slot], blocks.unissued[slot] = 0.0, 0
+        for number, action, tag in open_pulls:
+            self._overdue[number] = action, tag
+            self.kernels.lose(arrays, action, tag, *self._details_of_an_overdue(number))
+        for action in never.tolist():
+            self.never_issued.append([action, before])
+            self.kernels.lose(arrays, action, before, *self._details_of_an_overdue(UNSOLICITED))
+        self.outside = 0
+        self._keep_paid(before)
+        return self._first.item() != before
+
+    def _learn_overdue(self, pull: Pull, value: Any) -> bool:
+        """Record the result of an overdue pull; return whether it replaces the worst value."""
+        del self._overdue[pull.number]
+        counts = self._replace_worst(pull, value)
+        if not counts:
+            self.lost += 1
+            self.late.append(pull.number)
+        return counts
+
+    def _replace_worst(self, pull: Pull, value: Any) -> bool:
+        """Record what is known of an overdue pull, and replace its worst value if that can be.
+
+        This only raises what its block pays. An answer stays, because it was right to give it.
+        """
+        told = pull.action, pull.tag, value, pull.number
+        self.kernels.tell_late((self.as_worst, self._floats, self._integers), *told)
+        return self._change_paid(
+            pull.tag,
+            lambda arrays: self.kernels.tell_late((self.as_worst, *arrays[1:]), *told),
+            moves_bets=not self.finished,
+        )
+
     # ------------------------------------------------------------------ paying again
 
     def is_paid(self, pull: Pull) -> bool:
         """Return whether a pull belongs to a block whose bets are paid."""
         in_block = pull.number != UNSOLICITED and pull.number not in self.late
-        return in_block and 0 <= _serial_of(pull.tag) < self._first.item()
+        return in_block and 0 <= serial_of_tag(pull.tag) < self._first.item()
 
     def _keep_paid(self, before: int) -> None:
         """Keep the blocks paid since `before` was the first one, if all earlier ones are kept."""
@@ -447,7 +645,7 @@ class LiveBlocks:
         pull and can move, all blocks are paid again. `change` gets the arrays of a state in which
         the block is open; it returns False if it cannot make the change.
         """
-        serial = _serial_of(tag)
+        serial = serial_of_tag(tag)
         if not 0 <= serial < self._first.item() == len(self.paid):
             return False
         again = _Payment(self)
@@ -500,6 +698,10 @@ class LiveBlocks:
     def _details_of_a_loss(self, number: int) -> tuple[Any, ...]:
         """Return what the family's kernel needs to know about a lost pull."""
         return ()
+
+    def _details_of_an_overdue(self, number: int) -> tuple[Any, ...]:
+        """Return what the kernel that records losses needs to know about an overdue pull."""
+        return self._details_of_a_loss(number)
 
     # ------------------------------------------------------------------------- more room
 
@@ -557,7 +759,7 @@ def _leaf(state: Any, path: str) -> Any:
     return attrgetter(path)(state)
 
 
-def _serial_of(tag: int) -> int:
+def serial_of_tag(tag: int) -> int:
     """Return the serial number of a pull's block; -1 for none."""
     return tag if tag >= _OUTSIDE else -2 - tag
 

@@ -111,6 +111,15 @@ class BlockPolicy(FixedConfidencePolicy):
         self._blocks.amend(pull, self._told(pull, old), self._told(pull, new))
         self._note_outside(pull, new, instead_of=old)
 
+    def _after_news(self) -> None:
+        if self._cuts is not None:
+            return
+        while self._blocks.is_overtaken(self.asked):
+            waiting = self._outstanding.items()
+            pulls = [(n, *pull) for n, pull in waiting if self._blocks.oldest_lacks(n, *pull)]
+            if not self._blocks.close_oldest(pulls):
+                break
+
     # -------------------------------------------------------------------- report
 
     @property
@@ -192,7 +201,7 @@ class BlockPolicy(FixedConfidencePolicy):
 
     def warnings(self) -> tuple[str, ...]:
         """Return what the results contradict, what delays the evidence, and unequal losses."""
-        found = (*self._contradicted(), *self._standstill)
+        found = (*self._contradicted(), *self._standstill, *self._blocks.said_of_open_pulls())
         return (*found, UNEQUAL_LOSSES) if self._loses_unequally else found
 
     def _with_losses(self, stated: Guarantee, assumption: str, one: str = "result") -> Guarantee:

@@ -6,7 +6,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fairtrial.confidence.block_betting.bets import LOST as NO_OUTCOME
-from fairtrial.confidence.block_betting.blocks import Arrays, tag_of
+from fairtrial.confidence.block_betting.blocks import (
+    Arrays,
+    Blocks,
+    Later,
+    is_overtaken,
+    serial_of,
+    tag_of,
+)
+from fairtrial.core.arithmetic import sum_of
 from fairtrial.core.compilation import kernel
 from fairtrial.core.records import record_type
 from fairtrial.delayed._kernels.block_state import (
@@ -26,13 +34,25 @@ from fairtrial.delayed._kernels.environments import (
 from fairtrial.delayed._kernels.queue import Queue, drop_freed, enter, is_due, leave_first
 from fairtrial.delayed._kernels.top_sets import mark_live_arms
 
+FINISHED, NO_ROOM, NEWS = -1, 0, 1
+"""Why a run returns: it has ended; it needs room for a block; see `Limits.has_news`."""
+
+_STARTING, _DUE, _ENDED, _CANCELLING = 0, 1, 2, 3
+"""Where a run continues: with new pulls; with those that end now; after the end of one; with those
+of arms that no bet needs any more."""
+
 
 class Limits(NamedTuple):
-    """The limits of a run, and the value of a lost pull: NaN if there is none."""
+    """The limits of a run, and the value of a lost pull: NaN if there is none.
+
+    If `has_news` is set, a run returns whenever a block was settled or overtaken, or a pull of a
+    settled block ends: these events are for the live part of the policy.
+    """
 
     max_pulls: float
     max_results: float
     failure_value: float
+    has_news: bool
 
 
 class Clock(NamedTuple):
@@ -45,6 +65,17 @@ class Clock(NamedTuple):
     told: int
     settled: int
     planned: int
+    stage: int  # where it continues
+    number: int  # the pull that ended last
+    arm: int
+    tag: int
+    outcome: float
+    is_wanted: int
+    is_overdue: int  # whether its block was settled before
+    cancelling: int  # number of pulls in `Flight.leaving`
+    place: int  # the next one of them
+    kept_from: int  # the oldest block when settled ones were last kept
+    kept: int  # whether all settled blocks are kept
 
 
 CLOCK = record_type(Clock)
@@ -57,67 +88,143 @@ class Flight(NamedTuple):
     tags: Integers  # of the pull in each slot
     pulls: Integers  # issued, by arm
     live: Floats  # whether bets can still need the arm's results
+    leaving: Integers  # slots of the pulls that are being cancelled, the oldest first
 
 
 def new_flight(slots: Floats, heap: Integers, arms: int) -> Flight:
     """Return the start of a run: all slots free and no pulls in flight."""
     clock = np.zeros(1, CLOCK).view(np.recarray)
+    clock.kept = 1
     return Flight(
-        Queue(slots, heap, clock), np.zeros_like(heap), np.zeros(arms, np.int64), np.ones(arms)
+        Queue(slots, heap, clock),
+        np.zeros_like(heap),
+        np.zeros(arms, np.int64),
+        np.ones(arms),
+        np.zeros_like(heap),
     )
+
+
+def open_pulls(blocks: Blocks, flight: Flight) -> list[tuple[int, int, int]]:
+    """Return number, arm and tag of every pull in flight of the oldest block, the oldest first."""
+    (slots, heap, clock), tags, _, _, leaving = flight
+    flying = heap[: clock[0].in_flight].tolist()
+    flying += leaving[clock[0].place : clock[0].cancelling].tolist()
+    found = []
+    for at in flying:
+        number, tag = int(slots[at, ROW]), int(tags[at])
+        if (tag if tag >= 0 else -2 - tag) == blocks.first[0]:
+            found.append((number if number >= 0 else -1 - number, int(slots[at, ARM]), tag))
+    return sorted(found)
 
 
 @kernel
 def run(
     arrays: Arrays, batch: float, environment: CompiledEnvironment, flight: Flight, limits: Limits
-) -> bool:
-    """Run a policy in an environment until it ends; return False if it needs room for a block."""
+) -> int:
+    """Run a policy in an environment until it ends; return `FINISHED`, or why it returns earlier.
+
+    The next call continues where it returned.
+    """
     (variances, rules), state = opened(arrays)
-    queue, tags, pulls, live = flight
+    queue, tags, pulls, live, leaving = flight
     slots, heap, clock = queue
     blocks, finished = state.blocks, state.finished
     now_live = live.copy()
     while True:
-        while _may_start(finished, heap, clock, limits):
-            arm, serial = next_arm(variances, rules, state, batch)
-            if arm < 0:
-                return False
-            at = enter(environment, queue, clock[0].asked, arm, pulls[arm], True)
-            tags[at] = tag_of(serial, serial > 0)
-            pulls[arm] += 1
-            clock[0].asked += 1
-        if clock[0].in_flight == 0 or _has_stopped(finished, clock, limits):
-            return True
-        clock[0].now = slots[heap[0], NEXT_TIME]
-        while is_due(queue) and not _has_stopped(finished, clock, limits):
+        if clock[0].stage == _STARTING:
+            while _may_start(finished, heap, clock, limits):
+                arm, serial = next_arm(variances, rules, state, batch)
+                if arm < 0:
+                    return NO_ROOM
+                at = enter(environment, queue, clock[0].asked, arm, pulls[arm], True)
+                tags[at] = tag_of(serial, serial > 0)
+                pulls[arm] += 1
+                clock[0].asked += 1
+            if clock[0].in_flight == 0 or _has_stopped(finished, clock, limits):
+                return FINISHED
+            clock[0].now = slots[heap[0], NEXT_TIME]
+            clock[0].stage = _DUE
+        if clock[0].stage == _DUE:
+            if not is_due(queue) or _has_stopped(finished, clock, limits):
+                clock[0].stage = _STARTING
+                continue
             at = heap[0]
-            number = int(slots[at, ROW])
-            outcome = limits.failure_value
+            clock[0].number = int(slots[at, ROW])
+            clock[0].arm = int(slots[at, ARM])
+            clock[0].tag = tags[at]
+            clock[0].outcome = limits.failure_value
+            clock[0].is_wanted = 1
             if slots[at, LOST] == 0.0:
-                outcome = outcome_of(environment, slots[at])
+                clock[0].outcome = outcome_of(environment, slots[at])
                 clock[0].told += 1
             leave_first(queue)
-            arm = int(slots[at, ARM])
-            end(arrays, arm, tags[at], outcome, number, math.isnan(outcome))
+            clock[0].stage = _ENDED
+            if _end(arrays, blocks, finished, clock, limits):
+                return NEWS
+        if clock[0].stage == _ENDED:
             if _has_stopped(finished, clock, limits):
                 clock[0].cancelled += clock[0].in_flight
-                return True
+                return FINISHED
             first, last = blocks.first[0], blocks.first[0] + blocks.number[0]
             if clock[0].settled != first or clock[0].planned != last:
                 clock[0].settled, clock[0].planned = first, last
                 mark_live_arms(state.wealth, state.plans, first, last, live)
-            for at in _unwanted(queue, live):
-                if _has_stopped(finished, clock, limits):
-                    break
-                # A block that was just settled may need the arm again.
-                first, last = blocks.first[0], blocks.first[0] + blocks.number[0]
-                mark_live_arms(state.wealth, state.plans, first, last, now_live)
-                arm = int(slots[at, ARM])
-                is_wanted = now_live[arm] > 0.0
-                outcome = limits.failure_value if is_wanted else NO_OUTCOME
-                is_loss = is_wanted and math.isnan(outcome)
-                number = int(-1.0 - slots[at, ROW])
-                end(arrays, arm, tags[at], outcome, number, is_loss)
+            unwanted = _unwanted(queue, live)
+            for place in range(unwanted.size):
+                leaving[place] = unwanted[place]
+            clock[0].cancelling, clock[0].place = unwanted.size, 0
+            clock[0].stage = _CANCELLING
+        while clock[0].place < clock[0].cancelling and not _has_stopped(finished, clock, limits):
+            at = leaving[clock[0].place]
+            clock[0].place += 1
+            # A block that was just settled may need the arm again.
+            first, last = blocks.first[0], blocks.first[0] + blocks.number[0]
+            mark_live_arms(state.wealth, state.plans, first, last, now_live)
+            arm = int(slots[at, ARM])
+            clock[0].number = int(-1.0 - slots[at, ROW])
+            clock[0].arm = arm
+            clock[0].tag = tags[at]
+            clock[0].is_wanted = 1 if now_live[arm] > 0.0 else 0
+            clock[0].outcome = limits.failure_value if now_live[arm] > 0.0 else NO_OUTCOME
+            if _end(arrays, blocks, finished, clock, limits):
+                return NEWS
+        clock[0].stage = _DUE
+
+
+@kernel
+def _end(arrays: Arrays, blocks: Blocks, finished: Integers, clock: Any, limits: Limits) -> bool:
+    """Record the end of the pull that ended last; return whether there is news."""
+    first = blocks.first[0]
+    clock[0].is_overdue = 0
+    if limits.has_news and 0 <= serial_of(clock[0].tag) < first:
+        clock[0].is_overdue = 1
+        return True
+    outcome = clock[0].outcome
+    is_loss = clock[0].is_wanted == 1 and math.isnan(outcome)
+    end(arrays, clock[0].arm, clock[0].tag, outcome, clock[0].number, is_loss)
+    if not limits.has_news or finished[0] == 1:
+        return False
+    return blocks.first[0] != first or _is_overtaken(blocks, clock[0].kept == 1)
+
+
+@kernel
+def _is_overtaken(blocks: Blocks, kept: bool) -> bool:
+    """Return whether the oldest block need not wait any longer for its open pulls."""
+    number, slots = blocks.number[0], blocks.waiting.size
+    oldest = blocks.first[0] % slots
+    if number < 2 or blocks.unissued[oldest] > 0:
+        return False
+    results = still_open = 0.0
+    is_any_complete = False
+    for serial in range(blocks.first[0] + 1, blocks.first[0] + number):
+        slot = serial % slots
+        results += sum_of(blocks.results[slot])
+        still_open += blocks.waiting[slot] - blocks.unissued[slot]
+        is_any_complete = is_any_complete or blocks.waiting[slot] == 0
+    later = Later(results, still_open, is_any_complete)
+    settled = sum_of(blocks.came) + sum_of(blocks.lost)
+    waiting = float(blocks.waiting[oldest])
+    return is_overtaken(sum_of(blocks.planned[oldest]), waiting, settled, later, kept)
 
 
 @kernel

@@ -21,6 +21,7 @@ from fairtrial.confidence.block_betting import (
 )
 from fairtrial.confidence.block_betting.bets import GRID
 from fairtrial.confidence.block_betting.cuts import Cuts, OutsideResults
+from fairtrial.confidence.block_betting.live import serial_of_tag
 from fairtrial.confidence.effects import (
     Difference,
     DifferenceAt,
@@ -29,7 +30,6 @@ from fairtrial.confidence.effects import (
     effects_of_arms,
     level_of_each,
 )
-from fairtrial.confidence.loss_test import losses_differ
 from fairtrial.confidence.means import Settled, means_from, means_of
 from fairtrial.confidence.noise_test import NoiseTest
 from fairtrial.core.documentation import documented_by
@@ -73,8 +73,14 @@ class _Blocks(LiveBlocks):
     def _details_of_a_loss(self, number: int) -> tuple[Any, ...]:
         return (True,)
 
+    def _details_of_an_overdue(self, number: int) -> tuple[Any, ...]:
+        # It is not a loss yet.
+        return (False,)
+
     def lose(self, pull: Pull, *details: Any, stopped: bool) -> None:
         """Record that a pull is lost; `details`: whether a bet needed it."""
+        if pull.number in self._overdue and not stopped and details[0]:
+            self.state.losses[pull.action] += 1.0
         super().lose(pull, *details, stopped=stopped)
         if not stopped and not details[0]:
             self.unneeded.append(pull.number)
@@ -89,25 +95,41 @@ class _Blocks(LiveBlocks):
         else:
             self.state.losses[pull.action] -= 1.0
         if is_paid:
-            live = self.paid.floats[pull.tag if pull.tag >= 0 else -2 - pull.tag]
-            counted = live[self._slots.in_row("live")][pull.action]
-            self.state.live_came[pull.action] += counted
-            self.state.live_lost[pull.action] -= counted
+            self._count_as_told(pull)
 
-    def loses_unequally(self, groups: int = 1) -> bool:
-        """Return whether some arms lose far more results than others while bets need them."""
-        came, lost = self.state.live_came, self.state.live_lost
-        return losses_differ(came.reshape(-1, groups), lost.reshape(-1, groups))
+    def _learn_overdue(self, pull: Pull, value: Any) -> bool:
+        counts = super()._learn_overdue(pull, value)
+        if counts:
+            self._count_as_told(pull)
+        return counts
+
+    def _count_as_told(self, pull: Pull) -> None:
+        """Count a result of a settled block, in the comparison of losses, as one that came."""
+        live = self.paid.floats[serial_of_tag(pull.tag)]
+        counted = live[self._slots.in_row("live")][pull.action]
+        self.state.live_came[pull.action] += counted
+        self.state.live_lost[pull.action] -= counted
+
+    def _came_and_lost(self) -> tuple[Floats, Floats]:
+        """Return results and lost pulls of settled blocks while bets needed their arm."""
+        if not self._overdue:
+            return self.state.live_came, self.state.live_lost
+        ended = self._ended_blocks
+        if ended == 0:
+            return np.zeros_like(self.state.live_came), np.zeros_like(self.state.live_lost)
+        live = self.in_paid_blocks("live")[:ended]
+        came, lost = (self.in_paid_blocks(f"blocks.{name}") for name in ("results", "losses"))
+        return (live * came[:ended]).sum(axis=0), (live * lost[:ended]).sum(axis=0)
 
 
 @documented_by(BlockPolicy)
 class BlockBetting(BlockPolicy):
     """Block betting on the best k arms; the default for bounded rewards without readings.
 
-    Blocks of pulls are planned from all results before them. Bets are paid once per block, when it
-    and all blocks before it are complete. So results may arrive in any order, and delays may depend
-    on them. For every set of k arms there is a wealth against it, which cannot grow on average if
-    the set is right: no union bound over arms, pairs or times is needed.
+    Blocks of pulls are planned from all results before them. Bets are paid once per block, in the
+    order of issue. So results may arrive in any order, and delays may depend on them. For every set
+    of k arms there is a wealth against it, which cannot grow on average if the set is right: no
+    union bound over arms, pairs or times is needed.
 
     With a `reward_range`, nothing else has to be known. With `noise_std`, the noise has to be
     sub-Gaussian at that scale. Readings are ignored.
@@ -326,16 +348,38 @@ class BlockBetting(BlockPolicy):
             max_pulls=math.inf if horizon is None else float(horizon),
             max_results=math.inf if self.max_pulls is None else float(self.max_pulls),
             failure_value=math.nan if problem.failure_value is None else problem.failure_value,
+            has_news=parallel > 1 and self._blocks.has_worst_values,
         )
         staged, slots, heap = environment.stage(draw_key(generator), parallel)
         flight = block_runs.new_flight(slots, heap, len(problem.arms))
         batch = float(self.batch or 0)
-        while not block_runs.run(self._blocks.arrays, batch, staged, flight, limits):
-            self._blocks.make_room()
+        while (why := block_runs.run(self._blocks.arrays, batch, staged, flight, limits)) >= 0:
+            if why == block_runs.NO_ROOM:
+                self._blocks.make_room()
+            else:
+                self._take_news(flight)
         clock = flight.queue.clock[0]
         self.asked, self.told = int(clock.asked), int(clock.told)
         now, cancelled = float(clock.now), int(clock.cancelled)
         return self._finished_run(environment, flight.pulls, now, cancelled)
+
+    def _take_news(self, flight: block_runs.Flight) -> None:
+        """Do in a compiled run what a live policy does with settled blocks and overdue pulls."""
+        clock, live = flight.queue.clock[0], self._blocks
+        live.keep_settled(int(clock.kept_from))
+        if clock.is_overdue:
+            pull = self._pull(int(clock.number), int(clock.arm), int(clock.tag))
+            if math.isnan(clock.outcome):
+                live.lose(pull, bool(clock.is_wanted), stopped=False)
+            else:
+                live.learn(pull, float(clock.outcome), was_lost=False)
+        while live.is_overtaken(int(clock.asked)):
+            if not live.close_oldest(block_runs.open_pulls(live.state.blocks, flight)):
+                break
+        settled = int(live.state.blocks.first[0])
+        clock.kept_from, clock.kept = settled, int(len(live.paid) == settled)
+        # Late results can change which arms bets need.
+        clock.settled = -1
 
     # --------------------------------------------------------------------------- report
 

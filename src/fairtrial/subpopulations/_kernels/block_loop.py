@@ -8,7 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from fairtrial.confidence.block_betting.blocks import OUTSIDE, next_pull, next_slot, open_block
+from fairtrial.confidence.block_betting.blocks import (
+    OUTSIDE,
+    has_unissued,
+    next_pull,
+    next_slot,
+    open_block,
+)
 from fairtrial.confidence.block_betting.book import UNDECIDED, conclude, rule_out_none
 from fairtrial.core.compilation import kernel
 from fairtrial.subpopulations._kernels.block_plans import extra_cell, initial_block
@@ -53,13 +59,14 @@ def next_cell(
 ) -> tuple[int, int]:
     """Return a cell and the serial of its block; plan a block when none has pulls left.
 
+    If only other groups than the one that arrived have pulls left, the pull is in no block.
     `pulls`: pulls of every cell so far. The cell is -1 if another block needs more room.
     """
     while True:
         cell, serial = next_pull(state.blocks, group, model.weights.size)
         if cell >= 0:
             return cell, serial
-        arrived = group >= 0 and state.blocks.number[0] > 0
+        arrived = group >= 0 and has_unissued(state.blocks)
         if arrived or not can_plan(model, state):
             return extra_cell(state.blocks, model.active, pulls, state.shares, group), OUTSIDE
         if next_slot(state.blocks) == OUTSIDE:

@@ -205,7 +205,11 @@ class BlockBetting(BlockPolicy):
             rival_limits=model.rival_limits - shift,
         )
         constants, _ = CONSTANTS.pack(Constants(model, self._rules))
-        return _Blocks(constants, self.randomize, self._key, **self._dimensions)
+        found = _Blocks(constants, self.randomize, self._key, **self._dimensions)
+        if self._rules.pulls_again:
+            as_worst = Constants(model, self._rules._replace(pulls_again=False))
+            found.as_worst, _ = CONSTANTS.pack(as_worst)
+        return found
 
     @property
     def _bounded(self) -> bool:
@@ -504,8 +508,8 @@ class BlockBetting(BlockPolicy):
     @property
     def _losses(self) -> tuple[Floats, Floats]:
         """Pulls of settled blocks with a result, and lost pulls, by cell."""
-        settled, shape = self._blocks.state.blocks, self.problem.shape
-        return settled.came.reshape(shape), settled.lost.reshape(shape)
+        came, shape = self._blocks.state.blocks.came, self.problem.shape
+        return came.reshape(shape), self._blocks.known_losses.reshape(shape)
 
     def _parts(self) -> Parts:
         came, lost = self._losses

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from fairtrial.confidence.block_betting import BlockKernels, LiveBlocks, Randomize
 from fairtrial.confidence.block_betting.book import book_dimensions
+from fairtrial.confidence.block_betting.live import serial_of_tag
 from fairtrial.confidence.effects import BlockResults, Spread
 from fairtrial.confidence.loss_test import losses_differ
 from fairtrial.confidence.means import Settled
@@ -254,13 +255,16 @@ class MeasuredBlocks(LiveBlocks):
             points=points,
             directions=len(self.tested),
         )
+        if rules.pulls_again:
+            as_worst = Constants(model, rules._replace(pulls_again=False))
+            self.as_worst, _ = CONSTANTS.pack(as_worst)
 
     # ------------------------------------------------------------- events of pulls
 
     def take(self, pull: Pull, values: Floats, reported: Floats | None, *, was_lost: bool) -> None:
         """Take all values of a pull, including those that were reported before."""
         told = self._inward(reported), self._inward(values)
-        is_paid = not was_lost and self.is_paid(pull)
+        is_paid = not was_lost and self.is_paid(pull) and pull.number not in self._overdue
         self.learn(pull, told, was_lost=was_lost)
         if is_paid:
             self._complete_paid(pull, *told, is_final=True)
@@ -274,7 +278,9 @@ class MeasuredBlocks(LiveBlocks):
         tag = -1 if pull.number == UNSOLICITED or pull.number in self.late else pull.tag
         arguments = pull.action, tag, told, pull.number
         before = self._first.item()
-        if was_lost:
+        if pull.number in self._overdue:
+            self._replace_worst(pull, told)
+        elif was_lost:
             if not self.kernels.tell_late(self.arrays, *arguments):
                 self._change_paid(tag, lambda arrays: self.kernels.tell_late(arrays, *arguments))
         else:
@@ -287,7 +293,7 @@ class MeasuredBlocks(LiveBlocks):
     def give_up(self, pull: Pull, reported: Floats | None, *, stopped: bool) -> None:
         """Handle a pull that will have no values except those that were reported."""
         known = self._inward(reported)
-        if self.is_paid(pull):
+        if self.is_paid(pull) and pull.number not in self._overdue:
             # The pull counted for its bets, which the stop does not change.
             self.lost += 1
             self._complete_paid(pull, known, known, is_final=True)
@@ -365,7 +371,28 @@ class MeasuredBlocks(LiveBlocks):
     @property
     def missing(self) -> Floats:
         """Number of values in settled blocks that will never be known, by cell, shape (K, L, M)."""
-        return np.asarray(self.state.was_absent).reshape(self.values.shape)
+        missing = np.asarray(self.state.was_absent) - self._absent_so_far()
+        return np.asarray(missing.reshape(self.values.shape))
+
+    def _absent_so_far(self) -> Floats:
+        """Return how many values count as their worst until they come, shape (cells, M)."""
+        found = np.zeros(self.state.was_absent.shape)
+        for cell, _, known in self._known_of_overdue():
+            found[cell] += np.isnan(known)
+        return found
+
+    def _known_of_overdue(self) -> list[tuple[int, int, Floats]]:
+        """Return cell, tag and values so far of every pull that counts as its worst."""
+        nothing = self._inward(None)
+        found = [(*pull, self._inward(self._reported(n))) for n, pull in self._overdue.items()]
+        return found + [(cell, tag, nothing) for cell, tag in self.never_issued]
+
+    def _counted_as_worst(self) -> Floats:
+        # A pull with some values counts as one that came.
+        counts = np.zeros(self.state.blocks.lost.size)
+        for cell, _, known in self._known_of_overdue():
+            counts[cell] += np.isnan(known).all()
+        return counts
 
     @property
     def means(self) -> Floats:
@@ -385,6 +412,8 @@ class MeasuredBlocks(LiveBlocks):
         counts = np.diagonal(state.settled_pairs, axis1=1, axis2=2).copy()
         sums = self._units.low * counts + self._units.unit * state.settled_values
         missing = np.maximum(pulls - counts, 0.0) * losses_count
+        if not losses_count:
+            missing = missing + self._absent_so_far()
         if self._problem.measure_ranges is None:
             came = state.blocks.came[:, np.newaxis]
             is_complete = came <= counts + state.was_absent
@@ -415,8 +444,7 @@ class MeasuredBlocks(LiveBlocks):
 
     def loses_unequally(self, groups: int = 1) -> bool:
         """Whether some arms lose far more pulls, or values of a measure, than others in a group."""
-        settled = self.state.blocks
-        counts = [(settled.came, settled.lost), *self._values_that_ended()]
+        counts = [self._came_and_lost(), *self._values_that_ended()]
         tests = 1 + self.values.shape[2]
         return any(
             losses_differ(known.reshape(-1, groups), gone.reshape(-1, groups), tests)
@@ -429,16 +457,18 @@ class MeasuredBlocks(LiveBlocks):
         Values that take long must not look like lost ones. So each measure is counted in the first
         settled blocks in which it is not awaited any more.
         """
-        if not self.state.is_late[0]:
+        if not (self.state.is_late[0] or self._any_as_worst):
             pulls = self.state.blocks.came + self.state.blocks.lost
             return [(pulls - gone, gone) for gone in self.state.was_absent.T]
         if len(self.paid) != self._first.item():
             return []
-        pulls, absent = self._pulls_in_paid_blocks, self._by_measure("absent")
+        never = self._never_issued_in_blocks()
+        pulls = self._pulls_in_paid_blocks - never
+        absent = self._by_measure("absent") - never[..., np.newaxis]
         awaited = self.in_paid_blocks("awaited") > 0.0
         found = []
         for m in range(awaited.shape[1]):
-            gone = absent[: _first_true(awaited[:, m]), :, m]
+            gone = absent[: min(_first_true(awaited[:, m]), self._ended_blocks), :, m]
             found.append((pulls[: len(gone)].sum(axis=0) - gone.sum(axis=0), gone.sum(axis=0)))
         return found
 
@@ -464,9 +494,14 @@ class MeasuredBlocks(LiveBlocks):
         complete = self.in_paid_blocks("complete")
         factor = self._problem.sign * self._units.objective
         centre = float(_objective(self._problem) @ self._units.low)
+        losses = (self._pulls_in_paid_blocks - complete) * losses_count
+        if not losses_count:
+            used = _objective(self._problem) != 0.0
+            for cell, tag, values in self._known_of_overdue():
+                losses[serial_of_tag(tag), cell] += np.isnan(values[used]).any()
         found = BlockResults(
             complete,
-            (self._pulls_in_paid_blocks - complete) * losses_count,
+            losses,
             self.in_paid_blocks("blocks.sums") * factor,
             self.in_paid_blocks("blocks.squares") * factor * factor,
             np.full_like(complete, centre),
