@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fairtrial.core import streams
+from fairtrial.core import numpy_streams
+from fairtrial.core.numpy_streams import can_reseed, stream_of
 from fairtrial.core.seeds import seed_key, spawn_seeds
-from fairtrial.core.streams import Reseeded, can_reseed, stream_of, streams_of
+from fairtrial.core.streams import Reseeded, Streams, streams_of
 from fairtrial.simulation import simulate
 from fairtrial.subpopulations import BlockBetting, GaussianEnvironment, Problem
 
@@ -64,17 +65,17 @@ def test_the_memory_of_a_generator_exists_as_long_as_an_array_of_it(name: str) -
     assert isinstance(array.base._owner, np.random.PCG64)
 
 
-def other_rewards(*arguments: Any) -> streams.Streams:
+def other_rewards(*arguments: Any) -> Streams:
     found = streams_of(*arguments)
     return found._replace(rewards=found.rewards ^ np.uint64(1))
 
 
-def other_seeds(*arguments: Any) -> streams.Streams:
+def other_seeds(*arguments: Any) -> Streams:
     found = streams_of(*arguments)
     return found._replace(seeds=found.seeds ^ np.uint64(1))
 
 
-def other_keys(*arguments: Any) -> streams.Streams:
+def other_keys(*arguments: Any) -> Streams:
     found = streams_of(*arguments)
     return found._replace(keys=found.keys ^ np.uint64(1))
 
@@ -83,7 +84,7 @@ def other_keys(*arguments: Any) -> streams.Streams:
 def test_where_numpy_derives_other_streams_runs_are_made_one_by_one(
     other: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(streams, "streams_of", other)
+    monkeypatch.setattr(numpy_streams, "streams_of", other)
     assert not can_reseed.__wrapped__()
 
 

@@ -8,16 +8,13 @@ the same numbers for many runs in array operations, and a kernel puts them into 
 from __future__ import annotations
 
 import ctypes
-import functools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairtrial.core.seeds import seed_key, spawn_seeds
-
-__all__ = ["Reseeded", "Streams", "can_reseed", "stream_of", "streams_of"]
+__all__ = ["Reseeded", "Streams", "streams_of"]
 
 Words = NDArray[np.uint64]
 
@@ -50,17 +47,6 @@ class Streams(NamedTuple):
     rewards: Words
     seeds: Words
     keys: Words
-
-
-def stream_of(seed: int, index: int) -> tuple[np.random.Generator, int]:
-    """Return the generator of the rewards and the seed of the policy of one replication.
-
-    NumPy derives both. Its `default_rng` may use another bit generator one day, so it is named.
-    """
-    (stream,) = spawn_seeds(seed, 1, start=index)
-    rewards, own = stream.spawn(2)
-    own_seed = int(own.generate_state(1, np.uint64)[0] >> np.uint64(1))
-    return np.random.Generator(np.random.PCG64(rewards)), own_seed
 
 
 def streams_of(seed: int, first: int, number: int) -> Streams:
@@ -215,26 +201,3 @@ def _words_of_state(state: Mapping[str, Any]) -> list[int]:
     """Return the words in memory of a state of `PCG64`."""
     now, increment = (state["state"][name] for name in ("state", "inc"))
     return [now & _LOW, now >> 64, increment & _LOW, increment >> 64]
-
-
-@functools.cache
-def can_reseed() -> bool:
-    """Return whether streams are those of this NumPy, and kernels can put them into a generator.
-
-    This is tried with a generator that keeps half of a draw, which seeding has to forget.
-    """
-    seed, first = 2**70 + 5, 3
-    try:
-        reseeded = Reseeded()
-    except (NotImplementedError, AttributeError, ValueError):
-        return False
-    streams = streams_of(seed, first, 2)
-    for row in range(2):
-        reseeded.generator.integers(2, dtype=np.uint32)
-        reseeded.seed(streams.rewards[row])
-        generator, own_seed = stream_of(seed, first + row)
-        found = reseeded.generator.bit_generator.state, int(streams.seeds[row])
-        same_key = streams.keys[row].tolist() == seed_key(own_seed).tolist()
-        if found != (generator.bit_generator.state, own_seed) or not same_key:
-            return False
-    return True

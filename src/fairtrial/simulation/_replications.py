@@ -11,8 +11,9 @@ from typing import Literal
 import numpy as np
 
 from fairtrial.core import Environment, Policy, Run, run_policy
+from fairtrial.core.numpy_streams import can_reseed, stream_of
 from fairtrial.core.runs import Runs
-from fairtrial.core.streams import can_reseed, stream_of, streams_of
+from fairtrial.core.streams import streams_of
 
 __all__ = ["Engine", "Task", "pack", "replicate", "run_of", "start"]
 

@@ -298,7 +298,7 @@ def _lower_bound(policy: Policy, scenario: Scenario, found: Simulation) -> float
         return None
     family = family_of(problem.family)
     environment = scenario.environment
-    if family.complexity is None or not family.has_bound(environment):
+    if not family.has_bound(environment):
         return None
     bound = family.complexity(environment).lower_bound(delta)
     return bound if math.isfinite(bound) else None

@@ -125,6 +125,6 @@ def _family_of(
 ) -> tuple[Family, Callable[[Environment, float, str | None], Environment]]:
     name = check_instance("environment", environment, Environment).problem.family
     family = family_of(name) if name in FAMILIES else None
-    if family is None or family.at_effect is None:
+    if family is None or not family.offers(Family.at_effect):
         raise NotSupported(f"the family {name!r} has no scenarios")
     return family, family.at_effect
