@@ -265,13 +265,13 @@ def test_an_open_pull_is_named_and_counts_as_the_worst_until_its_result_comes(fa
     policy = family(delta=1e-6, seed=2)
     label = policy.guarantee
     held = with_one_open(policy)
-    assert policy.warnings() == (HELD,)
+    assert policy.remarks() == (HELD,)
     assert policy.progress().no_forecast == ""
     assert policy.guarantee == label
     assert policy.progress().settled is None or policy.progress().settled > 200
     assert policy.n_outstanding == 1
     policy.tell(held, outcome_of(policy, held))
-    assert policy.warnings() == ()
+    assert policy.remarks() == ()
     assert policy.guarantee == label
 
 
@@ -281,7 +281,7 @@ def test_one_that_fails_in_the_end_stays_the_worst_and_is_named_as_lost(family):
     before = evidence_of(policy)
     policy.fail(held, "lost")
     assert evidence_of(policy) == before
-    assert HELD not in policy.warnings()
+    assert HELD not in policy.remarks()
     assert policy.is_lost(held)
     assert policy._blocks.lost == 1
     # Its result may come even now, unless lost pulls are made again.
@@ -307,7 +307,7 @@ def test_a_result_that_comes_after_the_answer_changes_no_answer(family):
     policy.tell(held, outcome_of(policy, held))
     assert evidence_of(policy) == before
     assert policy.recommend().arm == answer.arm
-    assert HELD not in policy.warnings()
+    assert HELD not in policy.remarks()
 
 
 def test_one_that_is_cancelled_after_the_answer_changes_no_answer(family):
@@ -316,7 +316,7 @@ def test_one_that_is_cancelled_after_the_answer_changes_no_answer(family):
     policy.fail(held, "cancelled")
     policy.tell(held, outcome_of(policy, held))
     assert evidence_of(policy) == before
-    assert HELD not in policy.warnings()
+    assert HELD not in policy.remarks()
 
 
 def test_a_policy_restored_at_every_step_decides_as_one_that_never_paused(family):
@@ -402,12 +402,12 @@ def test_where_blocks_take_too_much_room_a_result_that_comes_later_informs_plans
     monkeypatch.setattr(paid, "_MOST_NUMBERS", 500)
     policy = one_measure(delta=1e-6, seed=2)
     held = with_one_open(policy, number=60, tells=400)
-    assert policy.warnings() == (HELD,)
+    assert policy.remarks() == (HELD,)
     before = evidence_of(policy)
     policy.tell(held, outcome_of(policy, held))
     assert evidence_of(policy) == before
     assert policy.guarantee.proven
-    assert policy.warnings() == ()
+    assert policy.remarks() == ()
 
 
 # -------------------------------------------------------------------- measures of one pull
@@ -430,6 +430,7 @@ def test_values_that_come_one_by_one_replace_the_worst_one_by_one():
     np.testing.assert_allclose(wealth[3], twin._wealth, rtol=1e-9)
     assert policy._blocks.missing.sum() == 0
     assert policy.warnings() == twin.warnings() == ()
+    assert policy.remarks() == twin.remarks() == ()
 
 
 def test_a_pull_whose_bets_have_all_their_values_is_not_overdue():
@@ -497,12 +498,12 @@ def test_pulls_that_nobody_arrives_for_count_as_their_worst():
     assert policy._blocks.state.blocks.first[0] > closed
     number = len(policy._blocks.never_issued)
     assert f"{number} planned pulls count as their worst because nobody arrived for them" in (
-        policy.warnings()
+        policy.remarks()
     )
     assert UNEQUAL_LOSSES not in policy.warnings()
     restored = one_measure(delta=1e-9, seed=1)
     restored.set_state(policy.get_state())
-    assert restored.warnings() == policy.warnings()
+    assert restored.remarks() == policy.remarks()
     assert restored.ask(group="y") == policy.ask(group="y")
 
 

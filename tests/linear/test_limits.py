@@ -180,7 +180,8 @@ def test_every_ledger_is_that_of_the_slow_version(name: str, losses: bool) -> No
         twins.tell(pull, float(reward))
     assert twins.paid >= 4
     assert twins.placed >= 4
-    if twins.policy._blocks.finished:
+    # The slow version waits for results that count as their worst until they come.
+    if twins.policy._blocks.finished and not len(twins.policy._blocks.overdue):
         assert twins.slow.answer == set(np.flatnonzero(twins.policy._blocks.state.chosen))
 
 

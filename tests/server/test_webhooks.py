@@ -163,7 +163,10 @@ def test_a_warning_is_told_once_however_its_numbers_change(study, store, clock):
             hooks.work()
     warnings = [message for kind, message in told(script) if kind == "study.warning"]
     assert study.health()["warnings"]
-    assert len(warnings) == 1
+    # The pulls that were planned for the other group count as their worst in the end.
+    for words in ("in other proportions", "nobody arrived"):
+        assert len([message for message in warnings if words in message]) == 1
+    assert len(warnings) == 2
 
 
 def test_the_log_of_a_busy_study_is_not_read_at_every_commit(study, store, clock, monkeypatch):
@@ -192,7 +195,7 @@ def test_a_warning_that_came_between_two_looks_is_told_without_a_further_write(s
         assert not script.requests
         clock(pause)
         hooks.work()
-    assert [kind for kind, _ in told(script)] == ["study.warning"]
+    assert {kind for kind, _ in told(script)} == {"study.warning"}
 
 
 def test_a_guarantee_that_falls_is_told(store, clock):

@@ -277,7 +277,7 @@ def difference_in_experiment(
     >>> spread = Spread(0.5 * np.ones(2), (0.0, 1.0))
     >>> found = difference_in_experiment(results, np.array([1.0, -1.0]), spread, 0.05, in_all=400)
     >>> [round(end, 2) for end in found]
-    [0.4, 0.27, 0.53]
+    [0.4, 0.25, 0.55]
     """
     found = difference_of_arms(results, target, spread, level, in_all)
     counts, used = results.counts.sum(axis=0), target != 0.0

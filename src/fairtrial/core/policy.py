@@ -208,6 +208,14 @@ class Policy(Resumable, ABC):
         """
         return ()
 
+    def remarks(self) -> tuple[str, ...]:
+        """Return how results count at the moment, in sentences that say nothing about arms.
+
+        By default there is nothing to say. `Study.health` shows them with the warnings, also to
+        readers who must not know the results by arm.
+        """
+        return ()
+
     @property
     def guarantee(self) -> Guarantee:
         """What the policy promises, and under which assumptions."""

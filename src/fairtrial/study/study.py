@@ -390,6 +390,7 @@ class Study(BaseStudy):
     def _warnings(self, blinded: bool) -> list[str]:
         with self._session.at_head() as (row, policy):
             found = [BLINDED if blinded else warning for warning in policy.warnings()]
+            found += policy.remarks()
         # After the lock is released, so that others can write while a long log is read.
         told = assumption_warnings(self._store.steps(row.id, until=row.head_seq), policy)
         sentences = [BLINDED if blinded and one.is_about_arms else one.sentence for one in told]

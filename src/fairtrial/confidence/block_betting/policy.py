@@ -201,8 +201,12 @@ class BlockPolicy(FixedConfidencePolicy):
 
     def warnings(self) -> tuple[str, ...]:
         """Return what the results contradict, what delays the evidence, and unequal losses."""
-        found = (*self._contradicted(), *self._standstill, *self._blocks.said_of_open_pulls())
+        found = (*self._contradicted(), *self._standstill)
         return (*found, UNEQUAL_LOSSES) if self._loses_unequally else found
+
+    def remarks(self) -> tuple[str, ...]:
+        """Return how many pulls without a result count as their worst."""
+        return self._blocks.said_of_open_pulls()
 
     def _with_losses(self, stated: Guarantee, assumption: str, one: str = "result") -> Guarantee:
         """Add to a guarantee what it assumes about losses that may be repeated."""

@@ -219,7 +219,8 @@ class PairedRacing(FixedConfidencePolicy):
         if arms_from is None:
             return None
         arms = len(self.problem.arms)
-        if isinstance(arms_from, str) or len(arms_from) != arms:
+        is_sequence = isinstance(arms_from, Sequence) and not isinstance(arms_from, str | bytes)
+        if not is_sequence or len(arms_from) != arms:
             raise InvalidArgument("arms_from", f"must have {arms} entries", arms_from)
         return tuple(check_instance("arms_from", one, str) for one in arms_from)
 
