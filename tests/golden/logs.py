@@ -135,7 +135,8 @@ class LogPlayer:
         found = self.policy.recommend()
         answer = [found.status, found.arm, found.leader, found.candidates]
         label = None if found.guarantee is None else found.guarantee.label
-        return json.dumps([*answer, label, len(self.policy.warnings())])
+        said = len(self.policy.warnings()) + len(self.policy.remarks())
+        return json.dumps([*answer, label, said])
 
 
 def _numbers(progress: Progress) -> Iterable[float | None]:

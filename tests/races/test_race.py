@@ -271,7 +271,8 @@ def test_a_race_that_is_killed_twice_goes_on_and_repeats_only_what_was_in_flight
     script.write_text(textwrap.dedent(SCRIPT))
     call = [sys.executable, str(script), str(tmp_path / "race.db"), str(paid)]
     environment = {**os.environ, "FAIRTRIAL_KERNELS": "interpret"}
-    for most in (15, 20):
+    # So few evaluations cannot end the race, whose order differs from run to run.
+    for most in (6, 8):
         killed = subprocess.run([*call, str(most)], env=environment, check=False)
         assert killed.returncode == -signal.SIGKILL
     done = subprocess.run(
