@@ -128,6 +128,7 @@ class _Workers:
         self._is_closed = False
 
     def result_of(self, score: Callable[[Any, Any], Any], candidate: Any, item: Any) -> Any:
+        """Return the result of a call in the executor; raise what the call raised."""
         for _ in range(_MOST_BROKEN):
             executor = self._ready()
             try:

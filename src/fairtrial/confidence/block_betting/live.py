@@ -376,7 +376,7 @@ class LiveBlocks:
         before, opened = self._first.item(), int(blocks.number[0])
         blocks.first[0] += opened
         blocks.number[0] -= opened
-        self._keep_paid(before)
+        self.keep_paid(before)
 
     def open_assigned(self, counts: Floats) -> None:
         """Open a block of externally assigned pulls, counted by action."""
@@ -401,7 +401,7 @@ class LiveBlocks:
         before = self._first.item()
         self.kernels.tell(self.arrays, pull.action, tag, value, pull.number)
         if self._first.item() != before:
-            self._keep_paid(before)
+            self.keep_paid(before)
 
     def _learn_late(self, pull: Pull, value: Any) -> None:
         is_too_late = pull.number in self.late
@@ -409,7 +409,7 @@ class LiveBlocks:
         told = pull.action, tag, value, pull.number
         before = self._first.item()
         counts = self.kernels.tell_late(self.arrays, *told)
-        self._keep_paid(before)
+        self.keep_paid(before)
         if is_too_late:
             return
         # Outside of blocks only the data can count a result, and they do. Without a bet, a lost
@@ -452,7 +452,7 @@ class LiveBlocks:
         self.lost += 1
         before = self._first.item()
         self.kernels.lose(self.arrays, action, tag, *details)
-        self._keep_paid(before)
+        self.keep_paid(before)
 
     def amend(self, pull: Pull, old: Any, new: Any) -> None:
         """Correct a result and all bets on it; bets that were already paid are paid again."""
@@ -569,10 +569,6 @@ class LiveBlocks:
         """Whether rewards have a range, and so every bet has a worst value."""
         return bool(self.state.bets.stakes.shape[-1])
 
-    def keep_settled(self, before: int) -> None:
-        """Keep the blocks that were settled since `before` was the oldest open one."""
-        self._keep_paid(before)
-
     def said_of_open_pulls(self) -> tuple[str, ...]:
         """Return in words how many pulls without a result count as their worst, if any do."""
         return said_of_open_pulls(len(self._overdue), len(self.never_issued))
@@ -597,7 +593,7 @@ class LiveBlocks:
             self.never_issued.append([action, before])
             self.kernels.lose(arrays, action, before, *self._details_of_an_overdue(UNSOLICITED))
         self.outside = 0
-        self._keep_paid(before)
+        self.keep_paid(before)
         return self._first.item() != before
 
     def _learn_overdue(self, pull: Pull, value: Any) -> bool:
@@ -629,7 +625,7 @@ class LiveBlocks:
         in_block = pull.number != UNSOLICITED and pull.number not in self.late
         return in_block and 0 <= serial_of_tag(pull.tag) < self._first.item()
 
-    def _keep_paid(self, before: int) -> None:
+    def keep_paid(self, before: int) -> None:
         """Keep the blocks paid since `before` was the first one, if all earlier ones are kept."""
         now = self._first.item()
         for serial in range(before, now):
@@ -672,7 +668,7 @@ class LiveBlocks:
             self._reopen()
         before = self._first.item()
         self.kernels.settle(self.arrays)
-        self._keep_paid(before)
+        self.keep_paid(before)
 
     def _replay(self) -> None:
         """Pay the blocks in order, from the first to the one that decides."""

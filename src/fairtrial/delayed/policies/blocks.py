@@ -366,7 +366,7 @@ class BlockBetting(BlockPolicy):
     def _take_news(self, flight: block_runs.Flight) -> None:
         """Do in a compiled run what a live policy does with settled blocks and overdue pulls."""
         clock, live = flight.queue.clock[0], self._blocks
-        live.keep_settled(int(clock.kept_from))
+        live.keep_paid(int(clock.kept_from))
         if clock.is_overdue:
             pull = self._pull(int(clock.number), int(clock.arm), int(clock.tag))
             if math.isnan(clock.outcome):

@@ -288,7 +288,7 @@ class MeasuredBlocks(LiveBlocks):
             self.kernels.read(self.arrays, *arguments)
             if is_paid:
                 self._complete_paid(pull, *told, is_final=False)
-        self._keep_paid(before)
+        self.keep_paid(before)
 
     def give_up(self, pull: Pull, reported: Floats | None, *, stopped: bool) -> None:
         """Handle a pull that will have no values except those that were reported."""
