@@ -326,40 +326,36 @@ def complete_slot(blocks: Blocks) -> int:
     return slot if blocks.number[0] > 0 and blocks.waiting[slot] == 0 else OUTSIDE
 
 
-class Later(NamedTuple):
-    """How far the blocks after the oldest one are."""
-
-    results: float
-    still_open: float  # issued pulls without a result
-    is_any_complete: bool
-
-
 @inlined
-def is_overtaken(pulls: float, waiting: float, settled: float, later: Later, kept: bool) -> bool:
+def is_overtaken(blocks: Blocks, kept: bool) -> bool:
     """Return whether the oldest block need not wait any longer for its open pulls.
 
     These then count as their worst, which is valid at any time: no guarantee depends on this rule.
     It is meant to hold where delays do not explain what is missing, and in the end always. All
     pulls of the block must be issued.
 
-    Parameters
-    ----------
-    pulls, waiting : float
-        Its pulls, and those without a result.
-    settled : float
-        Pulls of all blocks before it.
-    later : Later
-        How far the blocks after it are.
-    kept : bool
-        Whether results that come later can replace the worst values.
+    `kept`: whether results that come later can replace the worst values.
     """
-    if later.results >= _TWICE * max(pulls, settled):
+    number, slots = blocks.number[0], blocks.waiting.size
+    oldest = blocks.first[0] % slots
+    if number < 2 or blocks.unissued[oldest] > 0:
+        return False
+    results = still_open = 0.0
+    is_any_complete = False
+    for serial in range(blocks.first[0] + 1, blocks.first[0] + number):
+        slot = serial % slots
+        results += sum_of(blocks.results[slot])
+        still_open += blocks.waiting[slot] - blocks.unissued[slot]
+        is_any_complete = is_any_complete or blocks.waiting[slot] == 0
+    pulls = sum_of(blocks.planned[oldest])
+    settled = sum_of(blocks.came) + sum_of(blocks.lost)
+    if results >= _TWICE * max(pulls, settled):
         return True
     if not kept:
         return False
-    if later.is_any_complete and waiting <= max(1.0, _FEW * pulls):
+    if is_any_complete and blocks.waiting[oldest] <= max(1.0, _FEW * pulls):
         return True
-    return later.results >= max(pulls, _STRAGGLERS * later.still_open)
+    return bool(results >= max(pulls, _STRAGGLERS * still_open))
 
 
 @kernel

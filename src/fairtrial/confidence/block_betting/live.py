@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fairtrial.confidence.block_betting.blocks import Later, is_overtaken
+from fairtrial.confidence.block_betting.blocks import is_overtaken
 from fairtrial.confidence.block_betting.paid import PaidBlocks, Slots
 from fairtrial.confidence.effects import BlockResults
 from fairtrial.confidence.loss_test import losses_differ
@@ -546,23 +546,10 @@ class LiveBlocks:
             return False
         if not self.has_worst_values or self.finished:
             return False
-        blocks, first = self.state.blocks, self._first.item()
-        oldest = self._slot_of(first)
-        if blocks.unissued[oldest] > 0:
+        first = self._first.item()
+        if self.unissued_of_oldest > 0:
             return self.outside >= max(_MANY_OUTSIDE, _LONG_OUTSIDE * asked)
-        if number < 2:
-            return False
-        slots = [self._slot_of(serial) for serial in range(first + 1, first + number)]
-        waiting = blocks.waiting.tolist()
-        open_ones = [waiting[slot] for slot in slots]
-        later = Later(
-            results=float(blocks.results[slots].sum()),
-            still_open=float(sum(open_ones) - blocks.unissued[slots].sum()),
-            is_any_complete=min(open_ones) == 0,
-        )
-        pulls, settled = blocks.planned[oldest].sum(), blocks.came.sum() + blocks.lost.sum()
-        kept = len(self.paid) == first
-        return bool(is_overtaken.plain(pulls, waiting[oldest], settled, later, kept))
+        return is_overtaken.plain(self.state.blocks, len(self.paid) == first)
 
     @cached_property
     def has_worst_values(self) -> bool:

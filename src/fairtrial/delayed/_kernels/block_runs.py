@@ -9,12 +9,10 @@ from fairtrial.confidence.block_betting.bets import LOST as NO_OUTCOME
 from fairtrial.confidence.block_betting.blocks import (
     Arrays,
     Blocks,
-    Later,
     is_overtaken,
     serial_of,
     tag_of,
 )
-from fairtrial.core.arithmetic import sum_of
 from fairtrial.core.compilation import kernel
 from fairtrial.core.records import record_type
 from fairtrial.delayed._kernels.block_state import (
@@ -204,27 +202,7 @@ def _end(arrays: Arrays, blocks: Blocks, finished: Integers, clock: Any, limits:
     end(arrays, clock[0].arm, clock[0].tag, outcome, clock[0].number, is_loss)
     if not limits.has_news or finished[0] == 1:
         return False
-    return blocks.first[0] != first or _is_overtaken(blocks, clock[0].kept == 1)
-
-
-@kernel
-def _is_overtaken(blocks: Blocks, kept: bool) -> bool:
-    """Return whether the oldest block need not wait any longer for its open pulls."""
-    number, slots = blocks.number[0], blocks.waiting.size
-    oldest = blocks.first[0] % slots
-    if number < 2 or blocks.unissued[oldest] > 0:
-        return False
-    results = still_open = 0.0
-    is_any_complete = False
-    for serial in range(blocks.first[0] + 1, blocks.first[0] + number):
-        slot = serial % slots
-        results += sum_of(blocks.results[slot])
-        still_open += blocks.waiting[slot] - blocks.unissued[slot]
-        is_any_complete = is_any_complete or blocks.waiting[slot] == 0
-    later = Later(results, still_open, is_any_complete)
-    settled = sum_of(blocks.came) + sum_of(blocks.lost)
-    waiting = float(blocks.waiting[oldest])
-    return is_overtaken(sum_of(blocks.planned[oldest]), waiting, settled, later, kept)
+    return blocks.first[0] != first or is_overtaken(blocks, clock[0].kept == 1)
 
 
 @kernel
