@@ -549,7 +549,7 @@ class LiveBlocks:
         first = self._first.item()
         if self.unissued_of_oldest > 0:
             return self.outside >= max(_MANY_OUTSIDE, _LONG_OUTSIDE * asked)
-        return is_overtaken.plain(self.state.blocks, len(self.paid) == first)
+        return bool(is_overtaken.plain(self.state.blocks, len(self.paid) == first))
 
     @cached_property
     def has_worst_values(self) -> bool:
