@@ -397,3 +397,14 @@ def test_an_old_result_is_told_once(created, document):
     for wrong in (("arm=a",), ("arm=c", "group=x"), ("arm=a", "arm=a")):
         labels = [part for label in wrong for part in ("--unsolicited", label)]
         assert document("study", "tell", created, "0.5", *labels)[1].exit_code == ExitCode.USAGE
+
+
+def test_a_study_that_requires_a_group_is_never_asked_without_one(folder, invoke, document):
+    study = {"name": "small", "storage": STORAGE, "seed": 7, "require_group": True}
+    path = write(folder, replayed(source=None, study=study))
+    assert invoke("study", "create", path).exit_code == ExitCode.OK
+    refused, result = document("study", "ask", path)
+    assert result.exit_code == ExitCode.USAGE
+    assert "group" in refused["error"]["message"]
+    asked, _ = document("study", "ask", path, "--group", "x")
+    assert asked["pulls"][0]["labels"]["group"] == "x"

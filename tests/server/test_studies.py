@@ -238,3 +238,19 @@ def test_no_list_reads_all_studies_or_all_open_pulls(serve, tmp_path, monkeypatc
     for name in ("studies", "open_pulls", "pulls"):
         monkeypatch.setattr(service.store, name, refuse)
     assert [service.admin.get(path).status_code for path in lists] == [200] * len(lists)
+
+
+def test_a_study_that_requires_a_group_refuses_requests_without_one(service):
+    body = {"name": "ward", "problem": PROBLEM.to_dict(), "policy": POLICY.to_dict(), "seed": 1}
+    made = service.admin.post("/v1/studies", body | {"conduct": {"require_group": True}})
+    assert (made.status_code, made.json()["conduct"]) == (201, {"require_group": True})
+    refused = service.run.post("/v1/studies/ward/asks", {"n": 1})
+    assert refused.status_code == 422
+    assert refused.json()["errors"][0]["name"] == "group"
+    assert len(service.run.ask(2, "ward", context={"group": "x"})) == 2
+
+
+def test_an_unknown_rule_for_requests_is_refused(service):
+    body = {"name": "ward", "problem": PROBLEM.to_dict(), "policy": POLICY.to_dict()}
+    refused = service.admin.post("/v1/studies", body | {"conduct": {"require_grup": True}})
+    assert (refused.status_code, refused.json()["errors"][0]["name"]) == (422, "require_grup")

@@ -186,7 +186,8 @@ def difference_from(study: Study, path: str | Path) -> str:
     described = _Draft(told, file.parent, "run").specification(study.seed)
     if described is None:
         return "its problem or policy has mistakes"
-    return Specification.of(study.problem, study.policy, study.seed).difference(described)
+    existing = study.checks.conduct.to_dict()
+    return Specification.of(study.problem, study.policy, study.seed, existing).difference(described)
 
 
 def resolve_storage(storage: str, folder: Path) -> str:
@@ -302,7 +303,8 @@ class _Draft:
         assert self._problem is not None
         assert self._policy is not None
         own = None if self._study is None else self._study.seed
-        return Specification.of(self._problem, self._policy, seed if own is None else own)
+        rules = {} if self._study is None else self._study.conduct
+        return Specification.of(self._problem, self._policy, seed if own is None else own, rules)
 
     def _parsed(self, name: str) -> Any:
         return parse_section(name, self._data.get(name, {}), self._found[name], self._family)

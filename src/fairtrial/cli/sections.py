@@ -58,6 +58,12 @@ class StudySection(_Section):
     seed: int | None = Field(default=None, ge=0)
     durability: Literal["full", "process"] = "full"
     witness: str | None = Field(default=None, min_length=1)
+    require_group: bool = False
+
+    @property
+    def conduct(self) -> dict[str, Any]:
+        """What requests for pulls must state, by name."""
+        return {"require_group": self.require_group}
 
     @field_validator("storage")
     @classmethod

@@ -20,6 +20,7 @@ from fairtrial.core.validation import check_number
 from fairtrial.errors import InvalidArgument, StudyExists
 from fairtrial.study import StudySummary
 from fairtrial.study.arguments import check_name, check_template
+from fairtrial.study.conduct import Conduct
 
 __all__ = ["Connection", "connect"]
 
@@ -174,12 +175,13 @@ class Connection:
         name: str,
         seed: Seed = None,
         exist_ok: bool = False,
+        require_group: bool = False,
     ) -> RemoteStudy:
         """Create a study; the token needs the scope ``admin``.
 
         Parameters
         ----------
-        problem, policy, name, seed, exist_ok
+        problem, policy, name, seed, exist_ok, require_group
             As for `Study.create`. The service has no classes of your own: policy, problem and
             their parts must be classes of fairtrial.
 
@@ -202,6 +204,7 @@ class Connection:
             "problem": problem.to_dict(),
             "policy": policy.to_dict(),
             "seed": None if seed is None else as_seed(seed),
+            "conduct": Conduct.of(problem, {"require_group": require_group}).to_dict(),
         }
         status, document = self._transport.post_with_status("/v1/studies", body)
         if status != _NEW and not exist_ok:

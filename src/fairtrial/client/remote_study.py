@@ -33,6 +33,7 @@ from fairtrial.errors import (
 from fairtrial.study import Event, StudyPull, Verification
 from fairtrial.study.arguments import MOST_PER_REQUEST, as_hashes, as_path
 from fairtrial.study.base import BaseStudy
+from fairtrial.study.conduct import Conduct
 from fairtrial.study.export import ENDINGS, history
 from fairtrial.study.log import seal
 from fairtrial.study.pull_tables import ResultTable
@@ -104,7 +105,10 @@ class RemoteStudy(BaseStudy):
 
     def __init__(self, transport: Transport, document: Mapping[str, Any]) -> None:
         name, problem = document["name"], problem_from_dict(document["problem"])
-        checks = Checks(name, problem, transport.url, MOST_PER_REQUEST, is_remote=True)
+        conduct = Conduct.of(problem, document.get("conduct") or {})
+        checks = Checks(
+            *(name, problem, transport.url, MOST_PER_REQUEST), is_remote=True, conduct=conduct
+        )
         super().__init__(checks, self._send)
         self._transport = transport
         self._path = study_path(self.name)

@@ -61,6 +61,10 @@ class NewStudy(_Body):
     problem: Annotated[dict[str, Any], Field(description="Output of `Problem.to_dict()`.")]
     policy: Annotated[dict[str, Any], Field(description="Output of `Policy.to_dict()`.")]
     seed: Annotated[StrictInt, Field(ge=0, lt=2**128)] | None = None
+    conduct: Annotated[
+        dict[str, Any],
+        Field(description="What requests must state, by name: `require_group`."),
+    ] = {}
 
 
 class Reason(_Body):
@@ -250,6 +254,7 @@ class StudyAnswer(BaseModel):
     head_seq: int | None = None
     head_hash: str | None = None
     problem: dict[str, Any] | None = None
+    conduct: dict[str, Any] | None = None
     policy_spec: dict[str, Any] | None = None
     storage_software: str | None = None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
@@ -16,6 +16,7 @@ from fairtrial.core.policy import State
 from fairtrial.errors import ConnectionLost, CorruptLog, NotSupported, StorageError
 from fairtrial.study.cache import Cache
 from fairtrial.study.clock import leases_over, time_over
+from fairtrial.study.conduct import Conduct
 from fairtrial.study.log import Event, PullRow, Record, canonical
 from fairtrial.study.machine import environment
 from fairtrial.study.pull import StudyPull
@@ -109,6 +110,8 @@ class Session:
         The study.
     build : callable
         Returns a fresh policy.
+    conduct : mapping
+        What requests for pulls must state, as the specification has it.
     owns_store : bool
         Whether closing the session closes the store.
     witness : Witness, optional
@@ -118,6 +121,8 @@ class Session:
     ----------
     problem : Problem
         The study's problem.
+    conduct : Conduct
+        What requests for pulls must state.
     has_blocks : bool
         Whether pulls with the same tag must be measured under the same circumstances.
     committer : Committer or None
@@ -129,6 +134,7 @@ class Session:
         store: Store,
         row: StudyRow,
         build: Callable[[], Policy],
+        conduct: Mapping[str, Any],
         *,
         owns_store: bool,
         witness: Witness | None = None,
@@ -142,6 +148,7 @@ class Session:
         self.build = build
         fresh = build()
         self.problem: Problem = fresh.problem
+        self.conduct = Conduct.of(fresh.problem, conduct)
         self.has_blocks = fresh.has_shared_blocks
         _warn_of_version(row, fresh)
         self._cache = Cache(store, row.id, build)

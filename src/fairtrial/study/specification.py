@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 from fairtrial.core import Policy, Problem
@@ -18,6 +18,7 @@ from fairtrial.core.specification import (
 )
 from fairtrial.core.wording import abridged
 from fairtrial.errors import CorruptLog, FairtrialError, InvalidArgument, NotSupported
+from fairtrial.study.conduct import Conduct
 
 __all__ = ["Specification", "family_and_policy", "own_classes"]
 
@@ -34,22 +35,34 @@ class Specification:
         Output of `Problem.to_dict` and `Policy.to_dict`.
     seed : int
         The policy's seed.
+    conduct : mapping
+        What requests for pulls must state: output of `Conduct.to_dict`.
     """
 
     problem: Mapping[str, Any]
     policy: Mapping[str, Any]
     seed: int
+    conduct: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, problem: Problem, policy: Policy, seed: int) -> Self:
+    def of(
+        cls,
+        problem: Problem,
+        policy: Policy,
+        seed: int,
+        conduct: Mapping[str, Any] | None = None,
+    ) -> Self:
         """Return the specification of a new study.
 
         Raises
         ------
+        InvalidArgument
+            If people cannot carry out the study as `conduct` says.
         NotSupported
             If a parameter cannot be converted to data.
         """
-        spec = cls(problem.to_dict(), policy.to_dict(), seed)
+        rules = Conduct.of(problem, conduct or {}).to_dict()
+        spec = cls(problem.to_dict(), policy.to_dict(), seed, rules)
         return cls.from_json(spec.to_json())
 
     @classmethod
@@ -63,7 +76,7 @@ class Specification:
         """
         try:
             data = json.loads(text)
-            return cls(data["problem"], data["policy"], data["seed"])
+            return cls(data["problem"], data["policy"], data["seed"], data.get("conduct", {}))
         except (ValueError, LookupError, TypeError, RecursionError) as error:
             raise CorruptLog(
                 f"a specification cannot be read: it was altered ({error!r})"
@@ -72,6 +85,8 @@ class Specification:
     def to_json(self) -> str:
         """Return the specification as JSON, in which keys keep the order of the actions."""
         parts = {"policy": self.policy, "problem": self.problem, "seed": self.seed}
+        if self.conduct:
+            parts["conduct"] = self.conduct
         return json.dumps(parts, separators=(",", ":"))
 
     @property
@@ -101,6 +116,7 @@ class Specification:
         """
         problem = self._problem(name, problems)
         self._require_policy(name, problem, policies)
+        Conduct.of(problem, self.conduct)
         try:
             return policy_from_dict(self.policy, problem, self.seed, policies)
         except InvalidArgument as error:
@@ -154,7 +170,7 @@ class Specification:
         """
         try:
             policy = self.build(name, own_classes(like), (type(like.problem),))
-            return Specification.of(policy.problem, policy, self.seed)
+            return Specification.of(policy.problem, policy, self.seed, self.conduct)
         except (FairtrialError, ValueError, TypeError, LookupError):
             return self
 
@@ -166,7 +182,7 @@ class Specification:
         NotSupported
             If a parameter changed during the conversion to JSON and back.
         """
-        rebuilt = Specification.of(policy.problem, policy, policy.seed)
+        rebuilt = Specification.of(policy.problem, policy, policy.seed, self.conduct)
         changed = self.difference(rebuilt)
         if changed:
             raise NotSupported(f"{self.policy['name']} is not the same when read back: {changed}")

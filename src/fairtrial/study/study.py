@@ -69,7 +69,7 @@ class Study(BaseStudy):
 
     def __init__(self, session: Session) -> None:
         check_instance("session", session, Session)
-        checks = Checks(session.name, session.problem, session.store.url)
+        checks = Checks(session.name, session.problem, session.store.url, conduct=session.conduct)
         super().__init__(checks, session.write)
         self.seed = session.seed
         self._session = session
@@ -112,6 +112,7 @@ class Study(BaseStudy):
         policies: Sequence[type[Parametrized]] = (),
         secret: str | None = None,
         witness: str | os.PathLike[str] | None = None,
+        require_group: bool = False,
     ) -> Self:
         """Create a study.
 
@@ -146,6 +147,9 @@ class Study(BaseStudy):
             A file where people with write access to the storage cannot write. It records number
             and hash of the log's last event after every write. Pass it again to `open` and
             `verify`.
+        require_group : bool
+            Whether every request for pulls must name a group, for studies in which people arrive
+            by themselves. It becomes part of the specification.
 
         Raises
         ------
@@ -162,7 +166,7 @@ class Study(BaseStudy):
         check_name(name)
         check_template(problem, policy)
         session = create_study(
-            Specification.of(problem, policy, as_seed(seed)),
+            Specification.of(problem, policy, as_seed(seed), {"require_group": require_group}),
             storage,
             name,
             ((*own_classes(policy), *policies), (type(problem),)),

@@ -24,6 +24,7 @@ from fairtrial.study.arguments import (
     check_reason,
     check_texts,
 )
+from fairtrial.study.conduct import Conduct
 from fairtrial.study.log import Event
 from fairtrial.study.pull import StudyPull
 from fairtrial.study.pull_tables import Correction, ResultTable
@@ -77,6 +78,8 @@ class Checks:
         Largest number of pulls or outcomes in one write.
     is_remote : bool
         Whether a service keeps the study.
+    conduct : Conduct
+        What requests for pulls must state; a service checks this itself.
     """
 
     name: str
@@ -84,6 +87,7 @@ class Checks:
     storage: str
     most: int = MOST_AT_ONCE
     is_remote: bool = False
+    conduct: Conduct = field(default_factory=Conduct)
 
     def number(self, name: str, number: object) -> int:
         """Return the number of pulls or outcomes in one write; raise if it is invalid."""
@@ -487,6 +491,7 @@ def _context(study: Checks, context: Mapping[str, Any]) -> dict[str, Any]:
     labels = study.problem.action_labels[0]
     # The log has labels as the problem knows them.
     own = {name: str(part) if name in labels else part for name, part in context.items()}
+    study.conduct.check_context(study.problem, own)
     return as_json("context", own)
 
 

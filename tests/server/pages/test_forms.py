@@ -7,6 +7,7 @@ import pytest
 from fairtrial import causal, delayed, linear
 from fairtrial.study import Study
 from fairtrial.study.memory import MemoryStore
+from fairtrial.subpopulations import BlockBetting, Problem
 from tests.server.pages.people import forms_of, visited
 from tests.server.pages.sites import of_family
 from tests.testing import families
@@ -293,3 +294,25 @@ def test_an_early_reading_is_reported_before_the_result(clinic, others):
 
 def test_what_an_option_is_made_of_is_shown_to_whoever_carries_it_out(clinic):
     assert "<dt>" in clinic.get(asked_of(clinic, "catalysts")).text
+
+
+# ------------------------------------------------------------ a group that must be named
+
+
+def test_the_form_offers_no_blank_group_if_one_is_required():
+    problem = Problem(["a", "b"], ["young", "old"], reward_range=(0, 1))
+    storage = MemoryStore()
+    Study.create(
+        *(problem, BlockBetting(problem)),
+        storage=storage,
+        name="wards",
+        seed=1,
+        require_group=True,
+    )
+    with visited(storage) as people:
+        refused = people["clinic"].send(PULLS, f"{FORMS}/ask")
+        assert refused.status_code == 422
+        assert "Group of the person here: please fill this in." in refused.text
+        assert "Let the study choose" not in refused.text
+        asked(people["clinic"], context_group="old")
+    assert [event.body["context"] for event in events(storage)] == [{"group": "old"}]

@@ -52,7 +52,7 @@ from fairtrial.server.security.access import Caller
 from fairtrial.server.service import Answer, Service, TheService
 from fairtrial.study import Event, Study
 from fairtrial.study.log import PullRow, as_time
-from fairtrial.study.writes import Amend, Ask, Fail, Report, Stop, Tell, Write
+from fairtrial.study.writes import Amend, Ask, Checks, Fail, Report, Stop, Tell, Write
 
 routes = APIRouter(include_in_schema=False, route_class=PageRoute)
 
@@ -124,7 +124,7 @@ async def _pulls_page(
             headers=_NO_CACHE,
             done=_done(opened, viewer, said),
             stopped=opened.stopped,
-            ask=ask or ask_fields(opened.problem),
+            ask=ask or ask_fields(opened.checks),
             stop=stop or stop_fields(),
             may_stop=viewer.can("admin") and not opened.stopped,
             key=secrets.token_hex(16),
@@ -287,17 +287,26 @@ def _forms_of(
     return [every[name] for name in dict.fromkeys([*refused, *names])]
 
 
-def ask_fields(problem: Problem) -> Fields:
+def ask_fields(study: Checks) -> Fields:
     """Return the fields of the form to ask for pulls."""
+    required = study.conduct.require_group
+    hint, blank = (
+        ("Say who is here: this study is always asked for a group.", "Please choose")
+        if required
+        else (
+            "If people come by themselves, say who is here. Otherwise let the study choose.",
+            "Let the study choose",
+        )
+    )
     arrivals = [
         Field(
             f"context_{name}",
             f"{name.capitalize()} of the person here",
-            "If people come by themselves, say who is here. Otherwise let the study choose.",
-            options=[("", "Let the study choose"), *((value, value) for value in shares)],
-            required=False,
+            hint,
+            options=[("", blank), *((value, value) for value in shares)],
+            required=required,
         )
-        for name, shares in problem.stated_shares.items()
+        for name, shares in study.problem.stated_shares.items()
     ]
     return Fields(
         [
@@ -372,7 +381,7 @@ def _done(study: Study, viewer: Caller, said: str | None) -> str:
 async def ask(request: Request, service: TheService, study: StudyName) -> Response:
     """Issue pulls."""
     form = await _Sent.of(request, service, study)
-    fields = ask_fields(await _problem(service, study, form.viewer)).filled(form.given)
+    fields = ask_fields(await _checks(service, study, form.viewer)).filled(form.given)
     wanted = _whole_number(fields, "n", 1, service.settings.batch_limit)
     lease = duration_of(fields)
     context = {
@@ -501,8 +510,12 @@ class _Sent:
         return key if key.isascii() and key.isalnum() and len(key) <= 64 else None
 
 
+async def _checks(service: Service, study: str, viewer: Caller) -> Checks:
+    return await service.readers.run(study, lambda opened: opened.checks, viewer.actor)
+
+
 async def _problem(service: Service, study: str, viewer: Caller) -> Problem:
-    return await service.readers.run(study, lambda opened: opened.problem, viewer.actor)
+    return (await _checks(service, study, viewer)).problem
 
 
 async def _on_pull(
