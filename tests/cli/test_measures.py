@@ -10,6 +10,7 @@ from fairtrial.cli.app import app
 from fairtrial.cli.config import load_configuration
 from fairtrial.errors import ConfigurationError
 from fairtrial.study import Study
+from fairtrial.subpopulations import BlockBetting, Problem
 
 FILE = """
 [study]
@@ -238,3 +239,21 @@ def test_a_command_that_fails_half_way_loses_its_pull_and_not_what_it_reported(f
     (lost,) = (event.pull_id for event in events if event.kind == "fail")
     reported = [event for event in events if event.kind == "report"]
     assert [event.outcome for event in reported if event.pull_id == lost] == [{"cured": 1.0}]
+
+
+def test_history_shows_every_measure_and_what_a_correction_replaced(folder, invoke):
+    problem = Problem(
+        ["a", "b"], 1, measures={"cured": (0, 1), "harmed": (0, 1)}, objective="cured"
+    )
+    address = f"sqlite:///{folder / 'measured.db'}"
+    policy = BlockBetting(problem)
+    with Study.create(problem, policy, storage=address, name="ward", seed=1) as study:
+        pull = study.ask()
+        study.tell_known(pull, {"harmed": 0.25}, actor="nurse")
+        study.tell_known(pull, {"cured": None}, actor="nurse")
+        study.amend(pull, {"harmed": 0.75}, "typing error", actor="doctor")
+    shown = invoke("study", "history", "ward", "--storage", address).stdout
+    reported, told, amended = map(shown.index, ("report", "tell", "amend"))
+    assert "harmed=0.25" in shown[reported:told]
+    assert {"cured=missing", "harmed=0.25", "nurse"} <= set(shown[told:amended].split())
+    assert {"harmed=0.75", "doctor", "(before:", "harmed=0.25)"} <= set(shown[amended:].split())

@@ -115,7 +115,15 @@ def seen_by_somebody_who_recruits(service, told, still_open):
             answers[method, path, place] = answer.status_code, answer.text
     answers["health"] = 0, service.run.get(f"{URL}/health?blinded=true").text
     service.client.post("/login", data={"token": service.run.secret})
-    for page in ("recruitment", "health", "pulls", f"pulls/{told}", f"pulls/{still_open}", "log"):
+    for page in (
+        "recruitment",
+        "health",
+        "pulls",
+        "entered",
+        f"pulls/{told}",
+        f"pulls/{still_open}",
+        "log",
+    ):
         answer = service.client.get(f"/studies/trial/{page}")
         answers[page.partition("/")[0], page == f"pulls/{told}"] = answer.status_code, answer.text
     return {name: (status, _VARIES.sub("*", text)) for name, (status, text) in answers.items()}
@@ -441,3 +449,43 @@ def test_whoever_may_read_tells_the_pulls_of_others(service, wards):
     pull = theirs.ask()[0]["id"]
     manager = service.caller("data manager", ["run", "read"])
     assert manager.post(f"{URL}/pulls/{pull}/tell", {"value": 1}).status_code == 200
+
+
+# ------------------------------------------------------- what people entered themselves
+
+
+def seen(caller, pull):
+    """Return what a caller is shown of the values of a pull, by every route that shows them."""
+    url = "/v1/studies/measured/pulls"
+    one = caller.get(f"{url}/{pull}").json()
+    listed = [each for each in caller.get(f"{url}?state=all").json()["pulls"] if each["id"] == pull]
+    assert [each["entered"] for each in listed] == [one["entered"]]
+    return one["entered"], one.get("outcome")
+
+
+def test_everybody_sees_the_measures_that_they_entered_and_no_others(service, measured):
+    mine, laboratory, pull = measured
+    url = f"/v1/studies/measured/pulls/{pull}"
+    assert seen(mine, pull) == (None, None)
+    assert laboratory.post(f"{url}/known", {"values": {"cd4": 0.8125}}).status_code == 200
+    assert seen(mine, pull) == (None, None)
+    assert seen(service.admin, pull) == ({"cd4": 0.8125}, None)
+    assert mine.post(f"{url}/known", {"values": {"safe": 1}}).status_code == 200
+    assert seen(mine, pull) == ({"safe": 1.0}, None)
+    whole = {"cd4": 0.8125, "safe": 1.0}
+    assert seen(service.admin, pull) == (whole, whole)
+    corrected = {"value": {"safe": 0}, "reason": "typing error"}
+    assert mine.post(f"{url}/amend", corrected).status_code == 200
+    assert seen(mine, pull) == ({"safe": 0.0}, None)
+
+
+def test_a_correction_by_somebody_else_is_not_shown_to_whoever_entered_the_value(measured):
+    mine, laboratory, pull = measured
+    url = f"/v1/studies/measured/pulls/{pull}"
+    entered = {"cd4": 0.25, "safe": 1.0}
+    assert mine.post(f"{url}/known", {"values": entered}).status_code == 200
+    assert seen(mine, pull) == (entered, entered)
+    corrected = {"value": {"cd4": 0.8125}, "reason": "laboratory"}
+    assert laboratory.post(f"{url}/amend", corrected).status_code == 200
+    assert seen(mine, pull) == (entered, None)
+    assert seen(laboratory, pull)[0]["cd4"] == 0.8125

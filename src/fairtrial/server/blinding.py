@@ -18,7 +18,7 @@ from fairtrial.server.problems import Refusal
 from fairtrial.server.security.access import Caller
 from fairtrial.server.service import Answer, Key, Service
 from fairtrial.study import Event, Study
-from fairtrial.study.log import TELLS, PullRow, outcome_of
+from fairtrial.study.log import TELLS, PullRow, Record, outcome_of
 from fairtrial.study.writes import (
     Amend,
     Ask,
@@ -32,9 +32,10 @@ from fairtrial.study.writes import (
 )
 
 __all__ = [
+    "Entered",
+    "entered",
     "event_for",
     "may_correct",
-    "may_see",
     "require_correction",
     "require_own",
     "seal",
@@ -248,12 +249,12 @@ def require_correction(study: Study, viewer: Caller, write: Amend) -> None:
         raise Refusal(403, "access-refused", text, reason="scope")
 
 
-def may_correct(study: Study, viewer: Caller, row: PullRow) -> bool:
-    """Return whether the caller may correct a pull's result, if it has one."""
+def may_correct(study: Study, viewer: Caller, row: PullRow, seen: Entered) -> bool:
+    """Return whether the caller may correct what they see of a pull's result, if it has one."""
     if row.told_seq is None or viewer.can("read"):
         return row.told_seq is not None
-    given = _Given(row, dict.fromkeys(study.problem.measures) or None)
-    return _of_others(study, viewer, [given]) is None
+    given = _Given(row, seen.values if study.problem.measures else None)
+    return seen.values is not None and _of_others(study, viewer, [given]) is None
 
 
 class _Given(NamedTuple):
@@ -310,15 +311,83 @@ def _overlap(given: Any, reported: Any) -> bool:
     return True
 
 
+# ------------------------------------------------------------------ what people entered
+
+
+class Entered(NamedTuple):
+    """What somebody may see of the values of a pull.
+
+    `values` is an outcome; if the problem has measures, those that they may see. It is None if
+    there is nothing to see. `is_outcome` says whether it is the whole outcome on record, and
+    `is_outdated` whether somebody else has corrected the result since they entered it.
+    """
+
+    values: Any = None
+    is_outcome: bool = False
+    is_outdated: bool = False
+
+
+def entered(study: Study, viewer: Caller, rows: Sequence[PullRow]) -> list[Entered]:
+    """Return for each pull what the caller may see: everything, or what they entered themselves."""
+    if not study.problem.measures:
+        return [_single(study, viewer, row) for row in rows]
+    reported: dict[str, list[Record]] = {row.pull_id: [] for row in rows}
+    for report in study.session.store.reports(study.session.id, rows):
+        reported[str(report.pull_id)].append(report)
+    return [_measured(study, viewer, row, reported[row.pull_id]) for row in rows]
+
+
+def _single(study: Study, viewer: Caller, row: PullRow) -> Entered:
+    if row.told_seq is None or row.value_seq is None:
+        return Entered()
+    first, last = _event(study, row.told_seq), _event(study, row.value_seq)
+    if viewer.can("read") or last.actor == viewer.actor:
+        return Entered(last.outcome, is_outcome=True)
+    return Entered(first.outcome, is_outdated=True) if first.actor == viewer.actor else Entered()
+
+
+def _measured(study: Study, viewer: Caller, row: PullRow, reports: Sequence[Record]) -> Entered:
+    owners: dict[str, str | None] = {}
+    values: dict[str, Any] = {}
+    for one in reports:
+        for name, value in outcome_of(one.value, one.body).items():
+            owners.setdefault(name, one.actor)
+            values.setdefault(name, value)
+    last = None
+    if row.told_seq is not None and row.value_seq is not None:
+        told, last = _event(study, row.told_seq), _event(study, row.value_seq)
+        assert isinstance(told.outcome, Mapping), "the problem has measures"
+        for name, value in told.outcome.items():
+            owners.setdefault(name, told.actor)
+            values.setdefault(name, value)
+    if viewer.can("read"):
+        own = set(values)
+    else:
+        own = {name for name, owner in owners.items() if owner == viewer.actor}
+    # Nobody corrects a result after somebody else has, without the right to read all results.
+    is_current = last is not None and (
+        row.value_seq == row.told_seq or viewer.can("read") or last.actor == viewer.actor
+    )
+    if is_current and last is not None and isinstance(last.outcome, Mapping):
+        values = dict(last.outcome)
+    shown = {name: values[name] for name in study.problem.measures if name in own}
+    if not shown:
+        return Entered()
+    is_outdated = last is not None and not is_current
+    return Entered(shown, is_current and len(shown) == len(values), is_outdated)
+
+
+def _event(study: Study, seq: int) -> Event:
+    return next(study.events(seq - 1))
+
+
 # ---------------------------------------------------------------------------- answers
 
 
-def may_see(viewer: Caller, told: Event, study: Study) -> bool:
-    """Return whether the caller may see the outcome of an event: it must be entirely their own."""
-    if viewer.can("read"):
-        return True
-    # With several measures, another person may have reported some.
-    return told.actor == viewer.actor and not study.problem.measures
+def _is_own(viewer: Caller, event: Event, study: Study) -> bool:
+    """Return whether the values of an event are entirely the caller's own."""
+    # With several measures, another person may have reported some of an outcome.
+    return event.actor == viewer.actor and (event.kind == "report" or not study.problem.measures)
 
 
 def event_for(viewer: Caller, event: Event, study: Study) -> dict[str, Any]:
@@ -338,6 +407,6 @@ def event_for(viewer: Caller, event: Event, study: Study) -> dict[str, Any]:
             raise _told_by_somebody_else(event.pull_id)
         document["reason"] = None
         document["body"].pop("reason", None)
-    if not may_see(viewer, event, study):
+    if not _is_own(viewer, event, study):
         document["body"].pop("outcome", None)
     return document

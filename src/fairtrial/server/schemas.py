@@ -179,6 +179,9 @@ class Heartbeat(_Body):
 class PullAnswer(BaseModel):
     """A pull. `outcome` is only present if the caller may see it, `should_stop` for single pulls.
 
+    `entered` is present for single pulls, and in lists of other than open pulls: the outcome, or
+    those of its measures that are known; without the scope ``read``, what the caller entered.
+
     Pulls with the same `block` must be measured under the same circumstances; it is null if the
     policy does not compare results in this way. Without the scope ``read``, `propensity` is null,
     and so is `tag` if the pull was drawn at random.
@@ -195,6 +198,7 @@ class PullAnswer(BaseModel):
     lease_until: str | None
     worker: str | None
     outcome: Any = None
+    entered: Any = None
     should_stop: bool | None = None
 
 

@@ -316,3 +316,93 @@ def test_the_form_offers_no_blank_group_if_one_is_required():
         assert "Let the study choose" not in refused.text
         asked(people["clinic"], context_group="old")
     assert [event.body["context"] for event in events(storage)] == [{"group": "old"}]
+
+
+# -------------------------------------------------- values that come on different days
+
+
+@pytest.fixture
+def toxicity_first():
+    """A study whose pulls have a measure on day 7 and another one on day 28."""
+    measures = {"toxicity": (0, 1), "efficacy": (0, 1)}
+    problem = Problem(["a", "b"], 1, measures=measures, objective="efficacy")
+    storage = MemoryStore()
+    Study.create(problem, BlockBetting(problem), storage=storage, name="wards", seed=1)
+    with visited(storage) as people:
+        yield people, storage
+
+
+def test_one_measure_is_entered_now_and_the_other_one_later(toxicity_first):
+    people, storage = toxicity_first
+    clinic = people["clinic"]
+    pull = asked(clinic)
+    answer = clinic.send(pull, f"{FORMS}/tell", outcome_toxicity="0")
+    assert answer.status_code == 303
+    assert events(storage)[-1].kind == "report"
+    page = clinic.get(answer.headers["location"]).text
+    assert "The reading is recorded" in page
+    assert "toxicity: 0" in page
+    # Only what is missing is asked for.
+    assert {name for name in forms_of(page)[f"{FORMS}/tell"] if name.startswith("outcome")} == {
+        "outcome_efficacy"
+    }
+    assert clinic.send(pull, f"{FORMS}/tell", outcome_efficacy="0,5").status_code == 303
+    assert events(storage)[-1].outcome == {"toxicity": 0.0, "efficacy": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ({}, "Please fill in a value."),
+        ({"outcome_toxicity": "2"}, "must be in [0, 1]"),
+        ({"outcome_toxicity": "missing"}, "can be missing for good only once"),
+    ],
+)
+def test_a_measure_that_is_refused_stays_in_its_field(toxicity_first, typed, said):
+    people, storage = toxicity_first
+    pull = asked(people["clinic"])
+    before = events(storage)
+    refused = people["clinic"].send(pull, f"{FORMS}/tell", **typed)
+    assert refused.status_code == 422
+    assert said in refused.text
+    assert 'id="outcome_toxicity-error"' in refused.text
+    assert events(storage) == before
+
+
+def test_one_measure_is_corrected_and_the_other_one_stays(toxicity_first):
+    people, storage = toxicity_first
+    clinic = people["clinic"]
+    pull = asked(clinic)
+    clinic.send(pull, f"{FORMS}/tell", outcome_toxicity="0", outcome_efficacy="missing")
+    answer = clinic.send(pull, f"{FORMS}/amend", outcome_toxicity="1", reason="typing error")
+    assert answer.status_code == 303, answer.text
+    assert events(storage)[-1].outcome == {"toxicity": 1.0, "efficacy": None}
+
+
+def test_a_form_hides_no_measure_that_somebody_else_has_entered(toxicity_first):
+    people, storage = toxicity_first
+    clinic = people["clinic"]
+    pull = asked(clinic)
+    with Study.open(storage, "wards") as study:
+        study.report(pull.rpartition("/")[2], {"toxicity": 0.8125}, actor="laboratory")
+    page = clinic.get(pull).text
+    assert "0.8125" not in page
+    # A field that was left out would say that the value is known.
+    assert "outcome_toxicity" in page
+    for guess in ("0.8125", "0.5"):
+        refused = clinic.send(pull, f"{FORMS}/tell", outcome_toxicity=guess)
+        assert refused.status_code == 422
+        assert "was told before, by somebody else" in refused.text
+    assert "0.8125" in people["chief"].get(pull).text
+
+
+def test_whoever_enters_values_finds_them_in_a_list(toxicity_first):
+    people, _ = toxicity_first
+    clinic = people["clinic"]
+    pull = asked(clinic)
+    clinic.send(pull, f"{FORMS}/tell", outcome_toxicity="0.375")
+    listed = "/studies/wards/entered"
+    assert listed in clinic.get(PULLS).text
+    assert "toxicity: 0.375" in clinic.get(listed).text
+    # Nobody else who recruits sees it; whoever may read does.
+    assert "0.375" in people["chief"].get(listed).text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
@@ -187,7 +187,7 @@ def history(study: str, last: int | None, storage: str | None, as_json: bool) ->
             rows = (_event_row(opened, event, names) for event in events)
             # A long log is printed in tables of a thousand events, so that no more is in memory.
             while page := list(islice(rows, _PAGE)):
-                print_rows(("event", "at", "kind", "pull", *names, "value", "note"), page)
+                print_rows(("event", "at", "kind", "pull", *names, "value", "who", "note"), page)
 
 
 @click.command(epilog=EPILOG)
@@ -434,12 +434,25 @@ def _event_row(opened: AnyStudy, event: Event, names: list[str]) -> tuple[str, .
         event.kind,
         "-" if event.number is None else str(event.number),
         *(str(labels.get(name, "-")) for name in names),
-        shown_number(event.value),
+        _values(event.outcome),
+        event.actor or "-",
         _note(event),
     )
+
+
+def _values(outcome: Any) -> str:
+    """Return an outcome or a reading; of several measures all that it has."""
+    if isinstance(outcome, Mapping):
+        values = (
+            f"{name}={'missing' if value is None else _values(value)}"
+            for name, value in outcome.items()
+        )
+        return " ".join(values)
+    return outcome if isinstance(outcome, str) else shown_number(outcome)
 
 
 def _note(event: Event) -> str:
     if event.kind == "time":
         return f"max_time reached, after {shown_number(event.body['seconds'])} s"
-    return str(event.body.get("reason", ""))
+    reason = str(event.body.get("reason", ""))
+    return f"{reason} (before: {_values(event.body['old'])})" if event.kind == "amend" else reason

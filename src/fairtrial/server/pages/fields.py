@@ -12,10 +12,12 @@ from fairtrial.core.cells import NotANumber, NumberFormat, number_or_text
 __all__ = [
     "Field",
     "Fields",
+    "correction_fields",
     "duration_of",
+    "field_name",
     "number_typed",
-    "outcome_fields",
     "outcome_of",
+    "tell_fields",
     "units",
 ]
 
@@ -109,17 +111,41 @@ def _filled(field: Field, given: Any) -> Field:
 
 # --------------------------------------------------------------------------- outcomes
 
-_MEASURE_HINT = "A number; or the word missing, if it will never be known."
+_MEASURE = "A number; or the word missing, if it will never be known."
+_LATER = f"{_MEASURE} Leave it blank if it is not known yet."
+_RIGHT = f"{_MEASURE} Leave it blank if the value on record is right."
+_LABEL = "A number, or one of the known values."
 
 
-def outcome_fields(problem: Problem) -> list[Field]:
-    """Return the fields for a result."""
+def field_name(name: str) -> str:
+    """Return the name of the form's field for a field of an outcome."""
+    return f"outcome_{name}"
+
+
+def tell_fields(problem: Problem, shown: Sequence[str]) -> list[Field]:
+    """Return the fields for a result: of several measures only those shown, each optional."""
+    if not problem.measures:
+        return _outcome_fields(problem)
+    if len(problem.measures) == 1:
+        return _fields_of(shown, _MEASURE)
+    return _fields_of(shown, _LATER, required=False)
+
+
+def correction_fields(problem: Problem, shown: Sequence[str]) -> list[Field]:
+    """Return the fields for a corrected result: of measures only those shown, each optional."""
+    if not problem.measures:
+        return _outcome_fields(problem)
+    return _fields_of(shown, _RIGHT, required=False)
+
+
+def _outcome_fields(problem: Problem) -> list[Field]:
     if problem.outcome_fields:
-        hint = _MEASURE_HINT if problem.measures else "A number, or one of the known values."
-        return [
-            Field(f"outcome_{name}", f"Result: {name}", hint) for name in problem.outcome_fields
-        ]
+        return _fields_of(problem.outcome_fields, _LABEL)
     return [Field("value", "Result", _range_in_words(problem), is_number=True)]
+
+
+def _fields_of(names: Sequence[str], hint: str, *, required: bool = True) -> list[Field]:
+    return [Field(field_name(name), f"Result: {name}", hint, required=required) for name in names]
 
 
 def _range_in_words(problem: Problem) -> str:
@@ -132,12 +158,23 @@ def _range_in_words(problem: Problem) -> str:
 def outcome_of(problem: Problem, fields: Fields) -> Any:
     """Return the result that the user typed; None if invalid, with the error in the fields."""
     if problem.outcome_fields:
-        typed = {name: fields[f"outcome_{name}"] for name in problem.outcome_fields}
-        known = {name: number_or_text(text) for name, text in typed.items()}
-        if problem.measures:
-            return {name: None if value == "missing" else value for name, value in known.items()}
-        return known
+        names = {field_name(name): name for name in problem.outcome_fields}
+        shown = [one.name for one in fields if one.name in names]
+        typed = [name for name in shown if fields[name]]
+        if problem.measures and not typed and not fields.errors:
+            fields.refuse(next(iter(shown), ""), "Please fill in a value.")
+        return {
+            names[name]: _measure_typed(fields, name)
+            if problem.measures
+            else number_or_text(fields[name])
+            for name in typed
+        }
     return number_typed(fields, "value")
+
+
+def _measure_typed(fields: Fields, name: str) -> float | None:
+    """Return the measure in a field; None if it will never be known, or is invalid."""
+    return None if fields[name].casefold() == "missing" else number_typed(fields, name)
 
 
 def number_typed(fields: Fields, name: str) -> float | None:

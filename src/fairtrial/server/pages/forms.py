@@ -25,8 +25,9 @@ from fairtrial.errors import (
 )
 from fairtrial.presentation.words import count, number
 from fairtrial.server.blinding import (
+    Entered,
+    entered,
     may_correct,
-    may_see,
     require_correction,
     require_own,
     write_as,
@@ -35,10 +36,12 @@ from fairtrial.server.blinding import (
 from fairtrial.server.pages.fields import (
     Field,
     Fields,
+    correction_fields,
     duration_of,
+    field_name,
     number_typed,
-    outcome_fields,
     outcome_of,
+    tell_fields,
     units,
 )
 from fairtrial.server.pages.guarded import PageRoute
@@ -50,13 +53,14 @@ from fairtrial.server.problems import Refusal
 from fairtrial.server.routes.common import PullId, StudyName, key_of
 from fairtrial.server.security.access import Caller
 from fairtrial.server.service import Answer, Service, TheService
-from fairtrial.study import Event, Study
+from fairtrial.study import Study
 from fairtrial.study.log import PullRow, as_time
-from fairtrial.study.writes import Amend, Ask, Checks, Fail, Report, Stop, Tell, Write
+from fairtrial.study.writes import Amend, Ask, Checks, Fail, Report, Stop, Tell, TellKnown, Write
 
 routes = APIRouter(include_in_schema=False, route_class=PageRoute)
 
 _MOST_SHOWN = 200
+_MOST_ENTERED = 100
 _REASON = "It is kept in the log and shown to its readers."
 _STATES = {
     "open": "open: waiting for its result",
@@ -101,6 +105,48 @@ async def show_pulls(
     viewer = await viewer_of(request, service, study)
     viewer.require("run", study)
     return await _pulls_page(request, service, viewer, study, said=done)
+
+
+@routes.get("/studies/{study}/entered")
+async def show_entered(
+    request: Request, service: TheService, study: StudyName, after: int = -1
+) -> Response:
+    """Return all pulls with what was entered; without the scope ``read``, the user's own."""
+    viewer = await viewer_of(request, service, study)
+    viewer.require("run", study)
+
+    def make(view: View) -> Response:
+        opened = view.observer.study
+        store, worker = opened.session.store, None if viewer.can("read") else viewer.actor
+        begin = max(after, -1)
+        rows = store.some_pulls(opened.session.id, None, worker, begin, _MOST_ENTERED + 1)
+        page = rows[:_MOST_ENTERED]
+        names = opened.problem.action_labels[0]
+        last = f"{address(study, 'entered')}?after={page[-1].number}" if page else ""
+        return study_page(
+            *(request, viewer, PULLS, view, [], "entered.html"),
+            headers=_NO_CACHE,
+            pulls=[
+                _entered_line(row, seen, opened.problem)
+                for row, seen in zip(page, entered(opened, viewer, page), strict=True)
+            ],
+            later=last if len(rows) > len(page) else "",
+            is_first=begin < 0,
+            columns=[str(name).capitalize() for name in names],
+        )
+
+    return await shown(request, service, viewer, study, make, may_be_known=False)
+
+
+def _entered_line(row: PullRow, seen: Entered, problem: Problem) -> dict[str, Any]:
+    return {
+        "id": row.pull_id,
+        "number": row.number,
+        "cells": [str(label) for label in problem.labels(row.action).values()],
+        "state": _STATES.get(row.state, row.state).partition(":")[0].partition(";")[0],
+        "entered": "" if seen.values is None else _in_words(seen.values),
+        "note": "corrected by somebody else" if seen.is_outdated else "",
+    }
 
 
 async def _pulls_page(
@@ -185,7 +231,8 @@ async def _pull_page(
         opened = view.observer.study
         require_own(opened, viewer, pull)
         row = _row(opened, pull)
-        forms = _forms_of(row, opened, viewer, refused or {})
+        [seen] = entered(opened, viewer, [row])
+        forms = _forms_of(row, opened, viewer, seen, refused or {})
         return study_page(
             *(request, viewer, PULLS, view, [], "pull.html"),
             status=status,
@@ -196,7 +243,7 @@ async def _pull_page(
             number=row.number,
             pull_id=pull,
             seen=row.value_seq,
-            facts=_facts(opened, row, viewer),
+            facts=_facts(opened, row, seen),
             forms_shown=forms,
             key=secrets.token_hex(16),
         )
@@ -211,7 +258,7 @@ def _row(study: Study, pull: str) -> PullRow:
     return row
 
 
-def _facts(study: Study, row: PullRow, viewer: Caller) -> list[tuple[str, str]]:
+def _facts(study: Study, row: PullRow, seen: Entered) -> list[tuple[str, str]]:
     problem = study.problem
     facts = [
         (str(name).capitalize(), str(label)) for name, label in problem.labels(row.action).items()
@@ -227,29 +274,47 @@ def _facts(study: Study, row: PullRow, viewer: Caller) -> list[tuple[str, str]]:
         facts.append(("Asked for by", row.worker))
     if row.state == "open" and row.lease_until is not None:
         facts.append(("Due", f"{as_time(row.lease_until):%Y-%m-%d %H:%M} UTC"))
-    told = None if row.value_seq is None else next(study.events(row.value_seq - 1))
-    if told is not None and may_see(viewer, told, study):
-        facts.append(("Result", _outcome_in_words(told)))
+    if seen.values is not None:
+        facts.append((_kind_of_values(row, seen), _in_words(seen.values)))
     return facts
 
 
-def _outcome_in_words(told: Event) -> str:
-    if isinstance(told.outcome, Mapping):
-        return ", ".join(f"{name}: {value}" for name, value in told.outcome.items())
-    return "" if told.outcome is None else f"{told.outcome:g}"
+def _kind_of_values(row: PullRow, seen: Entered) -> str:
+    if seen.is_outcome:
+        return "Result"
+    if seen.is_outdated:
+        return "You entered (somebody has corrected the result since)"
+    return "Entered so far" if row.told_seq is None else "You entered"
+
+
+def _in_words(values: Any) -> str:
+    if isinstance(values, Mapping):
+        return ", ".join(f"{name}: {_in_words(value)}" for name, value in values.items())
+    if values is None:
+        return "missing"
+    return f"{values:g}" if isinstance(values, float) else str(values)
 
 
 def _forms_of(
-    row: PullRow, study: Study, viewer: Caller, refused: Mapping[str, Fields]
+    row: PullRow, study: Study, viewer: Caller, seen: Entered, refused: Mapping[str, Fields]
 ) -> list[Form]:
     problem = study.problem
+    known = list(seen.values or ()) if problem.measures else []
+    tell = tell_fields(problem, [name for name in problem.outcome_fields if name not in known])
+    corrections = [*correction_fields(problem, known), reason_field()]
+    explanation = (
+        "Enter the values that you have, and leave the others blank until you have them: each "
+        "counts as soon as all are there, and is never lost."
+        if len(problem.measures) > 1
+        else "The outcome of the pull. It counts as soon as it is recorded, and is never lost."
+    )
     every = {
         "tell": Form(
             "tell",
             "Tell the result",
-            "The outcome of the pull. It counts as soon as it is recorded, and is never lost.",
+            explanation,
             "Record the result",
-            refused.get("tell") or Fields(outcome_fields(problem)),
+            refused.get("tell") or Fields(tell),
         ),
         "report": Form(
             "report",
@@ -273,16 +338,16 @@ def _forms_of(
             "Correct the result",
             "The result that is on record was wrong. It stays in the log beside the correction.",
             "Record the correction",
-            refused.get("amend") or Fields([*outcome_fields(problem), reason_field()]),
+            refused.get("amend") or Fields(corrections),
             danger=True,
         ),
     }
     if row.told_seq is not None:
-        names = ["amend"] if may_correct(study, viewer, row) else []
-    elif row.state == "open":
-        names = ["tell", *(["report"] if problem.has_readings else []), "fail"]
+        names = ["amend"] if may_correct(study, viewer, row, seen) else []
     else:
-        names = ["tell"]
+        names = ["tell"] if tell else []
+        if row.state == "open":
+            names += [*(["report"] if problem.has_readings else []), "fail"]
     # Show the refused form even if the pull has changed meanwhile.
     return [every[name] for name in dict.fromkeys([*refused, *names])]
 
@@ -410,10 +475,12 @@ async def tell(request: Request, service: TheService, study: StudyName) -> Respo
     """Record the outcome of a pull."""
     form = await _Sent.of(request, service, study)
     problem = await _problem(service, study, form.viewer)
-    fields = Fields(outcome_fields(problem)).filled(form.given)
+    shown = list(filter(form.has_field, problem.outcome_fields))
+    fields = Fields(tell_fields(problem, shown)).filled(form.given)
     outcome = outcome_of(problem, fields)
-
-    write = Tell(form.pull, outcome, form.viewer.actor)
+    write: Write = Tell(form.pull, outcome, form.viewer.actor)
+    if problem.measures:
+        write = TellKnown(form.pull, outcome, form.viewer.actor)
     return await _on_pull(form, "tell", fields, write)
 
 
@@ -443,7 +510,8 @@ async def amend(request: Request, service: TheService, study: StudyName) -> Resp
     """Correct an outcome."""
     form = await _Sent.of(request, service, study)
     problem = await _problem(service, study, form.viewer)
-    fields = Fields([*outcome_fields(problem), reason_field()]).filled(form.given)
+    shown = list(filter(form.has_field, problem.outcome_fields))
+    fields = Fields([*correction_fields(problem, shown), reason_field()]).filled(form.given)
     outcome = outcome_of(problem, fields)
 
     write = Amend(form.pull, outcome, fields["reason"], form.viewer.actor)
@@ -499,6 +567,10 @@ class _Sent:
         viewer.require("admin" if scope == "admin" else "run", study)
         return cls(request, service, viewer, study, form)
 
+    def has_field(self, name: str) -> bool:
+        """Return whether the form had a field for this part of an outcome."""
+        return field_name(name) in self.given
+
     @property
     def pull(self) -> str:
         return str(self.given.get("pull", ""))
@@ -531,9 +603,10 @@ async def _on_pull(
         require_own(opened, form.viewer, form.pull)
         _row(opened, form.pull)
         require(opened)
-        event = write_for(form.service, opened, form.viewer, write).events[0]
+        events = write_for(form.service, opened, form.viewer, write).events
         where = address(form.study, "pulls", form.pull)
-        return Answer(303, f"{where}?done=event-{event.seq}")
+        # There is no event if all values were told before.
+        return Answer(303, f"{where}?done=event-{events[0].seq}" if events else where)
 
     async def again(refused: Fields, status: int) -> Response:
         return await _pull_page(

@@ -7,13 +7,13 @@ from typing import Annotated, Any, Literal
 from fastapi import Query, Response
 
 from fairtrial.errors import UnknownPull
-from fairtrial.server.blinding import may_see, require_own
+from fairtrial.server.blinding import entered, require_own
 from fairtrial.server.documents import pull_document
 from fairtrial.server.routes.common import Limit, PullId, StudyName, document, router
 from fairtrial.server.schemas import PullAnswer, PullsAnswer
 from fairtrial.server.security.access import Caller
 from fairtrial.server.service import TheService, TheViewer
-from fairtrial.study import Event, Study
+from fairtrial.study import Study
 from fairtrial.study.log import PullRow
 
 __all__ = ["document_for", "routes", "row_of"]
@@ -58,12 +58,10 @@ async def list_pulls(
 ) -> Response:
     """Return pulls by number.
 
-    Without the scope ``read``, only the caller's own open pulls are listed: lists of other than
-    open pulls are refused.
+    Without the scope ``read``, only the caller's own pulls are listed. Lists of other than open
+    pulls have what was `entered` for each.
     """
     _require_run_or_read(viewer, study)
-    if state != "open":
-        viewer.require("read", study)
 
     worker = None if viewer.can("read") else viewer.actor
 
@@ -73,8 +71,12 @@ async def list_pulls(
             opened.session.id, None if state == "all" else state, worker, after, limit + 1
         )
         more = page[limit - 1].number if len(page) > limit else None
+        pulls = [document_for(viewer, opened, row) for row in page[:limit]]
+        if state != "open":
+            for document, seen in zip(pulls, entered(opened, viewer, page[:limit]), strict=True):
+                document["entered"] = seen.values
         return {
-            "pulls": [document_for(viewer, opened, row) for row in page[:limit]],
+            "pulls": pulls,
             "next": None if more is None else str(more),
         }
 
@@ -89,16 +91,17 @@ async def list_pulls(
 async def show_pull(
     service: TheService, viewer: TheViewer, study: StudyName, pull: PullId
 ) -> Response:
-    """Return a pull, with its outcome if the caller may see results or told it."""
+    """Return a pull, with what the caller may see of its values, or entered themselves."""
     _require_run_or_read(viewer, study)
 
     def find(opened: Study) -> dict[str, Any]:
         require_own(opened, viewer, pull)
         row = row_of(opened, pull)
         content = document_for(viewer, opened, row)
-        told = _told(opened, row)
-        if told is not None and may_see(viewer, told, opened):
-            content["outcome"] = told.outcome
+        [seen] = entered(opened, viewer, [row])
+        content["entered"] = seen.values
+        if seen.is_outcome:
+            content["outcome"] = seen.values
         return {**content, "should_stop": opened.should_stop(pull)}
 
     found = await service.readers.run(study, find, viewer.actor)
@@ -125,10 +128,3 @@ async def to_cancel(service: TheService, viewer: TheViewer, study: StudyName) ->
 
 def _require_run_or_read(viewer: Caller, study: str) -> None:
     viewer.require("read" if viewer.can("read") else "run", study)
-
-
-def _told(study: Study, row: PullRow) -> Event | None:
-    """Return the event with the outcome on record (the last correction, if any), or None."""
-    if row.value_seq is None:
-        return None
-    return next(study.events(after=row.value_seq - 1))
