@@ -288,7 +288,7 @@ def test_the_page_says_what_speaks_against_every_other_answer_and_what_that_mean
     assert by_answer["no arm"][1].startswith("ruled out")
     said = section(page, "Decision").text
     assert "the evidence against a right answer ever reaches 20 is at most 5 %" in said
-    assert "The strength of evidence against every other answer reached 20 after" in said
+    assert "The strength of evidence against every other answer has reached 20." in said
     assert "3.00" not in said
     assert "against a threshold" not in said
 

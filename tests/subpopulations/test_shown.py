@@ -181,6 +181,24 @@ def test_differences_and_means_count_the_same_results():
     assert effect.difference == pytest.approx(other.mean - control.mean)
 
 
+@pytest.mark.parametrize("known", [{"reward_range": (-9, 9)}, {"noise_std": 1.0}])
+def test_a_difference_is_that_of_the_means_beside_it_whatever_the_shares_of_blocks(known):
+    problem = Problem(3, {"x": 0.3, "y": 0.7}, floors=None, control="0", **known)
+    policy = BlockBetting(problem, delta=1e-9, seed=0)
+    rng = np.random.default_rng(4)
+    while policy.told < 700:
+        pull = policy.ask()
+        policy.tell(pull, float(np.clip(rng.normal(0.2 * (pull.action % 3), 1.0), -9, 9)))
+    progress = policy.progress()
+    means = {(None, one.labels["arm"]): one.mean for one in progress.arms}
+    means |= {(one.labels["group"], one.labels["arm"]): one.mean for one in progress.actions}
+    assert len(policy._blocks.paid) > 5
+    assert len(progress.effects) == 6
+    for effect in progress.effects:
+        own = means[effect.group, effect.arm] - means[effect.group, "0"]
+        assert effect.difference == pytest.approx(own)
+
+
 def test_a_rule_without_blocks_calls_its_intervals_approximate_once_results_overtake():
     policy = BalancedTracking(Problem(2, 1, noise_std=1.0))
     first, second = policy.ask(2)

@@ -32,7 +32,6 @@ __all__ = [
     "Spread",
     "difference_from_blocks",
     "difference_from_sums",
-    "difference_in_experiment",
     "difference_in_range",
     "difference_of_arms",
     "difference_with_noise",
@@ -64,6 +63,12 @@ class DifferenceInterval(NamedTuple):
     estimate: float
     lower: float
     upper: float
+
+    def around(self, estimate: float | None) -> DifferenceInterval:
+        """Return the interval with another estimate, moved into it if it is outside."""
+        if estimate is None:
+            return self
+        return self._replace(estimate=min(max(estimate, self.lower), self.upper))
 
     def times(self, factor: float) -> DifferenceInterval:
         """Return the interval in other units, or of the opposite difference."""
@@ -194,6 +199,14 @@ class BlockResults:
         theirs = (later.counts, later.losses, later.sums, later.squares, later.centres)
         return BlockResults(*map(np.concatenate, zip(mine, theirs, strict=True)))
 
+    def difference_of_means(self, target: Floats) -> float | None:
+        """Return the weighted sum of the means of all results; None if one has no results."""
+        used = target != 0.0
+        counts, sums = self.counts[:, used].sum(axis=0), self.sums + self.counts * self.centres
+        if not (counts > 0.0).all():
+            return None
+        return float((target[used] * sums[:, used].sum(axis=0) / counts).sum())
+
     def only(self, blocks: NDArray[np.bool_], actions: NDArray[np.bool_]) -> BlockResults:
         """Return the results of the selected blocks and actions only."""
         fields = (self.counts, self.losses, self.sums, self.squares, self.centres)
@@ -247,7 +260,8 @@ def difference_of_arms(
     Returns
     -------
     DifferenceInterval or None
-        None if no block has results of all actions with a weight.
+        The estimate is the difference of the means of all results, moved into the interval if it is
+        outside. None if no block has results of all actions with a weight.
     """
     wanted = target != 0.0
     usable = np.asarray((results.drawn[:, wanted] > 0.0).all(axis=1))
@@ -255,37 +269,13 @@ def difference_of_arms(
         return None
     known = results.only(usable, wanted)
     own = Spread(spread.scale[wanted], spread.reward_range)
-    one_of_each = float((target[wanted] ** 2 * own.scale**2).sum())
     weights = target[wanted] / known.drawn
     if own.reward_range is None:
-        return difference_with_noise(known, weights, own.scale, level, one_of_each)
-    return difference_in_range(known, weights, *own.reward_range, level, in_all=in_all)
-
-
-def difference_in_experiment(
-    results: BlockResults, target: Floats, spread: Spread, level: float, in_all: float
-) -> DifferenceInterval | None:
-    """Return a difference of weighted means from all results of an experiment.
-
-    The interval is that of `difference_of_arms`; the estimate is the difference of the means of all
-    results, moved into the interval if it is outside.
-
-    Examples
-    --------
-    >>> ones = np.ones((4, 2))
-    >>> results = BlockResults(50 * ones, 0 * ones, [[30, 10]] * ones, [[30, 10]] * ones, 0 * ones)
-    >>> spread = Spread(0.5 * np.ones(2), (0.0, 1.0))
-    >>> found = difference_in_experiment(results, np.array([1.0, -1.0]), spread, 0.05, in_all=400)
-    >>> [round(end, 2) for end in found]
-    [0.4, 0.25, 0.55]
-    """
-    found = difference_of_arms(results, target, spread, level, in_all)
-    counts, used = results.counts.sum(axis=0), target != 0.0
-    if found is None or not (counts[used] > 0.0).all():
-        return found
-    sums = (results.sums + results.counts * results.centres).sum(axis=0)
-    plain = float((target[used] * sums[used] / counts[used]).sum())
-    return found._replace(estimate=min(max(plain, found.lower), found.upper))
+        one_of_each = float((target[wanted] ** 2 * own.scale**2).sum())
+        found = difference_with_noise(known, weights, own.scale, level, one_of_each)
+    else:
+        found = difference_in_range(known, weights, *own.reward_range, level, in_all=in_all)
+    return found.around(results.difference_of_means(target))
 
 
 @documented_by(difference_of_arms)

@@ -189,8 +189,8 @@ def _standing_of_evidence(progress: Progress) -> str:
     places = decimals([gained, needed], 3)
     if progress.recommendation.decided and evidence_level(progress) is not None:
         return (
-            f"The strength of evidence against every other answer reached "
-            f"{strength(needed or 0.0)} {after}."
+            f"The strength of evidence against every other answer has reached "
+            f"{strength(needed or 0.0)}."
         )
     if evidence_level(progress) is not None:
         level = strength(needed or 0.0)

@@ -17,7 +17,7 @@ from fairtrial.confidence.effects import (
     BlockResults,
     DifferenceAt,
     Spread,
-    difference_in_experiment,
+    difference_of_arms,
 )
 from fairtrial.confidence.loss_test import UNEQUAL_LOSSES
 from fairtrial.core.fixed_confidence import FixedConfidencePolicy
@@ -330,7 +330,7 @@ class BlockPolicy(FixedConfidencePolicy):
         if not losses_count:
             results = results.without_losses()
         in_all = float(len(cuts.actions))
-        return partial(difference_in_experiment, results, spread=spread, in_all=in_all)
+        return partial(difference_of_arms, results, spread=spread, in_all=in_all)
 
     def _next_assigned(self, cuts: Cuts) -> tuple[int, int] | None:
         """Return action and tag of the next assigned unit.
