@@ -17,6 +17,7 @@ import pytest
 import fairtrial as ft
 from fairtrial.delayed import PairedRacing, Problem
 from fairtrial.errors import InvalidArgument, SourceError, StudyExists
+from fairtrial.races.budget import Budget
 from fairtrial.races.progress import Reporter
 from fairtrial.races.result import RaceResult
 from fairtrial.races.scoring import Evaluation
@@ -519,7 +520,7 @@ def test_a_race_looks_at_its_progress_only_to_print_it(progress, monkeypatch):
 
 def test_a_reporter_says_nothing_new_at_once(capsys):
     result = run(table())
-    reporter = Reporter(None, 200)
+    reporter = Reporter(Budget(None), 200)
     for _ in range(3):
         reporter(result.study)
     assert len(capsys.readouterr().err.splitlines()) == 1

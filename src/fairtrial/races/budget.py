@@ -7,6 +7,7 @@ import threading
 from collections.abc import Mapping
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fairtrial.core import Pull
 from fairtrial.delayed import PairedRacing
@@ -31,6 +32,8 @@ class Budget:
         Cost of an evaluation by candidate.
     max_cost, max_evaluations : float or int, optional
         The limits.
+    is_known : ndarray of bool, shape (items, candidates), optional
+        The scores that are known from an earlier race, and cost nothing.
 
     Raises
     ------
@@ -39,6 +42,8 @@ class Budget:
 
     Attributes
     ----------
+    costs, is_known
+        As given.
     is_spent : bool
         Whether an evaluation was refused.
     """
@@ -48,10 +53,12 @@ class Budget:
         costs: Mapping[str, float] | None,
         max_cost: float | None = None,
         max_evaluations: int | None = None,
+        is_known: NDArray[np.bool_] | None = None,
     ) -> None:
         if max_cost is not None and costs is None:
             raise InvalidArgument("max_cost", "needs cost, the cost of an evaluation", max_cost)
         self.costs = costs
+        self.is_known = is_known
         self._has_limits = not (max_cost is None and max_evaluations is None)
         self._max_cost = math.inf if max_cost is None else max_cost * _ROUNDING
         self._max_evaluations = math.inf if max_evaluations is None else max_evaluations
@@ -66,13 +73,15 @@ class Budget:
             return True
         policy = study.policy
         assert isinstance(policy, PairedRacing)
-        cost = self._cost_until(policy, pull)
+        if self._is_free(pull):
+            return True
+        evaluations, cost = self._spent_until(policy, pull)
         with self._lock:
-            if not self._are_kept(pull.number + 1, cost):
+            if not self._are_kept(evaluations, cost):
                 self.is_spent = True
                 return False
             # Pulls that were left open can begin after later ones.
-            self._evaluations = max(self._evaluations, pull.number + 1)
+            self._evaluations = max(self._evaluations, evaluations)
             self._cost = max(self._cost, cost)
             return True
 
@@ -97,12 +106,18 @@ class Budget:
             and cost + self._cost_of_repeated <= self._max_cost
         )
 
-    def _cost_until(self, policy: PairedRacing, pull: Pull) -> float:
-        """Return the cost of a pull and of all pulls with smaller numbers."""
-        if self.costs is None:
-            return 0.0
-        issued = policy.issued
+    def _spent_until(self, policy: PairedRacing, pull: Pull) -> tuple[int, float]:
+        """Return the number and cost of this pull and of all with smaller numbers."""
+        if self.costs is None and self.is_known is None:
+            return pull.number + 1, 0.0
+        paid = policy.issued
+        if self.is_known is not None:
+            paid = paid - (policy.requested & self.is_known).sum(axis=0)
         for other in policy.outstanding():
-            if other.number > pull.number:
-                issued[other.action] -= 1
-        return math.fsum(issued * np.array(list(self.costs.values())))
+            if other.number > pull.number and not self._is_free(other):
+                paid[other.action] -= 1
+        costs = [0.0] * len(paid) if self.costs is None else list(self.costs.values())
+        return int(paid.sum()), math.fsum(paid * np.array(costs))
+
+    def _is_free(self, pull: Pull) -> bool:
+        return self.is_known is not None and bool(self.is_known[pull.tag, pull.action])

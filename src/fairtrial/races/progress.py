@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Mapping
 
 from fairtrial.delayed import PairedRacing
+from fairtrial.races.budget import Budget
 from fairtrial.races.result import RaceResult
 from fairtrial.study import Study
 
@@ -21,14 +21,14 @@ class Reporter:
 
     Parameters
     ----------
-    costs : mapping or None
-        Cost of an evaluation by candidate.
+    budget : Budget
+        What evaluations cost, and which were paid by an earlier race.
     n_items : int
         Number of items.
     """
 
-    def __init__(self, costs: Mapping[str, float] | None, n_items: int) -> None:
-        self._costs = costs
+    def __init__(self, budget: Budget, n_items: int) -> None:
+        self._budget = budget
         self._n_items = n_items
         self._seen: object = None
         self._states: dict[str, str] = {}
@@ -42,7 +42,8 @@ class Reporter:
         if seen == self._seen and time.monotonic() < self._printed + _SECONDS:
             return
         self._seen, self._printed = seen, time.monotonic()
-        result = RaceResult(study, self._costs, self._n_items)
+        budget = self._budget
+        result = RaceResult(study, budget.costs, self._n_items, is_known=budget.is_known)
         changes = [f"{label!r} is {state}" for label, state in self._changes(result)]
         print("; ".join([result.in_words(), *changes]), file=sys.stderr, flush=True)  # noqa: T201
 

@@ -9,6 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from fairtrial import plots
 from fairtrial.core.recommendation import Guarantee
 from fairtrial.core.tables import as_frame
@@ -19,6 +21,7 @@ from fairtrial.report import write_report
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
+    from numpy.typing import NDArray
 
     from fairtrial.study import Study
 
@@ -38,6 +41,8 @@ class RaceResult:
         Number of items.
     uncompared : sequence of str
         What may have changed since the race began, because its content could not be compared.
+    is_known : ndarray of bool, shape (items, candidates), optional
+        The scores that an earlier race has paid.
 
     Examples
     --------
@@ -54,7 +59,9 @@ class RaceResult:
         costs: Mapping[str, float] | None,
         n_items: int,
         uncompared: Sequence[str] = (),
+        is_known: NDArray[np.bool_] | None = None,
     ) -> None:
+        self._is_known = is_known
         self.study = study
         self._uncompared = uncompared
         self._costs = costs
@@ -124,13 +131,25 @@ class RaceResult:
 
     @property
     def evaluations(self) -> int:
-        """Number of evaluations so far."""
-        return self._policy.told
+        """Number of evaluations so far, without those that an earlier race has paid."""
+        return self._policy.told - self.reused
+
+    @property
+    def reused(self) -> int:
+        """Number of scores that an earlier race has paid (`extends`)."""
+        return sum(self._reused_by_arm())
+
+    def _reused_by_arm(self) -> list[int]:
+        policy = self._policy
+        if self._is_known is None:
+            return [0] * len(policy.problem.arms)
+        are_told = np.isfinite(policy.listed_scores)
+        return [int(number) for number in (are_told & self._is_known).sum(axis=0)]
 
     @property
     def saved(self) -> int | None:
         """Number of evaluations that the answer did not need; None until the race is decided."""
-        return None if self.best is None else self._evaluations_of_all - self.evaluations
+        return None if self.best is None else self._evaluations_of_all - self._policy.told
 
     @property
     def _evaluations_of_all(self) -> int:
@@ -142,8 +161,13 @@ class RaceResult:
         """Cost of the evaluations so far, without failed ones; None if no cost was stated."""
         if self._costs is None:
             return None
-        arms = zip(self._policy.problem.arms, self.study.progress().arms, strict=True)
-        return math.fsum(self._costs[label] * arm.pulls for label, arm in arms)
+        arms = zip(
+            self._policy.problem.arms,
+            self.study.progress().arms,
+            self._reused_by_arm(),
+            strict=True,
+        )
+        return math.fsum(self._costs[label] * (arm.pulls - free) for label, arm, free in arms)
 
     @property
     def cost_of_all(self) -> float | None:
@@ -187,6 +211,8 @@ class RaceResult:
     def in_words(self) -> str:
         """Return the state of the race in one sentence."""
         spent = f"{plural(self.evaluations, 'evaluation')} of {self._evaluations_of_all:,}"
+        if self.reused:
+            spent += f" and {self.reused:,} known before"
         if self.cost is not None and self.cost_of_all is not None:
             spent += f", cost {self.cost:.4g} of {self.cost_of_all:.4g}"
         if self.best is not None:

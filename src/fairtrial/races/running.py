@@ -22,6 +22,7 @@ from fairtrial.delayed import PairedRacing, Problem
 from fairtrial.errors import FairtrialError, InvalidArgument, SourceError, StudyExists
 from fairtrial.races.budget import Budget
 from fairtrial.races.contents import Content, content_of
+from fairtrial.races.extending import earlier_race, recorded_evidence
 from fairtrial.races.progress import Reporter
 from fairtrial.races.questions import categories_of, costs_of, items_of, named_candidates
 from fairtrial.races.result import RaceResult
@@ -60,6 +61,7 @@ def race(
     executor: Executor | Callable[[], Executor] | None = None,
     storage: Storage = "memory://",
     name: str = "race",
+    extends: str | None = None,
     progress: bool = False,
     attempts: int = 3,
     on_error: OnError = "ask",
@@ -114,6 +116,10 @@ def race(
         the function, a candidate and an item. Not for coroutine functions.
     storage, name : str
         Where the study is stored, and its name there. The default storage ends with the process.
+    extends : str, optional
+        The name of an earlier race in this storage, about these items, all of whose candidates are
+        candidates again. Its scores are not paid again, and its evidence counts half. The new
+        candidates may be chosen with knowledge of its scores.
     progress : bool
         Whether to print to standard error who leads, who leaves, and what it costs.
     attempts : int
@@ -141,6 +147,7 @@ def race(
     ------
     InvalidArgument
         If an argument is invalid.
+        Also if `extends` names a race with other items, candidates, scores or limits.
     StudyExists
         If the storage has a study of that name about another question, or candidates changed.
     SourceError
@@ -167,10 +174,14 @@ def race(
     contents = {label: content_of(given) for label, given in named.items()}
     content = content_of(rows)
     policy = _policy(problem, delta, about, margin, category, rows, content.checksum, contents)
+    known = None
+    if extends is not None:
+        policy, known = _extended(policy, storage, name, extends)
     budget = Budget(
         None if cost is None else costs_of(cost, list(named)),
         None if max_cost is None else check_number("max_cost", max_cost, low=0.0),
         check_optional_integer("max_evaluations", max_evaluations, low=1),
+        None if known is None else np.isfinite(known),
     )
     options = {
         "parallel": check_integer("parallel", parallel, low=1),
@@ -178,16 +189,16 @@ def race(
         "attempts": check_integer("attempts", attempts, low=1),
         "on_error": check_choice("on_error", on_error, _ON_ERROR),
     }
-    scores = _source(problem, named, rows, score, budget, options)
+    scores = _source(problem, named, rows, score, budget, options, known)
     study = _study(problem, policy, storage, name, seed)
     try:
-        scores.find(study, budget, Reporter(budget.costs, len(rows)) if progress else None)
+        scores.find(study, budget, Reporter(budget, len(rows)) if progress else None)
     except BaseException:
         study.close()
         raise
     compared = {**{repr(label): one for label, one in contents.items()}, "the items": content}
     uncompared = [name for name, one in compared.items() if not one.is_whole]
-    return RaceResult(study, budget.costs, len(rows), uncompared)
+    return RaceResult(study, budget.costs, len(rows), uncompared, budget.is_known)
 
 
 def _policy(
@@ -215,6 +226,16 @@ def _policy(
         margin=margin,
         categories=None if category is None else categories_of(category, items),
     )
+
+
+def _extended(
+    policy: PairedRacing, storage: Storage, name: str, extends: str
+) -> tuple[PairedRacing, NDArray[np.float64]]:
+    """Return the rule with the evidence of an earlier race, and the scores of that race."""
+    earlier = earlier_race(storage, extends, policy)
+    # An existing study keeps the evidence with which it began, even if the earlier race goes on.
+    evidence = recorded_evidence(storage, name) or earlier.evidence
+    return policy.clone(earlier_evidence=evidence), earlier.scores
 
 
 def _study(
@@ -260,11 +281,12 @@ def _source(
     score: Any,
     budget: Budget,
     options: Mapping[str, Any],
+    known: NDArray[np.float64] | None,
 ) -> _Table | _Function:
     """Return where scores come from: a function, or a table, which has no use for options."""
     table = table_of(score, problem.arms, len(items), problem.reward_range)
     if table is None:
-        return _Function(problem, candidates, items, score, budget, options)
+        return _Function(problem, candidates, items, score, budget, options, known)
     for name, default in _FOR_FUNCTIONS.items():
         if options[name] != default:
             accepted = "must be left out if score is a table: it is for functions"
@@ -302,6 +324,7 @@ class _Function:
         score: Callable[[Any, Any], Any],
         budget: Budget,
         options: Mapping[str, Any],
+        known: NDArray[np.float64] | None,
     ) -> None:
         on_error: OnError = options["on_error"]
         self._parallel: int = options["parallel"]
@@ -316,6 +339,7 @@ class _Function:
             on_error,
             executor=options["executor"],
             may_repeat=budget.may_repeat,
+            known=known,
         )
 
     def find(self, study: Study, budget: Budget, reporter: Reporter | None) -> None:

@@ -52,6 +52,8 @@ class Evaluation:
         Where the score function is called; by default in the driver's threads.
     may_repeat : callable
         Returns whether another attempt at a candidate is within the limits of the race.
+    known : ndarray of shape (items, candidates), optional
+        Scores that need no evaluation; NaN for the others.
     """
 
     def __init__(
@@ -67,6 +69,7 @@ class Evaluation:
         *,
         executor: Executor | Callable[[], Executor] | None = None,
         may_repeat: Callable[[str], bool] = lambda _: True,
+        known: NDArray[np.float64] | None = None,
     ) -> None:
         self.candidates = candidates
         self.items = items
@@ -76,6 +79,7 @@ class Evaluation:
         self.on_error = on_error
         self.pause = pause
         self._may_repeat = may_repeat
+        self._known = known
         self._calls = ScoreCalls(score, executor)
 
     def __call__(self, arm: str, report: Report) -> float:
@@ -90,6 +94,8 @@ class Evaluation:
             If the evaluation failed, with ``on_error="leave"``.
         """
         item = report.pull.tag
+        if self._known is not None and math.isfinite(self._known[item, report.pull.action]):
+            return float(self._known[item, report.pull.action])
         try:
             value = self._attempted(arm, item)
         except CannotEvaluate as error:

@@ -42,6 +42,8 @@ _RUNS, _REJECTED, _WITHDRAWN, _SET_ASIDE = 0, 1, 2, 3
 _STATES = ("undecided", "rejected", "withdrawn", "set aside")
 _WITHDRAWS = frozenset({"error", "user"})
 _NOBODY = -1
+# Evidence, in nats, that no accepted error probability exceeds.
+_CERTAIN = 1e4
 # Sums of scores that differ by less, relative to their size, are equal: only rounding matters.
 _ROUNDING = 1e-12
 
@@ -54,7 +56,7 @@ class Departure(NamedTuple):
     blocks : int
         Number of complete blocks when it left.
     leader : str or None
-        The leading arm at that time; None if the arm was withdrawn.
+        The leading arm at that time; None if the arm was withdrawn, or rejected by an earlier race.
     behind : float or None
         How much better the leader was on average, in units of the scores. It is negative if the
         leader was worse, when the arm left because it is not better by more than the tolerance.
@@ -113,6 +115,10 @@ class PairedRacing(FixedConfidencePolicy):
     arms_from : sequence of str, optional
         Where each arm comes from, or a checksum of it: of a prompt, for example. It is recorded, so
         that nobody continues a study with other arms under the same labels.
+    earlier_evidence : array of shape (arms, arms), optional
+        Evidence in nats before the first block, by `carried_evidence` of an earlier race on the
+        same blocks. Row l, column k: that arm l is not worse than k by more than the tolerance;
+        the diagonal: that k is not the best. It needs a `reward_range`.
     seed : None, int or numpy.random.Generator
         Source of the random order; ignored without `shuffle`.
 
@@ -186,6 +192,7 @@ class PairedRacing(FixedConfidencePolicy):
         margin: float | None = None,
         categories: Sequence[str] | None = None,
         arms_from: Sequence[str] | None = None,
+        earlier_evidence: Sequence[Sequence[float]] | None = None,
         seed: int | np.random.Generator | None = None,
     ) -> None:
         _check_problem(problem)
@@ -204,6 +211,7 @@ class PairedRacing(FixedConfidencePolicy):
         self.categories = self._check_categories(categories)
         arms = len(problem.arms)
         self._level = math.log(1.0 / self.delta)
+        self.earlier_evidence = self._check_earlier(earlier_evidence)
         self._scores: Floats = np.full((8, arms), np.nan)
         self._cells = np.zeros((8, arms), dtype=np.int8)
         self._arm_states = np.zeros(arms, dtype=np.int8)
@@ -214,6 +222,37 @@ class PairedRacing(FixedConfidencePolicy):
         self._open_from = 0
         self._out_of_reach = False
         self._test = self._fresh_test()
+        self._begin()
+
+    def _begin(self) -> None:
+        """Reject the arms against which an earlier race has found enough evidence."""
+        if self.earlier_evidence is not None:
+            is_worse = np.diagonal(self._earlier) >= self._level
+            self._take_out(np.flatnonzero(is_worse), _REJECTED)
+
+    @cached_property
+    def _earlier(self) -> Floats:
+        arms = len(self.problem.arms)
+        return np.reshape(self.earlier_evidence or np.zeros((arms, arms)), (arms, arms))
+
+    def _check_earlier(
+        self, given: Sequence[Sequence[float]] | None
+    ) -> tuple[tuple[float, ...], ...] | None:
+        if given is None:
+            return None
+        arms = len(self.problem.arms)
+        if self.problem.reward_range is None:
+            raise InvalidArgument("earlier_evidence", "needs a problem with reward_range", given)
+        try:
+            evidence = np.array(given, dtype=float)
+        except (TypeError, ValueError):
+            evidence = np.empty(0)
+        if evidence.shape != (arms, arms) or not np.isfinite(evidence).all():
+            accepted = f"must have {arms} rows of {arms} finite numbers"
+            raise InvalidArgument("earlier_evidence", accepted, given)
+        if (np.diagonal(evidence) >= self._level).all():
+            raise InvalidArgument("earlier_evidence", "must leave an arm in the race", given)
+        return tuple(tuple(row) for row in evidence.tolist())
 
     def _check_arms_from(self, arms_from: Sequence[str] | None) -> tuple[str, ...] | None:
         if arms_from is None:
@@ -423,7 +462,7 @@ class PairedRacing(FixedConfidencePolicy):
 
     def _decide(self, leader: int, rivals: NDArray[np.intp]) -> None:
         table, targets = self._table(), self._targets[: self._open_from]
-        better, near_enough = self._test.against(table, targets, leader, rivals)
+        better, near_enough = self._against(table, targets, leader, rivals)
         is_worse = np.full(len(rivals), True) if self._is_exhausted else better >= self._level
         self._take_out(rivals[is_worse], _REJECTED, leader)
         self._take_out(rivals[~is_worse & (near_enough >= self._level)], _SET_ASIDE, leader)
@@ -432,6 +471,21 @@ class PairedRacing(FixedConfidencePolicy):
             self._out_of_reach = self._test.out_of_reach(
                 table, targets, leader, undecided, self._level
             )
+
+    def _against(
+        self,
+        scores: Floats,
+        targets: NDArray[np.intp],
+        leader: int,
+        rivals: NDArray[np.intp],
+        test: Evidence | None = None,
+    ) -> tuple[Floats, Floats]:
+        """Return the evidence for a leader against rivals, with that of an earlier race."""
+        better, near_enough = (test or self._test).against(scores, targets, leader, rivals)
+        if self.earlier_evidence is None:
+            return better, near_enough
+        before = self._earlier
+        return better + np.diagonal(before)[rivals], near_enough + before[leader, rivals]
 
     def _has_returned(self) -> bool:
         """Return whether any surviving arm has not caught up."""
@@ -576,8 +630,8 @@ class PairedRacing(FixedConfidencePolicy):
         told = self._cells[: self._complete, rival] == _TOLD
         blocks = self._complete if told.all() else int(told.argmin())
         scores, targets = self._scores[:blocks], self._targets[:blocks]
-        rivals = np.array([rival])
-        return float(self._test.shortfalls(scores, targets, leader, rivals, self._level)[0])
+        rivals, missing = np.array([rival]), self._level - self._earlier[leader, rival]
+        return float(self._test.shortfalls(scores, targets, leader, rivals, missing)[0])
 
     @property
     def states(self) -> tuple[str, ...]:
@@ -613,6 +667,96 @@ class PairedRacing(FixedConfidencePolicy):
         """
         last = np.flatnonzero((self._cells == _TOLD).any(axis=1)).max(initial=-1)
         return self.problem.sign * self._scores[: int(last) + 1]
+
+    @property
+    def listed_scores(self) -> Floats:
+        """Scores of all listed blocks by arm; NaN if unknown. Blocks are in the order of your list.
+
+        Raises
+        ------
+        NotSupported
+            If blocks have no end, so there is no list of them.
+        """
+        return self._listed(self.problem.sign * self._scores, np.nan)
+
+    @property
+    def requested(self) -> NDArray[np.bool_]:
+        """Whether a pull was issued and not lost, by listed block and arm."""
+        return self._listed(self._cells != _FREE, False)
+
+    def _listed(self, values: NDArray[Any], otherwise: Any) -> NDArray[Any]:
+        """Return values by the order of the race in the order of the list."""
+        if self._n_listed is None:
+            raise NotSupported("blocks without n_blocks or max_blocks have no list")
+        known = values[: self._n_listed]
+        listed = np.full((self._n_listed, values.shape[1]), otherwise)
+        listed[[self._tag(place) for place in range(len(known))]] = known
+        return listed
+
+    def carried_evidence(self, arms: Sequence[str]) -> list[list[float]]:
+        """Return `earlier_evidence` for a later race of the same arms and new ones.
+
+        The later race must draw its own random order of the same `n_blocks` blocks. Half of its
+        capital against an arm of this race is what this one has won, and half begins anew; half of
+        the capital against a new arm is left unused. docs/explanation/races.md has the proof, which
+        holds if new arms were chosen with knowledge of all scores so far.
+
+        Parameters
+        ----------
+        arms : sequence of str
+            The arms of the later race, among them all of this one.
+
+        Returns
+        -------
+        list of list of float
+            A row for each leader, and a column for each rival.
+
+        Raises
+        ------
+        NotSupported
+            If this race is not proven, or its blocks have no end.
+        """
+        if self.n_blocks is None or not self._test.proven:
+            raise NotSupported("only proven races with n_blocks carry evidence to later ones")
+        places = [arms.index(label) for label in self.problem.arms]
+        is_old = np.isin(np.arange(len(arms)), places)
+        own = self._log_capital()
+        capital = np.full((len(arms), len(arms)), -math.inf)
+        capital[:, places] = np.diagonal(own)
+        capital[np.ix_(places, places)] = own
+        carried = np.where(is_old, np.logaddexp(capital, 0.0), 0.0) - math.log(2.0)
+        return [row.tolist() for row in np.minimum(carried, _CERTAIN)]
+
+    def _log_capital(self) -> Floats:
+        """Return the log capital against each arm when it left, laid out as it is carried."""
+        arms, leader = len(self.problem.arms), self.leader
+        capital = np.full((arms, arms), -math.inf)
+        for arm in range(arms):
+            if leader is not None and arm != leader:
+                capital[:, arm] = self._log_capital_against(arm, leader)
+        return capital
+
+    def _log_capital_against(self, arm: int, leader: int) -> Floats:
+        """Return the capital for each leader, at the one time when the arm left or until now.
+
+        Leaders whose scores end before have none of their own; that of bets without a tolerance
+        counts for them.
+        """
+        blocks, rivals = int(self._counted[arm]), np.array([arm])
+        if not blocks:
+            return self._earlier[:, arm]
+        if blocks == self.n_blocks and self._arm_states[arm] == _REJECTED:
+            return np.full(len(self.problem.arms), math.inf)
+        behind = int(self._left_behind[arm])
+        opponent = leader if behind == _NOBODY else behind
+        scores, targets = self._table()[:blocks], self._targets[:blocks]
+        better, _ = self._against(scores, targets, opponent, rivals, self._fresh_test())
+        capital: Floats = np.full(len(self.problem.arms), better[0])
+        for other in np.flatnonzero(~np.isnan(scores).any(axis=0)).tolist():
+            if other != arm:
+                _, near = self._against(scores, targets, other, rivals, self._fresh_test())
+                capital[other] = max(better[0], near[0])
+        return capital
 
     @property
     def _answer(self) -> str | None:
@@ -662,7 +806,7 @@ class PairedRacing(FixedConfidencePolicy):
         if not self._open_from:
             return 0.0, self._level
         targets = self._targets[: self._open_from]
-        _, near_enough = self._test.against(self._table(), targets, leader, rivals)
+        _, near_enough = self._against(self._table(), targets, leader, rivals)
         return max(0.0, float(near_enough.min())), self._level
 
     @property
@@ -729,10 +873,17 @@ class PairedRacing(FixedConfidencePolicy):
                 f"blocks are drawn {self._drawn()}, and are the same for all arms",
                 "a pull that is lost gives the same score when it is run again",
                 PREDICTABLE,
+                *self._said_of_earlier(),
                 *self._withdrawals(),
             ),
             source=f"docs/{'explanation/races' if is_bounded else 'how-to/tune-a-model'}.md",
         )
+
+    def _said_of_earlier(self) -> tuple[str, ...]:
+        if self.earlier_evidence is None:
+            return ()
+        said = "and half of the evidence of an earlier race on them counts, whose arms are all here"
+        return (f"blocks are in a random order of their own, {said}",)
 
     def _drawn(self) -> str:
         if self.n_blocks is None:
