@@ -155,6 +155,32 @@ def test_a_candidate_that_is_worse_in_a_category_is_no_answer():
     assert ft.race(list(scores), frame, scores, **given).best == "new"
 
 
+def test_a_judge_that_agrees_saves_evaluations_and_is_shown(tmp_path):
+    known = {
+        **table(),
+        "b": [score("a", item) or float(at % 3 > 0) for at, item in enumerate(ITEMS)],
+    }
+    plain, judged = (
+        ft.race(list(known), ITEMS, known, reward_range=(0, 1), tolerance=0.02, judge=judge)
+        for judge in (None, known)
+    )
+    assert plain.best == judged.best == "b"
+    assert plain.explained_by_judge is None
+    assert judged.explained_by_judge == pytest.approx(1.0)
+    assert "the judge explains 100%" in repr(judged)
+    assert judged.guarantee.label == "proven"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"judge": {"a": [0] * 200}}, {"judge": min}, {"judge": table(), "about": "items like these"}],
+)
+def test_a_judge_that_means_nothing_is_refused(given):
+    with pytest.raises(InvalidArgument) as error:
+        run(table(), **given)
+    assert error.value.name == "judge"
+
+
 # --------------------------------------------------------------------------- durability
 
 

@@ -174,6 +174,15 @@ class RaceResult:
         """Cost of the evaluations of all candidates on all items."""
         return None if self._costs is None else self._n_items * math.fsum(self._costs.values())
 
+    @property
+    def explained_by_judge(self) -> float | None:
+        """The share of the variance of differences that the judge explains; None without a judge.
+
+        It is that of the leader and of the candidate that was compared with it on most items. If
+        stakes are not limited by the range, a race with a judge needs this share fewer items.
+        """
+        return self._policy.explained_by_judge
+
     def table(self) -> pd.DataFrame:
         """Return a row for each candidate, the best first (extra ``data``).
 
@@ -215,6 +224,8 @@ class RaceResult:
             spent += f" and {self.reused:,} known before"
         if self.cost is not None and self.cost_of_all is not None:
             spent += f", cost {self.cost:.4g} of {self.cost_of_all:.4g}"
+        if (explained := self.explained_by_judge) is not None:
+            spent += f" (the judge explains {explained:.0%} of the differences)"
         if self.best is not None:
             return f"{self._answer_in_words(self.best)} after {spent}"
         if self.leader is None:

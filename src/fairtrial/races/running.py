@@ -56,6 +56,7 @@ def race(
     control: str | None = None,
     margin: float | None = None,
     category: str | Sequence[Any] | None = None,
+    judge: Any = None,
     cost: float | Mapping[str, float] | None = None,
     parallel: int = 1,
     executor: Executor | Callable[[], Executor] | None = None,
@@ -107,6 +108,11 @@ def race(
     category : str or sequence, optional
         The category of each item, or the column of the items that holds it. By default all items
         are one category.
+    judge : table, optional
+        Scores that a cheap judge gave to all candidates on all items before the race, in
+        `reward_range`: a data frame or mapping with a column for each candidate, or an array. What
+        they predict is subtracted, so fewer evaluations are needed if they are similar to scores.
+        The guarantee is the same if they are not. Only about these items, and without a margin.
     cost : float or mapping, optional
         Cost of one evaluation, for all candidates or by label.
     parallel : int
@@ -174,6 +180,8 @@ def race(
     contents = {label: content_of(given) for label, given in named.items()}
     content = content_of(rows)
     policy = _policy(problem, delta, about, margin, category, rows, content.checksum, contents)
+    if judge is not None:
+        policy = _judged(policy, judge, len(rows))
     known = None
     if extends is not None:
         policy, known = _extended(policy, storage, name, extends)
@@ -226,6 +234,15 @@ def _policy(
         margin=margin,
         categories=None if category is None else categories_of(category, items),
     )
+
+
+def _judged(policy: PairedRacing, judge: Any, n_items: int) -> PairedRacing:
+    """Return the rule with the scores of a judge."""
+    problem = policy.problem
+    table = table_of(judge, problem.arms, n_items, problem.reward_range, name="judge")
+    if table is None:
+        raise InvalidArgument("judge", "must be a table with a column for each candidate", judge)
+    return policy.clone(judge=table.tolist())
 
 
 def _extended(

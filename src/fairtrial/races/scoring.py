@@ -191,7 +191,11 @@ def _mistaken(arm: str, item: int, error: InvalidOutcome) -> str:
 
 
 def table_of(
-    score: Any, labels: Sequence[str], n_items: int, reward_range: tuple[float, float] | None
+    score: Any,
+    labels: Sequence[str],
+    n_items: int,
+    reward_range: tuple[float, float] | None,
+    name: str = "score",
 ) -> NDArray[np.float64] | None:
     """Return scores that are known already, by item and candidate; None if `score` is a function.
 
@@ -214,18 +218,18 @@ def table_of(
         table = np.array(score, dtype=np.float64)
     except (KeyError, TypeError, ValueError) as error:
         raise InvalidArgument(
-            "score", f"must be a function, or a table with a column for each candidate ({error})"
+            name, f"must be a function, or a table with a column for each candidate ({error})"
         ) from None
     if table.shape != (n_items, len(labels)):
         raise InvalidArgument(
-            "score", f"must have {n_items} rows and {len(labels)} columns", table.shape
+            name, f"must have {n_items} rows and {len(labels)} columns", table.shape
         )
     low, high = reward_range or (-np.finfo(float).max, np.finfo(float).max)
     refused = np.argwhere(~((low <= table) & (table <= high)))
     if len(refused):
         row, column = refused[0].tolist()
         raise InvalidArgument(
-            "score",
+            name,
             f"must hold numbers from {low:g} to {high:g}; that of {labels[column]!r} on item "
             f"{row} is none",
             table[row, column],

@@ -23,6 +23,7 @@ from fairtrial.core.validation import (
 )
 from fairtrial.core.wording import said_of_standstill
 from fairtrial.delayed.policies.answers import BestOfBlocks
+from fairtrial.delayed.policies.judged_evidence import Judge, JudgedEvidence
 from fairtrial.delayed.policies.limited_evidence import LimitedEvidence, Limits
 from fairtrial.delayed.policies.paired_evidence import (
     BettingEvidence,
@@ -119,6 +120,11 @@ class PairedRacing(FixedConfidencePolicy):
         Evidence in nats before the first block, by `carried_evidence` of an earlier race on the
         same blocks. Row l, column k: that arm l is not worse than k by more than the tolerance;
         the diagonal: that k is not the best. It needs a `reward_range`.
+    judge : array of shape (n_blocks, arms), optional
+        Scores that a cheap judge gave to all arms on all blocks of the list before the race. What
+        they predict is subtracted from differences, so fewer pulls are needed if they are similar
+        to scores; the guarantee is the same if they are not. It needs a `reward_range` and
+        `n_blocks`, and no `margin`.
     seed : None, int or numpy.random.Generator
         Source of the random order; ignored without `shuffle`.
 
@@ -193,6 +199,7 @@ class PairedRacing(FixedConfidencePolicy):
         categories: Sequence[str] | None = None,
         arms_from: Sequence[str] | None = None,
         earlier_evidence: Sequence[Sequence[float]] | None = None,
+        judge: Sequence[Sequence[float]] | None = None,
         seed: int | np.random.Generator | None = None,
     ) -> None:
         _check_problem(problem)
@@ -212,6 +219,7 @@ class PairedRacing(FixedConfidencePolicy):
         arms = len(problem.arms)
         self._level = math.log(1.0 / self.delta)
         self.earlier_evidence = self._check_earlier(earlier_evidence)
+        self.judge = self._check_judge(judge)
         self._scores: Floats = np.full((8, arms), np.nan)
         self._cells = np.zeros((8, arms), dtype=np.int8)
         self._arm_states = np.zeros(arms, dtype=np.int8)
@@ -243,16 +251,25 @@ class PairedRacing(FixedConfidencePolicy):
         arms = len(self.problem.arms)
         if self.problem.reward_range is None:
             raise InvalidArgument("earlier_evidence", "needs a problem with reward_range", given)
-        try:
-            evidence = np.array(given, dtype=float)
-        except (TypeError, ValueError):
-            evidence = np.empty(0)
-        if evidence.shape != (arms, arms) or not np.isfinite(evidence).all():
-            accepted = f"must have {arms} rows of {arms} finite numbers"
-            raise InvalidArgument("earlier_evidence", accepted, given)
+        evidence = _finite_table("earlier_evidence", given, (arms, arms))
         if (np.diagonal(evidence) >= self._level).all():
             raise InvalidArgument("earlier_evidence", "must leave an arm in the race", given)
         return tuple(tuple(row) for row in evidence.tolist())
+
+    def _check_judge(
+        self, judge: Sequence[Sequence[float]] | None
+    ) -> tuple[tuple[float, ...], ...] | None:
+        if judge is None:
+            return None
+        needs = (self.problem.reward_range, self.n_blocks)
+        if None in needs or self.margin is not None:
+            raise InvalidArgument("judge", "needs a reward_range and n_blocks, and no margin")
+        table = _finite_table("judge", judge, (self.n_blocks or 0, len(self.problem.arms)))
+        low, high = self.problem.reward_range or (0.0, 0.0)
+        if table.min() < low or table.max() > high:
+            accepted = f"must lie in reward_range, [{low:g}, {high:g}], as scores do"
+            raise InvalidArgument("judge", accepted, float(table.flat[abs(table).argmax()]))
+        return tuple(tuple(row) for row in table.tolist())
 
     def _check_arms_from(self, arms_from: Sequence[str] | None) -> tuple[str, ...] | None:
         if arms_from is None:
@@ -348,6 +365,10 @@ class PairedRacing(FixedConfidencePolicy):
         tolerance, limits = self.problem.tolerance, self._limits
         if limits is not None:
             return LimitedEvidence(tolerance, high - low, self.n_blocks, limits)
+        if self.judge is not None:
+            judged = self.problem.sign * np.array(self.judge)
+            judge = Judge((judged[self._order] if self.shuffle else judged) / (high - low))
+            return JudgedEvidence(tolerance, high - low, len(judged), judge)
         return BettingEvidence(tolerance, high - low, self.n_blocks)
 
     @property
@@ -780,6 +801,22 @@ class PairedRacing(FixedConfidencePolicy):
         return is_alone and bool((self._arm_states == _RUNS).any())
 
     @property
+    def explained_by_judge(self) -> float | None:
+        """The share of the variance of differences that the judge explains.
+
+        It is that of the leader and the arm that was compared with it on most blocks. None without
+        a judge or a second arm.
+        """
+        leader = self.leader
+        if not isinstance(self._test, JudgedEvidence) or leader is None or len(self._counted) < 2:
+            return None
+        counted = self._counted
+        counted[leader] = -1
+        rival = int(counted.argmax())
+        scores = self._scores[: min(int(counted[rival]), self._complete)]
+        return self._test.explained(scores, leader, rival)
+
+    @property
     def equal_arms(self) -> tuple[str, ...]:
         """The arms that are exactly as good as the answer, if all blocks were tried."""
         leader = self.leader
@@ -874,6 +911,7 @@ class PairedRacing(FixedConfidencePolicy):
                 "a pull that is lost gives the same score when it is run again",
                 PREDICTABLE,
                 *self._said_of_earlier(),
+                *self._said_of_judge(),
                 *self._withdrawals(),
             ),
             source=f"docs/{'explanation/races' if is_bounded else 'how-to/tune-a-model'}.md",
@@ -884,6 +922,11 @@ class PairedRacing(FixedConfidencePolicy):
             return ()
         said = "and half of the evidence of an earlier race on them counts, whose arms are all here"
         return (f"blocks are in a random order of their own, {said}",)
+
+    def _said_of_judge(self) -> tuple[str, ...]:
+        if self.judge is None:
+            return ()
+        return ("the judge's scores were fixed before the order of blocks was drawn",)
 
     def _drawn(self) -> str:
         if self.n_blocks is None:
@@ -921,6 +964,16 @@ class PairedRacing(FixedConfidencePolicy):
         """Return the arms that failed: on the first block, or after counted blocks."""
         gone = (self._arm_states == _WITHDRAWN) & ((self._raced_until > 0) == after_blocks)
         return [self.problem.arms[arm] for arm in np.flatnonzero(gone)]
+
+
+def _finite_table(name: str, given: Any, shape: tuple[int, int]) -> Floats:
+    try:
+        table = np.array(given, dtype=float)
+    except (TypeError, ValueError):
+        table = np.empty(0)
+    if table.shape != shape or not np.isfinite(table).all():
+        raise InvalidArgument(name, f"must have {shape[0]} rows of {shape[1]} finite numbers")
+    return table
 
 
 def _check_overlap(overlap: float, problem: Problem, n_blocks: int | None) -> float:

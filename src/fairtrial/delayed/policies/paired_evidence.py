@@ -282,8 +282,9 @@ def gains(
     before: int | NDArray[np.intp],
     n_blocks: float,
     stakes: Floats,
+    reach: float | Floats = 0.0,
 ) -> Floats:
-    """Return what log capitals gain by differences of at least -1, for every stake.
+    """Return what log capitals gain by differences of at least -1 - reach, for every stake.
 
     Parameters
     ----------
@@ -297,6 +298,9 @@ def gains(
         Number of all blocks if they are drawn without replacement, or infinity.
     stakes : ndarray
         Stakes at the start.
+    reach : float or ndarray
+        How far below -1 an adjusted difference may be. The sums are of differences themselves,
+        which are at least -1.
 
     Returns
     -------
@@ -309,13 +313,13 @@ def gains(
     array([[0.336]])
     """
     expected = -won / (n_blocks - before)
-    room = 1.0 + expected
+    room = 1.0 + expected + reach
     has_room = room > _NO_ROOM
     largest = _LARGEST_STAKE / np.where(has_room, room, 1.0)
     growing = stakes / (1.0 - np.asarray(before) / n_blocks)[..., None]
     gain = np.where(has_room, difference - expected, 0.0)
     growth: Floats = np.log1p(np.minimum(growing, largest[..., None]) * gain[..., None])
-    growth[room < -_NO_ROOM] = math.inf
+    growth[1.0 + expected < -_NO_ROOM] = math.inf
     return growth
 
 

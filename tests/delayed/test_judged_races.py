@@ -1,0 +1,235 @@
+"""Races with a judge's scores of all arms on all blocks."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fairtrial.delayed import PairedRacing, Problem
+from fairtrial.delayed.policies.judged_evidence import Judge, JudgedEvidence
+from fairtrial.delayed.policies.paired_evidence import leading, stakes_for
+from fairtrial.errors import InvalidArgument
+from tests import effort
+
+
+def play(policy, table):
+    while not policy.stopped:
+        pull = policy.ask()
+        policy.tell(pull, float(table[pull.tag, pull.action]))
+    return policy
+
+
+def scores_and_judge(agreement, blocks=300, means=(0.7, 0.62, 0.5), seed=0):
+    """Scores 0 or 1, and a judge that repeats them with that probability, and else guesses."""
+    rng = np.random.default_rng(seed)
+    scores = (rng.random((blocks, 1)) * 0.6 + rng.random((blocks, len(means))) * 0.4).argsort(0)
+    scores = (scores.argsort(0) < np.array(means) * blocks).astype(float)
+    guesses = (rng.random(scores.shape) < 0.5).astype(float)
+    return scores, np.where(rng.random(scores.shape) < agreement, scores, guesses)
+
+
+# ------------------------------------------------------------------------ slow reference
+
+
+def slow_slope(differences, judged, all_judged):
+    """The slope of the earlier differences on the judge's, drawn to 0 by four more blocks."""
+    if not differences:
+        return 0.0
+    x, y = np.array(judged), np.array(differences)
+    spread = ((x - x.mean()) ** 2).sum() + 4.0 * np.var(all_judged)
+    together = ((x - x.mean()) * (y - y.mean())).sum()
+    return min(1.0, max(0.0, together / spread)) if spread > 0 else 0.0
+
+
+def slow_product(scores, judge, targets, arm, stake, tolerance, leader, judged):
+    """The capital of one stake after all blocks, by the formulas of the page."""
+    n, capital = len(judge), 1.0
+    for t in range(len(scores)):
+        b = targets[t]
+        extra = tolerance if b == leader else 0.0
+        earlier = [scores[i, b] - scores[i, arm] for i in range(t)]
+        predicted = judge[:, b] - judge[:, arm]
+        slope = slow_slope(earlier, predicted[:t].tolist(), predicted) if judged else 0.0
+        left = predicted[t:]
+        mean = left.mean()
+        # A bound on the largest of `left`, arm by arm.
+        reach = slope * (judge[t:, b].max() - judge[t:, arm].min() - mean)
+        expected = -(sum(earlier) + extra * t) / (n - t)
+        value = scores[t, b] - scores[t, arm] + extra - slope * (predicted[t] - mean)
+        if 1.0 + expected < 0.0:
+            return math.inf
+        room = 1.0 + expected + reach
+        capital *= 1.0 + min(stake * n / (n - t), 0.98 / room) * (value - expected)
+    return capital
+
+
+@pytest.mark.parametrize("leader", [0, 1])
+def test_the_evidence_is_that_of_explicit_products(leader):
+    scores, judge = scores_and_judge(0.7, blocks=30)
+    told, targets = scores[:12], leading(scores[:12])
+    evidence = JudgedEvidence(0.1, 1.0, 30, Judge(judge))
+    rivals = np.array([1 - leader, 2])
+    found = evidence.against(told, targets, leader, rivals)
+    stakes, shares = stakes_for(30)
+    for tolerance, logs in zip((0.0, 0.1), found, strict=True):
+        for place, arm in enumerate(rivals):
+            best = [b if b != arm else second for b, second in targets]
+            slow = 0.0
+            for judged in (False, True):
+                for stake, share in zip(stakes, np.exp(shares), strict=True):
+                    given = (arm, stake, tolerance, leader, judged)
+                    slow += 0.5 * share * 0.8 * slow_product(told, judge, best, *given)
+                    fixed = [leader] * 12
+                    slow += 0.5 * share * 0.2 / 2 * slow_product(told, judge, fixed, *given)
+            assert logs[place] == pytest.approx(math.log(slow), abs=1e-9)
+
+
+def test_the_bets_are_the_same_block_by_block_and_at_once():
+    scores, judge = scores_and_judge(0.8, blocks=40)
+    targets, rivals = leading(scores), np.array([1, 2])
+    steps = JudgedEvidence(0.05, 1.0, 40, Judge(judge))
+    for blocks in range(1, 40):
+        found = steps.against(scores[:blocks], targets[:blocks], 0, rivals)
+        fresh = JudgedEvidence(0.05, 1.0, 40, Judge(judge))
+        at_once = fresh.against(scores[:blocks], targets[:blocks], 0, rivals)
+        assert np.array_equal(found, at_once)
+
+
+# ----------------------------------------------------------------------------- validity
+
+
+levels = st.sampled_from([0.0, 0.3, 1.0])
+
+
+@settings(max_examples=effort.runs(8, whole=100), deadline=None)
+@given(st.lists(st.tuples(*[levels] * 4), min_size=4, max_size=4), st.booleans())
+def test_the_capital_against_the_best_is_at_most_one_on_average(rows, copies):
+    """Exactly, over all orders, after every number of blocks, whatever the judge says.
+
+    The judge is any function of the true scores: useless, biased, or their opposite.
+    """
+    rows = np.array(rows)
+    scores, judge = rows[:, :2], 1.0 - rows[:, :2] if copies else rows[:, 2:]
+    best = int(scores.mean(axis=0).argmax())
+    totals = np.zeros(4)
+    orders = list(itertools.permutations(range(4)))
+    for order in orders:
+        now = scores[list(order)]
+        evidence = JudgedEvidence(0.0, 1.0, 4, Judge(judge[list(order)]))
+        for blocks in range(1, 5):
+            told = now[:blocks]
+            better, _ = evidence.against(told, leading(told), 1 - best, np.array([best]))
+            totals[blocks - 1] += math.exp(better[0])
+    assert (totals / len(orders) <= 1.0 + 1e-9).all()
+
+
+JUDGES = {
+    "useless": lambda rows: np.random.default_rng(1).random(rows.shape),
+    "biased": lambda rows: np.clip(rows * 0.5 + [0.5, 0.0, 0.0], 0.0, 1.0),
+    "adversarial": lambda rows: 1.0 - rows,
+    "constant": lambda rows: np.full(rows.shape, 0.5),
+    "perfect": lambda rows: rows,
+}
+
+
+@pytest.mark.parametrize("judge", JUDGES)
+def test_over_all_orders_of_close_candidates_a_judged_race_seldom_errs(judge):
+    rows = np.array([[1, 0, 0], [1, 0, 1], [0, 1, 0], [0, 1, 0], [0, 1, 1]], dtype=float)
+    judged = JUDGES[judge](rows)
+    wrong = []
+    orders = list(itertools.permutations(range(5)))
+    for order in orders[:: effort.runs(4, whole=1)]:
+        policy = PairedRacing(
+            Problem(3, reward_range=(0, 1)), 0.3, n_blocks=5, judge=judged[list(order)].tolist()
+        )
+        wrong.append(play(policy, rows[list(order)]).recommend().arm != "1")
+    assert np.mean(wrong) <= (0.3 if effort.long else effort.tolerated(0.3, len(wrong)))
+
+
+@pytest.mark.parametrize("judge", JUDGES)
+def test_equal_candidates_are_seldom_ruled_out_whatever_the_judge_says(judge):
+    runs, wrong = effort.runs(12, whole=1_000), 0
+    for seed in range(runs):
+        rng = np.random.default_rng(seed)
+        scores = rng.permuted(np.tile([[0.0], [1.0]], (20, 3)), axis=0)
+        policy = PairedRacing(
+            Problem(3, reward_range=(0, 1)),
+            0.2,
+            n_blocks=40,
+            shuffle=True,
+            judge=JUDGES[judge](scores).tolist(),
+            seed=seed,
+        )
+        wrong += play(policy, scores).blocks < 40
+    assert wrong / runs <= effort.tolerated(0.2, runs)
+
+
+# -------------------------------------------------------------------------------- gains
+
+
+def test_a_good_judge_saves_pulls_and_a_useless_one_costs_few():
+    told = {}
+    for agreement in (0.0, 0.95):
+        scores, judge = scores_and_judge(agreement)
+        problem = Problem(3, reward_range=(0, 1), tolerance=0.02)
+        given = {"n_blocks": 300, "shuffle": True, "seed": 1}
+        plain = play(PairedRacing(problem, **given), scores).told
+        policy = play(PairedRacing(problem, judge=judge, **given), scores)
+        assert policy.recommend().arm == "0"
+        told[agreement] = policy.told / plain
+        explained = policy.explained_by_judge
+        assert explained > 0.7 if agreement else explained < 0.1
+    assert told[0.95] < 0.75
+    assert told[0.0] < 1.2
+
+
+def test_a_judged_race_continues_from_its_state_at_every_step():
+    scores, judge = scores_and_judge(0.9, blocks=12)
+    problem = Problem(3, reward_range=(0, 1), tolerance=0.1)
+    policy = PairedRacing(problem, 0.4, n_blocks=12, shuffle=True, judge=judge, seed=3)
+    while not policy.stopped:
+        again = policy.clone()
+        again.set_state(policy.get_state())
+        assert again.shortfall == policy.shortfall
+        assert again.explained_by_judge == policy.explained_by_judge
+        pull, other = policy.ask(), again.ask()
+        assert (pull.action, pull.tag) == (other.action, other.tag)
+        policy = again
+        policy.tell(other, float(scores[other.tag, other.action]))
+    assert policy.guarantee.label == "proven"
+    assert "judge" in policy.guarantee.name
+    assert any("judge" in text for text in policy.guarantee.assumptions)
+
+
+def test_small_scores_can_be_the_good_ones_and_any_range_counts():
+    scores, judge = scores_and_judge(0.9, blocks=60)
+    given = {"n_blocks": 60, "shuffle": True, "seed": 1}
+    plain = PairedRacing(Problem(3, reward_range=(0, 1)), judge=judge, **given)
+    turned = PairedRacing(
+        Problem(3, reward_range=(-4, 0), direction="minimize"), judge=-4.0 * judge, **given
+    )
+    first, second = play(plain, scores), play(turned, -4.0 * scores)
+    assert (first.told, first.states) == (second.told, second.states)
+
+
+@pytest.mark.parametrize(
+    ("given", "range_"),
+    [
+        ({"n_blocks": 2, "judge": [[1.0, 0.0]]}, (0, 1)),
+        ({"n_blocks": 2, "judge": [[1.0, 0.0], [math.nan, 0.0]]}, (0, 1)),
+        ({"n_blocks": 2, "judge": [[1.0, 0.0], [2.0, 0.0]]}, (0, 1)),
+        ({"n_blocks": 2, "judge": "text"}, (0, 1)),
+        ({"judge": [[1.0, 0.0]]}, (0, 1)),
+        ({"n_blocks": 1, "judge": [[1.0, 0.0]]}, None),
+        ({"n_blocks": 1, "judge": [[1.0, 0.0]], "margin": 0.1}, (0, 1)),
+    ],
+)
+def test_a_judge_that_means_nothing_is_refused(given, range_):
+    noise = {"noise_std": "estimated"} if range_ is None else {}
+    control = {"control": "0"} if "margin" in given else {}
+    with pytest.raises(InvalidArgument) as error:
+        PairedRacing(Problem(2, reward_range=range_, **noise, **control), **given)
+    assert error.value.name == "judge"
