@@ -43,3 +43,19 @@ def test_own_means_are_those_of_the_results_that_count(known):
                 notes.add("own mean" in counted_note(progress))
     assert progress.settled < progress.told
     assert notes <= {True}
+
+
+def test_progress_is_shown_before_results_count_also_where_empty_matrices_have_no_rank(monkeypatch):
+    """As in NumPy before 2.2."""
+    rank = np.linalg.matrix_rank
+
+    def old_rank(matrix):
+        if not np.size(matrix):
+            raise ValueError("zero-size array to reduction operation")
+        return rank(matrix)
+
+    monkeypatch.setattr(np.linalg, "matrix_rank", old_rank)
+    policy = BlockBetting(Problem(np.eye(2), noise_std=1.0), seed=0)
+    for pull in policy.ask(6)[1:]:
+        policy.tell(pull, float(pull.action))
+    assert [estimate.mean for estimate in policy.progress().arms] == pytest.approx([0.0, 1.0])

@@ -511,7 +511,9 @@ class Findings:
 
 def _spans(arms: Floats, counts: Floats) -> bool:
     """Return whether the pulled arms measure every direction."""
-    return bool(np.linalg.matrix_rank(arms[counts > 0.0]) == arms.shape[1])
+    pulled = arms[counts > 0.0]
+    # NumPy before 2.2 has no rank of a matrix without rows.
+    return bool(len(pulled) and np.linalg.matrix_rank(pulled) == arms.shape[1])
 
 
 def with_limits(
