@@ -66,12 +66,13 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         ("fastapi", "server.create_app", "server"),
         ("matplotlib", "plots.means", "plots"),
         ("sklearn", "sklearn.RacingSearchCV", "sklearn"),
+        ("inspect_ai", "inspect.Race", "inspect"),
     ],
 )
 def test_an_optional_package_that_is_missing_is_named_by_its_extra(package, name, extra) -> None:
     code = (
         f"import sys; sys.modules[{package!r}] = None\n"
-        "import fairtrial, fairtrial.server\n"
+        "import fairtrial, fairtrial.inspect, fairtrial.server\n"
         f"try: fairtrial.{name}\n"
         "except fairtrial.errors.MissingExtra as error: print(error)"
     )

@@ -29,7 +29,8 @@ _MODULES = """
 import importlib, pkgutil, sys, fairtrial
 assert "site-packages" in fairtrial.__file__, fairtrial.__file__
 for module in pkgutil.walk_packages(fairtrial.__path__, "fairtrial."):
-    if not module.name.endswith("__main__"):
+    # inspect_ai is not installed there.
+    if not module.name.endswith(("__main__", "inspect.early_stopping")):
         importlib.import_module(module.name)
 """
 

@@ -690,6 +690,19 @@ class PairedRacing(FixedConfidencePolicy):
         return self.problem.sign * self._scores[: int(last) + 1]
 
     @property
+    def order(self) -> NDArray[np.intp]:
+        """The block of your list in each place of the race.
+
+        Raises
+        ------
+        NotSupported
+            If blocks have no end, so there is no list of them.
+        """
+        if self._n_listed is None:
+            raise NotSupported("blocks without n_blocks or max_blocks have no list")
+        return self._order.copy() if self.shuffle else np.arange(self._n_listed)
+
+    @property
     def listed_scores(self) -> Floats:
         """Scores of all listed blocks by arm; NaN if unknown. Blocks are in the order of your list.
 
@@ -707,11 +720,10 @@ class PairedRacing(FixedConfidencePolicy):
 
     def _listed(self, values: NDArray[Any], otherwise: Any) -> NDArray[Any]:
         """Return values by the order of the race in the order of the list."""
-        if self._n_listed is None:
-            raise NotSupported("blocks without n_blocks or max_blocks have no list")
-        known = values[: self._n_listed]
-        listed = np.full((self._n_listed, values.shape[1]), otherwise)
-        listed[[self._tag(place) for place in range(len(known))]] = known
+        order = self.order
+        known = values[: len(order)]
+        listed = np.full((len(order), values.shape[1]), otherwise)
+        listed[order[: len(known)]] = known
         return listed
 
     def carried_evidence(self, arms: Sequence[str]) -> list[list[float]]:
