@@ -180,3 +180,42 @@ def test_an_unknown_key_for_tables_is_refused(folder, invoke, table):
     done = invoke("analyse", path, table, *OPTIONS)
     assert done.exit_code == ExitCode.USAGE
     assert "tables.decimals" in done.stderr
+
+
+def test_effects_by_segment_share_one_error_probability(folder, invoke, document, table):
+    lines = table.read_text().splitlines()
+    kinds = ["device,country", *("phone,x" if n % 3 else "desk,y" for n in range(600))]
+    table.write_text("\n".join(f"{a},{b}" for a, b in zip(lines, kinds, strict=True)) + "\n")
+    options = (*OPTIONS, "--segment", "device", "--segment", "country")
+    page = folder / "page.html"
+    done = invoke("analyse", configuration(folder), table, *options, "--report", page)
+    assert "Differences by segment" in done.stdout
+    assert "All 4 intervals hold together" in " ".join(done.stdout.split())
+    assert "device = phone: new minus old" in page.read_text(encoding="utf-8")
+    found, _ = document("analyse", configuration(folder), table, *options, "--name", "again")
+    assert found["segments"]["level_of_each"] == pytest.approx(0.05 / 4)
+    [phone, *_] = found["segments"]["effects"]
+    assert (phone["segment"], phone["units"]) == ("phone", 400)
+
+
+def test_the_planned_shares_are_those_of_the_file(folder, document, table):
+    found, _ = document("analyse", configuration(folder), table, *OPTIONS)
+    assert not found["table"]["sample_ratio"]["differs"]
+    assert [one["planned"] for one in found["table"]["arms"]] == [0.5, 0.5]
+    path = configuration(folder, tables={"shares": {"old": 9, "new": 1}})
+    found, done = document("analyse", path, table, *OPTIONS, "--name", "again")
+    assert found["table"]["sample_ratio"]["differs"]
+    assert done.exit_code == ExitCode.OK
+
+
+def test_what_the_checks_find_is_said_and_stands_in_the_report(folder, invoke, table):
+    lines = table.read_text().splitlines()
+    table.write_text("\n".join([lines[0], *(x for x in lines[1:] if ",new," in x)][:200]) + "\n")
+    table.write_text(table.read_text() + "\n".join(x for x in lines if ",old," in x) + "\n")
+    page = folder / "page.html"
+    done = invoke(
+        *("analyse", configuration(folder), table, "--order", "as given", *OPTIONS[2:]),
+        *("--report", page),
+    )
+    for text in (done.stdout, page.read_text(encoding="utf-8")):
+        assert "the table looks sorted by arm" in " ".join(text.split())

@@ -77,6 +77,7 @@ class TablesSection(_Section):
 
     decimal: Literal[".", ","] | None = None
     unit: str | None = Field(default=None, min_length=1)
+    shares: dict[str, float] | None = None
 
 
 class ReplaySource(_Section):

@@ -195,6 +195,13 @@ class Family(ABC):
 
     # --------------------------------------------------------------- analysis
 
+    arms_are_separate: ClassVar[bool] = False
+    """Whether outcomes of an arm inform about this arm only.
+
+    Then finished experiments are planned with equally many units of every arm unless somebody says
+    otherwise, and arms can be compared in any segment of the units.
+    """
+
     def analysis(self, problem: Any, actions: Sequence[int], delta: float) -> Policy:
         """Return the policy that analyses a finished experiment.
 

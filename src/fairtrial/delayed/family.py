@@ -35,6 +35,7 @@ __all__ = ["FAMILY"]
 class Delayed(Family):
     """Find the best arms although results arrive late, and early readings are noisy."""
 
+    arms_are_separate = True
     environment_keys: ClassVar[Mapping[str, Any]] = {
         "means": Any,
         "std": Any,

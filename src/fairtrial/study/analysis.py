@@ -8,7 +8,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from fairtrial.core import Problem
 from fairtrial.core.cells import FAILED, MISSING, is_blank, odd_cells, tidy
@@ -23,15 +27,29 @@ from fairtrial.core.wording import plural
 from fairtrial.errors import InvalidArgument, InvalidOutcome, NotSupported
 from fairtrial.study.location import Storage
 from fairtrial.study.pull import StudyPull
+from fairtrial.study.segments import SegmentEffects, segment_effects
 from fairtrial.study.study import Study
+from fairtrial.study.table_checks import (
+    ArmUnits,
+    OddUnit,
+    TableCheck,
+    beyond_median,
+    crowded_units,
+    outlying_units,
+    planned_shares,
+    require_no_sorting,
+    stretches,
+)
 from fairtrial.study.writes import Fail, FailMany
 
-__all__ = ["AS_GIVEN", "FROM_TABLE", "analyse"]
+__all__ = ["AS_GIVEN", "FROM_TABLE", "Analysis", "RepeatedUnits", "analyse", "study_of_table"]
 
 AS_GIVEN = "as given"
 """The value of `order` for rows that are already in the order of assignment."""
 
 FROM_TABLE = "from the table"
+
+"""The value of `group_weights` that weighs each group by its number of rows."""
 
 _ABOUT_WEIGHTS = (
     "group_weights: each group has the weight of its share of the rows. If the end of the "
@@ -39,7 +57,6 @@ _ABOUT_WEIGHTS = (
     "depend on outcomes, and the answer may be wrong more often than stated: state the weights in "
     "the problem instead"
 )
-"""The value of `group_weights` that weighs each group by its number of rows."""
 
 NO_OUTCOME = "no outcome in the table"
 """Why a unit without an outcome is recorded as lost."""
@@ -47,6 +64,8 @@ NO_OUTCOME = "no outcome in the table"
 _OUTCOME = "outcome"
 
 _NO_OUTCOME_WORDS = (FAILED, MISSING)
+
+_BLANK = "(blank)"
 
 _AT_ONCE = 1_000
 
@@ -73,6 +92,7 @@ def analyse(
     columns: Mapping[str, str] | None = None,
     group_weights: str | None = None,
     unit: str | None = None,
+    shares: Mapping[str, float] | None = None,
     decimal: str | None = None,
     storage: Storage = "memory://",
     name: str = "analysis",
@@ -110,7 +130,10 @@ def analyse(
     unit : str, optional
         The column that names the unit of each row, such as a user, if units may have several rows.
         A unit that appears in several arms is left out. Of a unit with several rows in one arm, the
-        first result counts. A warning says how many.
+        first result counts. A warning says how many, and names units with implausibly many rows.
+    shares : mapping of str to float, optional
+        The planned share of the units of each arm, such as ``{"old": 0.9, "new": 0.1}``. By default
+        they are equal; in the families ``linear`` and ``causal`` none are then assumed.
     decimal : {".", ","}, optional
         The decimal separator of numbers that are written as text. By default each column decides,
         and is refused if it does not show it.
@@ -127,7 +150,8 @@ def analyse(
     ------
     InvalidArgument
         If a column is missing, a label is unknown, the order column cannot be sorted, has the same
-        value in all rows, or is one of the labels, or an arm has no row.
+        value in all rows, or is one of the labels, the rows are sorted by outcome, or an arm has no
+        row.
     InvalidOutcome
         If the problem refuses an outcome; the row is named.
     NotSupported
@@ -137,7 +161,10 @@ def analyse(
     -----
     UserWarning
         If units that appear in several rows were left out, if rows have equal values in the order
-        column, or if the weights of groups are those of the table.
+        column, if the weights of groups are those of the table, or if a check of the table fails:
+        the number of units per arm contradicts the planned shares, some arms lack far more outcomes
+        than others, the rows look sorted by arm or outcome, or single units have implausibly many
+        rows or extreme outcomes.
 
     Notes
     -----
@@ -152,7 +179,7 @@ def analyse(
     ...     study.recommend().arm
     'new'
     """
-    study, repeated, remarks = study_of_table(
+    found = study_of_table(
         problem,
         open_table(table, decimal),
         delta,
@@ -161,14 +188,40 @@ def analyse(
         columns=columns,
         group_weights=group_weights,
         unit=unit,
+        shares=shares,
         storage=storage,
         name=name,
     )
-    for left_out in repeated.in_words():
+    for left_out in found.repeated.in_words():
         warnings.warn(f"unit {unit!r}: {left_out}", stacklevel=2)
-    for remark in remarks:
+    for remark in (*found.remarks, *found.check.in_words()):
         warnings.warn(remark, stacklevel=2)
-    return study
+    return found.study
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """An analysed table.
+
+    Parameters
+    ----------
+    study : Study
+        The study; close it after use.
+    repeated : RepeatedUnits
+        The rows of units that were left out.
+    remarks : tuple of str
+        What was assumed about the table.
+    check : TableCheck
+        What the checks of the table found.
+    segments : SegmentEffects or None
+        The effects by segment, if segments were requested.
+    """
+
+    study: Study
+    repeated: RepeatedUnits
+    remarks: tuple[str, ...]
+    check: TableCheck
+    segments: SegmentEffects | None = None
 
 
 def study_of_table(
@@ -181,11 +234,13 @@ def study_of_table(
     columns: Mapping[str, str] | None,
     group_weights: str | None,
     unit: str | None,
+    shares: Mapping[str, float] | None,
     storage: Storage,
     name: str,
+    segments: Sequence[str] = (),
     on_progress: Callable[[int, int], None] | None = None,
-) -> tuple[Study, RepeatedUnits, tuple[str, ...]]:
-    """Return the study of `analyse`, which rows of units it left out, and what it assumed.
+) -> Analysis:
+    """Return the study of `analyse`, what was found in its table, and effects by segment.
 
     `on_progress` is called with the number of units that were given to the study, and of all.
     """
@@ -202,6 +257,9 @@ def study_of_table(
         problem = _weighed(problem, rows, group_weights)
         remarks = (*remarks, _ABOUT_WEIGHTS)
     units = list(rows.units())
+    rows.require_no_sorting(order)
+    check = rows.check(shares)
+    effects = rows.segment_effects(segments, units, delta) if segments else None
     policy = family.analysis(problem, [one.action for one in units], delta)
     study = Study.create(problem, policy, storage=storage, name=name, seed=0)
     try:
@@ -211,7 +269,7 @@ def study_of_table(
     except BaseException:
         study.close()
         raise
-    return study, repeated, remarks
+    return Analysis(study, repeated, remarks, check, effects)
 
 
 @dataclass(frozen=True)
@@ -281,6 +339,9 @@ class _Rows:
             if number > 1 and len(set(self._places)) == 1:
                 raise InvalidArgument("order", "must not have the same value in all rows", order)
             self.order.sort(key=self._places.__getitem__)
+        self._units: list[str] | None = None
+        self._crowded: tuple[OddUnit, ...] = ()
+        self._usual_rows = 1
 
     def about_order(self, column: str) -> tuple[str, ...]:
         """Return a warning if the order column leaves the order of some rows open."""
@@ -319,7 +380,9 @@ class _Rows:
         blank = next((row for row in self.order if is_blank(keys[row])), None)
         if blank is not None:
             raise InvalidArgument(f"{self._table.where(blank)}: {unit}", "must name a unit")
-        arms = self.labels.get("arm", next(iter(self.labels.values())))
+        self._units = keys
+        self._crowded, self._usual_rows = crowded_units(Counter(keys))
+        arms = self._arms
         variants: dict[str, set[str]] = {}
         for row in self.order:
             variants.setdefault(keys[row], set()).add(arms[row])
@@ -346,6 +409,89 @@ class _Rows:
         if all(column[first] is None for column in self._outcomes.values()):
             for column in self._outcomes.values():
                 column[first] = column[later]
+
+    @property
+    def _arms(self) -> list[str]:
+        return self.labels.get("arm", next(iter(self.labels.values())))
+
+    @cached_property
+    def _assigned(self) -> NDArray[np.int64]:
+        """The arm of every row in its order; each must be one of the problem's."""
+        places = {arm: place for place, arm in enumerate(_arms_of(self._problem))}
+        arms = self._arms
+        return np.array([places[arms[row]] for row in self.order], dtype=np.int64)
+
+    def _numbers(self, column: Sequence[Any]) -> NDArray[np.float64]:
+        """Return a column of outcomes in the order of the rows; NaN if missing."""
+        return np.array([column[row] for row in self.order], dtype=np.float64)
+
+    def require_no_sorting(self, order: str) -> None:
+        """Refuse rows that are sorted by outcome."""
+        for column in () if self._fields else self._outcomes.values():
+            outcomes = self._numbers(column)
+            came = ~np.isnan(outcomes)
+            require_no_sorting(order, self._assigned[came], outcomes[came])
+
+    def check(self, shares: Mapping[str, float] | None) -> TableCheck:
+        """Check the shares of the arms, the order of the rows, and single units."""
+        outlying: list[OddUnit] = []
+        looks = [stretches("arm", self._assigned)]
+        for name, column in {} if self._fields else self._outcomes.items():
+            outcomes = self._numbers(column)
+            came = np.flatnonzero(~np.isnan(outcomes))
+            looks.append(stretches(name or _OUTCOME, beyond_median(outcomes[came])))
+            found = outlying_units(outcomes[came])
+            outlying += [OddUnit(self._name(int(came[at])), value) for at, value in found]
+        return TableCheck(
+            self._arm_units(shares),
+            tuple(look for look in looks if look is not None),
+            self._crowded,
+            tuple(outlying),
+            self._usual_rows,
+        )
+
+    def _name(self, place: int) -> str:
+        """Return the name of a unit for messages, by its place in the order."""
+        row = self.order[place]
+        return self._table.where(row) if self._units is None else repr(self._units[row])
+
+    def _arm_units(self, shares: Mapping[str, float] | None) -> tuple[ArmUnits, ...]:
+        arms = _arms_of(self._problem)
+        planned: Sequence[float | None] = [None] * len(arms)
+        if shares is not None:
+            planned = planned_shares(arms, shares)
+        elif family_of(self._problem.family).arms_are_separate:
+            planned = [1.0 / len(arms)] * len(arms)
+        units = np.bincount(self._assigned, minlength=len(arms))
+        lacking = np.ones(len(self.order), dtype=bool)
+        for column in self._outcomes.values():
+            lacking &= np.array([column[row] is None for row in self.order])
+        missing = np.bincount(self._assigned[lacking], minlength=len(arms))
+        return tuple(map(ArmUnits, arms, units.tolist(), missing.tolist(), planned))
+
+    def segment_effects(
+        self, segments: Sequence[str], units: Sequence[_Unit], delta: float
+    ) -> SegmentEffects:
+        """Return the effects in all segments of these columns."""
+        problem = self._problem
+        in_range = getattr(problem, "reward_range", None)
+        separate = family_of(problem.family).arms_are_separate
+        if not separate or problem.measures or in_range is None:
+            raise NotSupported(
+                "effects by segment need a problem of the family 'subpopulations' or 'delayed' "
+                "with a reward_range and without measures"
+            )
+        columns: dict[str, list[str]] = {}
+        for name in segments:
+            cells = self._table.labels(name)
+            _require_length(name, cells, len(self._arms))
+            columns[name] = [tidy(cells[row]) or _BLANK for row in self.order]
+        arms = _arms_of(problem)
+        reference = getattr(problem, "control", None) or arms[0]
+        outcomes = np.array([one.outcome for one in units], dtype=np.float64)
+        return segment_effects(
+            columns, arms, str(reference), self._assigned, outcomes, in_range, delta
+        )
 
     def units(self) -> Iterator[_Unit]:
         """Yield the units in the order of assignment."""
@@ -385,6 +531,13 @@ class _Rows:
             raise InvalidOutcome(where, error.accepted, error.given) from None
         # The study expects measures by name, as callers report them.
         return outcome if self._problem.measures else checked
+
+
+def _arms_of(problem: Problem) -> list[str]:
+    """Return the labels of the arms: in the family `causal`, of what each action sets."""
+    names = list(problem.action_labels[0])
+    name = "arm" if "arm" in names else names[0]
+    return list(dict.fromkeys(str(labels[name]) for labels in problem.action_labels))
 
 
 def _is_one_of(words: frozenset[str], cell: Any) -> bool:

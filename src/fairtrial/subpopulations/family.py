@@ -37,6 +37,7 @@ __all__ = ["FAMILY"]
 class Subpopulations(Family):
     """Find the variant that is best overall without failing any group."""
 
+    arms_are_separate = True
     environment_keys: ClassVar[Mapping[str, Any]] = {
         **Family.environment_keys,
         "correlation": Any,

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from rich.table import Table
 
 from fairtrial.cli.config import load_configuration
-from fairtrial.cli.display import answer_text, counting, wrapped
+from fairtrial.cli.display import answer_text, counting, print_table, wrapped
 from fairtrial.cli.exits import EPILOG, ExitCode
-from fairtrial.cli.output import decimal_option, emit, json_option, say
+from fairtrial.cli.output import decimal_option, emit, json_option, say, shown_number
 from fairtrial.cli.status_tables import print_standing
 from fairtrial.core.tables import open_table
 from fairtrial.core.wording import plural
@@ -22,8 +22,8 @@ from fairtrial.report import write_report
 from fairtrial.study.analysis import FROM_TABLE, study_of_table
 
 if TYPE_CHECKING:
-    from fairtrial.study import Study
-    from fairtrial.study.analysis import RepeatedUnits
+    from fairtrial.study.analysis import Analysis
+    from fairtrial.study.segments import SegmentEffect, SegmentEffects
 
 __all__ = ["analyse"]
 
@@ -63,6 +63,14 @@ __all__ = ["analyse"]
     help="Column that names the unit of each row, such as a user: units that appear in several "
     "arms are left out, and the first result of a unit counts.",
 )
+@click.option(
+    "--segment",
+    "segments",
+    multiple=True,
+    metavar="COLUMN",
+    help="Compare the arms within each value of this column as well, such as each country. Can be "
+    "repeated: all intervals hold together.",
+)
 @decimal_option
 @click.option(
     "--name", help="Name of the study to keep; by default the name in the file and '-analysis'."
@@ -79,6 +87,7 @@ def analyse(
     columns: tuple[str, ...],
     weights_from_table: bool,
     unit: str | None,
+    segments: tuple[str, ...],
     decimal: str | None,
     name: str | None,
     report: Path | None,
@@ -89,15 +98,16 @@ def analyse(
     TABLE has one row per assigned unit; an outcome that is blank, 'failed' or 'missing' counts as
     lost.
     The answer has the guarantee of a study that is run by block betting, if neither the order of
-    assignment nor the choice of arm for a unit depends on outcomes of the same block. The study is
-    kept in the file's storage: `fairtrial study show` and `report` can read it.
+    assignment nor the choice of arm for a unit depends on outcomes of the same block. Checks of the
+    table warn if its units per arm, missing outcomes, order or single units look wrong. The study
+    is kept in the file's storage: `fairtrial study show` and `report` can read it.
     """
     configuration = load_configuration(config, "analyse")
     tables = configuration.tables
     unit = unit or tables.unit
     rows = open_table(table, decimal or tables.decimal)
     with counting("Analysing units") as show:
-        study, repeated, remarks = study_of_table(
+        found = study_of_table(
             configuration.problem,
             rows,
             configuration.policy.delta or 0.05,
@@ -106,21 +116,48 @@ def analyse(
             columns=dict(_label_and_column(text) for text in columns),
             group_weights=FROM_TABLE if weights_from_table else None,
             unit=unit,
+            shares=tables.shares,
+            segments=segments,
             storage=configuration.study.storage,
             name=name or f"{configuration.study.name}-analysis",
             on_progress=show,
         )
-    with study:
-        _show(study, repeated, remarks, as_json)
+    with found.study as study:
+        _show(found, as_json)
         if report is not None:
-            left_out = "; ".join(repeated.in_words())
-            facts = {} if unit is None else {f"repeated units ({unit})": left_out or "none"}
-            if remarks:
-                facts["assumptions about the table"] = "; ".join(remarks)
-            write_report(study, report, facts=facts)
+            write_report(study, report, facts=_facts(found, unit))
         decided = study.recommend().decided
     if not decided:
         raise click.exceptions.Exit(ExitCode.NO_ANSWER)
+
+
+def _facts(found: Analysis, unit: str | None) -> dict[str, str]:
+    """Return what the report says about the table, by name."""
+    facts = {}
+    if unit is not None:
+        facts[f"repeated units ({unit})"] = "; ".join(found.repeated.in_words()) or "none"
+    if found.remarks:
+        facts["assumptions about the table"] = "; ".join(found.remarks)
+    facts["checks of the table"] = "; ".join(found.check.in_words()) or "no problem found"
+    if found.segments is not None:
+        facts["effects by segment"] = found.segments.note
+        for effect in found.segments.effects:
+            facts[_of_segment(effect)] = f"{_difference(effect)} ({plural(effect.units, 'unit')})"
+    return facts
+
+
+def _of_segment(effect: SegmentEffect) -> str:
+    return f"{effect.column} = {effect.segment}: {effect.arm} minus {effect.reference}"
+
+
+def _difference(effect: SegmentEffect) -> str:
+    if effect.difference is None:
+        return "too few units"
+    return f"{shown_number(effect.difference)}, {_interval(effect)}"
+
+
+def _interval(effect: SegmentEffect) -> str:
+    return f"{shown_number(effect.lower)} to {shown_number(effect.upper)}"
 
 
 def _label_and_column(text: str) -> tuple[str, str]:
@@ -130,8 +167,8 @@ def _label_and_column(text: str) -> tuple[str, str]:
     return label.strip(), column.strip()
 
 
-def _show(study: Study, repeated: RepeatedUnits, remarks: Sequence[str], as_json: bool) -> None:
-    progress, health = study.progress(), study.health()
+def _show(found: Analysis, as_json: bool) -> None:
+    study, progress, health = found.study, found.study.progress(), found.study.health()
     assigned = len(study.policy.get_params()["assigned"])
     document = {
         "study": study.name,
@@ -139,9 +176,11 @@ def _show(study: Study, repeated: RepeatedUnits, remarks: Sequence[str], as_json
             "assigned": assigned,
             "used": progress.asked,
             "lost": health["lost"],
-            "left_out": asdict(repeated),
+            "left_out": asdict(found.repeated),
         },
-        "remarks": list(remarks),
+        "remarks": list(found.remarks),
+        "table": found.check.to_dict(),
+        "segments": None if found.segments is None else found.segments.to_dict(),
         "progress": progress.to_dict(),
         "health": health,
     }
@@ -152,10 +191,28 @@ def _show(study: Study, repeated: RepeatedUnits, remarks: Sequence[str], as_json
         f"A finished experiment with {plural(assigned, 'unit')}. The answer uses the first "
         f"{progress.asked:,}; {health['lost']:,} of them have no outcome."
     )
-    for remark in (*repeated.in_words(), *remarks):
+    for remark in (*found.repeated.in_words(), *found.remarks, *found.check.in_words()):
         say(wrapped("Warning", remark))
     say(answer_text(progress, endless=False))
     print_standing(progress, minimizes(study))
+    if found.segments is not None:
+        _show_segments(found.segments)
     for warning in health["warnings"]:
         say(wrapped("Warning", warning))
     say(f"Kept as the study {study.name!r}.")
+
+
+def _show_segments(found: SegmentEffects) -> None:
+    table = Table(title="Differences by segment", title_justify="left")
+    for name in ("column", "segment", "difference of"):
+        table.add_column(name)
+    for name in ("units", "no outcome", "difference", "interval"):
+        table.add_column(name, justify="right")
+    for effect in found.effects:
+        table.add_row(
+            *(effect.column, effect.segment, f"{effect.arm} - {effect.reference}"),
+            *(f"{effect.units:,}", f"{effect.missing:,}"),
+            *(shown_number(effect.difference), _interval(effect)),
+        )
+    print_table(table)
+    say(wrapped("Note", found.note))
