@@ -109,7 +109,7 @@ def test_an_arm_may_be_called_like_a_number_that_json_lacks(name):
         value_limits=(ValueLimit(name, name, name, 0.5),),
         measures=(MeasureValues(name, name, name, 1, 0),),
         shares=(ShareOfPulls(name, 1, 1.0, 0.5),),
-        arm_states=(ArmStatus(name, "accepted"),),
+        arm_states=(ArmStatus(name, "rejected", 9, math.inf, 4),),
         live=(name,),
     )
     assert over_http(sent) == sent

@@ -84,7 +84,7 @@ def test_all_of_it_is_json() -> None:
         find_effects=lambda: (effect,),
         answers=(AnswerStatus(None, rejected=True, log_wealth=4.5, worse_than=("a",)),),
         losses=Losses("not drawn", np.float64(0.25)),
-        arm_states=(ArmStatus("a", "accepted"),),
+        arm_states=(ArmStatus("a", "rejected", 9, 0.5, 4),),
         live=("a",),
     )
     written = json.loads(json.dumps(progress.to_dict()))
@@ -164,7 +164,9 @@ def test_all_of_it_is_json() -> None:
         "losses": {"counted_as": "not drawn", "share": 0.25, "too_many_to_decide": False},
         "shares": [],
         "largest_shortfall": None,
-        "arm_states": [{"arm": "a", "status": "accepted"}],
+        "arm_states": [
+            {"arm": "a", "status": "rejected", "compared": 9, "behind": 0.5, "differ": 4}
+        ],
         "readings": None,
         "live": ["a"],
     }

@@ -267,16 +267,17 @@ def test_the_order_of_items_is_a_secret_of_the_study_and_not_its_seed():
 
 
 SCRIPT = """
-    import json, os, signal, sys
+    import asyncio, json, os, signal, sys
     import fairtrial as ft
+    from fairtrial.races import scoring
 
-    paid, most = sys.argv[2], int(sys.argv[3])
+    storage, paid, most, parallel, kind = sys.argv[1:]
     calls = 0
 
     def score(candidate, item):
         global calls
         calls += 1
-        if calls > most:
+        if calls > int(most):
             os.kill(os.getpid(), signal.SIGKILL)
         with open(paid, "a") as file:
             file.write(json.dumps([candidate, item]) + "\\n")
@@ -284,35 +285,54 @@ SCRIPT = """
             raise ConnectionError("busy")
         return float((item * 37 % 100) / 100 < {"a": 0.2, "b": 0.85, "c": 0.5}[candidate])
 
-    from fairtrial.races import scoring
+    async def coroutine(candidate, item):
+        await asyncio.sleep(0.001)
+        return score(candidate, item)
+
     scoring.Evaluation.__init__.__defaults__ = (0.0,)
     result = ft.race(
-        ["a", "b", "c"], range(200), score, reward_range=(0, 1), storage=sys.argv[1], parallel=3
+        ["a", "b", "c"], range(200), coroutine if kind == "coroutine" else score,
+        reward_range=(0, 1), storage=storage, parallel=int(parallel), delta=1e-4, attempts=9,
     )
     print(result.best, result.evaluations)
 """
 
 
-def test_a_race_that_is_killed_twice_goes_on_and_repeats_only_what_was_in_flight(tmp_path):
+@pytest.mark.parametrize(("kind", "parallel"), [("function", 3), ("coroutine", 16)])
+def test_a_race_that_is_killed_twice_goes_on_and_repeats_only_what_was_in_flight(
+    kind, parallel, tmp_path
+):
     script, paid = tmp_path / "run.py", tmp_path / "paid"
     script.write_text(textwrap.dedent(SCRIPT))
     call = [sys.executable, str(script), str(tmp_path / "race.db"), str(paid)]
     environment = {**os.environ, "FAIRTRIAL_KERNELS": "interpret"}
+
+    def calls():
+        return [tuple(json.loads(line)) for line in paid.read_text().splitlines()]
+
+    known, seen = set(), 0
     # So few evaluations cannot end the race, whose order differs from run to run.
-    for most in (6, 8):
-        killed = subprocess.run([*call, str(most)], env=environment, check=False)
-        assert killed.returncode == -signal.SIGKILL
-    done = subprocess.run(
-        [*call, "100000"], env=environment, capture_output=True, text=True, check=True
-    )
+    for most in (6 + parallel, 8 + parallel, 100_000):
+        done = subprocess.run(
+            [*call, str(most), str(parallel), kind],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        # What the log had when this run began is not paid again.
+        assert known.isdisjoint(calls()[seen:])
+        study = ft.Study.open(tmp_path / "race.db", "race")
+        told = np.argwhere(np.isfinite(study.policy.listed_scores)).tolist()
+        known, seen = {("abc"[arm], item) for item, arm in told}, len(calls())
+        assert study.verify().ok
+        study.close()
+        assert done.returncode == (0 if most == 100_000 else -signal.SIGKILL)
     best, evaluations = done.stdout.split()
-    assert best == "b"
-    study = ft.Study.open(tmp_path / "race.db", "race")
-    assert study.verify().ok
-    calls = [tuple(json.loads(line)) for line in paid.read_text().splitlines()]
-    failed = sum(1 for at in range(1, len(calls) + 1) if (at * 7) % 5 == 0)
-    # At most three were in flight at each kill; every fifth call failed, and was repeated.
-    assert len(calls) - int(evaluations) <= failed + 2 * 3 + 3
+    assert (best, int(evaluations)) == ("b", len(known))
+    failed = sum(1 for at in range(1, seen + 1) if (at * 7) % 5 == 0)
+    # At most that many were in flight at each kill; every fifth call failed, and was repeated.
+    assert seen - len(known) <= failed + 2 * parallel + 3
 
 
 # ------------------------------------------------------------------------------ failures
@@ -550,3 +570,30 @@ def test_a_reporter_says_nothing_new_at_once(capsys):
     for _ in range(3):
         reporter(result.study)
     assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_the_report_says_who_is_in_the_race_and_on_which_items_they_differ(tmp_path):
+    """Candidate c is right on all even items, d on all odd ones; b is always right, a never."""
+    known = {
+        "a": [0.0] * 60,
+        "b": [1.0] * 60,
+        "c": [float(at % 2 == 0) for at in range(60)],
+        "d": [float(at % 2) for at in range(60)],
+    }
+    result = ft.race(list(known), range(60), known, reward_range=(0, 1), storage=tmp_path / "x.db")
+    progress = result.study.progress()
+    states = {one.arm: one for one in progress.arm_states}
+    assert states["a"].behind == 1.0
+    assert states["a"].differ == states["a"].compared == result.study.progress().arms[0].counted
+    for name in ("c", "d"):
+        assert states[name].compared >= states[name].differ > 0
+        assert states[name].behind == states[name].differ / states[name].compared
+    disputed = progress.details["disputed_blocks"]
+    assert 0 < len(disputed) <= 8
+    assert all(one["results"][:2] == [0.0, 1.0] for one in disputed[:2])
+    for one in disputed:
+        for arm, value in zip(known, one["results"], strict=True):
+            assert value is None or value == known[arm][one["block"]]
+    page = result.write_report(tmp_path / "race.html").read_text()
+    for words in ("Arms against the leader", "Blocks on which results differ most", "rejected"):
+        assert words in page

@@ -234,15 +234,24 @@ class ArmStatus(_Part):
     status : str
         ``"undecided"``, ``"accepted"`` or ``"rejected"``; in a paired race also ``"set aside"``
         (too close to the leader to matter) and ``"withdrawn"`` (a pull of it failed).
+    compared : int or None
+        In a paired race, the number of blocks on which it was compared with the leader.
+    behind : float or None
+        How much better the leader is on average on these blocks.
+    differ : int or None
+        On how many of them the two have different results.
 
     Examples
     --------
-    >>> ArmStatus("a", "accepted").to_dict()
-    {'arm': 'a', 'status': 'accepted'}
+    >>> ArmStatus("a", "rejected", compared=40, behind=0.2, differ=18).to_dict()["behind"]
+    0.2
     """
 
     arm: str
     status: str
+    compared: int | None = None
+    behind: float | None = None
+    differ: int | None = None
 
 
 class Parts(TypedDict, total=False):

@@ -19,6 +19,7 @@ from fairtrial.report.glossary import glossary
 from fairtrial.report.health import health
 from fairtrial.report.html import Markup, bdi, element
 from fairtrial.report.log import log
+from fairtrial.report.paired import paired
 from fairtrial.report.recruitment import recruited
 from fairtrial.report.statements import question
 
@@ -107,6 +108,7 @@ def _full(found: Findings, facts: Mapping[str, object]) -> list[Markup | None]:
         decision(found, facts),
         flow(found),
         arms(found),
+        paired(found),
         fairness(found),
         health(found),
         log(found),

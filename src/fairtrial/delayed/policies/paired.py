@@ -45,6 +45,8 @@ _WITHDRAWS = frozenset({"error", "user"})
 _NOBODY = -1
 # Evidence, in nats, that no accepted error probability exceeds.
 _CERTAIN = 1e4
+# Number of blocks that are shown because results on them differ.
+_DISPUTED = 8
 # Sums of scores that differ by less, relative to their size, are equal: only rounding matters.
 _ROUNDING = 1e-12
 
@@ -863,11 +865,38 @@ class PairedRacing(FixedConfidencePolicy):
         return "none"
 
     def _parts(self) -> Parts:
-        states = zip(self.problem.arms, self.states, strict=True)
-        return {"arm_states": tuple(ArmStatus(arm, state) for arm, state in states)}
+        return {"arm_states": tuple(map(self._arm_status, range(len(self.problem.arms))))}
+
+    def _arm_status(self, arm: int) -> ArmStatus:
+        label, state, leader = self.problem.arms[arm], self.states[arm], self.leader
+        if leader is None:
+            return ArmStatus(label, state)
+        told = self._cells[: self._complete] == _TOLD
+        shared = self._scores[: self._complete][told[:, leader] & told[:, arm]]
+        ahead = shared[:, leader] - shared[:, arm]
+        behind = float(ahead.mean()) if ahead.size else None
+        return ArmStatus(label, state, ahead.size, behind, int((ahead != 0.0).sum()))
 
     def _details(self) -> Mapping[str, Any]:
-        return {"blocks": self.blocks}
+        return {"blocks": self.blocks, "disputed_blocks": self._disputed_blocks()}
+
+    def _disputed_blocks(self) -> list[dict[str, Any]]:
+        """Return the complete blocks on which results differ most, by arm; None if unknown."""
+        told = self._cells[: self._complete] == _TOLD
+        known = np.where(told, self._scores[: self._complete], np.nan)
+        shared = np.flatnonzero(told.sum(axis=1) >= 2)
+        spread = np.nanstd(known[shared], axis=1)
+        places = shared[np.argsort(-spread, kind="stable")][: min(_DISPUTED, (spread > 0).sum())]
+        return [
+            {
+                "block": self._tag(place),
+                "results": [
+                    self.problem.sign * value if math.isfinite(value) else None
+                    for value in known[place].tolist()
+                ],
+            }
+            for place in places.tolist()
+        ]
 
     def _estimates(self) -> tuple[tuple[Estimate, ...], tuple[Estimate, ...]]:
         told = (self._cells == _TOLD).sum(axis=0)

@@ -12,6 +12,7 @@ from fairtrial.report.fairness import fairness
 from fairtrial.report.findings import Findings
 from fairtrial.report.flow import flow
 from fairtrial.report.health import health
+from fairtrial.report.paired import paired
 from fairtrial.report.recruitment import recruited
 from fairtrial.report.statements import question
 
@@ -52,7 +53,7 @@ TABS = (
         lambda found: [decision(found, {}), question(found.study.problem)],
         zooms=True,
     ),
-    Tab("arms", "Arms", lambda found: [flow(found), arms(found)]),
+    Tab("arms", "Arms", lambda found: [flow(found), arms(found), paired(found)]),
     Tab("fairness", "Fairness", lambda found: [fairness(found)], zooms=True),
     Tab("health", "Health", lambda found: [health(found)]),
     Tab("log", "Log"),
