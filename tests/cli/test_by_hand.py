@@ -408,3 +408,24 @@ def test_a_study_that_requires_a_group_is_never_asked_without_one(folder, invoke
     assert "group" in refused["error"]["message"]
     asked, _ = document("study", "ask", path, "--group", "x")
     assert asked["pulls"][0]["labels"]["group"] == "x"
+
+
+def test_close_ends_an_arm_or_a_group_once(created, document, invoke):
+    closed, result = document("study", "close", created, "--group", "x", "--reason", "harm")
+    assert (result.exit_code, closed["changed"]) == (ExitCode.OK, True)
+    again, _ = document("study", "close", created, "--group", "x", "--reason", "other")
+    assert again["changed"] is False
+    assert document("study", "ask", created)[1].exit_code == ExitCode.USAGE
+    asked, _ = document("study", "ask", created, "--group", "y")
+    assert asked["pulls"][0]["labels"]["group"] == "y"
+    assert "group x: harm" in " ".join(invoke("study", "history", created).stdout.split())
+    closed, _ = document("study", "close", created, "--arm", "a", "--reason", "harm")
+    assert closed["recommendation"]["confidence"] < 0.95
+
+
+@pytest.mark.parametrize("parts", [[], ["--arm", "a", "--group", "x"], ["--arm", "nobody"]])
+def test_close_refuses_to_guess_what_is_meant(created, document, parts):
+    before = head()
+    result = document("study", "close", created, *parts, "--reason", "harm")[1]
+    assert result.exit_code == ExitCode.USAGE
+    assert head() == before

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from fairtrial.confidence.block_betting.book import (
+    CLOSED,
     UNDECIDED,
     Book,
     all_wealth,
@@ -188,3 +189,38 @@ def test_the_leader_is_given_once_every_item_has_what_it_needs_and_not_before(se
             assert is_settled(then, threshold, separately, leader) == (short is None)
             checked += short is not None
     assert checked > 300
+
+
+# ------------------------------------------------------------------------ closed arms
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_closed_arm_never_helps_to_reject_an_answer_and_still_protects_it(seed):
+    rng = np.random.default_rng(seed)
+    book = random_book(rng)
+    arms = book.stated.shape[0]
+    closed = np.flatnonzero(rng.random(arms) < 0.4)
+    slow = SlowBook(book)
+    book.rejected[closed] = CLOSED
+    found = all_wealth(book)
+    for answer in range(arms + 1):
+        own = 0.0 if answer == arms else slow.own[answer]
+        parts = [
+            min(slow.part(answer, j), 0.0) if j in closed else slow.part(answer, j)
+            for j in range(arms)
+            if j != answer
+        ]
+        assert found[answer] == pytest.approx(own + sum(parts))
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_closed_rival_need_not_be_ruled_out_if_ledgers_are_tested_separately(seed):
+    book = random_book(np.random.default_rng(seed), unlimited=1.0)
+    arms = book.stated.shape[0]
+    closed = arms - 1
+    slow = SlowBook(book)
+    book.rejected[closed] = CLOSED
+    for answer in range(arms - 1):
+        rivals = [k for k in range(arms) if k not in (answer, closed)]
+        against = [max(slow.own[k], slow.pair[k, answer]) for k in rivals]
+        assert evidence_for(book, answer) == min(against, default=math.inf)

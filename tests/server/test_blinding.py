@@ -30,6 +30,7 @@ BODIES = {
     "amend": {"value": 0.5, "reason": "typing error"},
     "heartbeat": {"lease": 60},
     "stop": {"reason": "recalled"},
+    "close": {"group": "x", "reason": "recalled"},
     "studies": {"name": "new", "problem": PROBLEM.to_dict(), "policy": POLICY.to_dict()},
 }
 

@@ -6,6 +6,7 @@ import pytest
 
 from fairtrial.study.sqlite import SQLiteStore
 from fairtrial.study.store import NewStudy
+from fairtrial.subpopulations import Problem
 from tests.server.conftest import POLICY, PROBLEM
 
 
@@ -254,3 +255,31 @@ def test_an_unknown_rule_for_requests_is_refused(service):
     body = {"name": "ward", "problem": PROBLEM.to_dict(), "policy": POLICY.to_dict()}
     refused = service.admin.post("/v1/studies", body | {"conduct": {"require_grup": True}})
     assert (refused.status_code, refused.json()["errors"][0]["name"]) == (422, "require_grup")
+
+
+def test_an_arm_and_a_group_are_closed_by_those_who_may_with_their_names(service):
+    problem = Problem(["a", "b", "c"], ["x", "y"], reward_range=(0, 1))
+    body = {"name": "ward", "problem": problem.to_dict(), "policy": POLICY.to_dict(), "seed": 1}
+    assert service.admin.post("/v1/studies", body).status_code == 201
+    url = "/v1/studies/ward"
+    for part in ({"arm": "c"}, {"group": "y"}):
+        closing = part | {"reason": "two deaths"}
+        for caller in (service.run, service.read):
+            assert caller.post(f"{url}/close", closing).status_code == 403
+        event = service.admin.post(f"{url}/close", closing).json()
+        assert (event["kind"], event["actor"], event["reason"]) == ("close", "boss", "two deaths")
+        assert service.admin.post(f"{url}/close", closing).json() == event
+    refused = service.run.post(f"{url}/asks", {"n": 1})
+    assert refused.status_code == 422
+    # Why it was closed could reveal results.
+    assert "deaths" not in refused.text
+    pulls = service.run.ask(20, "ward", context={"group": "x"})
+    assert {pull["labels"]["arm"] for pull in pulls} == {"a", "b"}
+    answer = service.read.get(f"{url}/recommendation").json()
+    assert answer["confidence"] == pytest.approx(0.9)
+    assert "two deaths" in answer["reason"]
+
+
+@pytest.mark.parametrize("part", [{}, {"arm": "a", "group": "x"}, {"arm": "z"}, {"arm": 1}])
+def test_a_closing_that_names_nothing_or_too_much_is_refused(service, part):
+    assert service.admin.post("/v1/studies/trial/close", part | {"reason": "x"}).status_code == 422

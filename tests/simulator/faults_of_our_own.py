@@ -66,9 +66,9 @@ def _end_by_a_commit(self: Database) -> None:
     _end(self)
 
 
-def _one_further(policy: Any, seq: int = 0, stop_reason: str | None = None) -> Replica:
+def _one_further(policy: Any, seq: int = 0, *by_hand: Any) -> Replica:
     """Store a snapshot as the next event's."""
-    return Replica(policy, seq and seq + 1, stop_reason)
+    return Replica(policy, seq and seq + 1, *by_hand)
 
 
 _tell = Driver._tell

@@ -237,6 +237,11 @@ class FixedConfidencePolicy(Policy):
         return self._finished or self._capped
 
     @property
+    def _confidence(self) -> float | None:
+        """1 minus the promised bound on the probability of a wrong answer; None without one."""
+        return 1.0 - self.delta if self._has_delta else None
+
+    @property
     def _status(self) -> Status:
         return "decided" if self._decided else "undecided" if self.stopped else "running"
 
@@ -249,7 +254,7 @@ class FixedConfidencePolicy(Policy):
             arm=label if status == "decided" else None,
             status=status,
             leader=label,
-            confidence=1.0 - self.delta if self._has_delta else None,
+            confidence=self._confidence,
             guarantee=self.guarantee,
             reason=self._reason(status, answer),
             evidence={

@@ -159,6 +159,28 @@ class Policy(Resumable, ABC):
         """Take a correction of an outcome that was told before."""
         raise NotSupported(f"{type(self).__name__} cannot correct an outcome that it was told")
 
+    @property
+    def closed_arms(self) -> tuple[Any, ...]:
+        """The labels of the arms that people have closed."""
+        return ()
+
+    def close_arm(self, arm: Any) -> None:
+        """Ask no more for an arm, and never give it as the answer; results in flight still count.
+
+        People decide this, for example because an arm harms. By default it is refused.
+
+        Raises
+        ------
+        NotSupported
+            If the policy cannot tell what its answer is worth without the arm.
+        InvalidArgument
+            If there is no such arm, it is closed, or no other arm is open.
+        """
+        raise NotSupported(
+            f"{type(self).__name__} cannot close an arm: subpopulations.BlockBetting can, if "
+            "rewards have a range; otherwise stop the study"
+        )
+
     def _after_news(self) -> None:
         """Act on what was just told, reported, failed or amended; by default do nothing."""
 

@@ -36,6 +36,7 @@ KINDS = {
     "fail": "pull given up",
     "time": "time is over",
     "stop": "study stopped by hand",
+    "close": "arm or group closed by hand",
 }
 """The kinds of events, in words."""
 
@@ -131,7 +132,11 @@ def _outcome(_: Problem, event: EventLike) -> object:
 
 
 def _reason(event: EventLike) -> object:
-    return event.body.get("reason")
+    reason = event.body.get("reason")
+    if event.kind != "close":
+        return reason
+    name = "arm" if "arm" in event.body else "group"
+    return f"{name} {event.body[name]}: {reason}"
 
 
 _COLUMNS = (

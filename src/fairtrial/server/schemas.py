@@ -19,6 +19,7 @@ __all__ = [
     "Amendment",
     "Asks",
     "AsksAnswer",
+    "Closing",
     "EventAnswer",
     "EventsAnswer",
     "Heartbeat",
@@ -70,6 +71,14 @@ class NewStudy(_Body):
 class Reason(_Body):
     """Why a pull is given up or the study stopped."""
 
+    reason: _Reason
+
+
+class Closing(_Body):
+    """The arm or the group that is closed, and why."""
+
+    arm: StrictStr | None = None
+    group: StrictStr | None = None
     reason: _Reason
 
 

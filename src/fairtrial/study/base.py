@@ -22,6 +22,7 @@ from fairtrial.study.writes import (
     Ask,
     Cancel,
     Checks,
+    Close,
     Extend,
     Fail,
     Report,
@@ -568,3 +569,67 @@ class BaseStudy(NamedArguments, ABC):
         ('stop', [], 'undecided')
         """
         return self._carried_out(Stop(reason, actor)).events[0]
+
+    def close_arm(self, arm: str, reason: str, *, actor: str | None = None) -> Event:
+        """Close an arm, for example because it harms: it is neither asked nor named any more.
+
+        Results of its open pulls still count when they arrive. The answer is then about the arms
+        that are open, and `recommend().confidence` is smaller, because results may have led to this
+        step. docs/explanation/closing.md has the proof.
+
+        Parameters
+        ----------
+        arm : str
+            The arm.
+        reason : str
+            The reason; recorded, and shown next to the answer everywhere.
+        actor : str, optional
+            Who closes it; recorded.
+
+        Returns
+        -------
+        Event
+            The event that was written; the first one again if the arm was closed before.
+
+        Raises
+        ------
+        NotSupported
+            If the policy cannot close an arm.
+        InvalidArgument
+            If it is the last open arm, or a control that limits refer to.
+        ExperimentFinished
+            If the study has stopped.
+
+        Examples
+        --------
+        >>> from fairtrial.study import Study
+        >>> from fairtrial.subpopulations import BlockBetting, Problem
+        >>> problem = Problem(["a", "b", "c"], ["x"], reward_range=(0, 1))
+        >>> study = Study.create(problem, BlockBetting(problem), storage="memory://", name="demo")
+        >>> event = study.close_arm("b", "two liver failures", actor="safety board")
+        >>> sorted({pull.arm for pull in study.ask(30)}), round(study.recommend().confidence, 2)
+        (['a', 'c'], 0.9)
+        """
+        return self._carried_out(Close(arm, None, reason, actor)).events[0]
+
+    def close_group(self, group: str, reason: str, *, actor: str | None = None) -> Event:
+        """Close a group: nobody is asked for there any more, and every request must name another.
+
+        The question stays the same, and so does the guarantee; but evidence about the group no
+        longer grows, so the study may never decide.
+
+        Parameters
+        ----------
+        group : str
+            The group.
+        reason, actor
+            As for `close_arm`.
+
+        Raises
+        ------
+        InvalidArgument
+            If it is the last open group, or the problem has no groups.
+        ExperimentFinished
+            If the study has stopped.
+        """
+        return self._carried_out(Close(None, group, reason, actor)).events[0]

@@ -12,7 +12,7 @@ from fairtrial.errors import NotSupported, StorageError
 from fairtrial.study import snapshots
 from fairtrial.study.log import Record
 from fairtrial.study.long_reads import LongRead, interruptible
-from fairtrial.study.replica import Replica
+from fairtrial.study.replica import Closing, Replica
 from fairtrial.study.store import Store, StudyRow
 
 __all__ = ["Cache"]
@@ -104,7 +104,8 @@ class Cache:
             digest = self._hash_at(snapshot.seq, study)
             if digest is not None and snapshots.restore(snapshot, policy, digest):
                 self._saved = snapshot.seq
-                return Replica(policy, snapshot.seq, self._stop_reason(snapshot.seq))
+                seq = snapshot.seq
+                return Replica(policy, seq, self._stop_reason(seq), self._closings(seq))
         self._saved = 0
         return Replica(self._build())
 
@@ -114,6 +115,11 @@ class Cache:
         if found is None or found.seq > seq:
             return None
         return str(json.loads(found.body or "{}")["reason"])
+
+    def _closings(self, seq: int) -> list[Closing]:
+        """Return what had been closed by event `seq`."""
+        found = self._store.all_of(self._study_id, "close")
+        return [Closing.of(event.seq, event.body) for event in found if event.seq <= seq]
 
     def _hash_at(self, seq: int, study: StudyRow) -> str | None:
         if seq > study.head_seq:

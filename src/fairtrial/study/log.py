@@ -45,12 +45,14 @@ KINDS = (
     "fail",
     "time",
     "stop",
+    "close",
 )
 """Every kind of event.
 
 `wait`: a pull was requested and the policy had none. `late_tell`: an outcome that came after its
 lease had expired or its pull had been given up. `time`: the policy's `max_time` was over, that
 many seconds after the first event. `stop`: a user stopped the study.
+`close`: a user closed an arm or a group.
 """
 
 TELLS = ("tell", "late_tell", "unsolicited")
@@ -256,7 +258,7 @@ def project(record: Record, row: PullRow | None) -> PullRow | None:
         If the record cannot follow: its pull does not exist yet, or would be created twice.
     """
     kind, seq = record.kind, record.seq
-    if kind in ("wait", "time", "stop"):
+    if kind in ("wait", "time", "stop", "close"):
         return None
     if (row is None) != (kind in ("ask", "unsolicited")):
         raise ValueError(f"unexpected {kind} of pull {record.pull_id}")
@@ -315,8 +317,8 @@ class Event:
         Position in the log, from 1.
     kind : str
         What happened: ``ask``, ``wait``, ``reissue``, ``extend``, ``report``, ``tell``,
-        ``late_tell``, ``unsolicited``, ``amend``, ``expire``, ``cancel``, ``fail``, ``time`` or
-        ``stop``.
+        ``late_tell``, ``unsolicited``, ``amend``, ``expire``, ``cancel``, ``fail``, ``time``,
+        ``stop`` or ``close``.
     at : datetime
         Time by the store's clock (UTC). Events are ordered by `seq`, not by time.
     pull_id : str or None

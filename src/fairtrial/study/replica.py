@@ -3,16 +3,39 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 from fairtrial.core import Policy, Progress, Pull, Recommendation
 from fairtrial.core.contract import check_recommendation
-from fairtrial.errors import CorruptLog, StorageError
+from fairtrial.core.wording import choices, listed
+from fairtrial.errors import CorruptLog, InvalidArgument, StorageError
 from fairtrial.study.log import Record, Step, outcome_of
 
-__all__ = ["Replica"]
+__all__ = ["Closing", "Replica"]
+
+
+class Closing(NamedTuple):
+    """An arm or a group that people have closed, with their reason and the event."""
+
+    name: str
+    label: str
+    reason: str
+    seq: int
+
+    @classmethod
+    def of(cls, seq: int, body: str | None) -> Self:
+        """Return what an event has closed."""
+        said = json.loads(body or "{}")
+        name = "arm" if "arm" in said else "group"
+        return cls(name, said[name], said["reason"], seq)
+
+    @property
+    def in_words(self) -> str:
+        """What was closed and why, in a sentence."""
+        what = f"{self.name} {self.label} was closed by hand: {self.reason}"
+        return what if self.name == "arm" else f"{what} (nobody is asked there any more)"
 
 
 class Replica:
@@ -28,12 +51,21 @@ class Replica:
         The last event that the policy has seen.
     stop_reason : str, optional
         Why a user has stopped the study.
+    closings : sequence of Closing
+        What users have closed.
     """
 
-    def __init__(self, policy: Policy, seq: int = 0, stop_reason: str | None = None) -> None:
+    def __init__(
+        self,
+        policy: Policy,
+        seq: int = 0,
+        stop_reason: str | None = None,
+        closings: Sequence[Closing] = (),
+    ) -> None:
         self.policy = policy
         self.seq = seq
         self.stop_reason = stop_reason
+        self.closings = tuple(closings)
         self.ahead = False
         self.last: tuple[str, str | None] | None = None
         """Kind and body of the last event, unless it came before a snapshot."""
@@ -65,12 +97,15 @@ class Replica:
     def progress(self) -> Progress:
         """Return the data for plots and pages."""
         progress = self.policy.progress()
-        if self.stop_reason is None:
-            return progress
         answer = self._as_stopped(progress.recommendation)
+        if self.stop_reason is None:
+            return replace(progress, recommendation=answer) if self.closings else progress
         return replace(progress, recommendation=answer, remaining=0.0, no_forecast="")
 
     def _as_stopped(self, answer: Recommendation) -> Recommendation:
+        if self.closings:
+            said = (closing.in_words for closing in self.closings)
+            answer = replace(answer, reason="; ".join([answer.reason, *said]))
         if self.stop_reason is None:
             return answer
         status = "undecided" if answer.status == "running" else answer.status
@@ -91,6 +126,24 @@ class Replica:
         self.ahead = True
         issued = self.policy.ask(1, **context)
         return issued[0] if issued else None
+
+    def require_open(self, context: Mapping[str, Any]) -> None:
+        """Raise if a request is about a closed group, or does not say that it is about another.
+
+        Raises
+        ------
+        InvalidArgument
+            Without the reason, which could reveal results to people who must not know them.
+        """
+        closed = [closing.label for closing in self.closings if closing.name == "group"]
+        group = context.get("group")
+        if closed and (group is None or group in closed):
+            shares = self.policy.problem.stated_shares["group"]
+            left = [one for one in shares if one not in closed]
+            accepted = (
+                f"must name an open group, since {listed(closed)} was closed: {choices(left)}"
+            )
+            raise InvalidArgument("group", accepted, group)
 
     def perform(self, step: Step) -> None:
         """Pass the policy an event that is about to be written."""
@@ -151,6 +204,8 @@ class Replica:
                 self.policy.pass_time(json.loads(body)["seconds"])  # type: ignore[arg-type]
             elif kind == "stop":
                 self._stop(json.loads(body)["reason"])  # type: ignore[arg-type]
+            elif kind == "close":
+                self._close(Closing.of(seq, body))
             elif number is not None and action is not None and tag is not None:
                 pull = Pull(number, action, labels(action), tag)
                 self._take(kind, pull, value, stage, json.loads(body) if body else {})
@@ -168,6 +223,13 @@ class Replica:
         if self.stopped:
             raise _Difference("it stops a study that had already stopped")
         self.stop_reason = reason
+
+    def _close(self, closing: Closing) -> None:
+        if self.stopped:
+            raise _Difference("it closes a part of a study that had already stopped")
+        if closing.name == "arm":
+            self.policy.close_arm(closing.label)
+        self.closings = (*self.closings, closing)
 
     def _take(
         self,

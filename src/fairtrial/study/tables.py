@@ -342,6 +342,16 @@ class TableStore(AccessTables, Waiting):
         )
         return None if row is None else Record(*row)
 
+    def all_of(self, study_id: int, kind: str) -> list[Record]:
+        """Return all events of a rare kind: any but ask, report and tell."""
+        rows = self._read(
+            study_id,
+            f"SELECT {columns(Record)} FROM event WHERE study_id = ? AND kind = ? "
+            "AND kind NOT IN ('ask', 'report', 'tell') ORDER BY seq",
+            (study_id, kind),
+        )
+        return [Record(*row) for row in rows]
+
     def counts(self, study_id: int) -> Mapping[str, int]:
         """Return the numbers of events by kind, for all kinds except ask, report and tell."""
         return dict(

@@ -40,6 +40,7 @@ from fairtrial.study.writes import (
     AmendTable,
     Ask,
     Cancel,
+    Close,
     Extend,
     Fail,
     FailMany,
@@ -160,6 +161,8 @@ class Writer:
             # The first request told another outcome, or none.
             raise _used_before(write.request_id)
         told = [] if write.tell is None else self._tell(write.tell)
+        if earlier is None:
+            self._replica.require_open(write.context)
         self.issued = self._issue_all(write) if earlier is None else self._issued_then(earlier)
         return told
 
@@ -412,6 +415,22 @@ class Writer:
         body = to_json(reason=write.reason)
         return [self._add("stop", actor=write.actor, body=body, perform=True)]
 
+    def _close_part(self, write: Close) -> list[Record]:
+        """Close an arm or a group; if it was closed before, the first reason remains."""
+        name, label = write.part
+        closings = [one for one in self._replica.closings if one.name == name]
+        for one in closings:
+            if one.label == label:
+                return [self._record(one.seq)]
+        if self._replica.stopped:
+            raise ExperimentFinished(f"study {self._study.name!r} has stopped: nothing is open")
+        problem = self._replica.policy.problem
+        if name == "group" and len(closings) + 1 == len(problem.stated_shares["group"]):
+            accepted = "must not be the last open group: stop the study instead"
+            raise InvalidArgument("group", accepted, label)
+        body = to_json(**{name: label}, reason=write.reason)
+        return [self._add("close", actor=write.actor, body=body, perform=True)]
+
     # ------------------------------------------------------------------ several in one
 
     def _all(self, write: TellMany | FailMany) -> list[Record]:
@@ -481,6 +500,7 @@ class Writer:
         Cancel: _close_pull,
         FailMany: _all,
         Stop: _stop,
+        Close: _close_part,
     }
 
     # -------------------------------------------------------------------- the log

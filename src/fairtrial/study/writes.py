@@ -14,6 +14,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 from fairtrial.core import UNSOLICITED, Problem, Pull
 from fairtrial.core.problem import Outcome
 from fairtrial.core.validation import check_integer
+from fairtrial.core.wording import choices
 from fairtrial.errors import InvalidArgument, NotSupported, UnknownPull
 from fairtrial.study.arguments import (
     MOST_AT_ONCE,
@@ -36,6 +37,7 @@ __all__ = [
     "Ask",
     "Cancel",
     "Checks",
+    "Close",
     "Extend",
     "Fail",
     "FailMany",
@@ -357,6 +359,34 @@ class Stop(Write):
     path = "stop"
 
 
+@dataclass(frozen=True, slots=True)
+class Close(Write):
+    """The end of an arm or of a group, with the reason: nobody is asked for it any more."""
+
+    arm: str | None
+    group: str | None
+    reason: str
+    actor: str | None = None
+
+    path = "close"
+
+    @property
+    def part(self) -> tuple[str, str]:
+        """What is closed: ``"arm"`` or ``"group"``, and its label."""
+        return ("group", str(self.group)) if self.arm is None else ("arm", self.arm)
+
+    def check(self, study: Checks) -> Self:
+        """Return the write with its values as they are stored; raise if one is invalid."""
+        if (self.arm is None) == (self.group is None):
+            raise InvalidArgument("arm, group", "must be one of the two", (self.arm, self.group))
+        name, label = self.part
+        groups = study.problem.stated_shares.get("group", {})
+        known = list(study.problem.answer_labels if name == "arm" else groups)
+        if label not in known:
+            raise InvalidArgument(name, f"must be one of {choices(known, label)}", label)
+        return Write.check(self, study)
+
+
 # ------------------------------------------------------------------- several in one
 
 
@@ -517,6 +547,8 @@ _CHECKS: Mapping[str, Callable[[Checks, Any], Any]] = {
     ),
     "context": _context,
     "lease": _lease,
+    "arm": lambda _, arm: arm,
+    "group": lambda _, group: group,
     "reason": lambda _, reason: check_reason(reason),
     "actor": lambda study, actor: study.who(actor=actor),
     "worker": lambda study, worker: study.who(worker=worker),

@@ -406,3 +406,32 @@ def test_whoever_enters_values_finds_them_in_a_list(toxicity_first):
     assert "toxicity: 0.375" in clinic.get(listed).text
     # Nobody else who recruits sees it; whoever may read does.
     assert "0.375" in people["chief"].get(listed).text
+
+
+# ------------------------------------------------------------------ closing by hand
+
+
+def test_an_arm_is_closed_on_the_page_with_its_reason(people, storage):
+    chief = people["chief"]
+    typed = {"part": "arm-app", "reason": "two falls"}
+    assert f"{FORMS}/close" not in people["clinic"].get(PULLS).text
+    answer = chief.send(PULLS, f"{FORMS}/close", **typed)
+    assert answer.status_code == 303, answer.text
+    last = events(storage)[-1]
+    assert (last.kind, last.actor, last.body["reason"]) == ("close", "chief", "two falls")
+    assert "arm app: two falls" in chief.get("/studies/wards/log").text
+    assert "two falls" in chief.get("/studies/wards/decision").text
+    for tab in ("pulls", "recruitment", "health", "entered"):
+        assert "two falls" not in people["clinic"].get(f"/studies/wards/{tab}").text
+    # It is offered no more.
+    assert 'value="arm-app"' not in chief.get(PULLS).text
+
+
+@pytest.mark.parametrize(
+    "typed", [{"part": ""}, {"part": "arm-x"}, {"part": "arm-app", "reason": ""}]
+)
+def test_a_closing_with_mistakes_changes_nothing(people, storage, typed):
+    before = events(storage)
+    answer = people["chief"].send(PULLS, f"{FORMS}/close", **({"reason": "two falls"} | typed))
+    assert answer.status_code == 422
+    assert events(storage) == before

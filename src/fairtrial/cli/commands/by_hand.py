@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from fairtrial.study import Event, StudyPull
     from fairtrial.study.pull_tables import Correction
 
-__all__ = ["amend", "ask", "create", "fail", "outstanding", "stop", "tell"]
+__all__ = ["amend", "ask", "close", "create", "fail", "outstanding", "stop", "tell"]
 
 _NEGATIVE_NUMBERS = {"ignore_unknown_options": True}
 """With this, -0.5 is read as a value and not as an option."""
@@ -303,6 +303,43 @@ def stop(study: str, reason: str, storage: str | None, as_json: bool) -> None:
             return
         state = "stopped" if is_new else "was already stopped"
         say(f"{opened.name}: {state}; {plural(still_open, 'pull')} still open")
+        _say_decision(opened)
+
+
+@click.command(epilog=EPILOG)
+@click.argument("study")
+@click.option("--arm", help="The arm to close: it is neither asked for nor named any more.")
+@click.option("--group", help="The group to close: nobody is asked for there any more.")
+@click.option("--reason", required=True, help="Why (recorded, and shown with the answer).")
+@storage_option
+@json_option
+def close(
+    study: str,
+    arm: str | None,
+    group: str | None,
+    reason: str,
+    storage: str | None,
+    as_json: bool,
+) -> None:
+    """Close an arm or a group of STUDY, for example because it harms. This cannot be undone.
+
+    Results of pulls in flight still count when they come. The answer is then about the open arms,
+    with a smaller confidence. Requests must name an open group once a group is closed.
+    """
+    if (arm is None) == (group is None):
+        raise click.UsageError("give one of --arm and --group")
+    with open_study(study, storage) as opened:
+        events_before = opened.n_events
+        if arm is not None:
+            event = opened.close_arm(arm, reason)
+        else:
+            event = opened.close_group(str(group), reason)
+        is_new = event.seq > events_before
+        if as_json:
+            emit({"study": opened.name, "changed": is_new, **_decision(opened)})
+            return
+        what = f"arm {arm}" if group is None else f"group {group}"
+        say(f"{opened.name}: {what} {'is closed' if is_new else 'was closed before'}")
         _say_decision(opened)
 
 

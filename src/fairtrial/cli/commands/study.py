@@ -455,4 +455,7 @@ def _note(event: Event) -> str:
     if event.kind == "time":
         return f"max_time reached, after {shown_number(event.body['seconds'])} s"
     reason = str(event.body.get("reason", ""))
+    if event.kind == "close":
+        name = "arm" if "arm" in event.body else "group"
+        return f"{name} {event.body[name]}: {reason}"
     return f"{reason} (before: {_values(event.body['old'])})" if event.kind == "amend" else reason

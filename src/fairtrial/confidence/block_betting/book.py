@@ -21,6 +21,13 @@ from fairtrial.core.compilation import inlined, kernel
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
+CLOSED = 2
+"""Marks in `Book.rejected` an arm that people have closed: it is no answer, and no rival.
+
+What its blocks as a target say in favour of rejecting others counts no longer; what they say
+against it still does. Why this is valid: docs/explanation/closing.md.
+"""
+
 UNDECIDED = -1
 """What `conclude` returns as long as more than one answer is left."""
 
@@ -31,7 +38,7 @@ class Book(NamedTuple):
     ledgers: Annotated[Floats, "ledgers"]
     stated: Annotated[Integers, "candidates limits"]  # whether an arm has a limit
     led: Annotated[Integers, "candidates"]  # whether an arm was ever the target of bets
-    rejected: Annotated[Integers, "answers"]
+    rejected: Annotated[Integers, "answers"]  # 1 if ruled out, `CLOSED` if closed by people
 
 
 def book_dimensions(arms: int, limits: int) -> dict[str, int]:
@@ -106,11 +113,12 @@ def all_wealth(book: Book) -> Floats:
         wealth[k] = book.ledgers[own_ledger(k)]
     for j in range(arms):
         limits = kept(book, j)
-        wealth[arms] += limits
+        most = 0.0 if book.rejected[j] == CLOSED else math.inf
+        wealth[arms] += min(limits, most)
         # The ledgers of an arm that was never a target are zero.
         for answer in range(arms if book.led[j] else 0):
             if answer != j:
-                wealth[answer] += _from_target(book, answer, j, limits)
+                wealth[answer] += min(_from_target(book, answer, j, limits), most)
     return wealth
 
 
@@ -132,7 +140,7 @@ def evidence_for(book: Book, answer: int) -> float:
     arms = book.stated.shape[0]
     least = math.inf if answer == arms else kept(book, answer)
     for rival in range(arms):
-        if rival != answer:
+        if rival != answer and book.rejected[rival] != CLOSED:
             least = min(least, against_rival(book, rival, answer))
     return least
 
@@ -212,7 +220,7 @@ def fill_needs(book: Book, threshold: float, separately: bool, leader: int, need
     least = 0.0
     if separately:
         for k in range(arms):
-            if k != leader:
+            if k != leader and book.rejected[k] != CLOSED:
                 needs[k] = _or_settled(threshold - against_rival(book, k, leader))
     else:
         least = _needs_of_rivals(book, threshold, leader, needs)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairtrial.confidence.block_betting.blocks import is_overtaken
+from fairtrial.confidence.block_betting.book import CLOSED
 from fairtrial.confidence.block_betting.paid import PaidBlocks, Slots
 from fairtrial.confidence.effects import BlockResults
 from fairtrial.confidence.loss_test import losses_differ
@@ -583,6 +584,47 @@ class LiveBlocks:
         self.keep_paid(before)
         return self._first.item() != before
 
+    def close_arm(self, arm: int, actions: Iterable[int], conclude: Callable[[], None]) -> None:
+        """Make an arm no answer any more, and issue none of its planned pulls.
+
+        These count as their worst. Answers that were ruled out are judged again, since evidence
+        from blocks with this arm as their target counts no longer.
+
+        Parameters
+        ----------
+        arm : int
+            The arm.
+        actions : iterable of int
+            Its actions.
+        conclude : callable
+            Rejects answers by the evidence, and finishes if one is left.
+        """
+        rejected, blocks = self.state.book.rejected, self.state.blocks
+        rejected[arm] = CLOSED
+        rejected[rejected != CLOSED] = 0
+        before = self._first.item()
+        arrays = self.as_worst, self._floats, self._integers
+        for serial in range(before, before + self._number.item()):
+            slot = self._slot_of(serial)
+            for action in actions:
+                number = int(blocks.to_issue[slot, action])
+                blocks.to_issue[slot, action] = 0.0
+                blocks.unissued[slot] -= number
+                for _ in range(number):
+                    self.never_issued.append([action, serial])
+                    details = self._details_of_an_overdue(UNSOLICITED)
+                    self.kernels.lose(arrays, action, serial, *details)
+        self.keep_paid(before)
+        if not self.finished:
+            conclude()
+
+    @property
+    def closed(self) -> NDArray[np.bool_]:
+        """Which answers people have closed; empty in a family that keeps no book of answers."""
+        if "book" not in self.state._fields:
+            return np.zeros(0, dtype=bool)
+        return np.asarray(self.state.book.rejected == CLOSED)
+
     def _learn_overdue(self, pull: Pull, value: Any) -> bool:
         """Record the result of an overdue pull; return whether it replaces the worst value."""
         del self._overdue[pull.number]
@@ -723,6 +765,10 @@ class _Payment:
         self.arrays = (blocks.arrays[0], *buffers)
         self.state = layout.view(*buffers)
         blocks.kernels.start(self.arrays)
+        closed = blocks.closed
+        if closed.any():
+            # What was impossible with all arms may be possible now.
+            self.state.book.rejected[:] = np.where(closed, CLOSED, 0)
         started = {*blocks.evidence, "blocks.first", "blocks.number"}
         for array in layout.arrays:
             by_slot = array.shape is not None and array.shape[0] == "slots"

@@ -183,7 +183,10 @@ class BlockPolicy(FixedConfidencePolicy):
         """Return every possible answer with the evidence against it."""
         wealth = self._wealth
         labels = [self._answers.label(one) for one in range(len(wealth))]
-        return answers_with_wealth(labels, wealth, self._rejected)
+        found = answers_with_wealth(labels, wealth, self._rejected)
+        closed = self._blocks.closed
+        # What people have closed is not ruled out by evidence.
+        return tuple(one for k, one in enumerate(found) if not (closed.size and closed[k]))
 
     def _details(self) -> Mapping[str, Any]:
         return {"blocks": self._blocks.planned}

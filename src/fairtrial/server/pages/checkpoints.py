@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fairtrial.core import Policy
 from fairtrial.errors import NotSupported
 from fairtrial.study import snapshots
-from fairtrial.study.replica import Replica
+from fairtrial.study.replica import Closing, Replica
 from fairtrial.study.store import Snapshot
 
 __all__ = ["Checkpoints"]
@@ -26,6 +26,7 @@ class _Checkpoint:
     snapshot: Snapshot
     head_hash: str
     stop_reason: str | None
+    closings: tuple[Closing, ...]
 
 
 class Checkpoints:
@@ -57,7 +58,8 @@ class Checkpoints:
             self._apart = math.inf
             return
         told = replica.policy.told
-        self._kept.append(_Checkpoint(told, snapshot, head_hash, replica.stop_reason))
+        by_hand = replica.stop_reason, replica.closings
+        self._kept.append(_Checkpoint(told, snapshot, head_hash, *by_hand))
         while len(self._kept) > _MOST or self._bytes > _MOST_BYTES:
             self._kept = self._kept[1::2]
             self._apart *= 2
@@ -73,5 +75,5 @@ class Checkpoints:
                 continue
             policy = self._build()
             if snapshots.restore(one.snapshot, policy, one.head_hash):
-                return Replica(policy, one.snapshot.seq, one.stop_reason)
+                return Replica(policy, one.snapshot.seq, one.stop_reason, one.closings)
         return Replica(self._build())

@@ -55,7 +55,18 @@ from fairtrial.server.security.access import Caller
 from fairtrial.server.service import Answer, Service, TheService
 from fairtrial.study import Study
 from fairtrial.study.log import PullRow, as_time
-from fairtrial.study.writes import Amend, Ask, Checks, Fail, Report, Stop, Tell, TellKnown, Write
+from fairtrial.study.writes import (
+    Amend,
+    Ask,
+    Checks,
+    Close,
+    Fail,
+    Report,
+    Stop,
+    Tell,
+    TellKnown,
+    Write,
+)
 
 routes = APIRouter(include_in_schema=False, route_class=PageRoute)
 
@@ -157,6 +168,7 @@ async def _pulls_page(
     *,
     ask: Fields | None = None,
     stop: Fields | None = None,
+    close: Fields | None = None,
     status: int = 200,
     said: str | None = None,
 ) -> Response:
@@ -172,6 +184,7 @@ async def _pulls_page(
             stopped=opened.stopped,
             ask=ask or ask_fields(opened.checks),
             stop=stop or stop_fields(),
+            close=close or (close_fields(opened) if viewer.can("admin") else None),
             may_stop=viewer.can("admin") and not opened.stopped,
             key=secrets.token_hex(16),
             pulls=[
@@ -399,6 +412,25 @@ def stop_fields() -> Fields:
     return Fields([reason_field()])
 
 
+def close_fields(study: Study) -> Fields:
+    """Return the fields of the form to close an arm or a group."""
+    with study.session.replica_at_head() as (_, replica):
+        closed = {(one.name, one.label) for one in replica.closings}
+    parts = {
+        "arm": list(map(str, study.problem.answer_labels)),
+        "group": list(study.problem.stated_shares.get("group", ())),
+    }
+    options = [
+        (f"{name}-{label}", f"{name} {label}")
+        for name, labels in parts.items()
+        for label in labels[:_MOST_SHOWN]
+        if (name, label) not in closed
+    ]
+    return Fields(
+        [Field("part", "What to close", options=[("", "Please choose"), *options]), reason_field()]
+    )
+
+
 def reading_fields() -> list[Field]:
     """Return the fields of the form to report a reading."""
     hint = "A whole number from 1; leave it blank for the next one."
@@ -416,6 +448,7 @@ _DONE = {
     "fail": "The pull is given up",
     "amend": "The correction is recorded",
     "stop": "The study is stopped",
+    "close": "Nobody is asked for it any more",
 }
 
 
@@ -545,6 +578,26 @@ async def stop(request: Request, service: TheService, study: StudyName) -> Respo
 
     async def again(refused: Fields, status: int) -> Response:
         return await _pulls_page(request, service, form.viewer, study, stop=refused, status=status)
+
+    return await _carried_out(form, fields, end, again)
+
+
+@routes.post("/studies/{study}/forms/close")
+async def close(request: Request, service: TheService, study: StudyName) -> Response:
+    """Close an arm or a group of a study."""
+    form = await _Sent.of(request, service, study, scope="admin")
+    offered = await service.readers.run(study, close_fields, form.viewer.actor)
+    fields = offered.filled(form.given)
+    name, _, label = fields["part"].partition("-")
+
+    def end(opened: Study) -> Answer:
+        arm, group = (label, None) if name == "arm" else (None, label)
+        write = Close(arm, group, fields["reason"], form.viewer.actor)
+        event = write_for(service, opened, form.viewer, write).events[0]
+        return Answer(303, address(study, "pulls") + f"?done=event-{event.seq}")
+
+    async def again(refused: Fields, status: int) -> Response:
+        return await _pulls_page(request, service, form.viewer, study, close=refused, status=status)
 
     return await _carried_out(form, fields, end, again)
 

@@ -29,6 +29,7 @@ from fairtrial.server.schemas import (
     Amendment,
     Asks,
     AsksAnswer,
+    Closing,
     EventAnswer,
     EventsAnswer,
     Heartbeat,
@@ -56,6 +57,7 @@ from fairtrial.study.writes import (
     Amend,
     Ask,
     Cancel,
+    Close,
     Extend,
     Fail,
     Report,
@@ -145,6 +147,11 @@ _VERBS = (
     _Verb(
         *(Stop, "stop_study", Reason, EventAnswer, "Stop a study"),
         "Stop a study without an answer; results of open pulls still count when they arrive.",
+        scope="admin",
+    ),
+    _Verb(
+        *(Close, "close_part", Closing, EventAnswer, "Close an arm or a group"),
+        "Ask nobody any more for an arm, which is then no answer, or for a group.",
         scope="admin",
     ),
 )

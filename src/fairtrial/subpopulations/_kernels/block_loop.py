@@ -68,7 +68,8 @@ def next_cell(
             return cell, serial
         arrived = group >= 0 and has_unissued(state.blocks)
         if arrived or not can_plan(model, state):
-            return extra_cell(state.blocks, model.active, pulls, state.shares, group), OUTSIDE
+            book, matters = state.book, model.active
+            return extra_cell(state.blocks, book, matters, pulls, state.shares, group), OUTSIDE
         if next_slot(state.blocks) == OUTSIDE:
             return -1, OUTSIDE
         plan_block(model, rules, state, batch, np.empty(0))

@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from fairtrial.confidence.block_betting.blocks import FIXED, Blocks, draw_action
+from fairtrial.confidence.block_betting.book import CLOSED, Book
 from fairtrial.core.arithmetic import square, sum_of
 from fairtrial.core.compilation import inlined, kernel, unchecked
 from fairtrial.subpopulations._kernels.block_state import Estimates, Rules, State
@@ -63,8 +64,10 @@ NOTHING = 1e-300
 def can_plan(model: Model, state: State) -> bool:
     """Return whether every cell that matters has a mean, as a plan needs."""
     for k in range(state.counts.shape[0]):
+        is_open = state.book.rejected[k] != CLOSED
         for group in range(model.weights.size):
-            if model.active[k, group] > 0.0 and state.counts[k, group] < 1.0:
+            is_wanted = is_open and model.active[k, group] > 0.0
+            if is_wanted and state.counts[k, group] < 1.0:
                 return False
     return True
 
@@ -552,6 +555,27 @@ def close_support(active: Floats, leader: int, shares: Floats, support: Booleans
 
 
 @kernel
+def keep_open(active: Floats, book: Book, support: Booleans, number: int) -> int:
+    """Drop the cells of closed arms from a support; if nothing is left, mark all other cells.
+
+    Return the number of marked cells.
+    """
+    arms, groups = support.shape
+    for k in range(arms):
+        for group in range(groups):
+            if book.rejected[k] == CLOSED and support[k, group]:
+                support[k, group] = False
+                number -= 1
+    if number == 0:
+        for k in range(arms):
+            for group in range(groups):
+                is_open = book.rejected[k] != CLOSED
+                support[k, group] = is_open and active[k, group] > 0.0
+                number += support[k, group]
+    return number
+
+
+@kernel
 def _mark_cells_of(item: int, leader: int, alternative: Alternative, support: Booleans) -> None:
     """Mark every cell of an item whose mean is exactly on its border.
 
@@ -605,12 +629,19 @@ def block_counts(
 
 
 @kernel
-def extra_cell(blocks: Blocks, active: Floats, counts: Floats, shares: Floats, group: int) -> int:
+def extra_cell(
+    blocks: Blocks, book: Book, matters: Floats, counts: Floats, shares: Floats, group: int
+) -> int:
     """Return the cell of a pull outside the plan: the least known, or one drawn by planned shares.
 
-    `group`: the group that arrived, which the cell must belong to; -1 for every group.
+    `matters`: which cells do. `group`: the group that arrived, which the cell must belong to; -1
+    for every group.
     """
-    arms, groups = active.shape
+    arms, groups = matters.shape
+    active = matters.copy()
+    for k in range(arms):
+        if book.rejected[k] == CLOSED:
+            active[k] = 0.0
     if blocks.order[0] != FIXED:
         return draw_action(blocks, _shares_within(active, shares, group), groups)
     least = math.inf

@@ -58,6 +58,7 @@ from fairtrial.subpopulations._kernels.block_plans import (
     find_shares,
     find_support,
     is_worth_a_bet,
+    keep_open,
     leader_now,
     list_items,
     summarise,
@@ -155,6 +156,7 @@ def _plan_block(model: Model, rules: Rules, state: State, batch: float, assigned
         open_block(state.blocks, assigned)
     else:
         number = find_support(wanted, leader, doubted, needs, shares, support)
+        number = keep_open(model.active, state.book, support, number)
         planned = np.empty((arms, groups))
         pulls = sum_of(state.counts)
         block_counts(model.costs, rules, pulls, shares, support, number, batch, planned)

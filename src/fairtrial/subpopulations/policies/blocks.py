@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -27,7 +28,7 @@ from fairtrial.core.documentation import documented_by
 from fairtrial.core.policy import Choice
 from fairtrial.core.progress_parts import Losses, Parts
 from fairtrial.core.pull import Pull
-from fairtrial.core.recommendation import Effect, Estimate, Guarantee
+from fairtrial.core.recommendation import Effect, Estimate, Guarantee, Status
 from fairtrial.core.replications import Replications, from_streams, of_generator
 from fairtrial.core.runs import Runs
 from fairtrial.core.streams import Reseeded, Streams
@@ -37,8 +38,10 @@ from fairtrial.core.validation import (
     check_instance,
     check_optional_integer,
 )
+from fairtrial.core.wording import choices, listed
 from fairtrial.errors import InvalidArgument
 from fairtrial.subpopulations._kernels import blocks
+from fairtrial.subpopulations._kernels.block_loop import decide
 from fairtrial.subpopulations._kernels.block_state import CONSTANTS, Constants, Rules
 from fairtrial.subpopulations._kernels.control_limits import ROLES
 from fairtrial.subpopulations._kernels.model import CEILING, OVERALL_DIFFERENCE
@@ -330,6 +333,49 @@ class BlockBetting(BlockPolicy):
         else:
             self._measured.give_up(pull, self.reported(pull), stopped=self.stopped)
 
+    @property
+    def closed_arms(self) -> tuple[str, ...]:
+        """The labels of the arms that people have closed."""
+        return tuple(np.array(self.problem.arms)[self._blocks.closed[:-1]].tolist())
+
+    def close_arm(self, arm: str) -> None:
+        """Ask no more for an arm, and never give it as the answer; results in flight still count.
+
+        See docs/explanation/closing.md for what this does to the guarantee.
+        """
+        groups = self.problem.shape[1]
+        self._require_closable(arm)
+        k = self.problem.arms.index(arm)
+        rules, state = self._rules, self._blocks.state
+        self._blocks.close_arm(
+            k, range(k * groups, (k + 1) * groups), lambda: decide.plain(None, rules, state)
+        )
+        self._after_news()
+
+    def _require_closable(self, arm: str) -> None:
+        problem, closed = self.problem, self.closed_arms
+        if self._cuts is not None or not self._blocks.has_worst_values:
+            super().close_arm(arm)
+        if arm not in problem.arms or arm in closed:
+            left = [one for one in problem.arms if one not in closed]
+            raise InvalidArgument("arm", f"must be an open arm: {choices(left, arm)}", arm)
+        if len(closed) + 1 == len(problem.arms):
+            accepted = "must not be the last open arm: stop the study instead"
+            raise InvalidArgument("arm", accepted, arm)
+        if arm == problem.control and problem.refers_to_control:
+            accepted = "must not be the control, which limits refer to: stop the study instead"
+            raise InvalidArgument("arm", accepted, arm)
+
+    @property
+    def _confidence(self) -> float:
+        return max(0.0, 1.0 - (1 + len(self.closed_arms)) * self.delta)
+
+    def _reason(self, status: Status, answer: Any) -> str:
+        said, closed = super()._reason(status, answer), self.closed_arms
+        if not closed:
+            return said
+        return f"{said}; the answer is one of the open arms, without {listed(closed)}"
+
     def on_amend(self, pull: Pull, old: Any, new: Any) -> None:
         """Correct the data, and all bets on the result."""
         if self._measured is None:
@@ -564,7 +610,21 @@ class BlockBetting(BlockPolicy):
         stated = self._with_losses(stated, _LOSSES_IGNORABLE)
         left_out = self._missing if self._leaves_out_losses else 0
         stated = self._blocks.as_it_stands(stated, left_out=left_out)
+        stated = self._after_closing(stated)
         return as_results_allow(stated, self._contradiction)
+
+    def _after_closing(self, stated: Guarantee) -> Guarantee:
+        """Return the guarantee about the best open arm, if people have closed some."""
+        closed = self.closed_arms
+        if not closed:
+            return stated
+        error = min(1.0, (1 + len(closed)) * self.delta)
+        statement = (
+            f"the answer is about the arms that are open, without {listed(closed)}: the "
+            f"probability that it is wrong is at most {error:g}, whatever results made people "
+            f"close arms, and at most {self.delta:g} if no closed arm was the right answer"
+        )
+        return replace(stated, statement=statement)
 
     @property
     def _missing(self) -> int:

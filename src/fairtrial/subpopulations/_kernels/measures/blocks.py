@@ -40,6 +40,7 @@ from fairtrial.subpopulations._kernels.block_loop import (
 from fairtrial.subpopulations._kernels.block_plans import (
     block_counts,
     is_worth_a_bet,
+    keep_open,
     list_items,
 )
 from fairtrial.subpopulations._kernels.block_state import Rules
@@ -194,6 +195,7 @@ def _plan_block(model: Model, rules: Rules, state: State, batch: float, assigned
     else:
         support = np.zeros((arms, groups), dtype=np.bool_)
         number = find_support(model, leader, planned_at, needs, shares, work, support)
+        number = keep_open(model.active, state.book, support, number)
         planned = np.empty((arms, groups))
         pulls = sum_of(state.pulls)
         block_counts(model.costs, rules, pulls, shares, support, number, batch, planned)

@@ -2,6 +2,7 @@
 
 import math
 
+from fairtrial.confidence.block_betting.book import CLOSED
 from fairtrial.core.arithmetic import square
 from fairtrial.core.compilation import inlined
 from fairtrial.subpopulations._kernels.block_plans import PRIOR_PULLS
@@ -111,7 +112,7 @@ def can_plan(model: Model, state: State) -> bool:
     arms, groups = model.active.shape
     for k in range(arms):
         for group in range(groups):
-            if model.active[k, group] == 0.0:
+            if model.active[k, group] == 0.0 or state.book.rejected[k] == CLOSED:
                 continue
             if model.noise == BOUNDED:
                 lost = state.blocks.lost[k * groups + group]

@@ -1,0 +1,217 @@
+"""Closing an arm or a group by hand: what is asked, answered and recorded afterwards."""
+
+import pytest
+
+from fairtrial import linear
+from fairtrial.errors import (
+    CorruptLog,
+    ExperimentFinished,
+    InvalidArgument,
+    NotSupported,
+)
+from fairtrial.study import Study
+from fairtrial.study.memory import MemoryStore
+from fairtrial.subpopulations import BlockBetting, Problem
+
+ARMS, GROUPS = ["a", "b", "c"], ["young", "old"]
+PROBLEM = Problem(ARMS, GROUPS, reward_range=(0, 1), floors=None)
+VALUES = {"a": 0.1, "b": 0.6, "c": 0.9}
+
+
+def made(store, problem=PROBLEM, **options):
+    policy = BlockBetting(problem, delta=0.05)
+    return Study.create(problem, policy, storage=store, name="trial", seed=7, secret="s", **options)
+
+
+def carry_on(study, pulls, **context):
+    """Carry out pulls whose results do not vary; return the arms."""
+    issued = []
+    for _ in range(pulls):
+        if study.stopped:
+            break
+        pull = study.ask(**context)
+        study.tell(pull, VALUES[pull.arm])
+        issued.append(pull.arm)
+    return issued
+
+
+@pytest.fixture
+def study(store):
+    return made(store)
+
+
+def test_a_closed_arm_is_neither_asked_nor_named_and_the_best_open_one_is(study):
+    carry_on(study, 20)
+    study.close_arm("c", "two deaths", actor="safety board")
+    assert "c" not in carry_on(study, 2_000)
+    found = study.recommend()
+    assert (found.arm, found.status) == ("b", "decided")
+    assert "two deaths" in found.reason
+    assert study.verify().ok
+
+
+def test_an_answer_after_a_closing_promises_less_and_says_so(study):
+    carry_on(study, 20)
+    assert study.recommend().confidence == pytest.approx(0.95)
+    study.close_arm("c", "harm")
+    found = study.recommend()
+    assert found.confidence == pytest.approx(0.9)
+    assert found.candidates is not None
+    assert "c" not in found.candidates
+    assert "without c" in found.guarantee.statement
+    assert "0.1" in found.guarantee.statement
+
+
+def test_the_event_has_the_reason_and_the_actor_and_is_written_once(study):
+    first = study.close_arm("c", "harm", actor="safety board")
+    assert study.close_arm("c", "another reason") == first
+    assert (first.kind, first.actor) == ("close", "safety board")
+    assert dict(first.body)["reason"] == "harm"
+    assert dict(first.body)["arm"] == "c"
+    with Study.open(study._store, "trial") as again:
+        assert "harm" in again.recommend().reason
+        assert again.policy.closed_arms == ("c",)
+
+
+def test_results_of_open_pulls_of_a_closed_arm_still_count(study):
+    pulls = study.ask(12)
+    study.close_arm("c", "harm")
+    for pull in pulls:
+        study.tell(pull, VALUES[pull.arm])
+    assert study.policy.told == 12
+    assert study.verify().ok
+
+
+def test_a_correction_after_a_closing_keeps_the_arm_closed(study):
+    [pull] = study.ask(1)
+    study.tell(pull, 0.5)
+    carry_on(study, 60)
+    study.close_arm("c", "harm")
+    study.amend(pull, VALUES[pull.arm], "typing error")
+    assert "c" not in carry_on(study, 2_000)
+    assert study.recommend().arm == "b"
+    assert study.verify().ok
+
+
+def test_a_closing_survives_snapshots_and_an_export(study, tmp_path):
+    carry_on(study, 30)
+    study.close_arm("c", "harm")
+    study.close_group("old", "contraindicated")
+    carry_on(study, 5, group="young")
+    study.close()  # saves a snapshot
+    with Study.open(study._store, "trial") as again:
+        path = again.export(tmp_path / "log.jsonl")
+        head = again.head_hash
+        with pytest.raises(InvalidArgument):
+            again.ask(group="old")
+    moved = Study.import_log(path, storage=MemoryStore())
+    assert moved.head_hash == head
+    assert "contraindicated" in moved.recommend().reason
+
+
+def test_a_closed_group_is_refused_and_every_request_names_another(study):
+    carry_on(study, 10)
+    study.close_group("old", "contraindicated", actor="safety board")
+    before = study.head_hash
+    for context in ({"group": "old"}, {}):
+        with pytest.raises(InvalidArgument) as caught:
+            study.ask(**context)
+        assert caught.value.name == "group"
+        # Whoever recruits sees this, and the reason could reveal results.
+        assert "contraindicated" not in str(caught.value)
+    assert study.head_hash == before
+    assert study.ask(group="young").group == "young"
+    assert study.recommend().confidence == pytest.approx(0.95)
+    assert study.verify().ok
+
+
+@pytest.mark.parametrize("options", [{}, {"tolerance": 0.05}, {"floors": 0.2}])
+@pytest.mark.parametrize("before", [0, 3, 40])
+def test_an_arm_can_be_closed_at_any_time_of_any_question(options, before):
+    study = made(MemoryStore(), PROBLEM.clone(**options))
+    carry_on(study, before)
+    study.close_arm("c", "harm")
+    assert "c" not in carry_on(study, 3_000)
+    assert study.recommend().arm == "b"
+
+
+def test_an_arm_of_a_question_with_measures_is_closed():
+    problem = Problem(
+        ARMS, 1, measures={"cured": (0, 1), "harmed": (0, 1)}, objective="cured",
+        ceilings={"harmed": 0.5},
+    )  # fmt: skip
+    study = made(MemoryStore(), problem)
+    study.close_arm("c", "harm")
+    for _ in range(2_000):
+        if study.stopped:
+            break
+        pull = study.ask(group="0")
+        assert pull.arm != "c"
+        study.tell(pull, {"cured": VALUES[pull.arm], "harmed": 0.0})
+    assert study.recommend().arm == "b"
+    assert study.verify().ok
+
+
+def refused(study):
+    """Return what cannot be closed, with the error and the argument that it names."""
+    return [
+        (lambda: study.close_arm("d", "harm"), InvalidArgument, "arm"),
+        (lambda: study.close_group("middle", "harm"), InvalidArgument, "group"),
+        (lambda: study.close_arm("a", " "), InvalidArgument, "reason"),
+    ]
+
+
+def test_what_cannot_be_closed_is_refused_and_changes_nothing(study):
+    before = study.head_hash
+    for attempt, error, name in refused(study):
+        with pytest.raises(error) as caught:
+            attempt()
+        assert caught.value.name == name
+    assert study.head_hash == before
+
+
+def test_the_last_open_arm_and_group_stay_open(study):
+    study.close_group("old", "harm")
+    with pytest.raises(InvalidArgument):
+        study.close_group("young", "harm")
+    study.close_arm("a", "harm")
+    study.close_arm("b", "harm")
+    # The only arm that is left is the answer: nothing can be closed any more.
+    assert (study.status, study.recommend().arm) == ("decided", "c")
+    with pytest.raises(ExperimentFinished):
+        study.close_arm("c", "harm")
+
+
+def test_a_control_that_limits_refer_to_stays_open():
+    study = made(MemoryStore(), PROBLEM.clone(control="a", margin=0.1))
+    with pytest.raises(InvalidArgument) as caught:
+        study.close_arm("a", "harm")
+    assert caught.value.name == "arm"
+
+
+@pytest.mark.parametrize("known", [{"reward_range": None, "noise_std": 1.0}])
+def test_without_worst_values_an_arm_cannot_be_closed(known):
+    study = made(MemoryStore(), PROBLEM.clone(**known))
+    with pytest.raises(NotSupported):
+        study.close_arm("c", "harm")
+
+
+def test_other_policies_refuse_to_close_an_arm():
+    problem = linear.Problem([[1.0, 0.0], [0.0, 1.0]], noise_std=1.0)
+    policy = linear.BlockBetting(problem)
+    study = Study.create(problem, policy, storage="memory://", name="trial")
+    with pytest.raises(NotSupported):
+        study.close_arm(problem.answer_labels[0], "harm")
+
+
+def test_a_log_in_which_a_closed_arm_is_pulled_does_not_verify(study):
+    carry_on(study, 5)
+    study.close_arm("c", "harm")
+    carry_on(study, 5)
+    records = list(study.session.store.records(study.session.id))
+    without = [record for record in records if record.kind != "close"]
+    fresh = study.session.build()
+    from fairtrial.study.replica import Replica
+
+    with pytest.raises(CorruptLog):
+        Replica(fresh).replay(record.step for record in without)
