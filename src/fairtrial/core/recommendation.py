@@ -129,8 +129,9 @@ class Recommendation:
     confidence : float or None
         1 minus an upper bound on the probability that a study like this one ever gives a wrong
         answer; known from the start and the same at all times, unless people close arms. It is a
-        property of the rule, not the probability that this answer is right. None if no such probability is promised. If
-        `guarantee` is not proven, it is the value that the rule aims at.
+        property of the rule, not the probability that this answer is right. None if no such
+        probability is promised. If `guarantee` is not proven, it is the value that the rule aims
+        at.
     guarantee : Guarantee or None
         What is promised, under which assumptions, and whether it is proven.
     reason : str
