@@ -6,6 +6,7 @@ scores from 0 to 1; an empty cell counts as 0. Without it, an artificial table t
 
 from __future__ import annotations
 
+import asyncio
 import math
 import os
 import time
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from fairtrial.delayed import PairedRacing, Problem
+from fairtrial.races import race
 
 Floats = NDArray[np.float64]
 Rule = Callable[[Floats, float], tuple[int, int | None]]
@@ -42,7 +44,9 @@ def run(*, quick: bool) -> None:
         _compare(name, scores, tolerance, orders)
     _compare_equals(close, orders)
     _compare_limits(close, categories, 1 if quick else 20)
+    _compare_judges(2 if quick else 20)
     print(f"\nseconds of CPU for a race of all candidates: {_seconds(table):.3f}")
+    print(f"seconds for 200 scores of 0.1 seconds each, 16 at a time: {_concurrent():.2f}")
 
 
 def _table() -> tuple[Floats, list[str]]:
@@ -110,6 +114,46 @@ def _compare_limits(scores: Floats, categories: list[str], orders: int) -> None:
             spent_and_wrong = f"{np.mean(spent):>11,.0f} {wrong / orders:>6.1%}"
             best = f"rank {int(means.argmax()) + 4}"
             print(f"{question:<42}{scores.size:>8,}{spent_and_wrong}  {best}", flush=True)
+
+
+def _compare_judges(orders: int) -> None:
+    """Print the evaluations of races with judges that repeat a score with some probability."""
+    print("\nfour artificial candidates, 600 items, tolerance .02: evaluations with a judge")
+    problem = Problem(4, reward_range=(0, 1), tolerance=0.02)
+    for agreement in (None, 0.0, 0.5, 0.8, 0.95):
+        told, explained = [], []
+        for seed in range(orders):
+            scores, judge = _judged_scores(agreement or 0.0, seed)
+            given = None if agreement is None else judge.tolist()
+            policy = PairedRacing(problem, n_blocks=600, shuffle=True, seed=seed, judge=given)
+            while not policy.stopped:
+                pull = policy.ask()
+                policy.tell(pull, float(scores[pull.tag, pull.action]))
+            told.append(policy.told)
+            explained.append(policy.explained_by_judge or 0.0)
+        share = "no judge" if agreement is None else f"explains {np.mean(explained):.0%}"
+        print(f"  {share:<16}{np.mean(told):>8.0f}")
+
+
+def _judged_scores(agreement: float, seed: int) -> tuple[Floats, Floats]:
+    rng = np.random.default_rng(seed)
+    latent = rng.normal(0.0, 0.7, (600, 1)) + rng.normal(0.0, 1.0, (600, 4))
+    thresholds = [np.quantile(latent[:, k], 1.0 - m) for k, m in enumerate((0.7, 0.63, 0.6, 0.55))]
+    scores = (latent > thresholds).astype(np.float64)
+    guesses = (rng.random(scores.shape) < 0.5).astype(np.float64)
+    return scores, np.where(rng.random(scores.shape) < agreement, scores, guesses)
+
+
+def _concurrent() -> float:
+    """Return the seconds of 200 evaluations by a coroutine function that waits for 0.1 seconds."""
+
+    async def score(candidate: str, item: int) -> float:
+        await asyncio.sleep(0.1)
+        return float((item * 37 + len(candidate)) % 100 < 50)
+
+    started = time.perf_counter()
+    race(["a", "bb"], range(400), score, reward_range=(0, 1), parallel=16, max_evaluations=200)
+    return time.perf_counter() - started
 
 
 def _are_kept(
