@@ -332,6 +332,27 @@ def test_results_that_wait_for_an_open_pull_of_an_earlier_block_are_said():
     assert policy.warnings() == ()
 
 
+@pytest.mark.parametrize("parallel", [1, 4, 16])
+def test_a_race_that_holds_back_does_not_run_far_ahead_of_a_slow_pull(parallel):
+    policy = PairedRacing(BOUNDED, 1e-9, parallel=parallel, holds_back=True)
+    [slow, *others] = policy.ask(3)[:parallel]
+    told = 0
+    while others or (others := policy.ask(parallel)):
+        policy.tell(others.pop(0), 0.5)
+        told += 1
+        assert told <= 2 * (parallel + 3)
+    assert policy.outstanding() == [slow]
+    policy.tell(slow, 0.5)
+    assert len(policy.ask(parallel)) == parallel
+    # A lost pull of the oldest block is issued whatever waits.
+    for pull in policy.outstanding()[1:]:
+        policy.tell(pull, 0.5)
+    [oldest] = policy.outstanding()
+    policy.fail(oldest, "lost")
+    again = policy.ask()
+    assert (again.arm, again.tag) == (oldest.arm, oldest.tag)
+
+
 def test_a_late_result_of_a_lost_pull_counts_once():
     policy = PairedRacing(BOUNDED)
     first = policy.ask()

@@ -229,6 +229,7 @@ def _policy(
         n_blocks=len(items) if is_whole else None,
         max_blocks=None if is_whole else len(items),
         shuffle=True,
+        holds_back=True,
         blocks_from=checksum,
         arms_from=[content.checksum for content in contents.values()],
         margin=margin,

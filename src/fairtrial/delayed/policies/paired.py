@@ -106,6 +106,10 @@ class PairedRacing(FixedConfidencePolicy):
         Whether to draw the order of the blocks at random, of which there must be `n_blocks` or
         `max_blocks`. The number of a block is then its place in your list, not in the race, and no
         arm is the first on all blocks.
+    holds_back : bool
+        Whether to issue no pull of a later block while many results wait for a pull of an earlier
+        one: twice as many as there are pulls in flight and arms in the race. They may turn out to
+        be on arms that have left. By default, later blocks are tried meanwhile.
     blocks_from : str, optional
         Where the blocks come from: the name of a data set, or a checksum. It is recorded with the
         parameters, so that nobody continues a study with other blocks.
@@ -202,6 +206,7 @@ class PairedRacing(FixedConfidencePolicy):
         arms_from: Sequence[str] | None = None,
         earlier_evidence: Sequence[Sequence[float]] | None = None,
         judge: Sequence[Sequence[float]] | None = None,
+        holds_back: bool = False,
         seed: int | np.random.Generator | None = None,
     ) -> None:
         _check_problem(problem)
@@ -212,6 +217,7 @@ class PairedRacing(FixedConfidencePolicy):
         self.max_blocks = check_optional_integer("max_blocks", max_blocks, low=1)
         self.overlap = _check_overlap(overlap, problem, self.n_blocks)
         self.shuffle = self._check_shuffle(shuffle)
+        self.holds_back = check_flag("holds_back", holds_back)
         self.blocks_from = (
             None if blocks_from is None else check_instance("blocks_from", blocks_from, str)
         )
@@ -394,12 +400,21 @@ class PairedRacing(FixedConfidencePolicy):
             self._make_room(block)
             free = survivors[self._cells[block, survivors] == _FREE]
             if free.size:
+                if block > self._open_from and self._too_many_wait(survivors):
+                    return None
                 tag = self._tag(block)
                 arm = int(free[tag % free.size if self.shuffle else 0])
                 self._cells[block, arm] = _ISSUED
                 return arm, tag
             block += 1
         return None
+
+    def _too_many_wait(self, tried: NDArray[np.intp]) -> bool:
+        """Return whether so many results wait for an earlier block that no more are wanted."""
+        if not self.holds_back:
+            return False
+        waiting = int((self._cells[self._complete :, tried] == _TOLD).sum())
+        return waiting >= 2 * (len(self._outstanding) + len(tried))
 
     def _make_room(self, block: int) -> None:
         if block >= len(self._cells):
