@@ -215,6 +215,30 @@ def test_small_scores_can_be_the_good_ones_and_any_range_counts():
     assert (first.told, first.states) == (second.told, second.states)
 
 
+@pytest.mark.parametrize("scale", [1e-160, 1e160])
+def test_the_unit_of_scores_changes_nothing(scale):
+    scores, judge = scores_and_judge(0.9, blocks=40)
+    given = {"n_blocks": 40, "shuffle": True, "seed": 1}
+    one = PairedRacing(Problem(3, reward_range=(0, 1), tolerance=0.05), judge=judge, **given)
+    problem = Problem(3, reward_range=(0, scale), tolerance=0.05 * scale)
+    other = PairedRacing(problem, judge=scale * judge, **given)
+    first, second = play(one, scores), play(other, scale * scores)
+    assert (first.told, first.states) == (second.told, second.states)
+    assert first.explained_by_judge == pytest.approx(second.explained_by_judge)
+    carried = np.array(first.carried_evidence(["0", "1", "2", "new"]))
+    assert carried == pytest.approx(np.array(second.carried_evidence(["0", "1", "2", "new"])))
+
+
+@pytest.mark.parametrize(("arms", "blocks"), [(1, 20), (2, 1), (3, 20)])
+def test_equal_scores_and_a_judge_without_an_opinion(arms, blocks):
+    ones = np.ones((blocks, arms))
+    policy = play(
+        PairedRacing(Problem(arms, reward_range=(0, 1)), n_blocks=blocks, judge=ones), ones
+    )
+    assert policy.told == (blocks * arms if arms > 1 else 0)
+    assert policy.explained_by_judge == (0.0 if arms > 1 else None)
+
+
 @pytest.mark.parametrize(
     ("given", "range_"),
     [

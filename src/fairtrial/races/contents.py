@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["Content", "content_of"]
+__all__ = ["Content", "Contents", "content_of"]
 
 _LENGTH = 32
 _SHOWN = (
@@ -70,6 +70,41 @@ def content_of(value: Any) -> Content:
     parts = _Parts()
     parts.add(value)
     return Content(parts.digest(), parts.is_whole)
+
+
+class Contents(NamedTuple):
+    """What is compared of all that is raced.
+
+    Parameters
+    ----------
+    candidates : mapping
+        The contents of the candidates, by label.
+    items : Content
+        The content of the items.
+    """
+
+    candidates: dict[str, Content]
+    items: Content
+
+    @classmethod
+    def of(cls, candidates: Mapping[str, Any], items: Sequence[Any]) -> Contents:
+        """Return the contents of candidates and items."""
+        return cls(
+            {label: content_of(given) for label, given in candidates.items()}, content_of(items)
+        )
+
+    @property
+    def uncompared(self) -> list[str]:
+        """The names of what can change unnoticed, because not all of it can be compared.
+
+        Examples
+        --------
+        >>> Contents.of({"a": min, "b": "text"}, ["question"]).uncompared
+        ["'a'"]
+        """
+        named = {repr(label): content for label, content in self.candidates.items()}
+        named["the items"] = self.items
+        return [name for name, content in named.items() if not content.is_whole]
 
 
 class _Parts:

@@ -21,7 +21,7 @@ from fairtrial.core.wording import listed
 from fairtrial.delayed import PairedRacing, Problem
 from fairtrial.errors import FairtrialError, InvalidArgument, SourceError, StudyExists
 from fairtrial.races.budget import Budget
-from fairtrial.races.contents import Content, content_of
+from fairtrial.races.contents import Contents
 from fairtrial.races.extending import earlier_race, recorded_evidence
 from fairtrial.races.progress import Reporter
 from fairtrial.races.questions import categories_of, costs_of, items_of, named_candidates
@@ -169,28 +169,15 @@ def race(
     """
     named = named_candidates(candidates)
     rows = items_of(items)
-    problem = Problem(
-        list(named),
-        noise_std="estimated" if reward_range is None else None,
-        reward_range=None if reward_range is None else check_range("reward_range", reward_range),
-        tolerance=tolerance,
-        direction=direction,
-        control=control,
-    )
-    contents = {label: content_of(given) for label, given in named.items()}
-    content = content_of(rows)
-    policy = _policy(problem, delta, about, margin, category, rows, content.checksum, contents)
+    contents = Contents.of(named, rows)
+    problem = _problem(list(named), reward_range, tolerance, direction, control)
+    policy = _policy(problem, delta, about, margin, category, rows, contents)
     if judge is not None:
         policy = _judged(policy, judge, len(rows))
     known = None
     if extends is not None:
         policy, known = _extended(policy, storage, name, extends)
-    budget = Budget(
-        None if cost is None else costs_of(cost, list(named)),
-        None if max_cost is None else check_number("max_cost", max_cost, low=0.0),
-        check_optional_integer("max_evaluations", max_evaluations, low=1),
-        None if known is None else np.isfinite(known),
-    )
+    budget = _budget(list(named), cost, max_cost, max_evaluations, known)
     options = {
         "parallel": check_integer("parallel", parallel, low=1),
         "executor": executor,
@@ -204,9 +191,39 @@ def race(
     except BaseException:
         study.close()
         raise
-    compared = {**{repr(label): one for label, one in contents.items()}, "the items": content}
-    uncompared = [name for name, one in compared.items() if not one.is_whole]
-    return RaceResult(study, budget.costs, len(rows), uncompared, budget.is_known)
+    return RaceResult(study, budget.costs, len(rows), contents.uncompared, budget.is_known)
+
+
+def _problem(
+    labels: list[str],
+    reward_range: tuple[float, float] | None,
+    tolerance: float,
+    direction: str,
+    control: str | None,
+) -> Problem:
+    return Problem(
+        labels,
+        noise_std="estimated" if reward_range is None else None,
+        reward_range=None if reward_range is None else check_range("reward_range", reward_range),
+        tolerance=tolerance,
+        direction=direction,
+        control=control,
+    )
+
+
+def _budget(
+    labels: list[str],
+    cost: float | Mapping[str, float] | None,
+    max_cost: float | None,
+    max_evaluations: int | None,
+    known: NDArray[np.float64] | None,
+) -> Budget:
+    return Budget(
+        None if cost is None else costs_of(cost, labels),
+        None if max_cost is None else check_number("max_cost", max_cost, low=0.0),
+        check_optional_integer("max_evaluations", max_evaluations, low=1),
+        None if known is None else np.isfinite(known),
+    )
 
 
 def _policy(
@@ -216,8 +233,7 @@ def _policy(
     margin: float | None,
     category: str | Sequence[Any] | None,
     items: Sequence[Any],
-    checksum: str,
-    contents: Mapping[str, Content],
+    contents: Contents,
 ) -> PairedRacing:
     """Return the rule of the race, which is the same for the same question."""
     if (problem.control is None) != (margin is None):
@@ -230,8 +246,8 @@ def _policy(
         max_blocks=None if is_whole else len(items),
         shuffle=True,
         holds_back=True,
-        blocks_from=checksum,
-        arms_from=[content.checksum for content in contents.values()],
+        blocks_from=contents.items.checksum,
+        arms_from=[content.checksum for content in contents.candidates.values()],
         margin=margin,
         categories=None if category is None else categories_of(category, items),
     )

@@ -35,7 +35,7 @@ class Judge:
         self.means_left: Floats = scores[::-1].cumsum(axis=0)[::-1] / left
         self.largest_left: Floats = np.maximum.accumulate(scores[::-1])[::-1]
         self.smallest_left: Floats = np.minimum.accumulate(scores[::-1])[::-1]
-        between = np.cov(scores, rowvar=False, ddof=0)
+        between = np.atleast_2d(np.cov(scores, rowvar=False, ddof=0))
         own = np.diagonal(between)
         self.variances: Floats = np.maximum(0.0, own[:, None] + own - 2.0 * between)
         """The variance of the difference of two arms over all blocks."""
@@ -107,7 +107,7 @@ class JudgedEvidence(BettingEvidence):
 
     def explained(self, scores: Floats, leader: int, rival: int) -> float:
         """Return the share of the variance of a difference that the judge explains."""
-        own = scores[:, leader] - scores[:, rival]
+        own = (scores[:, leader] - scores[:, rival]) / self.width
         judged = self._judge.scores[: len(scores)]
         if len(own) < 2:
             return 0.0
