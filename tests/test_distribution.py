@@ -1,5 +1,6 @@
 """The wheel and the source distribution are complete, and need nothing else of the repository."""
 
+import json
 import os
 import subprocess
 import sys
@@ -140,3 +141,15 @@ def test_an_installed_wheel_has_its_data_its_pages_and_its_report(installed, tmp
     assert (tmp_path / "report.html").stat().st_size > 10_000
     listed = [installed / "fairtrial", "study", "list", "--storage", "sqlite:///trial.db"]
     assert "trial" in run(listed, tmp_path)
+
+
+def test_an_installed_wheel_qualifies_until_one_of_its_files_is_altered(installed, tmp_path):
+    command = [installed / "fairtrial", "qualify", "--operator", "o", "--reason", "r", "--json"]
+    outcomes = [check["outcome"] for check in json.loads(run(command, tmp_path))["checks"]]
+    assert outcomes.count("passed") == 10
+    assert outcomes.count("skipped") == 5  # nothing is compiled here
+    (altered,) = installed.parent.glob("lib/python*/site-packages/fairtrial/py.typed")
+    altered.write_text("partial\n")
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 4
+    assert "fairtrial/py.typed was altered" in done.stdout

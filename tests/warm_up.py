@@ -19,7 +19,7 @@ from fairtrial import allocation, causal, delayed, linear, subpopulations
 from fairtrial.confidence.drift_test import log_evidence_of_drift
 from fairtrial.core.compilation import use_tier
 from tests import postgresql
-from tests.golden.logs import ARROW, LogPlayer, read_logs
+from tests.golden.logs import ARROW, player_of, read_logs
 from tests.testing.families import POLICIES, Row, guardrails, late_scores, limited
 
 _CALLS = 250
@@ -124,7 +124,7 @@ def warm(rows: Iterator[Row]) -> None:
     """Make the calls of a log with each row, and run a simulation of it."""
     logs = read_logs()
     for row in rows:
-        player = LogPlayer(row)
+        player = player_of(row)
         for line in logs[row.name][0][:_CALLS]:
             player.make(*json.loads(line.split(ARROW)[0]))
         policy, environment = row.make()

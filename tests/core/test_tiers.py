@@ -21,7 +21,7 @@ from fairtrial.core.interpretation import plain
 from fairtrial.core.loading import NotLoaded, loaded_only
 from fairtrial.core.philox import philox_uniform
 from fairtrial.linear import GAllocation, Problem
-from tests.golden.logs import ARROW, ROWS, LogPlayer, read_logs
+from tests.golden.logs import ARROW, ROWS, player_of, read_logs
 
 DECISIONS = {
     "subpopulations": (
@@ -288,7 +288,7 @@ def logs_of(family):
 def test_every_recorded_decision_is_made_without_machine_code(family):
     use_tier("interpret")
     for name, logs in logs_of(family).items():
-        player = LogPlayer(ROWS[name])
+        player = player_of(ROWS[name])
         for line in logs[0]:
             call, _, decision = line.partition(ARROW)
             assert player.make(*json.loads(call)) == decision, (name, line)
@@ -299,7 +299,7 @@ def test_a_policy_decides_the_same_if_its_tier_changes_at_random_calls(family):
     draws = random.Random(20261126)
     logs = logs_of(family)
     for name in draws.sample(sorted(logs), 3):
-        player = LogPlayer(ROWS[name])
+        player = player_of(ROWS[name])
         for line in logs[name][0]:
             if draws.random() < 0.1:
                 use_tier(draws.choice(["interpret", "compile"]))

@@ -34,8 +34,9 @@ import numpy as np
 from fairtrial.allocation import FairLearn
 from fairtrial.core import UNSOLICITED, Pull, Reading
 from fairtrial.core.problem import Outcome
+from fairtrial.qualification.decisions import line_of
 from tests.golden.epochs import EPOCHS
-from tests.golden.logs import FOLDER, ROWS, LogPlayer, Logs, line_of, read_logs, write_logs
+from tests.golden.logs import FOLDER, ROWS, Logs, player_of, read_logs, write_logs
 from tests.testing.families import Row
 
 SEEDS = 2
@@ -67,7 +68,7 @@ class Recorder:
 
     def __init__(self, row: Row, seed: int) -> None:
         self.log: list[str] = []
-        self.player = LogPlayer(row)
+        self.player = player_of(row)
         self._row = row
         self._generator = np.random.default_rng([seed, zlib.crc32(row.name.encode())])
         self._environment = row.make()[1].begin(self._generator)

@@ -111,6 +111,7 @@ for _command in (
     LazyCommand(
         "compile", "compile:compile_families", "Compile the mathematics before it is needed."
     ),
+    LazyCommand("qualify", "qualify:qualify", "Check this installation, and write a record of it."),
     LazyCommand("demo", "demo:demo", "Demonstrate fairtrial on a real clinical trial."),
 ):
     app.add_command(_command)

@@ -28,7 +28,7 @@ _MEANINGS = {
     ExitCode.FAILURE: "something failed during the run: a source of rewards, the storage",
     ExitCode.USAGE: "a mistake in the command line, the configuration or a table",
     ExitCode.NO_ANSWER: "no answer: the study is undecided or still running",
-    ExitCode.NOT_VERIFIED: "the study's log does not verify",
+    ExitCode.NOT_VERIFIED: "not verified: a study's log, or an installation",
     ExitCode.INTERRUPTED: "interrupted; nothing acknowledged is lost",
 }
 
