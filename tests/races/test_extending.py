@@ -122,6 +122,30 @@ def test_carried_capital_against_the_best_is_at_most_one_on_average(tolerance, b
     assert np.max(capital) > 1.0
 
 
+@pytest.mark.parametrize("blocks", [2, 4])
+def test_with_limits_the_capital_against_the_right_answer_is_at_most_one_on_average(blocks):
+    """Arm 1 is the best, but breaks its limit in category b; the control is the answer."""
+    table = np.array([[0, 1, 0], [0, 1, 0], [1, 1, 1], [1, 0, 1], [1, 1, 0]], dtype=float)
+    problem = Problem(3, reward_range=(0, 1), control="0")
+    capital = []
+    for order in itertools.permutations(range(5)):
+        categories = ["aabbb"[at] for at in order]
+        policy = PairedRacing(problem, 0.3, n_blocks=5, margin=0.1, categories=categories)
+        carried = play(policy, table[list(order)], blocks).carried_evidence(["0", "1", "2", "new"])
+        capital.append(math.exp(max(row[0] for row in carried)))
+    assert np.mean(capital) <= 1.0 + 1e-12
+
+
+def test_a_race_with_limits_is_extended_with_the_same_limits(tmp_path):
+    score, storage = Paid(), tmp_path / "race.db"
+    given = {"control": "c", "margin": 0.2, "category": ["x", "y"] * 40}
+    run(OLD, score, storage, max_evaluations=60, **given)
+    result = extended(score, storage, **given)
+    assert (result.best, result.guarantee.label) == ("new", "proven")
+    assert len(score.calls) == len(set(score.calls))
+    assert result.study.verify().ok
+
+
 def test_after_all_items_the_worse_ones_are_out_for_certain_and_may_all_be_overtaken():
     table = np.tile([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]], (3, 1))
     problem = Problem(["a", "b"], reward_range=(0, 1))
