@@ -1,3 +1,4 @@
+import numba as nb
 import numpy as np
 import pytest
 
@@ -32,6 +33,19 @@ def test_beta_draws_have_their_mean_and_stay_between_zero_and_one():
     assert found.min() > 0.0
     assert found.max() < 1.0
     assert abs(found.mean() - 0.25) < 4 * np.sqrt(0.25 * 0.75 / 9 / RUNS)
+
+
+def test_sources_of_every_kind_and_of_read_only_arrays_share_compiled_kernels():
+    frozen = np.array([[0.25, 0.5]])
+    frozen.setflags(write=False)
+    sources = [
+        Source.gaussian(frozen, np.broadcast_to(1.0, (1, 2))),
+        Source.gaussian(frozen.copy(), frozen),
+        Source.bernoulli(frozen),
+        Source.beta(frozen, frozen),
+        Source.replay([frozen[0], frozen[0]]),
+    ]
+    assert len({nb.typeof(source) for source in sources}) == 1
 
 
 def test_a_replay_draws_each_action_s_own_rows_and_all_of_them():

@@ -26,6 +26,9 @@ Floats = NDArray[np.float64]
 class Source(NamedTuple):
     """Describe how the rewards of n actions are drawn, packed for kernels.
 
+    Its arrays are copies that can be written: for arrays that are read-only, numba would compile
+    all kernels again.
+
     Parameters
     ----------
     kind : int
@@ -54,17 +57,17 @@ class Source(NamedTuple):
     @classmethod
     def gaussian(cls, means: Floats, stds: Floats) -> Self:
         """Return a source of normal rewards; both arrays are flattened."""
-        return cls(GAUSSIAN, means.ravel(), stds.ravel(), np.zeros(1, np.int64))
+        return cls(GAUSSIAN, means.flatten(), stds.flatten(), np.zeros(1, np.int64))
 
     @classmethod
     def bernoulli(cls, means: Floats) -> Self:
         """Return a source of rewards 1 or 0, from the probabilities of a 1, flattened."""
-        return cls(BERNOULLI, means.ravel(), np.zeros(means.size), np.zeros(1, np.int64))
+        return cls(BERNOULLI, means.flatten(), np.zeros(means.size), np.zeros(1, np.int64))
 
     @classmethod
     def beta(cls, first: Floats, second: Floats) -> Self:
         """Return a source of beta rewards; both arrays of parameters are flattened."""
-        return cls(BETA, first.ravel(), second.ravel(), np.zeros(1, np.int64))
+        return cls(BETA, first.flatten(), second.flatten(), np.zeros(1, np.int64))
 
     @classmethod
     def replay(cls, rows: Sequence[Floats], noise_std: float = 0.0) -> Self:

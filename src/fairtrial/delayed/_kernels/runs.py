@@ -126,7 +126,8 @@ def _fill(race: Race, environment: CompiledEnvironment, queue: Queue, limits: Li
         if arm < 0:
             return True
         number, duration = race.arms[arm].started, race.arms[arm].duration
-        row = happen(race, START, arm, race.control[0].rows, duration, 0.0)
+        # As a float, or numba would compile all of `happen` once more for an integer.
+        row = happen(race, START, arm, float(race.control[0].rows), duration, 0.0)
         skip = limits.ignores_readings
         enter(environment, queue, row, arm, number, skip)
     return True
