@@ -22,12 +22,14 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from fairtrial.core import background, compilation, seeds  # noqa: E402 - after the settings of the terminal
 from fairtrial.study import opening  # noqa: E402 - after them, too
 from tests import effort  # noqa: E402 - only now is it on the path
+from tests.costs import Costs  # noqa: E402 - likewise
 from tests.long_run import LongRun  # noqa: E402 - likewise
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add `--long`, which runs costly tests in full, and `--seed`, which repeats a simulation."""
+    """Add `--long` for costly tests in full, `--costs`, and `--seed` to repeat a simulation."""
     parser.addoption("--long", action="store_true", help="run costly tests whole")
+    parser.addoption("--costs", action="store_true", help="show which tests take most of the time")
     parser.addoption("--seed", type=int, help="repeat one simulation of tests/simulator")
 
 
@@ -36,6 +38,8 @@ def pytest_configure(config: pytest.Config) -> None:
     effort.long = config.getoption("--long")
     if effort.long and not hasattr(config, "workerinput"):
         config.pluginmanager.register(LongRun())
+    if config.getoption("--costs"):
+        config.pluginmanager.register(Costs())
     # Tests would compete with the compiler, and some count processes.
     background.COMPILING_SECONDS = math.inf
     # For modules and fixtures that serve several tests; each test draws its own numbers below.

@@ -1,0 +1,61 @@
+"""How much processor time each test takes, and which tests take most: `--costs`.
+
+Processor time, unlike the time on a clock, hardly depends on what else the machine does. It
+includes the processes that a test starts and waits for.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+
+_SHOWN = 15
+
+
+class Costs:
+    """Measures tests in each test process, and shows the result in the process that reports."""
+
+    def __init__(self) -> None:
+        self._before = 0.0
+        self._seconds: Counter[str] = Counter()
+
+    def pytest_runtest_logstart(self) -> None:
+        """Begin to measure a test."""
+        self._before = spent()
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self,
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Note how much a phase of a test has taken; pytest-xdist passes it on."""
+        report = yield
+        now = spent()
+        report.cpu_seconds, self._before = now - self._before, now  # type: ignore[attr-defined]
+        return report
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Add up the phases of a test."""
+        self._seconds[report.nodeid] += getattr(report, "cpu_seconds", 0.0)
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """Show the sum, and the tests that take most."""
+        terminalreporter.section("processor time")
+        for line in self.lines():
+            terminalreporter.write_line(line)
+
+    def lines(self) -> list[str]:
+        """Return the sum, and the tests that take most, as lines."""
+        costliest = self._seconds.most_common(_SHOWN)
+        return [
+            f"{self._seconds.total():.0f} s for {len(self._seconds)} tests, of which",
+            *(f"{seconds:8.1f} s  {name}" for name, seconds in costliest),
+        ]
+
+
+def spent() -> float:
+    """Return the processor time of this process and of its ended children, in seconds."""
+    return sum(os.times()[:4])
