@@ -65,6 +65,26 @@ def test_a_race_of_commands_stops_at_a_limit_and_goes_on(folder):
         assert study.verify().ok
 
 
+def test_a_judge_is_a_table_and_an_earlier_race_can_be_extended(folder):
+    file = folder / "race.toml"
+    first = json.loads(call(file, "--json").stdout)
+    assert (first["reused"], first["explained_by_judge"]) == (0, None)
+    weak, strong, new = ([str(int(at % every == 0)) for at in range(80)] for every in (4, 1, 4))
+    rows = "\n".join(",".join(row) for row in zip(weak, strong, new, strict=True))
+    (folder / "judge.csv").write_text(f"weak,strong,new\n{rows}\n")
+    text = file.read_text().replace('name = "prompts"', 'name = "more"\nextends = "prompts"')
+    file.write_text(
+        text.replace(
+            'candidates = ["weak", "strong"]',
+            'candidates = ["new", "weak", "strong"]\njudge = "judge.csv"',
+        )
+    )
+    more = json.loads(call(file, "--json").stdout)
+    assert (more["best"], more["explained_by_judge"] > 0.9) == ("strong", True)
+    calls = (folder / "calls.txt").read_text().splitlines()
+    assert len(calls) == len(set(calls)) == first["evaluations"] + more["evaluations"]
+
+
 def test_scores_can_be_a_table(folder):
     file = folder / "race.toml"
     text = file.read_text()

@@ -90,6 +90,8 @@ def _document(result: RaceResult) -> dict[str, Any]:
         "leader": result.leader,
         "candidates": list(result.candidates),
         "evaluations": result.evaluations,
+        "reused": result.reused,
+        "explained_by_judge": result.explained_by_judge,
         "saved": result.saved,
         "cost": result.cost,
         "guarantee": {
@@ -127,6 +129,8 @@ def _settings(config: Path) -> tuple[dict[str, Any], Any]:
     storage = resolve_storage(str(settings.pop("storage", _STORAGE)), folder)
     if isinstance(settings["items"], str):
         settings["items"] = _rows(folder / settings["items"])
+    if isinstance(settings.get("judge"), str):
+        settings["judge"] = read_table(folder / settings["judge"])
     if "table" in score:
         return {**settings, "storage": storage}, read_table(folder / str(score["table"]))
     command = CommandScore(
