@@ -26,7 +26,6 @@ from fairtrial.core.validation import check_instance
 from fairtrial.core.wording import plural
 from fairtrial.errors import InvalidArgument, InvalidOutcome, NotSupported
 from fairtrial.study.location import Storage
-from fairtrial.study.pull import StudyPull
 from fairtrial.study.segments import SegmentEffects, segment_effects
 from fairtrial.study.study import Study
 from fairtrial.study.table_checks import (
@@ -40,7 +39,7 @@ from fairtrial.study.table_checks import (
     require_no_sorting,
     stretches,
 )
-from fairtrial.study.writes import Fail, FailMany
+from fairtrial.study.writer import AssignedUnit
 
 __all__ = ["AS_GIVEN", "FROM_TABLE", "Analysis", "RepeatedUnits", "analyse", "study_of_table"]
 
@@ -58,27 +57,16 @@ _ABOUT_WEIGHTS = (
     "the problem instead"
 )
 
-NO_OUTCOME = "no outcome in the table"
-"""Why a unit without an outcome is recorded as lost."""
-
 _OUTCOME = "outcome"
 
 _NO_OUTCOME_WORDS = (FAILED, MISSING)
 
 _BLANK = "(blank)"
 
-_AT_ONCE = 1_000
+_AT_ONCE = 2_000
 
 _WORTH_COMPILING = 100_000
 """Number of units that the interpreter takes longer to play than kernels take to compile."""
-
-
-@dataclass(frozen=True)
-class _Unit:
-    """A unit of the experiment; its outcome is None if missing."""
-
-    action: int
-    outcome: Outcome | None
 
 
 @named_arguments
@@ -470,7 +458,7 @@ class _Rows:
         return tuple(map(ArmUnits, arms, units.tolist(), missing.tolist(), planned))
 
     def segment_effects(
-        self, segments: Sequence[str], units: Sequence[_Unit], delta: float
+        self, segments: Sequence[str], units: Sequence[AssignedUnit], delta: float
     ) -> SegmentEffects:
         """Return the effects in all segments of these columns."""
         problem = self._problem
@@ -493,7 +481,7 @@ class _Rows:
             columns, arms, str(reference), self._assigned, outcomes, in_range, delta
         )
 
-    def units(self) -> Iterator[_Unit]:
+    def units(self) -> Iterator[AssignedUnit]:
         """Yield the units in the order of assignment."""
         actions: dict[tuple[str, ...], int] = {}
         for row in self.order:
@@ -501,7 +489,7 @@ class _Rows:
             action = actions.get(key)
             if action is None:
                 action = actions[key] = self._action(row)
-            yield _Unit(action, self._outcome(row))
+            yield AssignedUnit(action, self._outcome(row))
 
     def _action(self, row: int) -> int:
         labels = {name: column[row] for name, column in self.labels.items()}
@@ -618,37 +606,13 @@ def _weighed(problem: Problem, rows: _Rows, group_weights: str) -> Problem:
 
 
 def _play(
-    study: Study, units: Sequence[_Unit], on_progress: Callable[[int, int], None] | None
+    study: Study,
+    units: Sequence[AssignedUnit],
+    on_progress: Callable[[int, int], None] | None,
 ) -> None:
-    """Give the units to the study in batches until it stops; tell the rest as unsolicited data."""
-    asked = 0
-    while pulls := study.ask(min(_AT_ONCE, len(units) - asked)):
-        own = units[asked : asked + len(pulls)]
-        asked += len(pulls)
+    """Give the units to the study in batches: what comes after it has stopped is unsolicited."""
+    for start in range(0, len(units), _AT_ONCE):
+        batch = units[start : start + _AT_ONCE]
+        study.session.play(batch)
         if on_progress is not None:
-            on_progress(asked, len(units))
-        _fail(study, [pull for pull, unit in zip(pulls, own, strict=True) if unit.outcome is None])
-        study.tell_many(
-            [
-                (pull, unit.outcome)
-                for pull, unit in zip(pulls, own, strict=True)
-                if unit.outcome is not None
-            ]
-        )
-    for start in range(asked, len(units), _AT_ONCE):
-        rest = units[start : start + _AT_ONCE]
-        study.tell_many(
-            [
-                (study.problem.pull(**study.problem.labels(unit.action)), unit.outcome)
-                for unit in rest
-                if unit.outcome is not None
-            ]
-        )
-        if on_progress is not None:
-            on_progress(start + len(rest), len(units))
-
-
-def _fail(study: Study, pulls: Sequence[StudyPull]) -> None:
-    """Record in one write that pulls have no outcome."""
-    if pulls:
-        study.write(FailMany([Fail(pull, NO_OUTCOME) for pull in pulls]))
+            on_progress(start + len(batch), len(units))

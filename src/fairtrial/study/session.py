@@ -23,7 +23,7 @@ from fairtrial.study.pull import StudyPull
 from fairtrial.study.replica import Replica
 from fairtrial.study.store import Store, StudyRow
 from fairtrial.study.witness import Witness
-from fairtrial.study.writer import Previewed, Writer
+from fairtrial.study.writer import AssignedUnit, Previewed, Writer
 from fairtrial.study.writes import Write, Written
 
 __all__ = ["Behind", "Committer", "Session", "transact"]
@@ -279,6 +279,27 @@ class Session:
         finally:
             self._cache.is_paused = False
         self.save_if_due()
+
+    def play(self, units: Sequence[AssignedUnit]) -> None:
+        """Write units that were assigned by others to a study that nobody else writes to.
+
+        The policy moves before the transaction begins. So it may compile its kernels, and other
+        studies of the store can be written to meanwhile.
+        """
+        with self._lock:
+            self._require_open()
+            study = self.row()
+            writer = Writer(self.store, study, self._cache.at_head(study), self._software)
+            try:
+                writer.play(units)
+                head = transact(self.store, writer.flush)
+            except BaseException:
+                self._cache.forget()
+                raise
+            self._cache.settle(head, writer.last)
+            self._has_written = True
+            if self._witness is not None and writer.last is not None:
+                self._witness.note(head)
 
     def pass_time(self) -> None:
         """Write the events that the clock alone has caused."""

@@ -6,9 +6,10 @@ import json
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from fairtrial.core import UNSOLICITED, Pull
+from fairtrial.core.problem import Outcome
 from fairtrial.errors import (
     AlreadyTold,
     ConflictingOutcome,
@@ -54,12 +55,23 @@ from fairtrial.study.writes import (
     Write,
 )
 
-__all__ = ["Previewed", "Writer"]
+__all__ = ["NO_OUTCOME", "AssignedUnit", "Previewed", "Writer"]
 
 _ISSUES = ("ask", "reissue")
+
+NO_OUTCOME = "no outcome in the table"
+"""Why a unit without an outcome is recorded as lost."""
+
 _About = tuple[str | None, int | None, int | None, int | None]
 """The pull of an event: its id, number, action and tag."""
 _NO_PULL: _About = (None, None, None, None)
+
+
+class AssignedUnit(NamedTuple):
+    """A unit of a finished experiment; its outcome is None if missing."""
+
+    action: int
+    outcome: Outcome | None
 
 
 class Writer:
@@ -238,6 +250,48 @@ class Writer:
         count = json.loads(first.body or "{}").get("count", 1)
         records = self._store.records(self._study.id, first.seq - 1, first.seq - 1 + count)
         return [self.pull(str(record.pull_id)) for record in records]
+
+    # ------------------------------------------------------------ finished experiments
+
+    def play(self, units: Sequence[AssignedUnit]) -> None:
+        """Record units that were assigned by others, each as a pull with its outcome.
+
+        The policy must take its pulls from the same units in the same order. Once it has stopped,
+        outcomes are unsolicited data.
+        """
+        begin = 0
+        while begin < len(units):
+            pulls = self._asked_for(len(units) - begin)
+            if not pulls:
+                self._tell_rest(units[begin:])
+                return
+            rows = [self._issue(pull, None, None, None, None) for pull in pulls]
+            for row, unit in zip(rows, units[begin:], strict=False):
+                self._end(row, unit)
+            begin += len(rows)
+
+    def _asked_for(self, most: int) -> list[Pull]:
+        """Return the next pulls that the policy gives before it needs a result."""
+        pulls: list[Pull] = []
+        while len(pulls) < most:
+            pull = self._replica.ask({})
+            if pull is None:
+                break
+            pulls.append(pull)
+        return pulls
+
+    def _end(self, row: PullRow, unit: AssignedUnit) -> None:
+        if unit.outcome is None:
+            self._take("fail", row, body=to_json(reason=NO_OUTCOME))
+        else:
+            result = self._completed(None, Result.of(unit.outcome))
+            self._take("tell", row, value=result.value, body=result.body)
+
+    def _tell_rest(self, units: Sequence[AssignedUnit]) -> None:
+        for unit in units:
+            if unit.outcome is not None:
+                pull = Pull(UNSOLICITED, unit.action, {})
+                self._tell_unsolicited(unit.action, Result.of(unit.outcome), Tell(pull, unit.outcome))
 
     # ---------------------------------------------------------------------- tells
 
