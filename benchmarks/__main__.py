@@ -16,6 +16,7 @@ from pathlib import Path
 from benchmarks import (
     alarms_under_delay,
     allocation,
+    analyse,
     beside,
     calibration,
     causal,
@@ -104,6 +105,7 @@ BENCHMARKS: dict[str, Callable[..., None]] = {
     "losses": losses.run,
     "open pulls": open_pulls.run,
     "orders": orders.run,
+    "analyse": analyse.run,
     "pages": pages.run,
     "tolerance": tolerance.run,
     "control": control.run,

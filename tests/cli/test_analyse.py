@@ -219,3 +219,18 @@ def test_what_the_checks_find_is_said_and_stands_in_the_report(folder, invoke, t
     )
     for text in (done.stdout, page.read_text(encoding="utf-8")):
         assert "the table looks sorted by arm" in " ".join(text.split())
+
+
+def test_the_report_audits_only_the_end_of_a_long_log(folder, invoke, table, monkeypatch):
+    monkeypatch.setattr("fairtrial.cli.commands.analyse._MOST_AUDITED", 100)
+    page = folder / "page.html"
+    invoke("analyse", configuration(folder), table, *OPTIONS, "--report", page)
+    assert "The last 100 events follow each other unaltered" in page.read_text(encoding="utf-8")
+    verified = invoke("study", "verify", "cure-analysis", "--storage", "sqlite:///cure.db")
+    assert verified.exit_code == ExitCode.OK
+
+
+def test_the_progress_is_shown_on_standard_error(folder, monkeypatch, table, invoke):
+    monkeypatch.setattr("fairtrial.cli.display._LINE_SECONDS", 0.0)
+    done = invoke("analyse", configuration(folder), table, *OPTIONS)
+    assert "Analysing units: 600 of 600" in done.stderr

@@ -12,6 +12,7 @@ import pytest
 from fairtrial import allocation, analyse, causal, delayed, errors, linear, write_report
 from fairtrial.presentation.counted import counted_note
 from fairtrial.study import Study
+from fairtrial.study.writer import AssignedUnit, Writer
 from fairtrial.subpopulations import BlockBetting, Problem
 
 PROBLEM = Problem(["old", "new"], ["f", "m"], floors=0.1, reward_range=(0, 1))
@@ -570,3 +571,68 @@ def test_one_snapshot_is_saved_however_many_rows_there_are() -> None:
     with analyse(PROBLEM, {**rows, "outcome": [0.5] * 1_200}, order="as given") as study:
         assert study.n_events > 2_000
         assert len(list(study.session.store.snapshots(study.session.id))) == 1
+
+
+def test_the_log_holds_every_unit_as_a_pull_with_its_end(tmp_path: Path) -> None:
+    frame = trial(700).astype({"outcome": object})
+    frame.loc[5::40, "outcome"] = None
+    storage = f"sqlite:///{tmp_path / 'trial.db'}"
+    with analyse(PROBLEM, frame, order="day", storage=storage) as study:
+        asked = study.progress().asked
+        kinds = study.history()["kind"].value_counts()
+        assert study.verify().ok
+    assert kinds["ask"] == asked == kinds["tell"] + kinds["fail"]
+    assert kinds["unsolicited"] == frame.outcome[asked:].notna().sum()
+    with Study.open(storage, "analysis") as study:
+        assert study.verify().ok
+        assert not study.outstanding()
+
+
+def test_batches_do_not_change_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    with analyse(PROBLEM, trial(700), order="day") as study:
+        expected = study.progress()
+    monkeypatch.setattr("fairtrial.study.analysis._AT_ONCE", 37)
+    with analyse(PROBLEM, trial(700), order="day") as study:
+        assert study.progress() == expected
+        assert study.verify().ok
+
+
+def test_a_batch_is_refused_if_somebody_else_wrote_to_the_study(tmp_path: Path) -> None:
+    storage = f"sqlite:///{tmp_path / 'trial.db'}"
+    units = [AssignedUnit(unit % 2, 0.5) for unit in range(40)]
+    problem = Problem(["old", "new"], ["all"], floors=None, reward_range=(0, 1))
+    policy = BlockBetting(problem, assigned=[unit.action for unit in units])
+    with Study.create(problem, policy, storage=storage, name="t", seed=0) as study:
+        study.session.play(units[:10], 0)
+        with Study.open(storage, "t") as other:
+            pull = other.ask()
+        for _ in ("open", "told"):
+            with pytest.raises(errors.StorageError, match="written to by others"):
+                study.session.play(units[10:20], 10)
+            study.tell(pull, 0.5)
+        assert study.progress().told == 11
+        assert study.verify().ok
+
+
+def test_an_interrupted_batch_leaves_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    units = [AssignedUnit(unit % 2, 0.5) for unit in range(40)]
+    problem = Problem(["old", "new"], ["all"], floors=None, reward_range=(0, 1))
+    policy = BlockBetting(problem, assigned=[unit.action for unit in units])
+    storage = f"sqlite:///{tmp_path / 'trial.db'}"
+    with Study.create(problem, policy, storage=storage, name="t", seed=0) as study:
+        study.session.play(units[:10], 0)
+        head = study.head_hash
+        with monkeypatch.context() as patched:
+            patched.setattr(Writer, "flush", _interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                study.session.play(units[10:], 10)
+        assert study.head_hash == head
+        study.session.play(units[10:], 10)
+        assert study.progress().told == 40
+        assert study.verify().ok
+
+
+def _interrupted(_writer: Writer) -> None:
+    raise KeyboardInterrupt

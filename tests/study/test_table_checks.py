@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from typing import Any
 
@@ -38,7 +39,8 @@ def table(units: int = 600, seed: int = 0, share: float = 0.5) -> pd.DataFrame:
 
 def warnings_about(frame: pd.DataFrame, **options: Any) -> list[str]:
     """Return all warnings of an analysis."""
-    with pytest.warns(UserWarning, match=".") as caught:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
         analyse(PROBLEM, frame, **{"order": "as given", **options}).close()
     return [str(one.message) for one in caught]
 

@@ -139,9 +139,10 @@ def labels_in(cells: Sequence[Any], column: str, where: Callable[[int], str]) ->
     for row, cell in enumerate(cells):
         if isinstance(cell, UnreadableCell):
             raise InvalidArgument(f"{where(row)}: {column}", cell.problem, cell.content)
-    labels = list(map(label_of, cells))
-    written = dict.fromkeys(cell for cell in cells if isinstance(cell, str))
-    if len({label_of(cell) for cell in written}) < len(written):
+    # Each text is read once: columns of a million rows often have few values.
+    written = {cell: label_of(cell) for cell in cells if isinstance(cell, str)}
+    labels = [written[cell] if isinstance(cell, str) else label_of(cell) for cell in cells]
+    if len(set(written.values())) < len(written):
         _warn_of_spaces(cells, labels, column, where)
     return labels
 

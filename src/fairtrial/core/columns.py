@@ -109,14 +109,23 @@ class Columns(ABC):
         written = NumberFormat.of(cells, self.usual, self.decimal)
         numbers: list[float | None] = []
         refused: dict[int, NotANumber] = {}
+        # Each text is read once: columns of a million rows often have few values.
+        known: dict[str, float | None] = {}
         for row, cell in enumerate(cells):
+            is_text = type(cell) is str
+            if is_text and cell in known:
+                numbers.append(known[cell])
+                continue
             number = None
             if not (is_blank(cell) or (others and tidy(str(cell)).lower() in others)):
                 try:
                     number = written.number(cell)
                 except NotANumber as error:
                     refused[row] = error
+                    is_text = False
             numbers.append(number)
+            if is_text:
+                known[cell] = number
         return _Read(cells, written, numbers, refused)
 
     def _refusal(self, name: str, read: _Read, row: int, hint: str = "") -> InvalidArgument:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairtrial.core import Problem
-from fairtrial.core.cells import FAILED, MISSING, is_blank, odd_cells, tidy
+from fairtrial.core.cells import FAILED, MISSING, NotANumber, is_blank, odd_cells, tidy
 from fairtrial.core.columns import Columns
 from fairtrial.core.compilation import compiled
 from fairtrial.core.family import Family, family_of
@@ -63,7 +63,9 @@ _NO_OUTCOME_WORDS = (FAILED, MISSING)
 
 _BLANK = "(blank)"
 
-_AT_ONCE = 2_000
+_AT_ONCE = 10_000
+"""Units of one transaction. Each transaction reads and writes the study's row, and its assignments
+are part of it: a million of them are 3 MB."""
 
 _WORTH_COMPILING = 100_000
 """Number of units that the interpreter takes longer to play than kernels take to compile."""
@@ -365,20 +367,19 @@ class _Rows:
         """Drop the rows of units in several variants, and further rows of units in the same one."""
         keys = self._table.labels(unit)
         _require_length(unit, keys, len(self.order))
-        blank = next((row for row in self.order if is_blank(keys[row])), None)
-        if blank is not None:
-            raise InvalidArgument(f"{self._table.where(blank)}: {unit}", "must name a unit")
+        rows_of = Counter(keys)
+        blank = {key for key in rows_of if is_blank(key)}
+        if blank:
+            row = next(row for row in self.order if keys[row] in blank)
+            raise InvalidArgument(f"{self._table.where(row)}: {unit}", "must name a unit")
         self._units = keys
-        self._crowded, self._usual_rows = crowded_units(Counter(keys))
-        arms = self._arms
-        variants: dict[str, set[str]] = {}
-        for row in self.order:
-            variants.setdefault(keys[row], set()).add(arms[row])
+        self._crowded, self._usual_rows = crowded_units(rows_of)
+        several = self._in_several_arms(keys)
         first: dict[str, int] = {}
         kept, in_several, later = [], 0, 0
         for row in self.order:
             key = keys[row]
-            if len(variants[key]) > 1:
+            if key in several:
                 in_several += 1
             elif key not in first:
                 first[key] = row
@@ -389,14 +390,24 @@ class _Rows:
         if not kept:
             raise InvalidArgument("unit", "must name units that have only one variant", unit)
         self.order = kept
-        several = sum(len(own) > 1 for own in variants.values())
-        return RepeatedUnits(several, in_several, later)
+        return RepeatedUnits(len(several), in_several, later)
+
+    def _in_several_arms(self, keys: Sequence[str]) -> set[str]:
+        """Return the units that appear in several arms."""
+        arm_of: dict[str, str] = {}
+        pairs = zip(keys, self._arms, strict=True)
+        return {key for key, arm in pairs if arm_of.setdefault(key, arm) != arm}
 
     def _take_if_missing(self, first: int, later: int) -> None:
         """Give the first row of a unit the result of a later one, if it has none."""
         if all(column[first] is None for column in self._outcomes.values()):
             for column in self._outcomes.values():
                 column[first] = column[later]
+
+    @cached_property
+    def _single(self) -> list[Any] | None:
+        """The column of the outcomes; None if an outcome has several parts."""
+        return None if self._fields or self._problem.measures else self._outcomes[""]
 
     @property
     def _arms(self) -> list[str]:
@@ -501,13 +512,16 @@ class _Rows:
 
     def _outcome(self, row: int) -> Outcome | None:
         """Return a unit's outcome; None if blank. With measures, each blank one is None."""
+        if self._single is not None:
+            number = self._single[row]
+            return None if number is None else self._checked(number, row)
         values = {name: column[row] for name, column in self._outcomes.items()}
         outcome: Any
         if self._fields:
             outcome = None if None in values.values() else values
         else:
             known = any(value is not None for value in values.values())
-            outcome = (values if self._problem.measures else values[""]) if known else None
+            outcome = values if known else None
         return None if outcome is None else self._checked(outcome, row)
 
     def _checked(self, outcome: Any, row: int) -> Outcome:
@@ -573,8 +587,9 @@ def _as_order(table: Columns, name: str) -> list[Any]:
     if written.decimal is None:
         # Which numbers they are is not shown: the error says so.
         return table.numbers(name)
-    if all(not is_blank(cell) and written.reads(cell) for cell in cells):
-        return list(map(written.number, cells))
+    with suppress(NotANumber):
+        # A blank cell holds no number either.
+        return [written.number(cell) for cell in cells]
     dates = [_date(cell) for cell in cells]
     for row, date in enumerate(dates):
         if date is None:
@@ -613,6 +628,6 @@ def _play(
     """Give the units to the study in batches: what comes after it has stopped is unsolicited."""
     for start in range(0, len(units), _AT_ONCE):
         batch = units[start : start + _AT_ONCE]
-        study.session.play(batch)
+        study.session.play(batch, start)
         if on_progress is not None:
             on_progress(start + len(batch), len(units))

@@ -145,6 +145,13 @@ class Replica:
             )
             raise InvalidArgument("group", accepted, group)
 
+    def ask_many(self, most: int) -> list[Pull]:
+        """Let the policy choose up to `most` pulls, without a context."""
+        if self.stop_reason is not None:
+            return []
+        self.ahead = True
+        return self.policy.ask(most)
+
     def perform(self, step: Step) -> None:
         """Pass the policy an event that is about to be written."""
         self.ahead = True

@@ -82,7 +82,7 @@ class SegmentEffects:
         """What the intervals promise, in words."""
         return (
             f"All {len(self.effects):,} intervals hold together and at all times with "
-            f"{self.confidence:.4g} probability: each fails with probability {self.level:.3g}. "
+            f"{self.confidence:.4g} probability: each may fail with probability {self.level:.3g}. "
             "This assumes that in a segment neither the order of assignment nor the arm of a unit "
             "depends on outcomes, that the mean of an arm does not change, and that the value of "
             "a segment was known before the assignment. The answer does not use them"

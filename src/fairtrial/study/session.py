@@ -280,18 +280,19 @@ class Session:
             self._cache.is_paused = False
         self.save_if_due()
 
-    def play(self, units: Sequence[AssignedUnit]) -> None:
+    def play(self, units: Sequence[AssignedUnit], first: int) -> None:
         """Write units that were assigned by others to a study that nobody else writes to.
 
         The policy moves before the transaction begins. So it may compile its kernels, and other
-        studies of the store can be written to meanwhile.
+        studies of the store can be written to meanwhile. `first` is the number of units that were
+        written before these.
         """
         with self._lock:
             self._require_open()
             study = self.row()
             writer = Writer(self.store, study, self._cache.at_head(study), self._software)
             try:
-                writer.play(units)
+                writer.play(units, first)
                 head = transact(self.store, writer.flush)
             except BaseException:
                 self._cache.forget()

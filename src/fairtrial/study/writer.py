@@ -19,6 +19,7 @@ from fairtrial.errors import (
     InvalidOutcome,
     MistakesFound,
     PullClosed,
+    StorageError,
     UnknownPull,
 )
 from fairtrial.study.clock import leases_over, time_over
@@ -253,32 +254,40 @@ class Writer:
 
     # ------------------------------------------------------------ finished experiments
 
-    def play(self, units: Sequence[AssignedUnit]) -> None:
+    def play(self, units: Sequence[AssignedUnit], first: int) -> None:
         """Record units that were assigned by others, each as a pull with its outcome.
 
         The policy must take its pulls from the same units in the same order. Once it has stopped,
         outcomes are unsolicited data.
+
+        Parameters
+        ----------
+        units : sequence of AssignedUnit
+            The next units.
+        first : int
+            Number of units before them.
+
+        Raises
+        ------
+        StorageError
+            If somebody else wrote to the study meanwhile: its pulls then belong to other units.
         """
+        policy = self._replica.policy
+        if policy.n_outstanding or not (policy.asked == first or self._replica.stopped):
+            raise StorageError(
+                f"study {self._study.name!r} was written to by others while its table was read; "
+                "analyse the table again under another name"
+            )
         begin = 0
         while begin < len(units):
-            pulls = self._asked_for(len(units) - begin)
+            pulls = self._replica.ask_many(len(units) - begin)
             if not pulls:
                 self._tell_rest(units[begin:])
                 return
             rows = [self._issue(pull, None, None, None, None) for pull in pulls]
-            for row, unit in zip(rows, units[begin:], strict=False):
+            for row, unit in zip(rows, units[begin : begin + len(rows)], strict=True):
                 self._end(row, unit)
             begin += len(rows)
-
-    def _asked_for(self, most: int) -> list[Pull]:
-        """Return the next pulls that the policy gives before it needs a result."""
-        pulls: list[Pull] = []
-        while len(pulls) < most:
-            pull = self._replica.ask({})
-            if pull is None:
-                break
-            pulls.append(pull)
-        return pulls
 
     def _end(self, row: PullRow, unit: AssignedUnit) -> None:
         if unit.outcome is None:
@@ -291,7 +300,9 @@ class Writer:
         for unit in units:
             if unit.outcome is not None:
                 pull = Pull(UNSOLICITED, unit.action, {})
-                self._tell_unsolicited(unit.action, Result.of(unit.outcome), Tell(pull, unit.outcome))
+                self._tell_unsolicited(
+                    unit.action, Result.of(unit.outcome), Tell(pull, unit.outcome)
+                )
 
     # ---------------------------------------------------------------------- tells
 
