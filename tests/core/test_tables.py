@@ -195,9 +195,10 @@ def test_a_parquet_file_reads_like_the_same_csv(tmp_path):
     )
 
 
-def test_parquet_without_pandas_names_the_extra(tmp_path, monkeypatch):
+def test_parquet_without_a_library_names_the_extra(tmp_path, monkeypatch):
     path = write(tmp_path, b"PAR1", "t.parquet")
-    monkeypatch.setitem(sys.modules, "pandas", None)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.setitem(sys.modules, "polars", None)
     with pytest.raises(MissingExtra, match=r"fairtrial\[data\]"):
         read_table(path)
 

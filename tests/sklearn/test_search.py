@@ -4,6 +4,8 @@ import sys
 import warnings
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import load_breast_cancer, load_iris, make_regression
@@ -139,6 +141,19 @@ def test_the_best_candidate_is_found_refitted_and_named(given):
     assert found.predict_proba(IRIS[0]).shape == (150, 3)
     assert found.score(*IRIS) > 0.9
     assert list(found.classes_) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("library", [pd, pl], ids=["pandas", "polars"])
+def test_data_frames_are_searched_like_the_same_arrays(library):
+    features, classes = IRIS
+    names = ["a", "b", "c", "d"]
+    frame = library.DataFrame(dict(zip(names, features.T, strict=True)))
+    found = search().fit(frame, library.Series(classes))
+    expected = search().fit(features, classes)
+    assert found.best_params_ == expected.best_params_
+    scores = found.cv_results_["mean_test_score"], expected.cv_results_["mean_test_score"]
+    assert np.array_equal(*scores, equal_nan=True)
+    assert found.best_estimator_.feature_names_in_.tolist() == names
 
 
 def test_candidates_may_be_called_param_grid_as_grid_search_calls_them():

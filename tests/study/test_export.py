@@ -74,7 +74,17 @@ def test_csv_holds_what_history_shows(study, tmp_path):
 
 def test_parquet_holds_what_history_shows(study, tmp_path):
     path = study.export(tmp_path / "log.parquet")
-    pd.testing.assert_frame_equal(pd.read_parquet(path), study.history(), check_dtype=False)
+    found = pd.read_parquet(path).set_index("seq")
+    pd.testing.assert_frame_equal(found, study.history(), check_dtype=False)
+
+
+def test_history_is_the_same_in_every_library(study):
+    rows = study.history(library="pyarrow").to_pylist()
+    assert study.history(library="polars").to_dicts() == rows
+    assert [row["seq"] for row in rows] == study.history().index.tolist()
+    assert [row["at"] for row in rows] == study.history()["at"].tolist()
+    told = [row["value"] for row in rows if row["kind"] == "tell"]
+    assert told == [1 / 3]
 
 
 @pytest.mark.parametrize("name", ["log.txt", "log", "log.json"])
@@ -126,6 +136,7 @@ def test_missing_packages_are_named(study, tmp_path, monkeypatch):
         study.history()
     monkeypatch.undo()
     monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.setitem(sys.modules, "polars", None)
     with pytest.raises(MissingExtra, match=r"fairtrial\[data\]"):
         study.export(tmp_path / "log.parquet")
     assert study.export(tmp_path / "log.csv").exists()

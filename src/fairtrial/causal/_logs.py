@@ -13,6 +13,7 @@ from fairtrial.causal._cell_model import Rows, cell_model_of
 from fairtrial.causal._outcomes import LARGEST_SIZE, LEAST_SIZE, NO_SUCH_SIZE
 from fairtrial.causal._states import positions_of
 from fairtrial.core.cells import NotANumber, number_of
+from fairtrial.core.frames import plain_data
 from fairtrial.errors import InvalidArgument, InvalidOutcome
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ def encode_table(problem: Problem, table: Any, arm: str = "arm", mode: str = "s_
 
 def columns_of(table: Any, needed: Sequence[str], optional: Sequence[str]) -> dict[str, Any]:
     """Return columns of a table, or of a sequence of rows, as lists."""
+    table = plain_data(table)
     if isinstance(table, Sequence) and not isinstance(table, str):
         first = table[0] if table else {}
         names = [n for n in (*needed, *optional) if isinstance(first, Mapping) and n in first]

@@ -76,7 +76,7 @@ def estimate(
     ----------
     problem : Problem
         The problem.
-    rows : mapping of str to sequence, pandas.DataFrame, or sequence of mappings
+    rows : mapping of str to sequence, data frame, or sequence of mappings
         One row per observation: the problem's `columns`, the arm, and the mode.
     estimator : {"sn", "mis", "cell"}
         ``"mis"`` weights by the mixture of all rows' sources and is unbiased. ``"sn"`` divides by

@@ -15,6 +15,7 @@ from fairtrial.causal._bif import read_bif
 from fairtrial.causal._pgmpy import read_pgmpy
 from fairtrial.causal._states import positions_of
 from fairtrial.causal.errors import ModelError
+from fairtrial.core.frames import plain_data
 from fairtrial.core.parameters import Parametrized
 from fairtrial.core.sizes import check_size
 from fairtrial.core.validation import (
@@ -234,7 +235,7 @@ class CausalModel(Parametrized):
 
         Parameters
         ----------
-        table : mapping of str to sequence, or pandas.DataFrame
+        table : mapping of str to sequence, or data frame
             Columns by node, one row per observation.
         nodes : sequence of str, optional
             Discrete nodes to estimate; by default all nodes without a known distribution for which
@@ -259,6 +260,7 @@ class CausalModel(Parametrized):
         ThinRow(node='X', parents={'S': 'b'}, observations=1)
         """
         extra = check_number("smoothing", smoothing, low=0.0)
+        table = plain_data(table)
         if not (isinstance(table, Mapping) or hasattr(table, "columns")):
             raise ModelError("table", "must be a mapping of columns, or a DataFrame", table)
         chosen = self._fittable(table) if nodes is None else list(nodes)

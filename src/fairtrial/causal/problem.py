@@ -18,6 +18,7 @@ from fairtrial.causal._outcomes import Outcomes
 from fairtrial.causal._structure import as_attributes, as_model, as_outcome, check_structure
 from fairtrial.causal.errors import BudgetInfeasible, ModelError
 from fairtrial.causal.model import CausalModel, Density
+from fairtrial.core.frames import plain_data, rows_of
 from fairtrial.core.sizes import check_size
 from fairtrial.core.validation import (
     as_floats,
@@ -65,7 +66,7 @@ class Problem(Outcomes):
         The node whose distribution the arms replace.
     outcome : str or (str, mapping of str to float)
         The outcome's node, with numbers for its states if these are not numbers themselves.
-    arms : mapping of str to array-like or Density, pandas.DataFrame, or sequence of mappings
+    arms : mapping of str to array-like or Density, data frame, or sequence of mappings
         For every arm, the distribution of the intervened node, shape (states of its first parent,
         ..., its own states). Or one tidy table with a row for every arm and combination of the
         parents' states: the columns are ``arm``, one for every parent, and one for the probability
@@ -188,6 +189,8 @@ class Problem(Outcomes):
     # ------------------------------------------------------------------------ arms
 
     def _given_arms(self, arms: Any) -> dict[str, Any]:
+        if (plain := plain_data(arms)) is not arms:
+            arms = rows_of(plain)
         if is_table(arms):
             arms = arms_from_table(self.model, self.intervened, arms)
         if not isinstance(arms, Mapping) or not arms:

@@ -18,6 +18,7 @@ from fairtrial.causal.estimation import records_of
 from fairtrial.causal.policies.block_betting import BlockBetting
 from fairtrial.causal.problem import NATURAL, Problem
 from fairtrial.core.cells import is_blank
+from fairtrial.core.frames import plain_data
 from fairtrial.core.keywords import named_arguments
 from fairtrial.core.pull import UNSOLICITED, Pull
 from fairtrial.core.sheets import Sheet, naming_lines, read_sheet
@@ -51,7 +52,7 @@ def read(
     ----------
     problem : Problem
         The problem, as it was stated before the outcomes were known.
-    table : path, pandas.DataFrame, mapping of str to sequence, or sequence of mappings
+    table : path, data frame, mapping of str to sequence, or sequence of mappings
         One row per unit, in the order of assignment: the columns of ``problem.columns``, the arm
         and the mode. A blank outcome is missing, and its row counts as the worst possible row.
     delta : float
@@ -104,7 +105,7 @@ def read(
     """
     check_instance("problem", problem, Problem)
     if not isinstance(table, str | Path):
-        return _read(problem, table, delta, allocation, knowledge, arm, mode)
+        return _read(problem, plain_data(table), delta, allocation, knowledge, arm, mode)
     sheet = read_sheet(table, decimal)
     with naming_lines(sheet):
         return _read(problem, sheet, delta, allocation, knowledge, arm, mode)

@@ -20,6 +20,7 @@ from fairtrial.client.documents import (
 )
 from fairtrial.client.transport import Transport
 from fairtrial.core import Policy, Progress, Pull, Recommendation
+from fairtrial.core.frames import Library
 from fairtrial.core.specification import policy_from_dict, problem_from_dict
 from fairtrial.core.validation import check_integer
 from fairtrial.errors import (
@@ -51,7 +52,7 @@ from fairtrial.study.writes import (
 )
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 __all__ = ["RemoteStudy", "study_path"]
 
@@ -305,10 +306,21 @@ class RemoteStudy(BaseStudy):
             else:
                 return
 
-    def history(self) -> pd.DataFrame:
-        """Return the log as a table, one row per event (extra ``data``)."""
+    def history(self, library: Library = "pandas") -> Any:
+        """Return the log as a table, one row per event.
+
+        Parameters
+        ----------
+        library : {"pandas", "polars", "pyarrow"}
+            The library of the table.
+
+        Raises
+        ------
+        MissingExtra
+            If the library is not installed.
+        """
         records = list(map(record_of, self.events()))
-        return history(lambda: iter(records), self.problem)
+        return history(lambda: iter(records), self.problem, library)
 
     def export(self, path: str | os.PathLike[str], *, secret: bool = False) -> Path:
         """Write the log to a file and return its path.

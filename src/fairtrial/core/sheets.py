@@ -13,11 +13,12 @@ from typing import Any
 
 from fairtrial.core.cells import check_decimal, tidy
 from fairtrial.core.columns import Columns
+from fairtrial.core.frames import arrow_library, plain_data
 from fairtrial.core.mistakes import did_you_mean
 from fairtrial.core.reading import read_bytes, readable, require_table, text_of
 from fairtrial.core.wording import plural
 from fairtrial.core.workbooks import rows_of_workbook
-from fairtrial.errors import InvalidArgument, MissingExtra
+from fairtrial.errors import InvalidArgument
 
 __all__ = ["ENDINGS", "Sheet", "naming_lines", "read_sheet"]
 
@@ -216,21 +217,22 @@ def _read_excel(file: Path) -> tuple[list[str], list[Row], str | None]:
 def _read_parquet(file: Path) -> tuple[list[str], list[Row], str | None]:
     with file.open("rb") as stream:
         stream.read(1)
+    import narwhals as nw  # noqa: PLC0415 - optional
+
+    library = arrow_library(f"reading {file.name}")
     try:
-        import pandas as pd  # noqa: PLC0415 - optional
-        import pyarrow as pa  # noqa: PLC0415 - optional
-    except ImportError:
-        raise MissingExtra(f"reading {file.name}", "data") from None
-    try:
-        frame = pd.read_parquet(file)
-    except (pa.ArrowException, ValueError) as error:
+        table = plain_data(nw.read_parquet(file, backend=library).to_native())
+    except Exception as error:  # each library has its own errors
         raise InvalidArgument("path", f"must be a Parquet file ({error})", str(file)) from error
-    header = [tidy(str(name)) for name in frame.columns]
+    names = [name for name in table if not _UNNAMED_INDEX.fullmatch(name)]
+    header = [tidy(name) for name in names]
     _require_names(file, header)
-    columns = [frame[name].tolist() for name in frame.columns]
-    rows = [list(row) for row in zip(*columns, strict=True)]
+    rows = [list(row) for row in zip(*(table[name] for name in names), strict=True)]
     return header, list(enumerate(rows, 1)), "."
 
+
+_UNNAMED_INDEX = re.compile(r"__index_level_\d+__")
+"""What pandas calls an index without a name in a Parquet file."""
 
 _READERS = {".xlsx": _read_excel, ".parquet": _read_parquet}
 """The function that reads a file, by ending; all others are text."""

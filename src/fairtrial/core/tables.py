@@ -8,20 +8,19 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, get_args
 from unicodedata import category, normalize
 
 from fairtrial.core.cells import check_decimal, is_blank, number_or_text
 from fairtrial.core.columns import Columns
 from fairtrial.core.documentation import documented_by
 from fairtrial.core.files import replacing
+from fairtrial.core.frames import Library, plain_data
 from fairtrial.core.printing import printable
 from fairtrial.core.problem import Problem
 from fairtrial.core.sheets import read_sheet
+from fairtrial.core.validation import check_choice
 from fairtrial.errors import InvalidArgument, InvalidOutcome, MissingExtra
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 __all__ = [
     "as_frame",
@@ -30,6 +29,7 @@ __all__ = [
     "open_table",
     "outcomes_by_labels",
     "read_table",
+    "require_library",
     "require_written",
     "rewards_by_labels",
     "without_formula",
@@ -72,7 +72,7 @@ def read_table(
     InvalidArgument
         If the file cannot be read, is not a table, has no rows, or lacks a column.
     MissingExtra
-        If a Parquet file is given and pandas is not installed.
+        If a Parquet file is given, and neither pyarrow nor polars is installed.
 
     Examples
     --------
@@ -92,7 +92,7 @@ def read_table(
 
 @dataclass(frozen=True)
 class _GivenTable(Columns):
-    """A DataFrame, or a mapping of names to sequences; its rows count from 0."""
+    """A frame of pandas, or a mapping of names to sequences; its rows count from 0."""
 
     table: Any
     decimal: str | None = None
@@ -120,7 +120,7 @@ def open_table(table: Any, decimal: str | None = None) -> Columns:
     """
     if isinstance(table, str | Path):
         return read_sheet(table, decimal)
-    return _GivenTable(table, check_decimal(decimal))
+    return _GivenTable(plain_data(table), check_decimal(decimal))
 
 
 def column_of(table: Any, name: str) -> list[Any]:
@@ -160,7 +160,7 @@ def rewards_by_labels(
     ----------
     problem : Problem
         The problem that checks the rewards.
-    table : pandas.DataFrame or mapping of str to sequence
+    table : data frame or mapping of str to sequence
         One row per reward.
     columns, reward : sequence of str, str
         The columns with the labels, and the column with the rewards.
@@ -230,7 +230,7 @@ def outcomes_by_labels(
     ----------
     problem : Problem
         The problem that checks the outcomes.
-    table : pandas.DataFrame or mapping of str to sequence
+    table : data frame or mapping of str to sequence
         One row per outcome.
     columns : sequence of str
         The columns with the labels.
@@ -304,26 +304,62 @@ def _begins_like_a_formula(text: str) -> bool:
     return text[:1] in ("\t", "\r", "\n") or normalize("NFKC", first).startswith(_FORMULA)
 
 
-def as_frame(data: Any, what: str) -> pd.DataFrame:
-    """Return data as a table of pandas.
+def as_frame(
+    columns: Mapping[str, Any], what: str, library: Library = "pandas", index: str | None = None
+) -> Any:
+    """Return columns as a data frame of a library.
 
     Parameters
     ----------
-    data : object
-        What `pandas.DataFrame` accepts.
+    columns : mapping of str to sequence
+        The columns, of equal length.
     what : str
-        What needs pandas: for the error.
+        What needs the library: for the error.
+    library : {"pandas", "polars", "pyarrow"}
+        The library.
+    index : str, optional
+        The column that is the index of a frame of pandas.
 
     Raises
     ------
+    InvalidArgument
+        If the library is another.
     MissingExtra
-        If pandas is not installed.
+        If it is not installed.
+
+    Examples
+    --------
+    >>> as_frame({"arm": ["a", "b"], "pulls": [3, 5]}, "this example", "pyarrow").column_names
+    ['arm', 'pulls']
     """
-    try:
-        import pandas as pd  # noqa: PLC0415 - optional
-    except ImportError:
-        raise MissingExtra(what, "data") from None
-    return pd.DataFrame(data)
+    require_library(library, what)
+    import narwhals as nw  # noqa: PLC0415 - optional
+
+    if library == "pandas":
+        frame: Any = nw.from_dict(dict(columns), backend=library).to_native()
+        return frame.set_index(index) if index else frame
+    given = {name: _without_objects(own) for name, own in columns.items()}
+    return nw.from_dict(given, backend=library).to_native()
+
+
+def _without_objects(column: Any) -> Any:
+    """Return an array of objects as a list, whose type is found by its elements."""
+    return column.tolist() if getattr(getattr(column, "dtype", None), "kind", "") == "O" else column
+
+
+def require_library(library: Library, what: str) -> None:
+    """Raise if a library of data frames is unknown, or not installed.
+
+    Raises
+    ------
+    InvalidArgument
+        If it is unknown.
+    MissingExtra
+        If it is not installed.
+    """
+    check_choice("library", library, get_args(Library))
+    if find_spec(library) is None:
+        raise MissingExtra(what, "polars" if library == "polars" else "data")
 
 
 def write_table(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:

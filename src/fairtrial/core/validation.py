@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fairtrial.core.frames import plain_data, rows_of
 from fairtrial.core.sizes import check_size
 from fairtrial.core.wording import choices
 from fairtrial.errors import InvalidArgument
@@ -316,7 +317,7 @@ def check_labels(name: str, value: object) -> tuple[str, ...]:
     if isinstance(value, int | np.integer) and not isinstance(value, bool):
         check_size(name, "actions", check_integer(name, value, low=1))
         return tuple(map(str, range(value)))
-    given: Any = value
+    given: Any = plain_data(value)
     if _is_column(given):
         given = given.tolist()
     if isinstance(given, str | bytes) or not isinstance(given, Sequence) or not len(given):
@@ -347,9 +348,10 @@ def _is_missing(label: object) -> bool:
 
 
 def plain_labels(name: str, value: Any) -> Any:
-    """Return a pandas Series or DataFrame as mappings by label, and labels of mappings as text.
+    """Return a Series or DataFrame as mappings by label, and labels of mappings as text.
 
-    An index that pandas numbered by itself is not a label: such data are read by position.
+    An index that pandas numbered by itself is not a label: such rows are read by position, as are
+    those of all other libraries.
 
     Raises
     ------
@@ -367,6 +369,9 @@ def plain_labels(name: str, value: Any) -> Any:
     if isinstance(value, Mapping):
         check_labels(f"{name}: label", list(value))
         return {str(label): entry for label, entry in value.items()}
+    plain = plain_data(value)
+    if plain is not value:
+        return rows_of(plain) if isinstance(plain, Mapping) else plain
     index = getattr(value, "index", None)
     if index is None or callable(index) or not hasattr(value, "to_numpy"):
         return value

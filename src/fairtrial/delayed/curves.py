@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairtrial.core.frames import plain_data
 from fairtrial.core.tables import column_of
 from fairtrial.core.validation import check_instance, check_number
 from fairtrial.core.wording import plural, said_of_rows
@@ -33,7 +34,7 @@ class CurveEnvironment(TimedEnvironment):
     ----------
     problem : Problem
         The problem; every arm needs at least one curve.
-    table : pandas.DataFrame or mapping of str to sequence
+    table : data frame or mapping of str to sequence
         One row per point of a curve.
     arm, curve, elapsed, value, std : str
         Names of the columns: the arm, the curve's name within its arm, the time since its start,
@@ -72,7 +73,7 @@ class CurveEnvironment(TimedEnvironment):
         std: str | None = None,
     ) -> None:
         self.problem = check_instance("problem", problem, Problem)
-        self.table = table
+        self.table = plain_data(table)
         self.arm, self.curve, self.elapsed, self.value, self.std = arm, curve, elapsed, value, std
         self.curves = self._read_curves()
         self._rows, self._starts, self._outcomes = self._pack(self.curves)

@@ -53,7 +53,7 @@ def fit_environment(
     ----------
     problem : Problem
         The problem of the next study. Its outcomes are assumed to be normal.
-    table : pandas.DataFrame or mapping of str to sequence
+    table : data frame or mapping of str to sequence
         One row per point of a complete pull, as for `CurveEnvironment`: the last point is the
         outcome.
     lost : int

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairtrial.core.frames import plain_data
 from fairtrial.errors import InvalidArgument
 from fairtrial.linear._arguments import (
     column_names,
@@ -80,6 +81,7 @@ class Described:
 
     def predicted(self, name: str, given: Any, names: Sequence[str]) -> Floats | Table:
         """Return features of other predictions, one row per candidate, or their table."""
+        given = plain_data(given)
         if self.encoding is not None:
             table = table_of(name, given, is_encoded=True)
             if table is None and self.encoding.is_plain:

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from fairtrial.confidence.complexity import EvidencePrice
 from fairtrial.core.draws import Source
 from fairtrial.core.environment import TopTruth, Truth
+from fairtrial.core.frames import plain_data
 from fairtrial.core.stationary import StationaryEnvironment, require_binary
 from fairtrial.core.tables import rewards_by_labels
 from fairtrial.core.validation import check_instance, check_number
@@ -258,7 +259,7 @@ class ReplayEnvironment(ArmEnvironment):
     ----------
     problem : Problem
         The problem; every arm needs at least one row.
-    table : pandas.DataFrame or mapping of str to sequence
+    table : data frame or mapping of str to sequence
         One row per measurement, of an arm or of a candidate that cannot be pulled.
     arm, reward : str
         Names of the columns.
@@ -290,7 +291,7 @@ class ReplayEnvironment(ArmEnvironment):
         noise_std: float = 0.0,
     ) -> None:
         self.problem = check_instance("problem", problem, Problem)
-        self.table = table
+        self.table = table = plain_data(table)
         self.arm, self.reward = arm, reward
         self.noise_std = check_number("noise_std", noise_std, low=0.0)
         if noise_std > 0.0 and problem.reward_range is not None:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fairtrial.core.frames import plain_data
 from fairtrial.core.problem import Problem as BaseProblem
 from fairtrial.core.sizes import check_size
 from fairtrial.core.validation import (
@@ -77,13 +78,13 @@ class Problem(BaseProblem):
 
     Parameters
     ----------
-    features : array-like, pandas.DataFrame or mapping of str to sequence
+    features : array-like, data frame or mapping of str to sequence
         One row for every arm that can be pulled; the index of a DataFrame labels the arms.
         Rows may repeat and columns may depend on each other. Unless means are 0 where all features
         are 0, one column must be all ones. A column of text (or of a categorical type) is encoded:
         it becomes an indicator of 0 and 1 for each of its values except the first, its reference;
         a column of ones is then added.
-    candidates : array-like, pandas.DataFrame or mapping of str to sequence, optional
+    candidates : array-like, data frame or mapping of str to sequence, optional
         The possible answers, if they are not the arms themselves; with the columns of `features`.
         Only differences between candidates need to be measurable. Identical candidates are one
         answer.
@@ -231,6 +232,7 @@ class Problem(BaseProblem):
         limits: Mapping[str, Mapping[str, Any]] | None = None,
         floor_tolerance: float = 0.0,
     ) -> None:
+        features, candidates = plain_data(features), plain_data(candidates)
         self._described = described(features, candidates, interactions)
         self.interactions = self._described.interactions
         self.features, self.feature_names = self._described.features(features)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from fairtrial.core.frames import plain_data, rows_of
 from fairtrial.core.validation import check_labels, check_number
 from fairtrial.errors import InvalidArgument
 
@@ -50,8 +51,9 @@ def items_of(items: Any) -> Sequence[Any]:
     >>> items_of(pd.DataFrame({"question": ["1+1?"], "answer": [2]}))
     [{'question': '1+1?', 'answer': 2}]
     """
-    if hasattr(items, "to_dicts"):
-        items = items.to_dicts()
+    plain = plain_data(items)
+    if plain is not items:
+        items = rows_of(plain) if isinstance(plain, Mapping) else plain
     elif hasattr(items, "to_dict") and hasattr(items, "columns"):
         items = items.to_dict("records")
     elif not isinstance(items, Sequence) and isinstance(items, Iterable):
@@ -106,7 +108,7 @@ def categories_of(category: Any, items: Sequence[Any]) -> list[str]:
                 "category", f"must be a column of the items; item {lacking[0]} has none", category
             )
         return [str(item[category]) for item in items]
-    labels = [str(label) for label in category]
+    labels = [str(label) for label in plain_data(category)]
     if len(labels) != len(items):
         raise InvalidArgument("category", f"must have {len(items)} entries", len(labels))
     return labels

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fairtrial import plots
+from fairtrial.core.frames import Library
 from fairtrial.core.recommendation import Guarantee
 from fairtrial.core.tables import as_frame
 from fairtrial.core.wording import listed, or_within, plural
@@ -19,7 +20,6 @@ from fairtrial.delayed import PairedRacing
 from fairtrial.report import write_report
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
@@ -183,14 +183,25 @@ class RaceResult:
         """
         return self._policy.explained_by_judge
 
-    def table(self) -> pd.DataFrame:
-        """Return a row for each candidate, the best first (extra ``data``).
+    def table(self, library: Library = "pandas") -> Any:
+        """Return a row for each candidate, the best first, as a table.
 
         Columns: the state, number of evaluations, mean score, after how many items it left, and
         by how much the leader was better on average over them.
+
+        Parameters
+        ----------
+        library : {"pandas", "polars", "pyarrow"}
+            The library of the table.
+
+        Raises
+        ------
+        MissingExtra
+            If the library is not installed.
         """
-        table: pd.DataFrame = as_frame(self.rows(), "the table of a race")
-        return table
+        rows = self.rows()
+        columns = {name: [row[name] for row in rows] for name in rows[0]}
+        return as_frame(columns, "the table of a race", library)
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the rows of `table`, with None for what is unknown."""

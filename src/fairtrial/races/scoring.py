@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from fairtrial.core.frames import plain_data
 from fairtrial.errors import InvalidArgument, InvalidOutcome, SourceError
 from fairtrial.races.calling import CannotEvaluate, ScoreCalls
 from fairtrial.study.reporting import Report
@@ -212,6 +213,7 @@ def table_of(
     """
     if callable(score):
         return None
+    score = plain_data(score)
     try:
         if hasattr(score, "columns") or isinstance(score, Mapping):
             score = np.column_stack([np.asarray(score[label], dtype=float) for label in labels])

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairtrial.core import Policy
+from fairtrial.core.frames import Library
 from fairtrial.core.parameters import plain
 from fairtrial.core.scenario import Scenario
 from fairtrial.core.tables import as_frame, without_formula
@@ -23,7 +24,7 @@ from fairtrial.simulation.results import Simulation, name_of_answer
 from fairtrial.simulation.summary import Statistics, error_interval
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 __all__ = ["Characteristics", "OperatingCharacteristics", "Proportion"]
 
@@ -307,26 +308,37 @@ class OperatingCharacteristics(Sequence[Characteristics]):
         """Return the standard error of a probability that these runs estimate."""
         return math.sqrt(probability * (1.0 - probability) / self.replications)
 
-    def to_frame(self) -> pd.DataFrame:
+    def to_frame(self, library: Library = "pandas") -> Any:
         """Return a table with one row for each scenario and number of pulls.
+
+        Parameters
+        ----------
+        library : {"pandas", "polars", "pyarrow"}
+            The library of the table.
 
         Raises
         ------
         MissingExtra
-            If pandas is not installed.
+            If the library is not installed.
         """
-        return as_frame([row.columns() for row in self.rows], "to_frame")
+        names, rows = self._cells()
+        columns = {name: [row.get(name) for row in rows] for name in names}
+        return as_frame(columns, "to_frame", library)
 
     def to_csv(self) -> str:
         """Return the same table as text; no cell can be read as a formula."""
-        tables = [row.columns() for row in self.rows]
-        names = list(dict.fromkeys(name for table in tables for name in table))
+        names, rows = self._cells()
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(map(without_formula, names))
-        for table in tables:
-            writer.writerow([without_formula(table.get(name)) for name in names])
+        for row in rows:
+            writer.writerow([without_formula(row.get(name)) for name in names])
         return text.getvalue()
+
+    def _cells(self) -> tuple[list[str], list[dict[str, Any]]]:
+        """Return the names of all columns, and the rows; a row may lack columns of others."""
+        rows = [row.columns() for row in self.rows]
+        return list(dict.fromkeys(name for row in rows for name in row)), rows
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON's own types."""

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairtrial.core import Environment, Policy, Problem, Run, Truth
+from fairtrial.core.frames import Library
 from fairtrial.core.parameters import plain
 from fairtrial.core.run import LONGEST_RUN
 from fairtrial.core.runs import Runs
@@ -22,7 +23,7 @@ from fairtrial.errors import InvalidArgument, NotSupported
 from fairtrial.simulation.summary import QUANTILES, Statistics, Summary, error_interval
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 __all__ = ["NO_ARM", "Simulation", "name_of_answer"]
 
@@ -253,18 +254,23 @@ class Simulation:
         truth = self.truth
         return () if truth is None else tuple(map(name_of_answer, truth.interchangeable))
 
-    def to_frame(self) -> pd.DataFrame:
+    def to_frame(self, library: Library = "pandas") -> Any:
         """Return a table with one row per replication, its pulls in columns ``pulls a/x``.
+
+        Parameters
+        ----------
+        library : {"pandas", "polars", "pyarrow"}
+            The library of the table.
 
         Raises
         ------
         MissingExtra
-            If pandas is not installed.
+            If the library is not installed.
         """
-        columns = self._columns()
+        columns = {"replication": np.arange(self.replications), **self._columns()}
         pulls = {f"pulls {name}": self.pulls[:, i] for i, name in enumerate(self.action_names)}
-        frame = as_frame({**columns, **pulls, **self.metrics}, "to_frame")
-        return frame.rename_axis("replication")
+        columns |= {**pulls, **self.metrics}
+        return as_frame(columns, "to_frame", library, index="replication")
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON's own types: the settings, the summary, and the columns."""

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from fairtrial.core import Problem
 from fairtrial.core.files import replacing
-from fairtrial.core.tables import without_formula, write_table
-from fairtrial.errors import InvalidArgument, MissingExtra, StorageError
+from fairtrial.core.frames import Library, arrow_library
+from fairtrial.core.tables import require_library, without_formula, write_table
+from fairtrial.errors import InvalidArgument, StorageError
 from fairtrial.study.log import TELLS, Event, Record
 from fairtrial.study.store import Store, StudyRow
 
@@ -154,11 +155,10 @@ def _csv_lines(rows: Iterable[Sequence[Any]]) -> str:
 
 
 def _write_parquet(records: RecordSource, problem: Problem, path: Path) -> None:
-    try:
-        import pyarrow as pa  # noqa: F401, PLC0415 - optional
-    except ImportError:
-        raise MissingExtra("a Parquet file", "data") from None
-    history(records, problem).to_parquet(path)
+    import narwhals as nw  # noqa: PLC0415 - optional
+
+    table = history(records, problem, arrow_library("a Parquet file"))
+    nw.from_native(table, eager_only=True).write_parquet(path)
 
 
 def _write_workbook(study: StudyRow, table: _Table, path: Path) -> None:
@@ -191,20 +191,54 @@ def records_of(store: Store, study: StudyRow) -> RecordSource:
     return lambda: store.records(study.id, until=study.head_seq)
 
 
-def history(records: RecordSource, problem: Problem) -> pd.DataFrame:
+def history(records: RecordSource, problem: Problem, library: Library = "pandas") -> Any:
     """Return a study's log as a table, one row per event.
+
+    Parameters
+    ----------
+    records, problem : RecordSource, Problem
+        The log, and the study's problem.
+    library : {"pandas", "polars", "pyarrow"}
+        The library of the table. In a frame of pandas, the index is the number of the event.
 
     Raises
     ------
+    InvalidArgument
+        If the library is another.
     MissingExtra
-        If pandas is not installed.
+        If it is not installed.
     """
-    try:
-        import pandas as pd  # noqa: PLC0415 - optional
-    except ImportError:
-        raise MissingExtra("a study's history as a table", "data") from None
+    require_library(library, "a study's history as a table")
     table = _Table(records, problem)
     columns = _columns(table)
+    return _frame_of_pandas(table, columns) if library == "pandas" else _frame(columns, library)
+
+
+def _frame(columns: dict[str, list[Any]], library: Library) -> Any:
+    import narwhals as nw  # noqa: PLC0415 - optional
+
+    types: dict[str, Any] = {"float": nw.Float64, "int": nw.Int64, "str": nw.String}
+    series = {
+        name: nw.new_series(name, values, types[_kind(name, values)], backend=library)
+        for name, values in columns.items()
+    }
+    moments = [nw.col(name).cast(nw.Datetime("us", "UTC")) for name in _TIMES]
+    return nw.from_dict(series).with_columns(moments).to_native()
+
+
+def _kind(name: str, values: list[Any]) -> str:
+    """Return the type of a column; times are still numbers."""
+    if name in _TIMES:
+        return "int"
+    if name in _DTYPES:
+        return _DTYPES[name].lower().removesuffix("64")
+    numbers = [isinstance(value, int | float) for value in values if value is not None]
+    return "float" if numbers and all(numbers) else "str"
+
+
+def _frame_of_pandas(table: _Table, columns: dict[str, list[Any]]) -> pd.DataFrame:
+    import pandas as pd  # noqa: PLC0415 - optional
+
     # One column at a time, so that each list is freed once its series exists.
     series = {name: _series(name, columns.pop(name)) for name in table.columns}
     return pd.DataFrame(series).set_index("seq")

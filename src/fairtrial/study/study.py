@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from fairtrial.core import Policy, Problem, Progress, Pull, Recommendation
+from fairtrial.core.frames import Library
 from fairtrial.core.keywords import named_arguments
 from fairtrial.core.parameters import Parametrized
 from fairtrial.core.seeds import as_seed
@@ -31,8 +32,6 @@ from fairtrial.study.witness import Witness
 from fairtrial.study.writes import Checks
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from fairtrial.core.seeds import Seed
 
 __all__ = ["Study"]
@@ -447,9 +446,20 @@ class Study(BaseStudy):
         records = self._store.records(self._session.id, check_integer("after", after, low=0))
         return map(Event.of, records)
 
-    def history(self) -> pd.DataFrame:
-        """Return the log as a table, one row per event (extra ``data``)."""
-        return history(records_of(self._store, self._session.row()), self.problem)
+    def history(self, library: Library = "pandas") -> Any:
+        """Return the log as a table, one row per event.
+
+        Parameters
+        ----------
+        library : {"pandas", "polars", "pyarrow"}
+            The library of the table.
+
+        Raises
+        ------
+        MissingExtra
+            If the library is not installed.
+        """
+        return history(records_of(self._store, self._session.row()), self.problem, library)
 
     def export(self, path: str | os.PathLike[str]) -> Path:
         """Write the log to a file and return its path.

@@ -15,6 +15,7 @@ from fairtrial.confidence.complexity import EvidencePrice
 from fairtrial.core.draw_kernels import GAUSSIAN, POINTS
 from fairtrial.core.draws import Source, VectorSource
 from fairtrial.core.environment import Truth
+from fairtrial.core.frames import plain_data
 from fairtrial.core.pull import Pull
 from fairtrial.core.stationary import StationaryEnvironment, require_binary
 from fairtrial.core.tables import columns_of_measures, outcomes_by_labels, rewards_by_labels
@@ -268,7 +269,7 @@ class GaussianEnvironment(CellEnvironment):
     ----------
     problem : Problem
         The problem; it must give `noise_std` unless `std` is given here.
-    means : array-like of shape (K, L), mapping by arm, or pandas.DataFrame
+    means : array-like of shape (K, L), mapping by arm, or data frame
         The true means, in a form that `Problem.check_means` accepts.
     std : float or array-like of shape (K, L), optional
         True standard deviations; the problem's by default.
@@ -371,7 +372,7 @@ class BernoulliEnvironment(CellEnvironment):
     ----------
     problem : Problem
         The problem; a `reward_range`, if it gives one, must contain 0 and 1.
-    means : array-like of shape (K, L), mapping by arm, or pandas.DataFrame
+    means : array-like of shape (K, L), mapping by arm, or data frame
         The true probabilities of a 1, in a form that `Problem.check_means` accepts. With measures
         the true means, or None if `joint` is given.
     arrivals : array-like of shape (L,) or mapping by group, optional
@@ -508,7 +509,7 @@ class ReplayEnvironment(CellEnvironment):
     ----------
     problem : Problem
         The problem; every cell needs at least one row.
-    table : pandas.DataFrame or mapping of str to sequence
+    table : data frame or mapping of str to sequence
         One row per observation.
     arm, group : str
         Names of the columns with the labels.
@@ -545,7 +546,7 @@ class ReplayEnvironment(CellEnvironment):
     ) -> None:
         self.problem = check_instance("problem", problem, Problem)
         self._let_arrive(arrivals)
-        self.table = table
+        self.table = table = plain_data(table)
         self.arm, self.group, self.reward = arm, group, reward
         arms, groups = problem.arms, problem.groups
         accepted = f"must name an arm of {[*arms]} and a group of {[*groups]}"

@@ -76,7 +76,7 @@ class Problem(BaseProblem):
 
     Parameters
     ----------
-    arms : sequence of str, pandas.Series of them, or int
+    arms : sequence or series of str, or int
         Labels of the K arms, or their number.
     groups : sequence of str, mapping of str to float, pandas.Series, or int
         Labels of the L groups. A mapping gives their weights as well, and so does a Series of
@@ -564,7 +564,7 @@ class Problem(BaseProblem):
 
         Parameters
         ----------
-        means : array-like of shape (K, L), mapping by arm, or pandas.DataFrame
+        means : array-like of shape (K, L), mapping by arm, or data frame
             A mapping has for every arm a list by group, or a mapping by group, in any order; a
             DataFrame has the arms as its index and the groups as its columns. With measures it is
             an array of shape (K, L, M), or a mapping of every measure to one of these.

@@ -20,6 +20,7 @@ from fairtrial.allocation.environments.base import (
 from fairtrial.allocation.fair_schedules import floored_quotas
 from fairtrial.allocation.problem import Problem
 from fairtrial.core.draws import Source
+from fairtrial.core.frames import plain_data
 from fairtrial.core.records import Words
 from fairtrial.core.stationary import StationaryEnvironment, require_binary
 from fairtrial.core.tables import rewards_by_labels
@@ -150,7 +151,7 @@ class ReplayEnvironment(SteadyEnvironment):
     ----------
     problem : Problem
         The problem; every arm needs at least one row.
-    table : pandas.DataFrame or mapping of str to sequence
+    table : data frame or mapping of str to sequence
         One row per impression.
     arm, reward : str
         Names of the columns.
@@ -173,7 +174,7 @@ class ReplayEnvironment(SteadyEnvironment):
         self, problem: Problem, table: Any, arm: str = "arm", reward: str = "reward"
     ) -> None:
         self.problem = check_instance("problem", problem, Problem)
-        self.table = table
+        self.table = table = plain_data(table)
         self.arm, self.reward = arm, reward
         known = [(label,) for label in problem.arms]
         accepted = f"must name an arm of {[*problem.arms]}"

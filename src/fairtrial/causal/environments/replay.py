@@ -14,6 +14,7 @@ from fairtrial.causal._ledger import open_ledger
 from fairtrial.causal._logs import columns_of, encode_table
 from fairtrial.causal.environments.base import CausalTruth, RowEnvironment, truth_of
 from fairtrial.causal.problem import Problem
+from fairtrial.core.frames import plain_data
 from fairtrial.core.pull import Pull
 from fairtrial.core.validation import check_instance
 from fairtrial.core.wording import plural, said_of_rows
@@ -38,7 +39,7 @@ class ReplayEnvironment(RowEnvironment):
     ----------
     problem : Problem
         The problem; every action of finite cost needs at least one row.
-    table : mapping of str to sequence, pandas.DataFrame, or sequence of mappings
+    table : mapping of str to sequence, data frame, or sequence of mappings
         One row per observation: the problem's `columns`, arm and mode.
     arm, mode : str
         Names of the columns of the arm and of the mode, "natural" or "forced"; without a mode
@@ -65,7 +66,7 @@ class ReplayEnvironment(RowEnvironment):
         self, problem: Problem, table: Any, arm: str = "arm", mode: str = "s_mode"
     ) -> None:
         self.problem = check_instance("problem", problem, Problem)
-        self.table = table
+        self.table = table = plain_data(table)
         self.arm, self.mode = arm, mode
         self._rows = encode_table(problem, table, arm, mode)
         self._by_action = [self._rows_of(action) for action in range(problem.n_actions)]
