@@ -2,6 +2,7 @@
 
 Set FAIRTRIAL_ALPACA_EVAL to a table with the columns item, category and one per candidate, with
 scores from 0 to 1; an empty cell counts as 0. Without it, an artificial table takes its place.
+FAIRTRIAL_ALPACA_JUDGE can name such a table with scores of a cheap judge for some candidates.
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ def run(*, quick: bool) -> None:
     _compare_equals(close, orders)
     _compare_limits(close, categories, 1 if quick else 20)
     _compare_judges(2 if quick else 20)
+    if os.environ.get("FAIRTRIAL_ALPACA_EVAL") and os.environ.get("FAIRTRIAL_ALPACA_JUDGE"):
+        _compare_recorded_judge(2 if quick else 20)
     print(f"\nseconds of CPU for a race of all candidates: {_seconds(table):.3f}")
     print(f"seconds for 200 scores of 0.1 seconds each, 16 at a time: {_concurrent():.2f}")
 
@@ -119,20 +122,48 @@ def _compare_limits(scores: Floats, categories: list[str], orders: int) -> None:
 def _compare_judges(orders: int) -> None:
     """Print the evaluations of races with judges that repeat a score with some probability."""
     print("\nfour artificial candidates, 600 items, tolerance .02: evaluations with a judge")
-    problem = Problem(4, reward_range=(0, 1), tolerance=0.02)
     for agreement in (None, 0.0, 0.5, 0.8, 0.95):
-        told, explained = [], []
-        for seed in range(orders):
-            scores, judge = _judged_scores(agreement or 0.0, seed)
-            given = None if agreement is None else judge.tolist()
-            policy = PairedRacing(problem, n_blocks=600, shuffle=True, seed=seed, judge=given)
-            while not policy.stopped:
-                pull = policy.ask()
-                policy.tell(pull, float(scores[pull.tag, pull.action]))
-            told.append(policy.told)
-            explained.append(policy.explained_by_judge or 0.0)
-        share = "no judge" if agreement is None else f"explains {np.mean(explained):.0%}"
-        print(f"  {share:<16}{np.mean(told):>8.0f}")
+        drawn = [_judged_scores(agreement or 0.0, seed) for seed in range(orders)]
+        raced = [
+            _judged(scores, None if agreement is None else judge, 0.02, seed)
+            for seed, (scores, judge) in enumerate(drawn)
+        ]
+        _print_judged("" if agreement is None else "judge", raced)
+
+
+def _compare_recorded_judge(orders: int) -> None:
+    """Print the evaluations with and without a recorded judge, of the candidates that it judged."""
+    scores, judge = (
+        pd.read_csv(os.environ[name])
+        for name in ("FAIRTRIAL_ALPACA_EVAL", "FAIRTRIAL_ALPACA_JUDGE")
+    )
+    judged = judge.drop(columns=["item", "category"])
+    table = scores[judged.columns].fillna(0.0).to_numpy(dtype=np.float64)
+    # What the judge could not decide is in the middle.
+    guesses = judged.where(judged >= 0.0, 0.5).to_numpy(dtype=np.float64)
+    ranks = np.argsort(-table.mean(axis=0), kind="stable")
+    questions = {"all": (ranks, 0.0), "ranks 4 to 11": (ranks[3:11], 0.0)}
+    questions["ranks 4 to 11, tolerance .02"] = (ranks[3:11], 0.02)
+    for name, (columns, tolerance) in questions.items():
+        print(f"\n{name}, of the {len(ranks)} that a recorded judge judged")
+        for given in (None, guesses[:, columns]):
+            raced = [_judged(table[:, columns], given, tolerance, seed) for seed in range(orders)]
+            _print_judged("" if given is None else "judge", raced)
+
+
+def _judged(scores: Floats, judge: Floats | None, tolerance: float, seed: int) -> PairedRacing:
+    problem = Problem(scores.shape[1], reward_range=(0, 1), tolerance=tolerance)
+    policy = PairedRacing(problem, n_blocks=len(scores), shuffle=True, seed=seed, judge=judge)
+    while not policy.stopped:
+        pull = policy.ask()
+        policy.tell(pull, float(scores[pull.tag, pull.action]))
+    return policy
+
+
+def _print_judged(name: str, raced: list[PairedRacing]) -> None:
+    explained = np.mean([policy.explained_by_judge or 0.0 for policy in raced])
+    share = f"{name} explains {explained:.0%}" if name else "no judge"
+    print(f"  {share:<20}{np.mean([policy.told for policy in raced]):>8.0f}")
 
 
 def _judged_scores(agreement: float, seed: int) -> tuple[Floats, Floats]:
