@@ -61,6 +61,7 @@ CHECKS = (
     Check("import", ("-W", "error::DeprecationWarning:fairtrial", "-c", _MODULES)),
     Check("README", (*_PYTEST, f"{_CODE_OF_PAGE}[README.md]")),
     Check("interpreted logs", (*_PYTEST, "tests/golden")),
+    Check("qualify", ("-m", "fairtrial", "qualify", "--operator", "matrix", "--reason", "matrix")),
     Check("types", ("-m", "mypy", "--strict", "--no-incremental", "user.py")),
     Check("compiled logs", (*_PYTEST, "tests/golden"), compiled=True),
     Check("contract", (*_PYTEST, "tests/testing"), compiled=True),
