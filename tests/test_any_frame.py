@@ -2,6 +2,8 @@
 
 import subprocess
 import sys
+import warnings
+from datetime import UTC, date, datetime
 from typing import Any
 
 import duckdb
@@ -55,6 +57,27 @@ def test_a_frame_is_read_as_a_table_of_a_finished_experiment(made):
     with pytest.raises(InvalidArgument, match="must have the column 'group'") as caught:
         table.labels("group")
     assert caught.value.name == "table"
+
+
+@pytest.mark.parametrize("order", ["at", "day"])
+def test_a_finished_experiment_is_analysed_in_the_order_of_times_and_dates(made, order):
+    days = [3, 0, 2, 1, 5, 4] * 10
+    columns = {
+        "arm": ["a", "b"] * 30,
+        "outcome": [0.1, 0.9] * 30,
+        "at": [datetime(2026, 1, 1 + day, tzinfo=UTC) for day in days],
+        "day": [date(2026, 1, 1 + day) for day in days],
+        "visit": list(range(60)),
+    }
+    problem = ft.subpopulations.Problem(["a", "b"], ["all"], floors=None, reward_range=(0, 1))
+    with warnings.catch_warnings():
+        # Days repeat, and rows of a day then keep the order of the table.
+        warnings.simplefilter("ignore")
+        found = ft.analyse(problem, made(columns), order=order, unit="visit")
+        expected = ft.analyse(problem, columns, order=order, unit="visit")
+    rows, known = ([(e.kind, e.action, e.value) for e in one.events()] for one in (found, expected))
+    assert rows == known
+    assert found.recommend().arm == expected.recommend().arm
 
 
 def test_replays_of_all_families_take_it(made):
