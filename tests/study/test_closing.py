@@ -215,3 +215,31 @@ def test_a_log_in_which_a_closed_arm_is_pulled_does_not_verify(study):
 
     with pytest.raises(CorruptLog):
         Replica(fresh).replay(record.step for record in without)
+
+
+MEASURED = Problem(
+    ARMS, GROUPS, measures={"cured": (0, 1), "harmed": (0, 1)}, objective="cured"
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("problem", [PROBLEM, MEASURED], ids=["one measure", "two"])
+@pytest.mark.parametrize("losses", ["informative", "ignorable"])
+@pytest.mark.parametrize("before", [0, 2, 35, 70])
+def test_everything_can_be_shown_after_a_closing_at_any_time(problem, losses, before):
+    policy = BlockBetting(problem, delta=0.05, losses=losses)
+    study = Study.create(problem, policy, storage=MemoryStore(), name="trial", seed=7)
+    for step in range(before + 40):
+        if step == before:
+            study.close_arm("c", "harm")
+        if step in (before, before + 1, before + 39):
+            assert study.health()["warnings"] is not None
+            progress = study.progress()
+            assert all(one.pulls >= 0 for one in progress.actions)
+            assert progress.losses.share >= 0.0
+        pull = study.ask()
+        value = VALUES[pull.arm]
+        if step % 9 == 4:
+            study.fail(pull, "left")
+        else:
+            study.tell(pull, value if problem is PROBLEM else {"cured": value, "harmed": 0.1})
+    assert study.verify().ok

@@ -305,7 +305,7 @@ class LiveBlocks:
 
     @property
     def _any_as_worst(self) -> bool:
-        return bool(self._overdue or self.never_issued)
+        return bool(self._overdue or self.never_issued_in_settled)
 
     @property
     def known_losses(self) -> Floats:
@@ -315,7 +315,7 @@ class LiveBlocks:
 
     def _counted_as_worst(self) -> Floats:
         """Return how many pulls of settled blocks count as their worst, but are not lost."""
-        actions = [action for action, _ in (*self._overdue.values(), *self.never_issued)]
+        actions = [action for action, _ in (*self._overdue.values(), *self.never_issued_in_settled)]
         counts = np.bincount(actions, minlength=self.state.blocks.lost.size)
         return counts.astype(np.float64)
 
@@ -329,9 +329,15 @@ class LiveBlocks:
     def _never_issued_in_blocks(self) -> Floats:
         """Return how many planned pulls nobody came for, shape (T, actions)."""
         counts = np.zeros((len(self.paid), self.state.blocks.lost.size))
-        for action, serial in self.never_issued:
+        for action, serial in self.never_issued_in_settled:
             counts[serial, action] += 1.0
         return counts
+
+    @property
+    def never_issued_in_settled(self) -> list[list[int]]:
+        """Those of settled blocks; an open block can have some after an arm was closed."""
+        first = self._first.item()
+        return [pull for pull in self.never_issued if pull[1] < first]
 
     def overtaken(self) -> tuple[int, dict[int, int]]:
         """Return the number of results of later blocks, and what the oldest open block lacks.

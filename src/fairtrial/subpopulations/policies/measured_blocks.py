@@ -385,7 +385,7 @@ class MeasuredBlocks(LiveBlocks):
         """Return cell, tag and values so far of every pull that counts as its worst."""
         nothing = self._inward(None)
         found = [(*pull, self._inward(self._reported(n))) for n, pull in self._overdue.items()]
-        return found + [(cell, tag, nothing) for cell, tag in self.never_issued]
+        return found + [(cell, tag, nothing) for cell, tag in self.never_issued_in_settled]
 
     def _counted_as_worst(self) -> Floats:
         # A pull with some values counts as one that came.
@@ -460,7 +460,7 @@ class MeasuredBlocks(LiveBlocks):
         if not (self.state.is_late[0] or self._any_as_worst):
             pulls = self.state.blocks.came + self.state.blocks.lost
             return [(pulls - gone, gone) for gone in self.state.was_absent.T]
-        if len(self.paid) != self._first.item():
+        if not self._first.item() == len(self.paid) > 0:
             return []
         never = self._never_issued_in_blocks()
         pulls = self._pulls_in_paid_blocks - never
