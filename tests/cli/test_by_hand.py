@@ -429,3 +429,19 @@ def test_close_refuses_to_guess_what_is_meant(created, document, parts):
     result = document("study", "close", created, *parts, "--reason", "harm")[1]
     assert result.exit_code == ExitCode.USAGE
     assert head() == before
+
+
+def test_a_participant_number_stands_for_a_pull(folder, invoke, document):
+    study = {"name": "small", "storage": STORAGE, "seed": 7, "participants": "W#-###"}
+    path = write(folder, replayed(source=None, study=study | {"kits": "K####"}))
+    assert invoke("study", "create", path).exit_code == ExitCode.OK
+    assert document("study", "ask", path)[1].exit_code == ExitCode.USAGE
+    asked, _ = document("study", "ask", path, "--participant", "W1-001")
+    again, _ = document("study", "ask", path, "--participant", "W1-001")
+    assert asked["pulls"] == again["pulls"]
+    for command in (("kit", path, "W1-001", "K0001"), ("tell", path, "W1-001", "0.5")):
+        assert document("study", *command)[1].exit_code == ExitCode.OK
+    amended = document("study", "amend", path, "W1-001", "0.25", "--reason", "typing error")
+    assert amended[1].exit_code == ExitCode.OK
+    with Study.open(STORAGE, "small") as opened:
+        assert [event.kind for event in opened.events()] == ["ask", "kit", "tell", "amend"]

@@ -29,6 +29,7 @@ BODIES = {
     "cancel": {"reason": "lost"},
     "amend": {"value": 0.5, "reason": "typing error"},
     "heartbeat": {"lease": 60},
+    "kit": {"kit": "K0001"},
     "stop": {"reason": "recalled"},
     "close": {"group": "x", "reason": "recalled"},
     "studies": {"name": "new", "problem": PROBLEM.to_dict(), "policy": POLICY.to_dict()},
@@ -490,3 +491,42 @@ def test_a_correction_by_somebody_else_is_not_shown_to_whoever_entered_the_value
     assert laboratory.post(f"{url}/amend", corrected).status_code == 200
     assert seen(mine, pull) == (entered, None)
     assert seen(laboratory, pull)[0]["cd4"] == 0.8125
+
+
+# ---------------------------------------------------------------- participants and kits
+
+
+@pytest.fixture
+def numbered(service, wards):
+    """Two wards of a study whose participants and kits have numbers."""
+    problem = Problem(["a", "b"], ["x"], reward_range=(0, 1))
+    rules = {"participants": "W#-###", "kits": "K####"}
+    Study.create(problem, BlockBetting(problem), storage=service.store, name="n", **rules).close()
+    return wards
+
+
+def test_a_ward_finds_its_own_participants_and_nobody_elses(service, numbered):
+    mine, theirs = numbered
+    url = "/v1/studies/n"
+    [pull] = theirs.ask(study="n", participant="W1-001")
+    assert pull["participant"] == "W1-001"
+    assert theirs.ask(study="n", participant="W1-001")[0]["id"] == pull["id"]
+    found = f"{url}/pulls?state=all&participant=W1-001"
+    assert [one["id"] for one in theirs.get(found).json()["pulls"]] == [pull["id"]]
+    assert mine.get(found).json()["pulls"] == []
+    assert service.read.get(found).json()["pulls"][0]["id"] == pull["id"]
+    # Neither the arm nor the pull of the participant is told to somebody else who asks for it.
+    refused = mine.post(f"{url}/asks", {"n": 1, "participant": "W1-001"})
+    assert (refused.status_code, refused.json()["errors"][0]["name"]) == (422, "participant")
+    assert pull["id"] not in refused.text
+    assert theirs.post(f"{url}/pulls/{pull['id']}/kit", {"kit": "K0001"}).status_code == 200
+    assert theirs.get(f"{url}/pulls/{pull['id']}").json()["kits"] == ["K0001"]
+    assert mine.post(f"{url}/pulls/{pull['id']}/kit", {"kit": "K0002"}).status_code == 403
+
+
+def test_what_may_be_personal_is_not_repeated_in_an_answer(numbered):
+    mine, _ = numbered
+    refused = mine.post("/v1/studies/n/asks", {"n": 1, "participant": "Anna Smith"})
+    assert refused.status_code == 422
+    assert "Anna" not in refused.text
+    assert "never a name" in refused.text

@@ -10,11 +10,12 @@ import pytest
 from fairtrial.delayed import Problem as DelayedProblem
 from fairtrial.errors import InvalidArgument, NotSupported, UnknownPull
 from fairtrial.study import writes
+from fairtrial.study.conduct import Conduct
 from fairtrial.study.writes import Checks, Sent
 from fairtrial.subpopulations import Problem
 
 PROBLEM = Problem(["a", "b"], ["x", "y"], reward_range=(0, 1))
-LOCAL = Checks("trial", PROBLEM, "memory://")
+LOCAL = Checks("trial", PROBLEM, "memory://", conduct=Conduct(kits="K####"))
 ID = "0" * 32
 
 MEASURED = Problem(["a", "b"], 1, measures={"cured": (0, 1), "harmed": (0, 1)}, objective="cured")
@@ -26,6 +27,7 @@ WRITES = [
     writes.Ask(1, "ward", None, "key", {}, writes.Tell(ID, 0.5, "ward")),
     writes.Tell(ID, 0.5, "ward", "key"),
     writes.Extend(ID, 5.0),
+    writes.Kit(ID, "K0001", "ward"),
     writes.TellKnown(ID, 0.5, "ward"),
     writes.Amend(ID, 0.5, "typing error", "ward"),
     writes.Report(ID, 0.5, {"stage": 2, "std": 0.5}, "ward", "key"),

@@ -37,6 +37,7 @@ for _command in (
     ),
     LazyCommand("fail", "by_hand:fail", "Tell STUDY that a pull will have no result."),
     LazyCommand("amend", "by_hand:amend", "Correct a result that was told to STUDY."),
+    LazyCommand("kit", "by_hand:kit", "Record a kit that was handed out for a pull of STUDY."),
     LazyCommand("close", "by_hand:close", "Close an arm or a group of STUDY."),
     LazyCommand("stop", "by_hand:stop", "Stop STUDY without an answer: no more pulls are issued."),
     LazyCommand("list", "study:list_", "List the studies of a storage."),

@@ -59,11 +59,13 @@ class StudySection(_Section):
     durability: Literal["full", "process"] = "full"
     witness: str | None = Field(default=None, min_length=1)
     require_group: bool = False
+    participants: str | None = None
+    kits: str | None = None
 
     @property
     def conduct(self) -> dict[str, Any]:
         """What requests for pulls must state, by name."""
-        return {"require_group": self.require_group}
+        return {name: getattr(self, name) for name in ("require_group", "participants", "kits")}
 
     @field_validator("storage")
     @classmethod

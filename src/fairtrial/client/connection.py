@@ -176,12 +176,14 @@ class Connection:
         seed: Seed = None,
         exist_ok: bool = False,
         require_group: bool = False,
+        participants: str | None = None,
+        kits: str | None = None,
     ) -> RemoteStudy:
         """Create a study; the token needs the scope ``admin``.
 
         Parameters
         ----------
-        problem, policy, name, seed, exist_ok, require_group
+        problem, policy, name, seed, exist_ok, require_group, participants, kits
             As for `Study.create`. The service has no classes of your own: policy, problem and
             their parts must be classes of fairtrial.
 
@@ -204,7 +206,10 @@ class Connection:
             "problem": problem.to_dict(),
             "policy": policy.to_dict(),
             "seed": None if seed is None else as_seed(seed),
-            "conduct": Conduct.of(problem, {"require_group": require_group}).to_dict(),
+            "conduct": Conduct.of(
+                problem,
+                {"require_group": require_group, "participants": participants, "kits": kits},
+            ).to_dict(),
         }
         status, document = self._transport.post_with_status("/v1/studies", body)
         if status != _NEW and not exist_ok:

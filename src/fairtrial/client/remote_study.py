@@ -30,6 +30,7 @@ from fairtrial.errors import (
     InvalidArgument,
     MistakesFound,
     StorageUnreachable,
+    UnknownPull,
 )
 from fairtrial.study import Event, StudyPull, Verification
 from fairtrial.study.arguments import MOST_PER_REQUEST, as_hashes, as_path
@@ -228,6 +229,20 @@ class RemoteStudy(BaseStudy):
             after = page["next"]
             if after is None:
                 return pulls
+
+    def pull_of(self, participant: str) -> StudyPull:
+        """Return the pull of a participant, by their number.
+
+        Raises
+        ------
+        UnknownPull
+            If this participant has no pull; without the scope ``read``, none of the token's own.
+        """
+        wanted = self.checks.conduct.check_participant(participant, 1)
+        page = self._transport.get(f"{self._path}/pulls", state="all", participant=wanted)
+        if not page["pulls"]:
+            raise UnknownPull(f"study {self.name!r} has no pull of this participant")
+        return self._bound(page["pulls"])[0]
 
     def to_cancel(self) -> list[StudyPull]:
         """Return the open pulls whose outcomes the policy no longer needs."""

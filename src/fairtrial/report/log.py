@@ -37,6 +37,7 @@ KINDS = {
     "time": "time is over",
     "stop": "study stopped by hand",
     "close": "arm or group closed by hand",
+    "kit": "kit handed out",
 }
 """The kinds of events, in words."""
 

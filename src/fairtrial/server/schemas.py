@@ -23,6 +23,7 @@ __all__ = [
     "EventAnswer",
     "EventsAnswer",
     "Heartbeat",
+    "Kit",
     "Known",
     "NewStudy",
     "ProblemDocument",
@@ -64,7 +65,7 @@ class NewStudy(_Body):
     seed: Annotated[StrictInt, Field(ge=0, lt=2**128)] | None = None
     conduct: Annotated[
         dict[str, Any],
-        Field(description="What requests must state, by name: `require_group`."),
+        Field(description="What requests must state: `require_group`, `participants`, `kits`."),
     ] = {}
 
 
@@ -132,6 +133,13 @@ class Asks(_Body):
         dict[str, Any], Field(description="What is known in advance, such as a group.")
     ] = {}
     tell: Told | None = None
+    participant: StrictStr | None = None
+
+
+class Kit(_Body):
+    """The number of a kit that was handed out."""
+
+    kit: StrictStr
 
 
 class Reading(BaseModel):
@@ -208,6 +216,8 @@ class PullAnswer(BaseModel):
     worker: str | None
     outcome: Any = None
     entered: Any = None
+    participant: str | None = None
+    kits: list[str] | None = None
     should_stop: bool | None = None
 
 

@@ -25,6 +25,7 @@ from fairtrial.study.writes import (
     Close,
     Extend,
     Fail,
+    Kit,
     Report,
     Stop,
     Tell,
@@ -114,6 +115,7 @@ class BaseStudy(NamedArguments, ABC):
         worker: str | None = None,
         lease: float | None = None,
         request_id: str | None = None,
+        participant: str | None = None,
         **context: Any,
     ) -> StudyPull: ...
     @overload
@@ -124,6 +126,7 @@ class BaseStudy(NamedArguments, ABC):
         worker: str | None = None,
         lease: float | None = None,
         request_id: str | None = None,
+        participant: str | None = None,
         **context: Any,
     ) -> list[StudyPull]: ...
     def ask(
@@ -133,6 +136,7 @@ class BaseStudy(NamedArguments, ABC):
         worker: str | None = None,
         lease: float | None = None,
         request_id: str | None = None,
+        participant: str | None = None,
         **context: Any,
     ) -> StudyPull | list[StudyPull]:
         """Issue the next pull, or up to `n` of them as a list, in one write.
@@ -149,6 +153,9 @@ class BaseStudy(NamedArguments, ABC):
             policy's `expiry`. Without it the study waits for ever.
         request_id : str, optional
             A key of your own: repeating the request returns the same pulls.
+        participant : str, optional
+            The number of the participant, if the study was created with the form of such numbers;
+            it is then required. A participant has one pull: asking again returns it.
         **context
             What is known about the environment in advance: ``group=`` for passive arrivals.
 
@@ -164,7 +171,9 @@ class BaseStudy(NamedArguments, ABC):
         NothingToAsk
             If one pull was requested and none can be issued before the next result.
         """
-        done = self._carried_out(Ask(1 if n is None else n, worker, lease, request_id, context))
+        wanted = 1 if n is None else n
+        ask = Ask(wanted, worker, lease, request_id, context, participant=participant)
+        done = self._carried_out(ask)
         return done.pulls if n is not None else self._single(done)
 
     def _single(self, done: Written, also: str = "") -> StudyPull:
@@ -175,6 +184,31 @@ class BaseStudy(NamedArguments, ABC):
         if done.stopped:
             raise ExperimentFinished(f"{study} has stopped and issues no more pulls")
         raise NothingToAsk(f"{study} has no pull to give before the next result")
+
+    @abstractmethod
+    def pull_of(self, participant: str) -> StudyPull:
+        """Return the pull of a participant, by their number.
+
+        Raises
+        ------
+        UnknownPull
+            If this participant has no pull.
+        """
+
+    def record_kit(self, pull: Pull | str, kit: str, *, actor: str | None = None) -> Event:
+        """Record the number of a kit that was handed out for a pull.
+
+        A pull can have several kits, but each kit belongs to one pull.
+
+        Raises
+        ------
+        InvalidArgument
+            If the number does not have the form that the study was created with, or the kit was
+            handed out for another pull.
+        UnknownPull
+            If it is not a pull of this study.
+        """
+        return self._carried_out(Kit(pull, kit, actor)).events[0]
 
     def extend(self, pull: Pull | str, lease: float) -> Event:
         """Renew the lease of an open pull for `lease` seconds from now (a heartbeat).

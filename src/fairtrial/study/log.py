@@ -46,13 +46,14 @@ KINDS = (
     "time",
     "stop",
     "close",
+    "kit",
 )
 """Every kind of event.
 
 `wait`: a pull was requested and the policy had none. `late_tell`: an outcome that came after its
 lease had expired or its pull had been given up. `time`: the policy's `max_time` was over, that
 many seconds after the first event. `stop`: a user stopped the study.
-`close`: a user closed an arm or a group.
+`close`: a user closed an arm or a group. `kit`: the number of a kit that was handed out.
 """
 
 TELLS = ("tell", "late_tell", "unsolicited")
@@ -318,7 +319,7 @@ class Event:
     kind : str
         What happened: ``ask``, ``wait``, ``reissue``, ``extend``, ``report``, ``tell``,
         ``late_tell``, ``unsolicited``, ``amend``, ``expire``, ``cancel``, ``fail``, ``time``,
-        ``stop`` or ``close``.
+        ``stop``, ``close`` or ``kit``.
     at : datetime
         Time by the store's clock (UTC). Events are ordered by `seq`, not by time.
     pull_id : str or None

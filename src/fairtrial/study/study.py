@@ -29,6 +29,7 @@ from fairtrial.study.session import Session
 from fairtrial.study.specification import Specification, own_classes
 from fairtrial.study.trace import trace
 from fairtrial.study.witness import Witness
+from fairtrial.study.writer import participant_key
 from fairtrial.study.writes import Checks
 
 if TYPE_CHECKING:
@@ -112,6 +113,8 @@ class Study(BaseStudy):
         secret: str | None = None,
         witness: str | os.PathLike[str] | None = None,
         require_group: bool = False,
+        participants: str | None = None,
+        kits: str | None = None,
     ) -> Self:
         """Create a study.
 
@@ -148,7 +151,13 @@ class Study(BaseStudy):
             `verify`.
         require_group : bool
             Whether every request for pulls must name a group, for studies in which people arrive
-            by themselves. It becomes part of the specification.
+            by themselves. It becomes part of the specification, as do the next two.
+        participants : str, optional
+            The form of participant numbers, such as ``"W#-###"``: ``#`` is a digit and ``@`` a
+            capital letter. Every request then names one participant, who gets one pull. Such a
+            number is never a name or a date of birth, and what does not have the form is refused.
+        kits : str, optional
+            The form of kit numbers, for `record_kit`.
 
         Raises
         ------
@@ -165,7 +174,12 @@ class Study(BaseStudy):
         check_name(name)
         check_template(problem, policy)
         session = create_study(
-            Specification.of(problem, policy, as_seed(seed), {"require_group": require_group}),
+            Specification.of(
+                problem,
+                policy,
+                as_seed(seed),
+                {"require_group": require_group, "participants": participants, "kits": kits},
+            ),
             storage,
             name,
             ((*own_classes(policy), *policies), (type(problem),)),
@@ -251,6 +265,23 @@ class Study(BaseStudy):
         name = file.name if name is None else name
         check_name(name)
         return cls(import_study(file, storage, name, (policies, problems), durability))
+
+    def pull_of(self, participant: str) -> StudyPull:
+        """Return the pull of a participant, by their number.
+
+        Raises
+        ------
+        UnknownPull
+            If this participant has no pull.
+        """
+        checked = self.checks.conduct.check_participant(participant, 1)
+        asked = None
+        if checked is not None:
+            asked = self._store.request(self._session.id, participant_key(checked))
+        row = None if asked is None else self._store.pull(self._session.id, str(asked.pull_id))
+        if row is None:
+            raise UnknownPull(f"study {self.name!r} has no pull of this participant")
+        return self._bind(self._session.pulls_of([row]))[0]
 
     # ----------------------------------------------------------------------- the clock
 

@@ -46,6 +46,7 @@ from fairtrial.study.writes import (
     Extend,
     Fail,
     FailMany,
+    Kit,
     Report,
     Stop,
     Tell,
@@ -56,7 +57,7 @@ from fairtrial.study.writes import (
     Write,
 )
 
-__all__ = ["NO_OUTCOME", "AssignedUnit", "Previewed", "Writer"]
+__all__ = ["NO_OUTCOME", "AssignedUnit", "Previewed", "Writer", "participant_key"]
 
 _ISSUES = ("ask", "reissue")
 
@@ -169,7 +170,12 @@ class Writer:
 
     def _ask(self, write: Ask) -> list[Record]:
         """Issue pulls: first those that must be handed out again, then new ones."""
-        earlier = self._earlier(write.request_id, _ISSUES)
+        # A participant is a key of their own, whatever other key comes with the request.
+        earlier = (
+            self._earlier(write.request_id, _ISSUES)
+            if write.participant is None
+            else self._of_participant(write)
+        )
         if earlier is not None and write.tell is not None and not self._is_told(write.tell):
             # The first request told another outcome, or none.
             raise _used_before(write.request_id)
@@ -182,7 +188,8 @@ class Writer:
     def _issue_all(self, write: Ask) -> list[PullRow]:
         context, n = dict(write.context), write.n
         body = to_json(context=context) if context else None
-        again = self._waiting_again(n, context)
+        # A pull that somebody else did not finish is not given to another participant.
+        again = [] if write.participant else self._waiting_again(n, context)
         fresh, exhausted = self._decide(n - len(again), context, body)
         items: list[PullRow | Pull] = [*again, *fresh]
         # The first pull records the request's key and number of pulls.
@@ -193,10 +200,40 @@ class Writer:
         rows: list[PullRow] = []
         for item in items:
             key, said = (None, body) if rows else (write.request_id, first)
+            if write.participant is not None:
+                # The storage keeps each key once, and so each participant.
+                key = participant_key(write.participant)
+                said = _with(body, participant=write.participant)
             rows.append(self._issue(item, until, write.worker, key, said))
         if exhausted:
             self._add("wait", body=body)
         return rows
+
+    def _of_participant(self, write: Ask) -> Record | None:
+        """Return the event in which this participant got a pull; raise if others asked for it."""
+        if write.participant is None:
+            return None
+        earlier = self._earlier(participant_key(write.participant), _ISSUES)
+        if earlier is None:
+            return None
+        said = json.loads(earlier.body or "{}")
+        same = said.get("context", {}) == dict(write.context)
+        is_own = earlier.actor == write.worker and said.get("participant") == write.participant
+        if not (same and is_own):
+            accepted = "has a pull already, for other details or asked for by somebody else"
+            raise InvalidArgument("participant", accepted)
+        return earlier
+
+    def _record_kit(self, write: Kit) -> list[Record]:
+        """Record a kit of a pull; do nothing if it was recorded for the same pull."""
+        row, key = self.pull(str(write.pull)), kit_key(write.kit)
+        earlier = self._earlier(key, ("kit",))
+        if earlier is None:
+            body = to_json(kit=write.kit)
+            return [self._take("kit", row, actor=write.actor, request_id=key, body=body)]
+        if earlier.pull_id != row.pull_id:
+            raise InvalidArgument("kit", "was handed out for another pull: check its number")
+        return [earlier]
 
     def _waiting_again(self, n: int, context: Mapping[str, Any]) -> list[PullRow]:
         """Return pulls with expired leases whose context equals that of this request."""
@@ -566,6 +603,7 @@ class Writer:
         FailMany: _all,
         Stop: _stop,
         Close: _close_part,
+        Kit: _record_kit,
     }
 
     # -------------------------------------------------------------------- the log
@@ -653,6 +691,16 @@ class Previewed(Exception):
 def _with(body: str | None, **more: Any) -> str | None:
     parts = json.loads(body) if body else {}
     return to_json(**parts, **more)
+
+
+def participant_key(number: str) -> str:
+    """Return the key under which a participant's pull is found."""
+    return f"participant {number}"
+
+
+def kit_key(number: str) -> str:
+    """Return the key under which a kit is found."""
+    return f"kit {number}"
 
 
 @lru_cache(maxsize=1024)  # there are few different values

@@ -41,6 +41,7 @@ __all__ = [
     "Extend",
     "Fail",
     "FailMany",
+    "Kit",
     "Report",
     "Sent",
     "Stop",
@@ -247,6 +248,7 @@ class Ask(Write):
     request_id: str | None = None
     context: Mapping[str, Any] = field(default_factory=dict)
     tell: Tell | None = None
+    participant: str | None = None
 
     path = "asks"
 
@@ -257,6 +259,7 @@ class Ask(Write):
 
     def check(self, study: Checks) -> Self:
         """Return the request as it is carried out; an unsolicited outcome gets a key of its own."""
+        study.conduct.check_participant(self.participant, self.n)
         checked = Write.check(self, study)
         if checked.tell is None or self.request_id is None or isinstance(checked.tell.pull, str):
             return checked
@@ -265,14 +268,27 @@ class Ask(Write):
     def to_json(self) -> dict[str, Any]:
         """Return the body, in which the outcome names its pull."""
         tell = None if self.tell is None else self.tell.to_item()
-        return {"n": self.n, "lease": self.lease, "context": self.context, "tell": tell}
+        body = {"n": self.n, "lease": self.lease, "context": self.context, "tell": tell}
+        return body | {"participant": self.participant}
 
     @classmethod
     def from_json(cls, sent: Sent) -> Self:
         """Return the write that a client sent, not yet checked."""
         body = sent.body
         tell = None if body["tell"] is None else Tell.from_item(body["tell"], sent.actor)
-        return cls(body["n"], sent.actor, body["lease"], sent.key, body["context"], tell)
+        asked = body["n"], sent.actor, body["lease"], sent.key, body["context"], tell
+        return cls(*asked, body.get("participant"))
+
+
+@dataclass(frozen=True, slots=True)
+class Kit(Write):
+    """The number of a kit that was handed out for a pull."""
+
+    pull: Pull | str
+    kit: str
+    actor: str | None = None
+
+    path = "pulls/{pull}/kit"
 
 
 @dataclass(frozen=True, slots=True)
@@ -548,6 +564,8 @@ _CHECKS: Mapping[str, Callable[[Checks, Any], Any]] = {
     "context": _context,
     "lease": _lease,
     "arm": lambda _, arm: arm,
+    "participant": lambda _, participant: participant,
+    "kit": lambda study, kit: study.conduct.check_kit(kit),
     "group": lambda _, group: group,
     "reason": lambda _, reason: check_reason(reason),
     "actor": lambda study, actor: study.who(actor=actor),

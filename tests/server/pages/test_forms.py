@@ -435,3 +435,22 @@ def test_a_closing_with_mistakes_changes_nothing(people, storage, typed):
     answer = people["chief"].send(PULLS, f"{FORMS}/close", **({"reason": "two falls"} | typed))
     assert answer.status_code == 422
     assert events(storage) == before
+
+
+def test_the_page_asks_for_a_participant_and_records_a_kit():
+    problem = Problem(["a", "b"], ["young", "old"], reward_range=(0, 1))
+    storage = MemoryStore()
+    rules = {"participants": "W#-###", "kits": "K####", "require_group": True}
+    Study.create(problem, BlockBetting(problem), storage=storage, name="wards", seed=1, **rules)
+    with visited(storage) as people:
+        clinic = people["clinic"]
+        refused = clinic.send(PULLS, f"{FORMS}/ask", participant="Anna Smith", context_group="old")
+        assert refused.status_code == 422
+        assert "never a name or a date of birth" in refused.text
+        pull = asked(clinic, participant="W1-001", context_group="old")
+        assert clinic.send(pull, f"{FORMS}/kit", kit="K0001").status_code == 303
+        page = clinic.get(pull).text
+        assert "W1-001" in page
+        assert "K0001" in page
+        assert "W1-001" in clinic.get(PULLS).text
+    assert [event.kind for event in events(storage)] == ["ask", "kit"]

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from fairtrial.study import Event, StudyPull
     from fairtrial.study.pull_tables import Correction
 
-__all__ = ["amend", "ask", "close", "create", "fail", "outstanding", "stop", "tell"]
+__all__ = ["amend", "ask", "close", "create", "fail", "kit", "outstanding", "stop", "tell"]
 
 _NEGATIVE_NUMBERS = {"ignore_unknown_options": True}
 """With this, -0.5 is read as a value and not as an option."""
@@ -71,6 +71,11 @@ def create(config: Path, as_json: bool) -> None:
 @click.option(
     "--group", help="Group of the person or unit that has arrived; the policy chooses the arm."
 )
+@click.option(
+    "--participant",
+    metavar="NUMBER",
+    help="Number of the participant, in the form that the study was created with.",
+)
 @table_option
 @force_option
 @click.option(
@@ -86,6 +91,7 @@ def ask(
     study: str,
     number: int,
     group: str | None,
+    participant: str | None,
     table: Path | None,
     force: bool,
     lease: float | None,
@@ -101,9 +107,10 @@ def ask(
     _check_table(table, force)
     with open_study(study, storage) as opened:
         context = _context(opened.problem, group)
-        pulls = opened.ask(number, worker=worker, lease=lease, **context)
+        details = {"worker": worker, "lease": lease, "participant": participant, **context}
+        pulls = opened.ask(number, **details)
         # A single ask gives the reason why there is none.
-        pulls = pulls or [opened.ask(worker=worker, lease=lease, **context)]
+        pulls = pulls or [opened.ask(**details)]
         _show_pulls(opened, pulls, table, as_json)
         if len(pulls) < number:
             say(
@@ -172,7 +179,7 @@ def tell(
             value = _outcome(opened.problem, (pull, *values))
             events = [opened.tell(tried, value, request_id=key)]
         elif values:
-            events = _told(opened, pull, values)
+            events = _told(opened, _pull_named(opened, pull), values)
         else:
             events = opened.tell_table(_table_path(pull), decimal=decimal)
         _show_told(opened, events, events_before, as_json)
@@ -215,7 +222,7 @@ def fail(
             _fail_many(opened, since or 0, reason, yes or as_json, as_json)
             return
         events_before = opened.n_events
-        event = opened.fail(pull, reason)
+        event = opened.fail(_pull_named(opened, pull), reason)
         _show_event(opened, event, events_before, "failed", as_json)
 
 
@@ -277,7 +284,7 @@ def amend(
             return
         events_before = opened.n_events
         given = _measures if opened.problem.measures else _outcome
-        event = opened.amend(pull, given(opened.problem, values), reason)
+        event = opened.amend(_pull_named(opened, pull), given(opened.problem, values), reason)
         _show_event(opened, event, events_before, "corrected", as_json)
 
 
@@ -304,6 +311,23 @@ def stop(study: str, reason: str, storage: str | None, as_json: bool) -> None:
         state = "stopped" if is_new else "was already stopped"
         say(f"{opened.name}: {state}; {plural(still_open, 'pull')} still open")
         _say_decision(opened)
+
+
+@click.command(epilog=EPILOG)
+@click.argument("study")
+@click.argument("pull")
+@click.argument("number", metavar="KIT")
+@storage_option
+@json_option
+def kit(study: str, pull: str, number: str, storage: str | None, as_json: bool) -> None:
+    """Record that the kit with the number KIT was handed out for a pull of STUDY.
+
+    PULL is the id of the pull, or the number of its participant.
+    """
+    with open_study(study, storage) as opened:
+        events_before = opened.n_events
+        event = opened.record_kit(_pull_named(opened, pull), number)
+        _show_event(opened, event, events_before, "kit recorded", as_json)
 
 
 @click.command(epilog=EPILOG)
@@ -371,6 +395,13 @@ def _table_path(given: str) -> Path:
     raise click.UsageError(
         f"{given!r} is not a table such as results.csv; after the id of a pull, give its VALUE"
     )
+
+
+def _pull_named(study: AnyStudy, name: str) -> str:
+    """Return the id of a pull, which may be named by the number of its participant."""
+    form = study.checks.conduct.participants
+    is_number = form is not None and len(name) == len(form)
+    return study.pull_of(name).id if is_number else name
 
 
 def _told(study: AnyStudy, pull: str, values: Sequence[str]) -> list[Event]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,13 +54,16 @@ from fairtrial.server.routes.common import PullId, StudyName, key_of
 from fairtrial.server.security.access import Caller
 from fairtrial.server.service import Answer, Service, TheService
 from fairtrial.study import Study
+from fairtrial.study.conduct import example
 from fairtrial.study.log import PullRow, as_time
+from fairtrial.study.numbers import numbers_of
 from fairtrial.study.writes import (
     Amend,
     Ask,
     Checks,
     Close,
     Fail,
+    Kit,
     Report,
     Stop,
     Tell,
@@ -187,18 +190,26 @@ async def _pulls_page(
             close=close or (close_fields(opened) if viewer.can("admin") else None),
             may_stop=viewer.can("admin") and not opened.stopped,
             key=secrets.token_hex(16),
-            pulls=[
-                _pull_line(row, opened.problem, has_blocks=opened.session.has_blocks)
-                for row in rows
-            ],
+            pulls=_pull_lines(opened, rows),
             total=store.count_open(opened.session.id, worker),
             columns=[
+                *(["Participant"] if opened.checks.conduct.participants else []),
                 *(str(name).capitalize() for name in opened.problem.action_labels[0]),
                 *(["Block"] if opened.session.has_blocks else []),
             ],
         )
 
     return await shown(request, service, viewer, study, make, may_be_known=status == 200)
+
+
+def _pull_lines(study: Study, rows: Sequence[PullRow]) -> list[dict[str, Any]]:
+    session, conduct = study.session, study.checks.conduct
+    numbers = numbers_of(session.store, session.id, conduct, rows)
+    lines = [_pull_line(row, study.problem, has_blocks=session.has_blocks) for row in rows]
+    if conduct.participants is not None:
+        for line, one in zip(lines, numbers, strict=True):
+            line["cells"].insert(0, one.participant or "")
+    return lines
 
 
 def _pull_line(row: PullRow, problem: Problem, *, has_blocks: bool) -> dict[str, Any]:
@@ -287,6 +298,12 @@ def _facts(study: Study, row: PullRow, seen: Entered) -> list[tuple[str, str]]:
         facts.append(("Asked for by", row.worker))
     if row.state == "open" and row.lease_until is not None:
         facts.append(("Due", f"{as_time(row.lease_until):%Y-%m-%d %H:%M} UTC"))
+    session, conduct = study.session, study.checks.conduct
+    [numbers] = numbers_of(session.store, session.id, conduct, [row])
+    if numbers.participant is not None:
+        facts.insert(0, ("Participant", numbers.participant))
+    if numbers.kits:
+        facts.append(("Kits", ", ".join(numbers.kits)))
     if seen.values is not None:
         facts.append((_kind_of_values(row, seen), _in_words(seen.values)))
     return facts
@@ -314,6 +331,7 @@ def _forms_of(
     problem = study.problem
     known = list(seen.values or ()) if problem.measures else []
     tell = tell_fields(problem, [name for name in problem.outcome_fields if name not in known])
+    kits = study.checks.conduct.kits
     corrections = [*correction_fields(problem, known), reason_field()]
     explanation = (
         "Enter the values that you have, and leave the others blank until you have them: each "
@@ -336,6 +354,13 @@ def _forms_of(
             "needed.",
             "Record the reading",
             refused.get("report") or Fields(reading_fields()),
+        ),
+        "kit": Form(
+            "kit",
+            "Record a kit",
+            "The number of the kit that was handed out. Each kit belongs to one pull.",
+            "Record the kit",
+            refused.get("kit") or Fields([kit_field(kits or "")]),
         ),
         "fail": Form(
             "fail",
@@ -361,6 +386,7 @@ def _forms_of(
         names = ["tell"] if tell else []
         if row.state == "open":
             names += [*(["report"] if problem.has_readings else []), "fail"]
+    names += ["kit"] if kits is not None else []
     # Show the refused form even if the pull has changed meanwhile.
     return [every[name] for name in dict.fromkeys([*refused, *names])]
 
@@ -386,9 +412,14 @@ def ask_fields(study: Checks) -> Fields:
         )
         for name, shares in study.problem.stated_shares.items()
     ]
+    number = Field("n", "How many pulls", "A whole number, at most 1,000.", "1", is_number=True)
+    form = study.conduct.participants
+    if form is not None:
+        hint = f"A number such as {example(form)}: never a name or a date of birth."
+        number = Field("participant", "Participant", hint)
     return Fields(
         [
-            Field("n", "How many pulls", "A whole number, at most 1,000.", "1", is_number=True),
+            number,
             *arrivals,
             Field(
                 "lease",
@@ -405,6 +436,11 @@ def ask_fields(study: Checks) -> Fields:
 def reason_field() -> Field:
     """Return the field for a reason."""
     return Field("reason", "Reason", _REASON, lines=2)
+
+
+def kit_field(form: str) -> Field:
+    """Return the field for the number of a kit."""
+    return Field("kit", "Kit", f"A number such as {example(form)}.")
 
 
 def stop_fields() -> Fields:
@@ -445,6 +481,7 @@ _DONE = {
     "tell": "The result is recorded",
     "late_tell": "The late result is recorded",
     "report": "The reading is recorded",
+    "kit": "The kit is recorded",
     "fail": "The pull is given up",
     "amend": "The correction is recorded",
     "stop": "The study is stopped",
@@ -480,7 +517,10 @@ async def ask(request: Request, service: TheService, study: StudyName) -> Respon
     """Issue pulls."""
     form = await _Sent.of(request, service, study)
     fields = ask_fields(await _checks(service, study, form.viewer)).filled(form.given)
-    wanted = _whole_number(fields, "n", 1, service.settings.batch_limit)
+    participant = next((one.value.strip() for one in fields if one.name == "participant"), None)
+    wanted = 1
+    if participant is None:
+        wanted = _whole_number(fields, "n", 1, service.settings.batch_limit) or 1
     lease = duration_of(fields)
     context = {
         one.name.removeprefix("context_"): one.value
@@ -489,7 +529,8 @@ async def ask(request: Request, service: TheService, study: StudyName) -> Respon
     }
 
     def issue(opened: Study) -> Answer:
-        write = Ask(wanted or 1, form.viewer.actor, lease, form.key, context)
+        asked = wanted, form.viewer.actor, lease, form.key, context
+        write = Ask(*asked, participant=participant)
         pulls = write_for(service, opened, form.viewer, write).pulls
         if len(pulls) == 1:
             return Answer(303, address(study, "pulls", pulls[0].id) + "?done=ask-1")
@@ -527,6 +568,16 @@ async def report(request: Request, service: TheService, study: StudyName) -> Res
     details = {} if stage is None else {"stage": stage}
     write = Report(form.pull, value or 0.0, details, form.viewer.actor, form.key)
     return await _on_pull(form, "report", fields, write)
+
+
+@routes.post("/studies/{study}/forms/kit")
+async def kit(request: Request, service: TheService, study: StudyName) -> Response:
+    """Record a kit of a pull."""
+    form = await _Sent.of(request, service, study)
+    checks = await _checks(service, study, form.viewer)
+    fields = Fields([kit_field(checks.conduct.kits or "")]).filled(form.given)
+    write = Kit(form.pull, fields["kit"], form.viewer.actor)
+    return await _on_pull(form, "kit", fields, write)
 
 
 @routes.post("/studies/{study}/forms/fail")

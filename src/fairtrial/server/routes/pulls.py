@@ -15,6 +15,7 @@ from fairtrial.server.security.access import Caller
 from fairtrial.server.service import TheService, TheViewer
 from fairtrial.study import Study
 from fairtrial.study.log import PullRow
+from fairtrial.study.numbers import numbers_of
 
 __all__ = ["document_for", "routes", "row_of"]
 
@@ -25,12 +26,19 @@ State = Literal["open", "told", "expired", "cancelled", "lost", "all"]
 
 def document_for(viewer: Caller, study: Study, row: PullRow) -> dict[str, Any]:
     """Return a pull as the caller may see it."""
-    return pull_document(
+    document = pull_document(
         row,
         study.problem,
         unblinded=viewer.can("read"),
         has_blocks=study.session.has_blocks,
     )
+    session, conduct = study.session, study.checks.conduct
+    [numbers] = numbers_of(session.store, session.id, conduct, [row])
+    if conduct.participants is not None:
+        document["participant"] = numbers.participant
+    if conduct.kits is not None:
+        document["kits"] = list(numbers.kits)
+    return document
 
 
 def row_of(study: Study, pull_id: str) -> PullRow:
@@ -55,8 +63,11 @@ async def list_pulls(
     state: State = "open",
     after: Annotated[int, Query(ge=-1, description="The cursor `next`.")] = -1,
     limit: Limit = 100,
+    participant: Annotated[
+        str | None, Query(max_length=40, description="The number of a participant.")
+    ] = None,
 ) -> Response:
-    """Return pulls by number.
+    """Return pulls by number; with `participant` only the pull of that participant.
 
     Without the scope ``read``, only the caller's own pulls are listed. Lists of other than open
     pulls have what was `entered` for each.
@@ -67,9 +78,15 @@ async def list_pulls(
 
     def find(opened: Study) -> dict[str, Any]:
         # In the order of their numbers; unsolicited results have none.
-        page = opened.session.store.some_pulls(
-            opened.session.id, None if state == "all" else state, worker, after, limit + 1
-        )
+        if participant is None:
+            page = opened.session.store.some_pulls(
+                opened.session.id, None if state == "all" else state, worker, after, limit + 1
+            )
+        else:
+            own = _of_participant(opened, participant)
+            page = [
+                row for row in own if worker in (None, row.worker) and state in ("all", row.state)
+            ]
         more = page[limit - 1].number if len(page) > limit else None
         pulls = [document_for(viewer, opened, row) for row in page[:limit]]
         if state != "open":
@@ -124,6 +141,13 @@ async def to_cancel(service: TheService, viewer: TheViewer, study: StudyName) ->
 
     found = await service.readers.run(study, find, viewer.actor)
     return document(found, {"Cache-Control": "no-store"})
+
+
+def _of_participant(study: Study, participant: str) -> list[PullRow]:
+    try:
+        return [row_of(study, study.pull_of(participant).id)]
+    except UnknownPull:
+        return []
 
 
 def _require_run_or_read(viewer: Caller, study: str) -> None:

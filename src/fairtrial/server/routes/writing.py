@@ -40,6 +40,7 @@ from fairtrial.server.schemas import (
     Tells,
     Value,
 )
+from fairtrial.server.schemas import Kit as KitNumber
 from fairtrial.server.security.access import Caller
 from fairtrial.server.security.bodies import read_json
 from fairtrial.server.service import (
@@ -60,6 +61,7 @@ from fairtrial.study.writes import (
     Close,
     Extend,
     Fail,
+    Kit,
     Report,
     Sent,
     Stop,
@@ -138,6 +140,10 @@ _VERBS = (
         *(Amend, "amend", Amendment, EventAnswer, "Correct an outcome"),
         "Correct an outcome that was told before; the reason is recorded.\n\n"
         "Without the scope ``read``, callers can only correct results that they told themselves.",
+    ),
+    _Verb(
+        *(Kit, "record_kit", KitNumber, EventAnswer, "Record a kit"),
+        "Record the number of a kit that was handed out for a pull.",
     ),
     _Verb(
         *(Extend, "heartbeat", Heartbeat, EventAnswer, "Extend a lease"),

@@ -1,0 +1,37 @@
+"""Which participant a pull is for, and which kits were handed out for it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from fairtrial.study.conduct import Conduct
+from fairtrial.study.log import PullRow
+from fairtrial.study.store import Store
+
+__all__ = ["Numbers", "numbers_of"]
+
+
+class Numbers(NamedTuple):
+    """The participant of a pull, if it has one, and its kits in the order of their events."""
+
+    participant: str | None = None
+    kits: tuple[str, ...] = ()
+
+
+def numbers_of(
+    store: Store, study_id: int, conduct: Conduct, rows: Sequence[PullRow]
+) -> list[Numbers]:
+    """Return participant and kits of each pull; nothing is read if a study has no such numbers."""
+    kits: dict[str, list[str]] = {}
+    for event in store.all_of(study_id, "kit") if conduct.kits is not None else ():
+        kits.setdefault(str(event.pull_id), []).append(json.loads(event.body or "{}")["kit"])
+    found = []
+    for row in rows:
+        participant = None
+        if conduct.participants is not None:
+            asked = next(iter(store.records(study_id, row.asked_seq - 1, row.asked_seq)))
+            participant = json.loads(asked.body or "{}").get("participant")
+        found.append(Numbers(participant, tuple(kits.get(row.pull_id, ()))))
+    return found
