@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.analyse import write_experiment
 from fairtrial.cli import ExitCode
 from fairtrial.study import Study
 from tests.cli.configurations import write
@@ -234,3 +235,26 @@ def test_the_progress_is_shown_on_standard_error(folder, monkeypatch, table, inv
     monkeypatch.setattr("fairtrial.cli.display._LINE_SECONDS", 0.0)
     done = invoke("analyse", configuration(folder), table, *OPTIONS)
     assert "Analysing units: 600 of 600" in done.stderr
+
+
+def test_a_messy_table_is_read_and_everything_odd_is_named(folder, document):
+    configuration_file, table = write_experiment(folder, 4_000, seed=1)
+    options = ("--order", "time", "--column", "arm=variant", "--outcome", "revenue")
+    found, done = document("analyse", configuration_file, table, *options)
+    assert done.exit_code in (ExitCode.OK, ExitCode.NO_ANSWER)
+    left_out = found["units"]["left_out"]
+    assert left_out["several_variants"] > 0
+    assert left_out["rows_of_them"] == 2 * left_out["several_variants"]
+    assert found["table"]["crowded"] == {
+        "number": 1,
+        "most_extreme": [{"unit": "crawler", "value": len(visits_of(table, "crawler"))}],
+    }
+    assert found["table"]["losses_differ"]
+    assert not found["table"]["sample_ratio"]["differs"]
+    users = {line.split(";")[0] for line in table.read_text().splitlines()[1:]} - {""}
+    assert found["units"]["assigned"] == len(users) - left_out["several_variants"]
+
+
+def visits_of(table: Path, user: str) -> list[str]:
+    """Return the lines of a user."""
+    return [line for line in table.read_text().splitlines() if line.startswith(f"{user};")]
