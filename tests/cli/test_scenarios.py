@@ -407,3 +407,48 @@ def test_an_interrupted_simulation_keeps_the_scenarios_that_are_finished(
     assert all(name in result.stdout for name in DEFAULTS[:finished])
     assert "Interrupted" in result.stderr
     assert (folder / "p.html").exists()
+
+
+def test_the_protocol_and_the_calendar_of_a_file_reach_the_results(folder, document, invoke):
+    plan = {
+        **ASSUMED,
+        "replications": 2,
+        "max_pulls": 40,
+        "pulls_per_day": 2,
+        "delay_days": {"early": 1, "late": 3},
+    }
+    said = '[protocol]\npopulation = "adults"\nintercurrent_events = { death = "composite" }'
+    path = file_of(folder, {"source": None, "plan": plan}, said)
+    path.write_text(
+        path.read_text().replace(
+            "[plan]", "[plan]\nstarts = 2027-01-04\nlooks = [2027-01-14, 8.5]", 1
+        )
+    )
+    found, result = document("simulate", path, "--scenarios")
+    assert result.exit_code == ExitCode.OK
+    assert found["protocol"] == {"Population": "adults", "Intercurrent event death": "composite"}
+    assert (found["delay_days"], found["parallel"]) == (3, 6)
+    assert [look["day"] for look in found["rows"][0]["looks"]] == [8.5, 10]
+    plain, _ = document("plan", path)
+    assert plain["simulated"]["elapsed"]["mean"] > 3
+
+
+@pytest.mark.parametrize(
+    ("keys", "mistake"),
+    [
+        ("delay_days = 3", r"plan\.delay_days: needs pulls_per_day"),
+        ("delay_days = -3\npulls_per_day = 1", r"plan\.delay_days: must be a number of days"),
+        ("delay_days = {}\npulls_per_day = 1", r"plan\.delay_days"),
+        ("delay_days = 3\npulls_per_day = 1\nparallel = 4", r"plan\.parallel: must be left out"),
+        ("looks = [3.0]", r"plan\.looks: needs delay_days"),
+        (
+            "delay_days = 3\npulls_per_day = 1\nlooks = [2027-01-01]",
+            r"plan\.looks: dates need an earlier date",
+        ),
+    ],
+)
+def test_a_calendar_that_lacks_something_is_refused(folder, keys, mistake):
+    path = file_of(folder, {"source": None, "plan": ASSUMED})
+    path.write_text(path.read_text().replace("[plan]", f"[plan]\n{keys}", 1))
+    with pytest.raises(ConfigurationError, match=mistake):
+        load_configuration(path, "simulate")

@@ -1,6 +1,7 @@
 """The page on a planned experiment, as a reader and as a browser would read it."""
 
 import re
+from datetime import date
 from html.parser import HTMLParser
 
 import pytest
@@ -56,13 +57,17 @@ def test_the_sections_come_in_the_order_in_which_regulators_read_them(page):
     heads = re.findall(r"<h2[^>]*>([^<]*)</h2>", page.read_text(encoding="utf-8"))
     assert heads == [
         "The question",
+        "Estimand",
         "Design",
         "Decision rules",
         "Example runs",
         "Scenarios",
         "Replications",
         "Operating characteristics",
+        "Exposure",
+        "Limitations",
         "Configuration",
+        "Where to find what",
     ]
 
 
@@ -87,6 +92,48 @@ def test_with_a_control_the_bias_of_the_difference_is_shown(tmp_path):
     found = evaluated(policy, [Scenario("full", environment)])
     text = text_of(report.write_characteristics(found, tmp_path / "plan.html"))
     assert "Bias of its difference from the control" in text
+
+
+def test_with_a_control_the_sections_for_a_board_are_there(tmp_path):
+    problem = subpopulations.Problem(["a", "b"], 1, floors=None, noise_std=1.0, control="a")
+    environment = subpopulations.GaussianEnvironment(problem, [[0.0], [2.0]])
+    policy = subpopulations.BlockBetting(problem, delta=0.1)
+    found = operating_characteristics(
+        policy,
+        default_scenarios(environment),
+        60,
+        6,
+        progress=False,
+        pulls_per_day=2,
+        delay_days=3,
+        looks=[14],
+    )
+    file = report.write_characteristics(
+        found,
+        tmp_path / "plan.html",
+        protocol={"Population": "adults <18+>"},
+        starts=date(2027, 1, 4),
+    )
+    page, text = file.read_text(encoding="utf-8"), text_of(file)
+    for place in ("estimand", "interim-looks", "claims", "exposure", "calendar"):
+        assert f'id="{place}"' in page
+        assert f'href="#{place}"' in page
+    assert "adults &lt;18+&gt;" in page
+    assert "2027-01-18" in text
+    row = found.row("full")
+    better = row.claims[0].made
+    assert f"power {100 * better.rate:.3g} %" in text
+    assert "this policy" in text
+    assert all(f"{one.most:,}" in text for one in row.comparators)
+    assert "6 pulls are in flight while pulls go on" in text
+    # Two claims: the answer, and one interval against the control.
+    assert "over all claims the bound is 0.2" in text
+
+
+def test_an_item_that_the_file_says_nothing_about_is_named_as_missing(page):
+    text = text_of(page)
+    assert "does not state the estimand" in text
+    assert "the file does not state what it needs" in text
 
 
 def test_three_single_runs_are_shown(page, found):

@@ -6,6 +6,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import date
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -19,6 +20,7 @@ from fairtrial.cli.sections import (
     SECTIONS,
     CommandSource,
     PlanSection,
+    ProtocolSection,
     ReplaySource,
     ScenarioSection,
     SimulatedSource,
@@ -89,6 +91,8 @@ class Configuration:
         The text of the file.
     tables : TablesSection
         How tables are read.
+    protocol : ProtocolSection
+        What the study estimates, in words.
     """
 
     folder: Path
@@ -102,6 +106,7 @@ class Configuration:
     scenarios: tuple[Scenario, ...] = ()
     text: str = ""
     tables: TablesSection = field(default_factory=TablesSection)
+    protocol: ProtocolSection = field(default_factory=ProtocolSection)
 
     @property
     def planned(self) -> Environment:
@@ -260,6 +265,8 @@ class _Draft:
         self._source: SourceSection | None = self._parsed("source") if "source" in data else None
         self._tables: TablesSection = self._parsed("tables") or TablesSection()
         self._plan: PlanSection | None = self._parsed("plan")
+        self._protocol: ProtocolSection = self._parsed("protocol") or ProtocolSection()
+        self._check_calendar()
         self._doubtful: set[str] = set()
         self._problem = self._build_problem()
         self._policy = self._build_policy()
@@ -294,6 +301,7 @@ class _Draft:
             assumed=self._assumed,
             scenarios=tuple(self._scenarios),
             tables=self._tables,
+            protocol=self._protocol,
         )
 
     def specification(self, seed: int) -> Specification | None:
@@ -308,6 +316,21 @@ class _Draft:
 
     def _parsed(self, name: str) -> Any:
         return parse_section(name, self._data.get(name, {}), self._found[name], self._family)
+
+    def _check_calendar(self) -> None:
+        """Note keys of the calendar that need others, or exclude them."""
+        plan, mistakes = self._plan, self._found["plan"]
+        if plan is None:
+            return
+        if plan.days_to_result is not None and plan.pulls_per_day is None:
+            mistakes.append("plan.delay_days: needs pulls_per_day")
+        if plan.days_to_result is not None and plan.parallel != 1:
+            mistakes.append("plan.parallel: must be left out with delay_days, which decides it")
+        if plan.looks and plan.days_to_result is None:
+            mistakes.append("plan.looks: needs delay_days")
+        dated = [look for look in plan.looks if isinstance(look, date)]
+        if dated and (plan.starts is None or min(dated) < plan.starts):
+            mistakes.append("plan.looks: dates need an earlier date in plan.starts")
 
     def _build_problem(self) -> Problem | None:
         section = self._data.get("problem")

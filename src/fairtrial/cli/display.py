@@ -27,6 +27,7 @@ from fairtrial.presentation.counted import name_of_mean, some_do_not_count
 from fairtrial.presentation.cuts import cut_by
 from fairtrial.presentation.limits import Standings
 from fairtrial.presentation.sources import arm_of
+from fairtrial.presentation.words import out_of_sight
 
 if TYPE_CHECKING:
     from fairtrial.simulation import OperatingCharacteristics, Proportion
@@ -160,6 +161,8 @@ def _so_far(progress: Progress) -> str:
 def _left(progress: Progress) -> str:
     if progress.no_forecast or not progress.remaining:
         return progress.no_forecast
+    if far := out_of_sight(progress):
+        return far
     return f"about {plural(_rounded(progress.remaining), 'pull')} left"
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from fairtrial.cli.config import Configuration
 from fairtrial.cli.output import say
-from fairtrial.cli.planning import HORIZON_OF_TIES
+from fairtrial.cli.planning import HORIZON_OF_TIES, accrued
 from fairtrial.core import Policy
 from fairtrial.core.wording import plural
 from fairtrial.errors import InvalidArgument
@@ -66,6 +66,7 @@ class Evaluation:
         return {
             "version": __version__,
             "study": configuration.study.name,
+            "protocol": configuration.protocol.in_words,
             "interrupted": self.interrupted,
             "problem": configuration.problem.to_dict(),
             **self.found.to_dict(),
@@ -135,6 +136,8 @@ class _Runs:
             self.seed,
             pulls_per_day=plan.pulls_per_day,
             parallel=plan.parallel,
+            delay_days=plan.days_to_result,
+            looks=plan.look_days,
         )
         try:
             return call(), False
@@ -189,11 +192,11 @@ def usual_horizon(configuration: Configuration, policy: Policy, seed: int) -> in
         return HORIZON_OF_TIES
     pilot = simulate(
         policy,
-        configuration.planned,
+        accrued(configuration),
         _PILOT_RUNS,
         seed=seed,
         horizon=_LONGEST_PILOT,
-        parallel=configuration.plan.parallel,
+        parallel=configuration.plan.in_flight,
     )
     needed = float(np.quantile(pilot.stopping_time, _PILOT_SHARE))
     most: int = max(min(_rounded_up(needed), _LONGEST_PILOT), policy.problem.n_actions)

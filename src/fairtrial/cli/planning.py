@@ -12,6 +12,7 @@ import numpy as np
 from fairtrial.cli.config import Configuration
 from fairtrial.cli.output import say, shown_number
 from fairtrial.core import Environment, Policy, Problem, Truth
+from fairtrial.core.accrual import SteadyAccrual
 from fairtrial.core.family import Family, family_of
 from fairtrial.core.wording import plural
 from fairtrial.errors import InvalidArgument
@@ -30,6 +31,7 @@ __all__ = [
     "HORIZON_OF_TIES",
     "FoundWith",
     "Plan",
+    "accrued",
     "complexity_in",
     "find_effects",
     "make_plan",
@@ -237,7 +239,7 @@ def find_effects(configuration: Configuration, pulls: int, delta: float | None =
         replications=number,
         seed=configuration.study.seed or 0,
         control=plan.control,
-        parallel=plan.parallel,
+        parallel=plan.in_flight,
         progress=True,
     )
     true_values = family_of(environment.problem.family).values
@@ -350,15 +352,23 @@ def simulate_configuration(
     say(f"Simulating {runs} of {type(policy).__name__} ...", err=True)
     found = simulate(
         policy.clone(delta=delta) if delta != _own_delta(policy, delta) else policy,
-        environment,
+        accrued(configuration),
         replications=number,
         seed=seed,
         horizon=horizon,
-        parallel=plan.parallel,
+        parallel=plan.in_flight,
         progress=True,
         lower_bound=bound,
     )
     return replace(found, about=configuration.about)
+
+
+def accrued(configuration: Configuration) -> Environment:
+    """Return the environment to simulate in: with accrual and delay if the plan has both."""
+    environment, plan = configuration.planned, configuration.plan
+    if plan.days_to_result is None or plan.pulls_per_day is None:
+        return environment
+    return SteadyAccrual(environment, plan.pulls_per_day, plan.days_to_result)
 
 
 def _cap(bound: float, environment: Environment, policy: Policy) -> int:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import date
 from functools import reduce
+from math import inf
 from operator import or_
 from typing import Annotated, Any, ClassVar, Literal, cast
 
@@ -17,6 +19,7 @@ from pydantic import (
     field_validator,
 )
 
+from fairtrial.core.accrual import in_flight_at_most
 from fairtrial.core.family import Family
 from fairtrial.core.mistakes import did_you_mean
 from fairtrial.core.validation import check_error_probability
@@ -29,6 +32,7 @@ __all__ = [
     "CommandSource",
     "LossSection",
     "PlanSection",
+    "ProtocolSection",
     "ReplaySource",
     "ScenarioSection",
     "SimulatedSource",
@@ -42,7 +46,7 @@ __all__ = [
 
 _LONGEST_NAME = 200
 
-SECTIONS = ("study", "problem", "policy", "source", "tables", "plan", "scenario")
+SECTIONS = ("study", "problem", "policy", "source", "tables", "plan", "protocol", "scenario")
 
 
 class _Section(BaseModel):
@@ -133,6 +137,42 @@ class PlanSection(_EnvironmentSection):
     control: str | None = Field(default=None, min_length=1)
     pulls_per_day: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     arrivals: Any = None
+    delay_days: float | dict[str, float] | None = None
+    starts: date | None = None
+    looks: list[date | float] = Field(default_factory=list)
+
+    @field_validator("delay_days")
+    @classmethod
+    def _are_days(cls, given: float | dict[str, float] | None) -> object:
+        days = [*given.values()] if isinstance(given, dict) else [given]
+        if given is not None and not (days and all(d is not None and 0 <= d < inf for d in days)):
+            accepted = "must be a number of days, or one for each measure"
+            raise InvalidArgument("delay_days", accepted, given)
+        return given
+
+    @property
+    def days_to_result(self) -> float | None:
+        """Days from a pull to its complete result: the longest, if each measure has its own."""
+        given = self.delay_days
+        return max(given.values()) if isinstance(given, dict) else given
+
+    @property
+    def in_flight(self) -> int:
+        """Most pulls in flight: `parallel`, or what accrual and delay amount to."""
+        if self.days_to_result is None or self.pulls_per_day is None:
+            return self.parallel
+        return in_flight_at_most(self.pulls_per_day, self.days_to_result)
+
+    @property
+    def look_days(self) -> list[float]:
+        """Days of the interim looks, counted from the first pull."""
+        days = []
+        for look in self.looks:
+            if not isinstance(look, date):
+                days.append(look)
+            elif self.starts is not None:
+                days.append(float((look - self.starts).days))
+        return sorted(days)
 
     @field_validator("delta")
     @classmethod
@@ -160,6 +200,34 @@ class PlanSection(_EnvironmentSection):
         return max(self.budgets, default=None)
 
 
+class ProtocolSection(_Section):
+    """What the study estimates, in the words of its protocol (ICH E9(R1)); for the report."""
+
+    treatment: str | None = None
+    population: str | None = None
+    endpoint: str | None = None
+    intercurrent_events: str | dict[str, str] | None = None
+    summary: str | None = None
+    missing_data: str | None = None
+    monitoring: str | None = None
+
+    @property
+    def in_words(self) -> dict[str, str]:
+        """What was stated, by topic."""
+        events = self.intercurrent_events
+        by_event = events if isinstance(events, dict) else {"": events}
+        stated = {
+            "Treatment": self.treatment,
+            "Population": self.population,
+            "Endpoint": self.endpoint,
+            **{f"Intercurrent event {name}".strip(): said for name, said in by_event.items()},
+            "Summary measure": self.summary,
+            "Missing data": self.missing_data,
+            "Monitoring": self.monitoring,
+        }
+        return {topic: said for topic, said in stated.items() if said}
+
+
 def _is_number_of_pulls(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 1 <= value < 2**62
 
@@ -185,6 +253,7 @@ _MODELS: dict[str, type[BaseModel]] = {
     "study": StudySection,
     "tables": TablesSection,
     "plan": PlanSection,
+    "protocol": ProtocolSection,
     "scenario": ScenarioSection,
 }
 _KINDS: dict[str, type[BaseModel]] = {

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from fairtrial.confidence.complexity import Complexity
     from fairtrial.confidence.fixed_sample import FixedDesign
+    from fairtrial.confidence.group_sequential import Contrasts
     from fairtrial.core.policy import Policy
     from fairtrial.core.problem import Problem
     from fairtrial.core.scenario import Scenario
@@ -191,6 +192,14 @@ class Family(ABC):
 
     def fixed_design(self, environment: Any) -> FixedDesign | None:
         """Return the usual experiment of fixed size, to compare with; None if there is none."""
+        return None
+
+    def acceptable(self, environment: Any) -> Mapping[str, bool]:
+        """Return by arm whether it keeps all its limits; empty in a family without limits."""
+        return {}
+
+    def contrasts(self, environment: Any, control: str) -> Contrasts | None:
+        """Return how arms differ from the control, for the usual tests; None if not known."""
         return None
 
     # --------------------------------------------------------------- analysis

@@ -59,6 +59,11 @@ class Run:
     difference : float
         The estimated difference between the answer and the problem's control; NaN if there is no
         control or the control is the answer.
+    lost : int
+        Pulls that will have no outcome, without those that were cancelled.
+    better : tuple of bool
+        By arm, whether the interval of its difference from the problem's control shows that it is
+        better; empty unless there is a control and estimates were requested.
     """
 
     answer: Any
@@ -71,6 +76,8 @@ class Run:
     estimate: float = math.nan
     interval: tuple[float, float] = (math.nan, math.nan)
     difference: float = math.nan
+    lost: int = 0
+    better: tuple[bool, ...] = ()
 
 
 @named_arguments
@@ -129,6 +136,7 @@ def run_policy(
         elapsed=simulation.now,
         metrics={**policy.metrics(), **simulation.environment.metrics(simulation.pulls)},
         cancelled=simulation.cancelled,
+        lost=simulation.lost,
     )
 
 
@@ -162,6 +170,7 @@ class _Simulation:
         self.now = 0.0
         self.results = 0
         self.cancelled = 0
+        self.lost = 0
         self.pulls = np.zeros(policy.problem.n_actions, dtype=np.int64)
         self._most_time = math.inf if policy.max_time is None else policy.max_time
         self._in_flight: dict[int, Pull] = {}
@@ -213,6 +222,7 @@ class _Simulation:
         del self._in_flight[pull.number]
         if content is None:
             self.policy.fail(pull, "lost")
+            self.lost += 1
             return
         self.policy.tell(pull, content)
         self.results += 1

@@ -23,6 +23,7 @@ _TYPES: dict[str, Any] = {
     "estimate": np.float64,
     "interval": np.float64,
     "difference": np.float64,
+    "lost": np.int64,
 }
 
 
@@ -32,7 +33,8 @@ class Runs:
 
     Parameters
     ----------
-    answer, status, stopping_time, pulls, elapsed, cancelled, estimate, interval, difference
+    answer, status, stopping_time, pulls, elapsed, cancelled, estimate, interval, difference, lost,
+        better
         As in `Run`.
     metrics : mapping of str to ndarray of float
         NaN if a run does not have one.
@@ -47,6 +49,8 @@ class Runs:
     estimate: NDArray[np.float64]
     interval: NDArray[np.float64]
     difference: NDArray[np.float64]
+    lost: NDArray[np.int64]
+    better: NDArray[np.bool_]
     metrics: Mapping[str, NDArray[np.float64]]
 
     @classmethod
@@ -55,6 +59,7 @@ class Runs:
         return cls(
             answer=_objects([run.answer for run in runs]),
             metrics=_columns([run.metrics for run in runs]),
+            better=_padded([np.array([run.better], dtype=np.bool_) for run in runs]),
             **{
                 name: np.array([getattr(run, name) for run in runs], dtype=dtype)
                 for name, dtype in _TYPES.items()
@@ -83,6 +88,8 @@ class Runs:
             estimate=unknown,
             interval=np.full((number, 2), math.nan),
             difference=unknown,
+            lost=np.zeros(number, np.int64),
+            better=np.zeros((number, 0), np.bool_),
             metrics=_columns(metrics),
         )
 
@@ -92,6 +99,7 @@ class Runs:
         names = dict.fromkeys(name for part in parts for name in part.metrics)
         return cls(
             answer=np.concatenate([part.answer for part in parts]),
+            better=_padded([part.better for part in parts]),
             metrics={
                 name: np.concatenate(
                     [part.metrics.get(name, np.full(len(part), math.nan)) for part in parts]
@@ -106,6 +114,7 @@ class Runs:
         return replace(
             self,
             answer=_view(self.answer),
+            better=_view(self.better),
             metrics={name: _view(values) for name, values in self.metrics.items()},
             **{name: _view(getattr(self, name)) for name in _TYPES},
         )
@@ -118,6 +127,13 @@ def _view(array: NDArray[Any]) -> NDArray[Any]:
     view = array.view()
     view.setflags(write=False)
     return view
+
+
+def _padded(parts: Sequence[NDArray[np.bool_]]) -> NDArray[np.bool_]:
+    """Return rows below each other; runs without any interval showed nothing of any arm."""
+    width = max((part.shape[1] for part in parts), default=0)
+    rows = [np.pad(part, ((0, 0), (0, width - part.shape[1]))) for part in parts]
+    return np.concatenate(rows) if rows else np.zeros((0, 0), np.bool_)
 
 
 def _columns(metrics: Sequence[Mapping[str, float]]) -> dict[str, NDArray[np.float64]]:

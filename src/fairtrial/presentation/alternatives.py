@@ -16,6 +16,7 @@ from fairtrial.presentation.words import (
     label_of,
     listed,
     number,
+    out_of_sight,
     percent,
     plural,
     shorten,
@@ -154,6 +155,8 @@ def still_missing(progress: Progress) -> list[str]:
     forecast = finite(progress.remaining)
     if progress.no_forecast:
         points.append(ended(progress.no_forecast[0].upper() + progress.no_forecast[1:]))
+    elif far := out_of_sight(progress):
+        points.append(ended(far[0].upper() + far[1:]))
     elif forecast:
         more = plural(max(round(forecast), 1), "more pull")
         points.append(f"About {more}, if results go on as they have.")

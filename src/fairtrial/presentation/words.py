@@ -25,6 +25,7 @@ __all__ = [
     "label_of",
     "listed",
     "number",
+    "out_of_sight",
     "percent",
     "plural",
     "pull_sentence",
@@ -36,6 +37,10 @@ __all__ = [
 
 MINUS = "\N{MINUS SIGN}"
 NOTHING = "\N{EN DASH}"
+
+
+_FARTHEST = 100
+"""A forecast beyond this multiple of the results so far says nothing."""
 
 
 def number(value: float | None, digits: int = 4) -> str:
@@ -236,8 +241,20 @@ def pull_sentence(progress: Progress) -> str:
     if progress.no_forecast:
         sentence += f"; {progress.no_forecast}"
     elif progress.recommendation.status == "running" and forecast is not None:
-        sentence += f"; about {count(forecast)} more expected"
+        far = out_of_sight(progress)
+        sentence += f"; {far}" if far else f"; about {count(forecast)} more expected"
     return sentence + "."
+
+
+def out_of_sight(progress: Progress) -> str:
+    """Return that no decision is in sight, if the forecast is too large to mean anything.
+
+    Evidence that hardly grows makes the forecast a quotient of two small numbers.
+    """
+    forecast = finite(progress.remaining)
+    if forecast is None or forecast <= _FARTHEST * max(progress.told, _FARTHEST):
+        return ""
+    return "no decision is in sight: the evidence so far hardly grows"
 
 
 def pulls_used(progress: Progress) -> str:

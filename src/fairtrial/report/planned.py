@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
+from datetime import date
 from pathlib import Path
 
 from fairtrial.core.keywords import named_arguments
@@ -20,6 +22,7 @@ from fairtrial.presentation.words import (
     shorten,
 )
 from fairtrial.report import charts
+from fairtrial.report import protocol as parts
 from fairtrial.report.characteristics import Curve, characteristics
 from fairtrial.report.document import document, write_document
 from fairtrial.report.html import (
@@ -49,6 +52,8 @@ def write_characteristics(
     examples: Sequence[ExampleRun] = (),
     configuration: str | None = None,
     command: str | None = None,
+    protocol: Mapping[str, str] | None = None,
+    starts: date | None = None,
 ) -> Path:
     """Write operating characteristics as one self-contained HTML file that can be printed.
 
@@ -73,6 +78,10 @@ def write_characteristics(
         The text of the file that describes the study, so that anyone can repeat the simulation.
     command : str, optional
         The command that repeats it.
+    protocol : mapping of str to str, optional
+        What the study estimates, by topic, in the words of its protocol.
+    starts : datetime.date, optional
+        The day of the first pull, for dates in place of days.
 
     Returns
     -------
@@ -97,18 +106,26 @@ def write_characteristics(
     True
     """
     check_instance("found", found, OperatingCharacteristics)
-    page = document(
-        title,
+    sections = [
         element("p", element("strong", bdi(found.about))) if found.about else None,
         question(found.policy.problem),
+        parts.estimand(protocol or {}),
         _design(found),
         _rules(found),
+        parts.looks(found, starts),
         _examples(examples),
         scenarios(found),
         _replications(found, curve),
+        parts.claims(found),
         characteristics(found, curve),
+        parts.exposure(found),
+        parts.calendar(found, starts),
+        parts.comparators(found),
+        parts.limitations(found),
         _configuration(found, configuration, command),
-    )
+    ]
+    shown = re.findall('<h2 id="([^"]*)"', "".join(filter(None, sections)))
+    page = document(title, *sections, parts.items(shown))
     return write_document(path, page)
 
 
@@ -124,10 +141,12 @@ def _design(found: OperatingCharacteristics) -> Markup:
             else plural(problem.n_actions, "arm"),
         ),
         ("Most pulls", " or ".join(map(count, budgets))),
-        ("In flight", plural(found.parallel, "pull") + " at a time"),
+        ("In flight", f"{plural(found.parallel, 'pull')} at a time"),
     ]
     if found.pulls_per_day is not None:
         rows.append(("Pulls per day", number(found.pulls_per_day)))
+    if found.delay_days is not None:
+        rows.append(("Days from a pull to its result", number(found.delay_days)))
     points = [
         "The study is sequential: after every result it can choose what to pull next, and stop.",
         "What is pulled next depends on the results so far.",

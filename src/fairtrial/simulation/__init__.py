@@ -3,13 +3,13 @@
 from typing import TYPE_CHECKING
 
 from fairtrial.core.lazy import lazy_names
-from fairtrial.simulation.characteristics import (
-    Characteristics,
-    OperatingCharacteristics,
-    Proportion,
-)
+from fairtrial.simulation.calendar import Calendar, Look
+from fairtrial.simulation.characteristics import Characteristics, OperatingCharacteristics
+from fairtrial.simulation.claims import Claim
+from fairtrial.simulation.comparators import Comparator
 from fairtrial.simulation.examples import ExampleRun, example_runs
 from fairtrial.simulation.operating import operating_characteristics
+from fairtrial.simulation.proportions import Proportion
 from fairtrial.simulation.replicate import simulate
 from fairtrial.simulation.results import Simulation
 from fairtrial.simulation.scenarios import Scenario, at_effect, default_scenarios
@@ -21,9 +21,13 @@ if TYPE_CHECKING:
     from fairtrial.simulation.disturbed import DriftingEnvironment, LossyEnvironment
 
 __all__ = [
+    "Calendar",
     "Characteristics",
+    "Claim",
+    "Comparator",
     "DriftingEnvironment",
     "ExampleRun",
+    "Look",
     "LossyEnvironment",
     "OperatingCharacteristics",
     "Proportion",

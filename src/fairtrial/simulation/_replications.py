@@ -10,8 +10,9 @@ from typing import Literal
 
 import numpy as np
 
-from fairtrial.core import Environment, Policy, Run, run_policy
+from fairtrial.core import Environment, Policy, Problem, Run, run_policy
 from fairtrial.core.numpy_streams import can_reseed, stream_of
+from fairtrial.core.recommendation import Effect
 from fairtrial.core.runs import Runs
 from fairtrial.core.streams import streams_of
 
@@ -76,11 +77,35 @@ def run_of(task: Task, index: int) -> Run:
     """Return one replication of a task."""
     policy, generator = start(task.policy, task.seed, index)
     run = None
-    if task.engine == "auto":
+    # Compiled runs do not keep the blocks from which differences from a control are computed.
+    needs_blocks = task.estimates and policy.problem.get_params().get("control") is not None
+    if task.engine == "auto" and not needs_blocks:
         run = policy.compiled_run(task.environment, generator, task.horizon, task.parallel)
     if run is None:
         run = run_policy(policy, task.environment, generator, task.horizon, task.parallel)
-    return _with_estimate(run, policy) if task.estimates else run
+    return _with_claims(_with_estimate(run, policy), policy) if task.estimates else run
+
+
+def _with_claims(run: Run, policy: Policy) -> Run:
+    """Return the run with the arms that are shown to be better than the problem's control."""
+    control = policy.problem.get_params().get("control")
+    effects = [one for one in policy.progress().effects if one.group is None]
+    if control is None or not effects:
+        return run
+    shown = {
+        effect.arm
+        for effect in effects
+        if effect.reference == control and _is_gain(effect, policy.problem)
+    }
+    arms = dict.fromkeys(labels["arm"] for labels in policy.problem.action_labels)
+    return replace(run, better=tuple(arm in shown for arm in arms))
+
+
+def _is_gain(effect: Effect, problem: Problem) -> bool:
+    """Return whether an interval contains only differences in the good direction."""
+    if effect.lower is None or effect.upper is None:
+        return False
+    return effect.lower > 0.0 if problem.direction == "maximize" else effect.upper < 0.0
 
 
 def _with_estimate(run: Run, policy: Policy) -> Run:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairtrial.core import Policy
+from fairtrial.core import Environment, Policy
 from fairtrial.core.frames import Library
 from fairtrial.core.parameters import plain
 from fairtrial.core.scenario import Scenario
@@ -20,61 +20,20 @@ from fairtrial.core.tables import as_frame, without_formula
 from fairtrial.core.validation import check_probability
 from fairtrial.core.wording import listed
 from fairtrial.errors import InvalidArgument
+from fairtrial.simulation.calendar import Calendar, Look
+from fairtrial.simulation.claims import Claim
+from fairtrial.simulation.comparators import Comparator
+from fairtrial.simulation.proportions import Proportion
 from fairtrial.simulation.results import Simulation, name_of_answer
-from fairtrial.simulation.summary import Statistics, error_interval
+from fairtrial.simulation.summary import Statistics
 
 if TYPE_CHECKING:
     pass
 
-__all__ = ["Characteristics", "OperatingCharacteristics", "Proportion"]
+__all__ = ["Characteristics", "OperatingCharacteristics"]
 
-QUANTILES = (0.05, 0.95)
 POWERS = (0.8, 0.9)
 _MOST_TIED = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Proportion:
-    """The share of runs with some property, with an exact interval for its probability.
-
-    Parameters
-    ----------
-    count, runs : int
-        Number of runs with the property, and of all runs.
-    lower, upper : float
-        Clopper-Pearson interval of the probability.
-
-    Examples
-    --------
-    >>> found = Proportion.of(5, 100)
-    >>> found.rate, round(found.lower, 4), round(found.upper, 4)
-    (0.05, 0.0164, 0.1128)
-    """
-
-    count: int
-    runs: int
-    lower: float
-    upper: float
-
-    @classmethod
-    def of(cls, count: int, runs: int, level: float = 0.95) -> Proportion:
-        """Return the proportion with its interval at that confidence."""
-        return cls(count, runs, *error_interval(count, runs, level))
-
-    @property
-    def rate(self) -> float:
-        """The share of the runs."""
-        return self.count / self.runs
-
-    def to_dict(self) -> dict[str, float]:
-        """Return rate, interval and counts."""
-        return {
-            "rate": self.rate,
-            "lower": self.lower,
-            "upper": self.upper,
-            "count": self.count,
-            "runs": self.runs,
-        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,6 +84,24 @@ class Characteristics:
         By power: the pulls of the usual experiment of fixed size with the same error probability:
         equal allocation, normal tests, Bonferroni. None if no number is enough; empty if no answer
         is right.
+    claims : tuple of Claim
+        For every arm against the problem's control: how often it was named, and shown to be better.
+    false_claims : Proportion or None
+        Runs with a wrong answer or at least one false claim: the family-wise type I error. None
+        without a control.
+    harmful : Proportion or None
+        Runs that named an arm that is beyond a limit; None if that is not known.
+    exposure : mapping of str to float
+        Mean pulls on inferior arms: beyond a limit, worse than the best acceptable arm, and worse
+        than the control.
+    comparators : tuple of Comparator
+        The usual designs for the comparison with the control.
+    calendar : Calendar or None
+        When things happen; None unless pulls per day and delay are known.
+    looks : tuple of Look
+        What interim looks find on the days that were stated.
+    environment : Environment
+        The environment of the runs: the scenario's, with accrual and delay if they are known.
     simulation : Simulation
         The runs.
     """
@@ -148,6 +125,14 @@ class Characteristics:
     coverage: Proportion | None
     lower_bound: float | None
     fixed_sample: Mapping[float, int | None]
+    claims: tuple[Claim, ...]
+    false_claims: Proportion | None
+    harmful: Proportion | None
+    exposure: Mapping[str, float]
+    comparators: tuple[Comparator, ...]
+    calendar: Calendar | None
+    looks: tuple[Look, ...]
+    environment: Environment
     simulation: Simulation = field(repr=False)
 
     def pulls_for(self, power: float) -> int | None:
@@ -190,9 +175,9 @@ class Characteristics:
             "undecided": self.undecided.to_dict(),
             "wrong": self.wrong.to_dict(),
             "right": None if self.right is None else self.right.to_dict(),
-            "pulls": _statistics(self.pulls),
-            "days": None if self.days is None else _statistics(self.days),
-            "elapsed": None if self.elapsed is None else _statistics(self.elapsed),
+            "pulls": self.pulls.to_dict(),
+            "days": None if self.days is None else self.days.to_dict(),
+            "elapsed": None if self.elapsed is None else self.elapsed.to_dict(),
             "pulls_by_action": dict(self.by_action),
             "share_on_worse_arms": self.worse_share,
             "runs_with_an_estimate": self.estimated,
@@ -204,6 +189,13 @@ class Characteristics:
             "lower_bound": self.lower_bound,
             "pulls_for_power": {f"{power:g}": self.pulls_for(power) for power in POWERS},
             "fixed_sample": {f"{power:g}": size for power, size in self.fixed_sample.items()},
+            "claims": [claim.to_dict() for claim in self.claims],
+            "false_claims": None if self.false_claims is None else self.false_claims.to_dict(),
+            "harmful": None if self.harmful is None else self.harmful.to_dict(),
+            "exposure": dict(self.exposure),
+            "comparators": [one.to_dict() for one in self.comparators],
+            "calendar": None if self.calendar is None else self.calendar.to_dict(),
+            "looks": [look.to_dict() for look in self.looks],
         }
 
     def columns(self) -> dict[str, Any]:
@@ -233,6 +225,8 @@ class Characteristics:
             "effect bias": self.effect_bias,
             "effect rmse": self.effect_rmse,
             **_proportion_columns("coverage", self.coverage),
+            **_proportion_columns("any false claim", self.false_claims),
+            **{f"pulls on arms {sense}": mean for sense, mean in self.exposure.items()},
             "lower bound": self.lower_bound,
             **{f"pulls for power {power:g}": self.pulls_for(power) for power in POWERS},
             **{
@@ -267,6 +261,8 @@ class OperatingCharacteristics(Sequence[Characteristics]):
         The number that converts pulls to days.
     about : str or None
         What a reader must know: that recorded rows were sampled repeatedly.
+    delay_days : float or None
+        Days from a pull to its result, if they were stated.
     """
 
     rows: tuple[Characteristics, ...]
@@ -277,6 +273,7 @@ class OperatingCharacteristics(Sequence[Characteristics]):
     level: float
     pulls_per_day: float | None
     about: str | None = None
+    delay_days: float | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -351,17 +348,9 @@ class OperatingCharacteristics(Sequence[Characteristics]):
             "level": self.level,
             "monte_carlo_error": self.monte_carlo_error(),
             "pulls_per_day": self.pulls_per_day,
+            "delay_days": self.delay_days,
             "rows": [row.to_dict() for row in self.rows],
         }
-
-
-def _statistics(found: Statistics) -> dict[str, float | None]:
-    return {
-        "mean": found.mean,
-        "standard_error": found.standard_error,
-        "median": found.median,
-        **{f"quantile_{p:g}": value for p, value in found.quantiles.items()},
-    }
 
 
 def _proportion_columns(name: str, found: Proportion | None) -> dict[str, float | None]:

@@ -84,7 +84,7 @@ def _trace(policy: Policy, row: Characteristics, index: int, points: int) -> lis
     found = row.simulation
     return trace(
         policy,
-        row.scenario.environment,
+        row.environment,
         found.seed,
         found.horizon,
         points,

@@ -6,12 +6,14 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairtrial.core import Policy, Problem, Truth
+from fairtrial.core import Environment, Policy, Problem, Truth
+from fairtrial.core.accrual import SteadyAccrual, in_flight_at_most
 from fairtrial.core.documentation import documented_by
 from fairtrial.core.family import FAMILIES, family_of
 from fairtrial.core.keywords import named_arguments
@@ -24,16 +26,18 @@ from fairtrial.core.validation import (
     check_number,
 )
 from fairtrial.errors import InvalidArgument
+from fairtrial.simulation.calendar import calendar_of, looks_of
 from fairtrial.simulation.characteristics import (
     POWERS,
-    QUANTILES,
     Characteristics,
     OperatingCharacteristics,
-    Proportion,
 )
+from fairtrial.simulation.claims import claims_of, exposure_of, false_claims, harmful_answers
+from fairtrial.simulation.comparators import Comparator, comparators_of
+from fairtrial.simulation.proportions import Proportion
 from fairtrial.simulation.replicate import check_pair, simulate
 from fairtrial.simulation.results import NO_ARM, Simulation, name_of_answer
-from fairtrial.simulation.summary import Statistics
+from fairtrial.simulation.summary import TAILS, Statistics
 
 __all__ = ["ROWS_ARE_MOVED", "Interrupted", "operating_characteristics"]
 
@@ -55,6 +59,8 @@ def operating_characteristics(
     pulls_per_day: float | None = None,
     level: float = 0.95,
     parallel: int = 1,
+    delay_days: float | None = None,
+    looks: Sequence[float] = (),
     executor: Executor | None = None,
     workers: int | None = None,
     progress: bool = True,
@@ -76,6 +82,11 @@ def operating_characteristics(
         late, because time is then part of the scenario.
     level : float
         Confidence of the intervals.
+    delay_days : float, optional
+        Days from a pull to its result. With `pulls_per_day` it decides how many pulls are in
+        flight, so `parallel` must be left out; adds a calendar.
+    looks : sequence of float
+        Days of interim looks, counted from the first pull; they need `delay_days`.
 
     Raises
     ------
@@ -99,6 +110,9 @@ def operating_characteristics(
     chosen = _checked(policy, scenarios)
     budgets = _budgets(max_pulls)
     per_day = _per_day(policy, pulls_per_day)
+    delay, days = _delay(per_day, delay_days, parallel), _days(looks, delay_days)
+    if delay is not None and per_day is not None:
+        parallel = in_flight_at_most(per_day, delay)
     level = check_confidence("level", level)
     replications = check_integer("replications", replications, low=1)
     number = as_seed(seed)
@@ -114,11 +128,12 @@ def operating_characteristics(
         estimates=True,
     )
     found: list[list[Simulation]] = []
+    kept = _Kept(level, per_day, delay, days, _assumed(chosen), number)
 
     def finished() -> OperatingCharacteristics:
         """Return the characteristics in the scenarios that are finished."""
         return OperatingCharacteristics(
-            rows=tuple(_rows(policy, chosen[: len(found)], found, level, per_day)),
+            rows=tuple(_rows(policy, chosen[: len(found)], found, kept)),
             policy=policy.clone(),
             replications=replications,
             seed=number,
@@ -126,12 +141,13 @@ def operating_characteristics(
             level=level,
             pulls_per_day=per_day,
             about=_about(chosen),
+            delay_days=delay,
         )
 
     try:
         for scenario in chosen:
             runs = [
-                run(scenario.environment, horizon=most, progress=progress and name)
+                run(kept.simulated(scenario), horizon=most, progress=progress and name)
                 for most, name in _named(scenario, budgets)
             ]
             found.append(runs)
@@ -140,6 +156,24 @@ def operating_characteristics(
             raise
         raise Interrupted(finished()) from None
     return finished()
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """What every row is made with."""
+
+    level: float
+    per_day: float | None
+    delay: float | None
+    looks: Sequence[float]
+    assumed: Scenario
+    seed: int
+
+    def simulated(self, scenario: Scenario) -> Environment:
+        """Return the scenario's environment, with accrual and delay if they are known."""
+        if self.per_day is None or self.delay is None:
+            return scenario.environment
+        return SteadyAccrual(scenario.environment, self.per_day, self.delay)
 
 
 class Interrupted(KeyboardInterrupt):
@@ -183,16 +217,16 @@ def _rows(
     policy: Policy,
     scenarios: Sequence[Scenario],
     found: Sequence[Sequence[Simulation]],
-    level: float,
-    per_day: float | None,
+    kept: _Kept,
 ) -> Iterator[Characteristics]:
     """Yield the results in every scenario, with every number of pulls."""
     names = _names(policy, found)
     for scenario, simulations in zip(scenarios, found, strict=True):
         bound = _lower_bound(policy, scenario, simulations[-1])
         fixed_sample = _fixed_sample(policy, scenario)
+        usual = comparators_of(scenario, kept.assumed, policy.delta, kept.level, kept.seed)
         for simulation in simulations:
-            yield _row(scenario, simulation, names, level, per_day, bound, fixed_sample)
+            yield _row(scenario, simulation, names, kept, bound, fixed_sample, usual)
 
 
 def _about(scenarios: Sequence[Scenario]) -> str | None:
@@ -218,6 +252,31 @@ def _per_day(policy: Policy, pulls_per_day: float | None) -> float | None:
     return check_number("pulls_per_day", pulls_per_day, low=0.0, open_low=True)
 
 
+def _delay(per_day: float | None, delay_days: float | None, parallel: int) -> float | None:
+    """Return the days from a pull to its result, which need a rate and exclude `parallel`."""
+    if delay_days is None:
+        return None
+    if per_day is None:
+        raise InvalidArgument("delay_days", "needs pulls_per_day", delay_days)
+    if parallel != 1:
+        accepted = "must be left out with delay_days, which says how many pulls are in flight"
+        raise InvalidArgument("parallel", accepted, parallel)
+    return check_number("delay_days", delay_days, low=0.0)
+
+
+def _days(looks: Sequence[float], delay_days: float | None) -> list[float]:
+    if len(looks) and delay_days is None:
+        raise InvalidArgument(
+            "looks", "needs delay_days, the days from a pull to its result", looks
+        )
+    return [check_number("looks", day, low=0.0) for day in looks]
+
+
+def _assumed(scenarios: Sequence[Scenario]) -> Scenario:
+    """Return the scenario that the usual designs are planned for."""
+    return next((one for one in scenarios if one.name == "full"), scenarios[0])
+
+
 def _names(policy: Policy, found: Sequence[Sequence[Simulation]]) -> list[str]:
     """Return the answers to list: every arm, or of many those that were named or are right."""
     every = [simulation for simulations in found for simulation in simulations]
@@ -229,7 +288,9 @@ def _names(policy: Policy, found: Sequence[Sequence[Simulation]]) -> list[str]:
     return [*listed_arms, *sorted(others), *([NO_ARM] if NO_ARM in known else [])]
 
 
-def _in_days(pulls: Statistics, per_day: float) -> Statistics:
+def _in_days(pulls: Statistics, per_day: float | None) -> Statistics | None:
+    if per_day is None:
+        return None
     error = pulls.standard_error
     return Statistics(
         mean=pulls.mean / per_day,
@@ -327,10 +388,10 @@ def _row(
     scenario: Scenario,
     found: Simulation,
     names: Sequence[str],
-    level: float,
-    per_day: float | None,
+    kept: _Kept,
     bound: float | None,
     fixed_sample: Mapping[float, int | None],
+    usual: tuple[Comparator, ...],
 ) -> Characteristics:
     runs, truth = found.replications, scenario.environment.truth
     counts = Counter(map(name_of_answer, found.answer[found.decided]))
@@ -338,12 +399,17 @@ def _row(
     within = _within(errors, found)
     bias, rmse = _bias_and_rmse(errors)
     effect_bias, effect_rmse = _bias_and_rmse(_errors_of_differences(scenario, found))
-    pulls = Statistics.of(found.pulls.sum(axis=1), QUANTILES)
+    pulls = Statistics.of(found.pulls.sum(axis=1), TAILS)
     correct = 0 if found.correct is None else int(found.correct.sum())
+
+    level, per_day, delay = kept.level, kept.per_day, kept.delay
 
     def proportion(count: int) -> Proportion:
         return Proportion.of(count, runs, level)
 
+    calendar = None
+    if per_day is not None and delay is not None:
+        calendar = calendar_of(found, per_day, delay)
     return Characteristics(
         scenario=scenario,
         max_pulls=found.horizon or 0,
@@ -352,8 +418,8 @@ def _row(
         wrong=proportion(int(found.wrong.sum())),
         right=None if truth.tied else proportion(correct),
         pulls=pulls,
-        days=None if per_day is None else _in_days(pulls, per_day),
-        elapsed=Statistics.of(found.elapsed, QUANTILES) if found.problem.comes_late else None,
+        days=_in_days(pulls, per_day) if calendar is None else calendar.decision,
+        elapsed=Statistics.of(found.elapsed, TAILS) if found.problem.comes_late else None,
         by_action=dict(zip(found.action_names, found.pulls.mean(axis=0).tolist(), strict=True)),
         worse_share=_worse_share(found, truth),
         estimated=int((~np.isnan(errors)).sum()),
@@ -364,5 +430,13 @@ def _row(
         coverage=Proportion.of(int(within.sum()), within.size, level) if within.size else None,
         lower_bound=bound if found.decided.all() else None,
         fixed_sample=fixed_sample,
+        claims=claims_of(scenario, found, proportion),
+        false_claims=false_claims(scenario, found, proportion),
+        harmful=harmful_answers(scenario, found, proportion),
+        exposure=exposure_of(scenario, found),
+        comparators=usual,
+        calendar=calendar,
+        looks=() if per_day is None or delay is None else looks_of(found, kept.looks, level),
+        environment=kept.simulated(scenario),
         simulation=found,
     )

@@ -58,6 +58,11 @@ class Simulation:
     difference : ndarray of float, shape (replications,)
         Estimated difference between the answer and the problem's control, if `estimates` was set;
         NaN if there is no control or the control is the answer.
+    lost : ndarray of int, shape (replications,)
+        Pulls that will have no outcome, without those that were cancelled.
+    better : ndarray of bool, shape (replications, arms)
+        Arms that were shown to be better than the problem's control by the interval of their
+        difference, if `estimates` was set; without a control, the array has no columns.
     metrics : mapping of str to ndarray of float, shape (replications,)
         Metrics that the family adds; NaN if a run does not have one.
     problem : Problem
@@ -93,6 +98,8 @@ class Simulation:
     estimate: NDArray[np.float64]
     interval: NDArray[np.float64]
     difference: NDArray[np.float64]
+    lost: NDArray[np.int64]
+    better: NDArray[np.bool_]
     metrics: Mapping[str, NDArray[np.float64]]
     problem: Problem
     policy: str
@@ -132,6 +139,8 @@ class Simulation:
             estimate=columns.estimate,
             interval=columns.interval,
             difference=columns.difference,
+            lost=columns.lost,
+            better=columns.better,
             metrics=columns.metrics,
             problem=policy.problem,
             policy=repr(policy),

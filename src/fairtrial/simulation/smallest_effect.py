@@ -17,7 +17,7 @@ from fairtrial.core.keywords import named_arguments
 from fairtrial.core.seeds import as_seed
 from fairtrial.core.validation import check_integer, check_probability
 from fairtrial.errors import InvalidArgument
-from fairtrial.simulation.characteristics import Proportion
+from fairtrial.simulation.proportions import Proportion
 from fairtrial.simulation.replicate import check_pair, simulate
 from fairtrial.simulation.scenarios import at_effect
 

@@ -15,9 +15,10 @@ from fairtrial.core.parameters import plain
 from fairtrial.core.run import LONGEST_RUN
 from fairtrial.core.wording import listed, plural
 
-__all__ = ["QUANTILES", "Statistics", "Summary", "error_interval"]
+__all__ = ["QUANTILES", "TAILS", "Statistics", "Summary", "error_interval"]
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+TAILS = (0.05, 0.95)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,15 @@ class Statistics:
             median=float(np.median(values)),
             quantiles={p: float(np.quantile(values, p)) for p in probabilities},
         )
+
+    def to_dict(self) -> dict[str, float | None]:
+        """Return mean, standard error, median and quantiles by name."""
+        return {
+            "mean": self.mean,
+            "standard_error": self.standard_error,
+            "median": self.median,
+            **{f"quantile_{p:g}": value for p, value in self.quantiles.items()},
+        }
 
     def __str__(self) -> str:
         error = "" if self.standard_error is None else f" ± {_number(self.standard_error)}"

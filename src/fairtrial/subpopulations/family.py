@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from numpy.typing import ArrayLike
 
 from fairtrial.confidence.fixed_sample import FixedDesign
+from fairtrial.confidence.group_sequential import Contrasts
 from fairtrial.core import Environment
 from fairtrial.core.assumed import (
     bernoulli_or_two_points,
@@ -26,7 +27,7 @@ from fairtrial.subpopulations.environments import (
     GaussianEnvironment,
     ReplayEnvironment,
 )
-from fairtrial.subpopulations.fixed_design import fixed_design
+from fairtrial.subpopulations.fixed_design import contrasts, fixed_design
 from fairtrial.subpopulations.planning import Complexity, complexity
 from fairtrial.subpopulations.policies import BlockBetting
 from fairtrial.subpopulations.problem import Problem
@@ -110,6 +111,16 @@ class Subpopulations(Family):
     def fixed_design(self, environment: CellEnvironment) -> FixedDesign | None:
         """Return the experiment with equal numbers in all cells; None if no answer is right."""
         return fixed_design(environment)
+
+    def acceptable(self, environment: Environment) -> Mapping[str, bool]:
+        """Return by arm whether it keeps all its limits."""
+        problem: Any = environment.problem
+        kept = problem.feasible(environment.truth.means).tolist()
+        return dict(zip(problem.arms, kept, strict=True))
+
+    def contrasts(self, environment: CellEnvironment, control: str) -> Contrasts:
+        """Return how the arms' overall means differ from the control's."""
+        return contrasts(environment, control)
 
     def analysis(self, problem: Problem, actions: Sequence[int], delta: float) -> BlockBetting:
         """Return block betting for units whose arms were assigned by others."""

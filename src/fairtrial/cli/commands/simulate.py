@@ -131,6 +131,8 @@ def _write_report(made: Evaluation, file: Path, config: Path) -> None:
         curve=made.curve,
         examples=examples,
         configuration=configuration.text,
+        protocol=configuration.protocol.in_words,
+        starts=configuration.plan.starts,
         command=(
             f"fairtrial simulate {config.name} --scenarios "
             f"--replications {found.replications} --seed {found.seed}"

@@ -1,0 +1,329 @@
+"""Sections of a plan for those who judge a protocol: claims, exposure, calendar, usual designs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import date, timedelta
+
+from fairtrial.presentation.words import NOTHING, count, number, percent
+from fairtrial.report.html import Markup, bdi, bullets, element, label, section, table
+from fairtrial.simulation import Characteristics, Claim, OperatingCharacteristics, Proportion
+
+__all__ = [
+    "calendar",
+    "claims",
+    "comparators",
+    "estimand",
+    "exposure",
+    "items",
+    "limitations",
+    "looks",
+]
+
+_ITEMS = (
+    ("Objective and estimand, with intercurrent events", "E20; E9(R1); ACE 2b, 6a", "estimand"),
+    ("Kind of adaptation, and what it follows from", "E20 types of adaptation; ACE 3b", "design"),
+    ("Criteria for decisions, binding or not", "E20; ACE 7b", "decision-rules"),
+    ("When looks take place, and futility", "E20 early stopping; ACE 7b", "interim-looks"),
+    ("Error probability, by claim and family-wise", "E20 erroneous conclusions", "claims"),
+    ("Sample size and operating characteristics", "ACE 7a", "operating-characteristics"),
+    ("Why not a simpler design", "E20 trial planning", "the-usual-designs"),
+    ("Random allocation, and how it may change", "E20 allocation; ACE 8b", "decision-rules"),
+    (
+        "Estimates: bias, intervals",
+        "E20 reliability of estimation; ACE 12b",
+        "operating-characteristics",
+    ),
+    ("Results after the decision (overrun)", "E20 data monitoring", "calendar"),
+    ("Patients on inferior arms", "E20 treatment selection", "exposure"),
+    ("Simulations: scenarios, runs, error, code", "E20 simulation studies", "scenarios"),
+    ("Limits of these results", "E20; ACE 20", "limitations"),
+    ("Who sees interim results", "E20 trial integrity; ACE 11c", None),
+    ("Statistical analysis plan, registration", "ACE 23, 24b", None),
+)
+
+
+def estimand(protocol: Mapping[str, str]) -> Markup:
+    """Return the section on what is estimated, in the words of the protocol."""
+    if not protocol:
+        said = (
+            "The file does not state the estimand. A section [protocol] adds treatment, "
+            "population, endpoint, intercurrent events and summary measure (ICH E9(R1))."
+        )
+        return section("Estimand", element("p", said))
+    rows = [(bdi(topic), bdi(said)) for topic, said in protocol.items()]
+    return section("Estimand", table("As stated in the protocol", ("What", "As stated"), rows))
+
+
+# ----------------------------------------------------------------------------- claims
+
+
+def claims(found: OperatingCharacteristics) -> Markup | None:
+    """Return the section on the claims against the control; None without a control."""
+    rows = [row for row in found if row.claims]
+    if not rows:
+        return None
+    heads = ("Scenario", "Most pulls", "Arm", "Better than the control", "Best of all")
+    cells = []
+    for row in rows:
+        for better, best in zip(row.claims[::2], row.claims[1::2], strict=True):
+            cells.append((*_place(row), label(better.arm), _claim(better), _claim(best)))
+    errors = [
+        (*_place(row), _share(row.wrong), _share(row.false_claims))
+        for row in rows
+        if row.false_claims is not None
+    ]
+    wrong = ("Scenario", "Most pulls", "Wrong answer", "Any false claim (family-wise)")
+    title = f"Share of the runs that made each claim, with {percent(found.level)} intervals"
+    return section(
+        "Claims",
+        element("p", _ABOUT_CLAIMS),
+        table(title, heads, cells, words={0, 2, 3, 4}),
+        table("Type I error, family-wise", wrong, errors, words={0}),
+        element("p", _bounds_of_errors(found)),
+    )
+
+
+_ABOUT_CLAIMS = (
+    "A study can claim two things of an arm: that it is better than the control (the interval of "
+    "its difference, which holds at all times, excludes zero), and that it is the best of all (it "
+    "is named as the answer). If a claim is true, its share is its power; if it is false, its "
+    "share is its type I error. Intervals are exact and cover the error of the simulation."
+)
+
+
+def _bounds_of_errors(found: OperatingCharacteristics) -> str:
+    delta = found.policy.delta
+    if delta is None:
+        return "The policy promises no error probability, so these shares are all that is known."
+    arms = len(found[0].claims) // 2
+    total = min(1.0, delta * (arms + 1))
+    return (
+        f"What the policy promises, for every single claim: at most {delta:g}. The claim that some "
+        "arm other than the control is the best is wrong with a probability of at most "
+        f"{delta:g} in total if the control is a best acceptable arm, because it requires that the "
+        "control is excluded, which is a right answer then: not for each arm, and not more if all "
+        f"arms are equal. The {arms} intervals against the control are not adjusted for their "
+        f"number, so over all claims the bound is {number(total, 3)}, the sum. A protocol that "
+        "needs one family-wise level can name the answer as its only confirmatory claim."
+    )
+
+
+def _claim(claim: Claim) -> str:
+    kind = "power" if claim.true else "type I error"
+    return f"{kind} {_share(claim.made)}"
+
+
+# --------------------------------------------------------------------- people and time
+
+
+def exposure(found: OperatingCharacteristics) -> Markup | None:
+    """Return the section on pulls that inferior arms get; None if it is not known."""
+    rows = [row for row in _last_rows(found) if row.exposure]
+    senses = list(dict.fromkeys(sense for row in rows for sense in row.exposure))
+    if not senses:
+        return None
+    cells = [
+        (
+            label(row.scenario.name),
+            number(row.pulls.mean),
+            *(number(row.exposure[each]) if each in row.exposure else NOTHING for each in senses),
+        )
+        for row in rows
+    ]
+    heads = ("Scenario", "All", *(f"On arms {sense}" for sense in senses))
+    return section("Exposure", table("Mean number of pulls", heads, cells, words={0}))
+
+
+def calendar(found: OperatingCharacteristics, starts: date | None) -> Markup | None:
+    """Return the section on accrual and delay; None unless both are known."""
+    rows = [(row, row.calendar) for row in _last_rows(found) if row.calendar is not None]
+    if not rows or found.pulls_per_day is None or found.delay_days is None:
+        return None
+    cells = [
+        (
+            label(row.scenario.name),
+            _day(own.decision.mean, starts),
+            _day(own.decision.quantiles[0.95], starts),
+            _day(own.last_pull.mean, starts),
+            _day(own.last_result.mean, starts),
+            number(own.overrun.mean),
+        )
+        for row, own in rows
+    ]
+    heads = ("Scenario", "End, mean", "End, 95 %", "Last pull", "Last result", "In flight then")
+    said = (
+        f"{number(found.pulls_per_day)} pulls a day, and {number(found.delay_days)} days from a "
+        f"pull to its result: {count(found.parallel)} pulls are in flight while pulls go on. "
+        "Overrun: the results that are still in flight when the study ends are collected and "
+        "reported beside the decision, and do not change it."
+    )
+    title = "When the study ends" + ("" if starts else ", in days after the first pull")
+    return section("Calendar", element("p", said), table(title, heads, cells, words={0}))
+
+
+def looks(found: OperatingCharacteristics, starts: date | None) -> Markup | None:
+    """Return the section on interim looks; None if none are planned."""
+    rows = [row for row in _last_rows(found) if row.looks]
+    if not rows:
+        return None
+    cells = [
+        (
+            label(row.scenario.name),
+            _day(look.day, starts),
+            _share(look.right),
+            percent(look.decided.rate),
+            _share(look.later),
+        )
+        for row in rows
+        for look in row.looks
+    ]
+    heads = ("Scenario", "Look", "Right by then", "Decided by then", "Chance to decide by the end")
+    said = (
+        "The policy may stop after every result, so looks spend no error probability. They show "
+        "when futility can be discussed: the last column is the share of the runs still going on "
+        "at the look that decided before their end, each continued by simulation. It does not "
+        "condition on the results at the look. Stopping for futility is not binding: if it is "
+        "ignored, the error probability stays as promised; if it is followed, fewer runs decide, "
+        "so errors become rarer, and the power falls by the runs that would have been right "
+        "later."
+    )
+    title = f"What looks find, with {percent(found.level)} intervals"
+    return section("Interim looks", element("p", said), table(title, heads, cells, words={0, 1}))
+
+
+# -------------------------------------------------------------------------- comparison
+
+
+def comparators(found: OperatingCharacteristics) -> Markup | None:
+    """Return the section on the usual designs against the control; None if there are none."""
+    rows = [row for row in _last_rows(found) if row.comparators]
+    if not rows:
+        return None
+    cells: list[tuple[object, ...]] = []
+    for row in rows:
+        some = [claim for claim in row.claims if claim.kind == "better" and claim.true]
+        most = max(some, key=lambda claim: claim.made.rate, default=None)
+        own = NOTHING if most is None else f"{most.arm}: {_share(most.made)}"
+        cells.append(
+            (
+                label(row.scenario.name),
+                "this policy",
+                count(row.max_pulls),
+                number(row.pulls.mean),
+                _share(row.right),
+                own,
+                _share(row.harmful),
+                _share(row.false_claims),
+            )
+        )
+        cells += [
+            (
+                label(row.scenario.name),
+                one.name,
+                count(one.most),
+                number(one.results),
+                _share(one.right),
+                _share(one.any_better),
+                _share(one.harmful),
+                _share(one.wrong),
+            )
+            for one in row.comparators
+        ]
+    heads = (
+        "Scenario",
+        "Design",
+        "Most",
+        "Mean",
+        "Right answer named",
+        "Some better arm shown",
+        "Arm beyond a limit named",
+        "Any false claim",
+    )
+    said = (
+        "The clinical question is often only whether an arm is better than the control. These "
+        "designs answer it, and nothing else: they test no limits and treat groups by their "
+        "shares. Every arm gets equal numbers and is tested one-sidedly, by a normal test with "
+        "known variances, at the accepted error probability divided by the number of arms. The "
+        "group-sequential ones have five equally spaced looks and end at the first one at which "
+        "an arm exceeds its boundary; they name the arm with the largest test statistic. All are "
+        "sized for a power of 90 % for the right answer with the assumed means, in that arm's "
+        "comparison, and were simulated 10,000 times in each scenario, with results at once. The "
+        "policy answers more: which arm is the best of those that keep all limits."
+    )
+    title = "Numbers of results, and answers"
+    return section(
+        "The usual designs", element("p", said), table(title, heads, cells, words={0, 1})
+    )
+
+
+# ------------------------------------------------------------------------- limitations
+
+
+def limitations(found: OperatingCharacteristics) -> Markup:
+    """Return the section on what these results do not show."""
+    points = [
+        "The scenarios are assumptions: a truth that is none of them has other characteristics.",
+        (
+            "A share of no runs is no proof that the probability is zero: see the upper ends of "
+            "the intervals."
+        ),
+        (
+            "The true mean of each arm in each group is assumed not to change during the study, "
+            "except in scenarios with a drift."
+        ),
+        "A study that ends undecided promises nothing, and its leader is no answer.",
+        "The mean of the named arm is too large on average: see the table of its bias.",
+    ]
+    if found.delay_days is not None:
+        points.append(
+            "Accrual is steady and the delay is the same for every pull. Outcomes with several "
+            "measures count when the last of them is known."
+        )
+    if any(not row.scenario.environment.keeps_assumptions for row in found):
+        points.append("In scenarios with losses or drift the usual designs are not shown.")
+    return section("Limitations", bullets(points))
+
+
+def items(shown: Sequence[str]) -> Markup:
+    """Return the table that says where the items of the guidelines are.
+
+    `shown` has the sections of the page, by the names in their addresses.
+    """
+    rows = []
+    for what, guideline, place in _ITEMS:
+        if place is None:
+            where: object = "not in this report: state it in the protocol"
+        elif place in shown:
+            where = element("a", place.replace("-", " ").capitalize(), href=f"#{place}")
+        else:
+            where = "not in this report: the file does not state what it needs"
+        rows.append((what, guideline, where))
+    said = (
+        "ICH E20 is cited by topic, after its draft of June 2025; ACE is the CONSORT extension "
+        "for adaptive designs of 2020, which is for reports of finished trials."
+    )
+    heads = ("Item", "Guideline", "Section")
+    return section("Where to find what", element("p", said), table("Items", heads, rows))
+
+
+# ------------------------------------------------------------------------------ pieces
+
+
+def _place(row: Characteristics) -> tuple[Markup, str]:
+    return label(row.scenario.name), count(row.max_pulls)
+
+
+def _share(found: Proportion | None) -> str:
+    if found is None:
+        return NOTHING
+    return f"{percent(found.rate)} ({percent(found.lower)} to {percent(found.upper)})"
+
+
+def _day(day: float, starts: date | None) -> str:
+    return number(day) if starts is None else f"{starts + timedelta(days=round(day))}"
+
+
+def _last_rows(found: OperatingCharacteristics) -> list[Characteristics]:
+    most = max(row.max_pulls for row in found)
+    return [row for row in found if row.max_pulls == most]

@@ -1,0 +1,178 @@
+"""Claims, exposure, usual designs and calendar of simulated studies, compared with their runs."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from fairtrial import subpopulations
+from fairtrial.core.lossy import LossyEnvironment
+from fairtrial.errors import InvalidArgument
+from fairtrial.simulation import Scenario, default_scenarios, operating_characteristics
+
+PROBLEM = subpopulations.Problem(
+    ["old", "weak", "new", "bad"],
+    {"x": 0.25, "y": 0.75},
+    floors=-0.5,
+    noise_std=1.0,
+    control="old",
+)
+ASSUMED = subpopulations.GaussianEnvironment(
+    PROBLEM, [[0.0, 0.0], [0.2, 0.2], [1.5, 1.5], [-1.0, -1.0]]
+)
+POLICY = subpopulations.BlockBetting(PROBLEM, delta=0.2)
+RATE, DELAY = 3.0, 4.0
+LOSSY = Scenario("losses", LossyEnvironment(ASSUMED, 0.2))
+
+
+@pytest.fixture(scope="module")
+def found():
+    scenarios = [Scenario("full", ASSUMED), default_scenarios(ASSUMED, "old")[0], LOSSY]
+    return operating_characteristics(
+        POLICY,
+        scenarios,
+        160,
+        replications=12,
+        pulls_per_day=RATE,
+        delay_days=DELAY,
+        looks=[40, 20],
+        progress=False,
+    )
+
+
+def test_claims_are_those_of_the_runs(found):
+    row = found.row("full")
+    by_claim = {(claim.arm, claim.kind): claim for claim in row.claims}
+    assert len(by_claim) == 6
+    named = row.simulation.decided & (row.simulation.answer == "new")
+    assert by_claim["new", "best"].made.count == named.sum() > 0
+    assert by_claim["new", "better"].made.count == row.simulation.better[:, 2].sum() > 0
+    assert {key for key, claim in by_claim.items() if claim.true} == {
+        ("weak", "better"),
+        ("new", "better"),
+        ("new", "best"),
+    }
+    false = row.simulation.wrong | row.simulation.better[:, 3]
+    assert row.false_claims.count == false.sum()
+
+
+def test_no_claim_is_true_if_all_arms_are_equal(found):
+    row = found.row("null")
+    assert not any(claim.true for claim in row.claims)
+    assert row.false_claims.count >= row.wrong.count
+
+
+def test_without_a_control_nothing_is_claimed_against_it():
+    problem = PROBLEM.clone(control=None)
+    policy = POLICY.clone(problem=problem)
+    scenario = Scenario("full", ASSUMED.clone(problem=problem))
+    row = operating_characteristics(policy, [scenario], 40, 2, progress=False)[0]
+    assert (row.claims, row.false_claims, row.comparators) == ((), None, ())
+    assert row.calendar is None
+    assert set(row.exposure) == {"beyond a limit", "worse than the best acceptable arm"}
+
+
+def test_exposure_counts_the_pulls_of_inferior_arms(found):
+    row = found.row("full")
+    by_arm = row.simulation.pulls.reshape(-1, 4, 2).sum(axis=2).mean(axis=0)
+    assert row.exposure["beyond a limit"] == pytest.approx(by_arm[3])
+    assert row.exposure["worse than the control"] == pytest.approx(by_arm[3])
+    assert row.exposure["worse than the best acceptable arm"] == pytest.approx(
+        by_arm.sum() - by_arm[2]
+    )
+    assert set(found.row("null").exposure.values()) == {0.0}
+
+
+def test_smaller_means_are_better_if_they_are_to_be_minimized():
+    problem = subpopulations.Problem(
+        ["a", "b"], 1, floors=None, noise_std=1.0, control="a", direction="minimize"
+    )
+    environment = subpopulations.GaussianEnvironment(problem, [[0.0], [-2.0]])
+    policy = subpopulations.BlockBetting(problem, delta=0.2)
+    found = operating_characteristics(
+        policy, [Scenario("full", environment)], 60, 4, progress=False
+    )
+    row = found[0]
+    better = next(claim for claim in row.claims if claim.kind == "better")
+    assert better.true
+    assert better.made.count == 4
+    assert row.exposure["worse than the control"] == 0.0
+    assert row.exposure["worse than the best acceptable arm"] > 0.0
+
+
+def test_the_fixed_size_is_the_textbook_formula_and_errors_are_at_their_level(found):
+    fixed = found.row("full").comparators[0]
+    z = stats.norm.ppf(1 - 0.2 / 3) + stats.norm.ppf(0.9)
+    assert fixed.most == 4 * int(np.ceil(2 * z**2 / 1.5**2))
+    assert fixed.results == fixed.most
+    for one in found.row("null").comparators:
+        assert one.right is None
+        # Between the error of one comparison and Bonferroni's sum, with four standard errors.
+        slack = 4 * np.sqrt(0.2 * 0.8 / one.wrong.runs)
+        assert 0.2 / 3 - slack < one.wrong.rate < 0.2 + slack
+    # The bad arm is never named, and the new one is right.
+    assert fixed.harmful.count == 0
+    assert fixed.right.rate > 0.89
+    looks = found.row("full").comparators[1:]
+    assert all(one.results < one.most and one.most > fixed.most for one in looks)
+
+
+def test_usual_designs_do_not_see_limits():
+    means = np.array([[0.0, 0.0], [0.5, 0.5], [3.0, -0.9], [-1.0, -1.0]])
+    environment = subpopulations.GaussianEnvironment(PROBLEM, means[:, ::-1])
+    row = operating_characteristics(POLICY, [Scenario("full", environment)], 20, 2, progress=False)[
+        0
+    ]
+    assert row.harmful.count == 0
+    for one in row.comparators:
+        # The arm with the largest difference breaks its floor in the smaller group.
+        assert one.harmful.rate > 0.9
+        assert one.right.rate < 0.1
+
+
+def test_usual_designs_are_not_shown_where_results_are_lost(found):
+    assert found.row("losses").comparators == ()
+
+
+@pytest.mark.parametrize("name", ["full", "losses"])
+def test_the_calendar_follows_from_rate_and_delay(found, name):
+    row = found.row(name)
+    runs, in_flight = row.simulation, int(RATE * DELAY)
+    assert found.parallel == in_flight
+    known = runs.stopping_time + runs.lost
+    # Result i is known when i - 1 further pulls, and those in flight, have been made.
+    assert runs.elapsed * RATE == pytest.approx(known - 1 + in_flight)
+    made = runs.pulls.sum(axis=1)
+    assert ((made - known >= 0) & (made - known < in_flight)).all()
+    assert row.calendar.overrun.mean == pytest.approx((made - known).mean())
+    assert row.calendar.overrun.mean > 0
+    assert row.calendar.decision.mean == pytest.approx(runs.elapsed.mean())
+    assert row.calendar.last_result.mean == pytest.approx((made - 1).mean() / RATE + DELAY)
+    assert row.days == row.calendar.decision
+    assert (runs.lost.sum() > 0) == (name == "losses")
+
+
+def test_looks_count_what_had_been_decided_and_what_was_decided_later(found):
+    row = found.row("full")
+    runs = row.simulation
+    assert [look.day for look in row.looks] == [20, 40]
+    for look in row.looks:
+        early = runs.decided & (runs.elapsed <= look.day)
+        going_on = runs.elapsed > look.day
+        assert look.decided.count == early.sum()
+        assert look.later.count == (runs.decided & going_on).sum()
+        assert look.later.runs == going_on.sum()
+
+
+@pytest.mark.parametrize(
+    ("more", "name"),
+    [
+        ({"delay_days": 2}, "delay_days"),
+        ({"delay_days": -1, "pulls_per_day": 1}, "delay_days"),
+        ({"delay_days": 2, "pulls_per_day": 1, "parallel": 3}, "parallel"),
+        ({"looks": [3], "pulls_per_day": 1}, "looks"),
+    ],
+)
+def test_a_calendar_that_makes_no_sense_is_refused(more, name):
+    with pytest.raises(InvalidArgument) as refusal:
+        operating_characteristics(POLICY, [Scenario("full", ASSUMED)], 40, 2, **more)
+    assert refusal.value.name == name
