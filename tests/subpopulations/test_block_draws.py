@@ -113,7 +113,7 @@ def statistics(
         row = {
             "stopping time": [run.stopping_time],
             "decision": [-1 if run.answer is None else problem.arms.index(run.answer)],
-            "wealth": np.clip(policy._kernels.wealth_now(policy._blocks.arrays), -50, 50),
+            "wealth": np.clip(policy._wealth, -50, 50),
             "sums": state.sums.ravel(),
             "squares": state.squares.ravel(),
             "record": record[:, :4].ravel() if record.size else [],

@@ -12,7 +12,6 @@ from fairtrial.causal._kernels.betting_bets import (
     correct_bets,
     is_bet_on,
     multiply_bets,
-    pay_bets,
     place_bets,
 )
 from fairtrial.causal._kernels.betting_plans import (
@@ -37,7 +36,7 @@ from fairtrial.causal._kernels.betting_state import (
 )
 from fairtrial.causal._kernels.rows import draw_row, index_of
 from fairtrial.causal._row_source import RowSource
-from fairtrial.confidence.block_betting.bets import LOST
+from fairtrial.confidence.block_betting.bets import LOST, pay_bounded
 from fairtrial.confidence.block_betting.blocks import (
     OUTSIDE,
     Arrays,
@@ -57,7 +56,6 @@ from fairtrial.confidence.block_betting.blocks import (
 )
 from fairtrial.confidence.block_betting.book import (
     UNDECIDED,
-    all_wealth,
     conclude,
     rule_out_none,
 )
@@ -80,7 +78,6 @@ __all__ = [
     "take_rows",
     "tell",
     "tell_late",
-    "wealth_now",
 ]
 
 Row = tuple[int, float]
@@ -218,7 +215,7 @@ def _settle(model: Model, rules: Rules, state: State) -> None:
 @kernel
 def _pay(_model: Model, _rules: Rules, state: State, slot: int) -> None:
     """Pay the bets of a block; if the last two answers are rejected together, its target stays."""
-    pay_bets(state, slot)
+    pay_bounded(state.bets, slot, state.book.ledgers)
     state.leader[0] = state.target[slot]
 
 
@@ -345,13 +342,6 @@ def settle(arrays: Arrays) -> None:
     """Pay the bets of every complete block."""
     (model, rules), state = opened(arrays)
     _settle(model, rules, state)
-
-
-@kernel
-def wealth_now(arrays: Arrays) -> Floats:
-    """Return the log wealth against every answer, "none" last."""
-    _, state = opened(arrays)
-    return all_wealth(state.book)
 
 
 @kernel

@@ -28,12 +28,16 @@ from fairtrial.causal._kernels.betting_state import (
 from fairtrial.confidence.block_betting.bets import (
     CAP,
     NO_BET,
-    bounded_gain,
     correct_bet,
     freeze_stakes,
     multiply_bet,
 )
-from fairtrial.confidence.block_betting.book import limit_ledger, rival_ledger
+from fairtrial.confidence.block_betting.book import (
+    begin_bets,
+    is_wanted,
+    limit_ledger,
+    rival_ledger,
+)
 from fairtrial.core.arithmetic import square
 from fairtrial.core.compilation import inlined, kernel
 
@@ -111,14 +115,9 @@ def place_bets(
     metric = metric_of(beliefs, density)
     block = Block(size, _share_lost(rules, state), density, metric, span, _room_for(model))
     target = state.target[slot]
-    state.bets.number[slot] = items.needs.size
-    if target < arms:
-        state.book.led[target] = 1
+    begin_bets(state.book, state.bets, slot, target)
     for item in range(items.needs.size):
-        state.bets.ledger[slot, item] = NO_BET
-        if item < arms and (item == target or state.book.rejected[item]):
-            continue
-        if item >= arms and items.limit[item] < 0:
+        if not is_wanted(state.book, item, target, False):
             continue
         if _place_bet(model, rules, state, slot, item, beliefs, items, block):
             if item < arms:
@@ -498,15 +497,6 @@ def correct_bets(
             before = _score(state, slot, bet, density, old_cell, old)
             after = _score(state, slot, bet, density, new_cell, new)
             correct_bet(state.bets, slot, bet, before, after)
-
-
-@kernel
-def pay_bets(state: State, slot: int) -> None:
-    """Pay the bets of a complete block into their ledgers."""
-    for bet in range(state.bets.number[slot]):
-        ledger = state.bets.ledger[slot, bet]
-        if ledger != NO_BET:
-            state.book.ledgers[ledger] += bounded_gain(state.bets, slot, bet)
 
 
 @inlined

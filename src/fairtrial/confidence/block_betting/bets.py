@@ -268,6 +268,15 @@ def bounded_gain(bets: Bets, slot: int, bet: int) -> float:
 
 
 @kernel
+def pay_bounded(bets: Bets, slot: int, ledgers: Floats) -> None:
+    """Pay a complete block's bets on rewards in a known range into their ledgers."""
+    for bet in range(bets.number[slot]):
+        ledger = bets.ledger[slot, bet]
+        if ledger != NO_BET:
+            ledgers[ledger] += bounded_gain(bets, slot, bet)
+
+
+@kernel
 def known_noise_gain(bets: Bets, slot: int, bet: int, effect: float, variance: float) -> float:
     """Return the log of the payment of a bet under noise of known scale.
 

@@ -16,6 +16,7 @@ from typing import Annotated, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fairtrial.confidence.block_betting.bets import NO_BET, Bets
 from fairtrial.core.compilation import inlined, kernel
 
 Floats = NDArray[np.float64]
@@ -143,6 +144,32 @@ def evidence_for(book: Book, answer: int) -> float:
         if rival != answer and book.rejected[rival] != CLOSED:
             least = min(least, against_rival(book, rival, answer))
     return least
+
+
+# ------------------------------------------------------------------------- placing bets
+
+
+@inlined
+def begin_bets(book: Book, bets: Bets, slot: int, target: int) -> None:
+    """Begin to place the bets of a block: one bet for each item, none of them placed yet."""
+    bets.number[slot] = bets.ledger.shape[1]
+    for bet in range(bets.number[slot]):
+        bets.ledger[slot, bet] = NO_BET
+    if target < book.stated.shape[0]:
+        book.led[target] = 1
+
+
+@inlined
+def is_wanted(book: Book, item: int, target: int, separately: bool) -> bool:
+    """Return whether a block with this target bets on an item; items are those of `fill_needs`.
+
+    It bets on every rival that is not ruled out, and on every limit of the target.
+    """
+    arms = book.stated.shape[0]
+    if item >= arms:
+        return target < arms and book.stated[target, item - arms] != 0
+    is_settled = separately and against_rival(book, item, target) == math.inf
+    return item != target and book.rejected[item] == 0 and not is_settled
 
 
 # ----------------------------------------------------------------------------- deciding

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fairtrial.confidence.block_betting.book import all_wealth, evidence_for
 from fairtrial.confidence.block_betting.cuts import ASSIGNED, Cuts, OutsideResults
 from fairtrial.confidence.block_betting.live import LiveBlocks, Randomize
 from fairtrial.confidence.effects import (
@@ -157,7 +158,7 @@ class BlockPolicy(FixedConfidencePolicy):
     @property
     def _wealth(self) -> Floats:
         """The log wealth against every answer; "no arm" is last."""
-        return np.asarray(self._kernels.wealth_now(self._blocks.arrays))
+        return np.asarray(all_wealth(self._blocks.state.book))
 
     def _candidates(self) -> tuple[Any, ...] | None:
         if self._finished:
@@ -172,7 +173,7 @@ class BlockPolicy(FixedConfidencePolicy):
         if leader is None:
             return None, threshold
         if self._separately:
-            evidence = float(self._kernels.evidence_now(self._blocks.arrays, leader))
+            evidence = float(evidence_for(self._blocks.state.book, leader))
             return min(evidence, threshold), threshold
         rivals = ~self._rejected
         rivals[leader] = False

@@ -16,10 +16,10 @@ import numpy as np
 from fairtrial.confidence.block_betting.bets import (
     LOST,
     NO_BET,
-    bounded_gain,
     correct_bet,
     known_noise_gain,
     multiply_bet,
+    pay_bounded,
     value_in_bet,
 )
 from fairtrial.confidence.block_betting.blocks import (
@@ -107,7 +107,6 @@ __all__ = [
     "start",
     "tell",
     "tell_late",
-    "wealth_now",
 ]
 
 LEAST_SPREAD = 0.2
@@ -412,7 +411,7 @@ def _settle(model: Model, rules: Rules, limits: Limits, state: State) -> None:
     slot = complete_slot(state.blocks)
     while slot != OUTSIDE and not _is_over(state):
         if rules.bounded:
-            _pay_bounded(state, slot)
+            pay_bounded(state.bets, slot, state.book.ledgers)
         else:
             _pay_known_noise(model, rules, state, slot)
         add_block(model, state, slot)
@@ -438,14 +437,6 @@ def _add_predictions(model: Model, state: State, slot: int) -> None:
 def _is_over(state: State) -> bool:
     """Return whether there is an answer, or there never will be one."""
     return state.finished[0] == 1 or state.hopeless[0] == 1
-
-
-@kernel
-def _pay_bounded(state: State, slot: int) -> None:
-    for bet in range(state.bets.number[slot]):
-        ledger = state.bets.ledger[slot, bet]
-        if ledger != NO_BET:
-            state.book.ledgers[ledger] += bounded_gain(state.bets, slot, bet)
 
 
 @kernel
@@ -607,13 +598,6 @@ def _evidence_with_limits(rules: Rules, state: State, leader: int) -> float:
         if answer != leader and not state.book.rejected[answer]:
             least = min(least, wealth[answer])
     return least
-
-
-@kernel
-def wealth_now(arrays: Arrays) -> Floats:
-    """Return the log wealth against every answer, "none" last, if candidates have limits."""
-    _, state = opened(arrays)
-    return all_wealth(state.book)
 
 
 @kernel

@@ -5,13 +5,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fairtrial.confidence.block_betting.bets import NO_BET
 from fairtrial.confidence.block_betting.blocks import next_slot, open_block, open_planned_block
 from fairtrial.confidence.block_betting.book import (
     UNDECIDED,
-    against_rival,
+    begin_bets,
     conclude,
     fill_needs,
+    is_wanted,
     limit_ledger,
     own_ledger,
     pair_ledger,
@@ -429,24 +429,17 @@ def _place_bets(
 
     The bets of a block share its pulls, so those on rivals use the ledger of the pair.
     """
-    candidates, number = limits.stated.shape
+    candidates = model.candidates.shape[0]
     leader, theta, bets = known.leader, known.metric.theta, state.bets
     metric = _metric_of_pulls(model, state.blocks.planned[slot], theta)
-    bets.number[slot] = candidates + number
-    if leader < candidates:
-        state.book.led[leader] = 1
-    for bet in range(candidates + number):
-        bets.ledger[slot, bet] = NO_BET
+    begin_bets(state.book, bets, slot, leader)
+    for bet in range(bets.number[slot]):
+        if not is_wanted(state.book, bet, leader, rules.separately):
+            continue
         if bet < candidates:
-            is_settled = rules.separately and (against_rival(state.book, bet, leader) == math.inf)
-            if bet == leader or state.book.rejected[bet] or is_settled:
-                continue
             ledger = rival_ledger(state.book, bet, leader)
         else:
-            r = bet - candidates
-            if leader == candidates or limits.stated[leader, r] == -math.inf:
-                continue
-            ledger = limit_ledger(state.book, leader, r)
+            ledger = limit_ledger(state.book, leader, bet - candidates)
         direction = state.directions[slot, bet]
         _, constant = item_value(model, limits, rules.tolerance, leader, bet, metric, direction)
         variance = known.noise * length_of(known.metric, direction)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from fairtrial.confidence.block_betting import BlockKernels, LiveBlocks
 from fairtrial.confidence.block_betting.blocks import OUTSIDE
+from fairtrial.confidence.block_betting.book import all_wealth
 from fairtrial.confidence.block_betting.cuts import Cuts
 from fairtrial.confidence.means import Settled
 from fairtrial.core.pull import UNSOLICITED, Pull
@@ -167,7 +168,7 @@ class BlockStanding(Standing):
         If candidates have limits, the shape is (1, M + 1), including "no arm".
         """
         if self._problem.has_limits:
-            return np.asarray(blocks.wealth_now(self._blocks.arrays)[np.newaxis])
+            return np.asarray(all_wealth(self._state.book)[np.newaxis])
         return np.asarray(self._state.book.ledgers.reshape((-1, self._units.shape[1])))
 
     @property

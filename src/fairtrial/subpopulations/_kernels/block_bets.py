@@ -6,15 +6,16 @@ import numpy as np
 
 from fairtrial.confidence.block_betting.bets import (
     NO_BET,
-    bounded_gain,
     correct_bet,
     freeze_stakes,
     known_noise_gain,
     multiply_bet,
+    pay_bounded,
     value_in_bet,
 )
 from fairtrial.confidence.block_betting.book import (
-    against_rival,
+    begin_bets,
+    is_wanted,
     limit_ledger,
     own_ledger,
     pair_ledger,
@@ -62,24 +63,16 @@ def place_bets(model: Model, rules: Rules, state: State, slot: int, seen: Estima
     """Freeze the bets of a block: one on each live rival, one on each limit of the leader."""
     arms, groups = seen.means.shape
     leader, bets = state.target[slot], state.bets
-    bets.number[slot] = bets.ledger.shape[1]
+    begin_bets(state.book, bets, slot, leader)
     for bet in range(bets.number[slot]):
-        bets.ledger[slot, bet] = NO_BET
-    for k in range(arms):
-        is_settled = rules.separately and against_rival(state.book, k, leader) == math.inf
-        if k != leader and not state.book.rejected[k] and not is_settled:
-            if model.control == NO_CONTROL:
-                _bet_on_rival(model, rules, state, slot, k, seen)
-            else:
-                _bet_on_rows(model, rules, state, slot, k, seen)
-    if leader == arms:
-        return
-    state.book.led[leader] = 1
-    for bet in range(arms, bets.number[slot]):
-        if not state.book.stated[leader, bet - arms]:
-            continue
         end, group = (bet - arms) // groups, (bet - arms) % groups
-        if end > CEILING:
+        if not is_wanted(state.book, bet, leader, rules.separately):
+            continue
+        if bet < arms and model.control == NO_CONTROL:
+            _bet_on_rival(model, rules, state, slot, bet, seen)
+        elif bet < arms:
+            _bet_on_rows(model, rules, state, slot, bet, seen)
+        elif end > CEILING:
             _bet_on_difference(model, rules, state, slot, bet, seen)
         elif state.blocks.planned[slot, leader * groups + group] > 0.0:
             _bet_on_limit(model, rules, state, slot, bet, seen)
@@ -348,13 +341,12 @@ def correct_bets(
 @kernel
 def pay_bets(model: Model, rules: Rules, state: State, slot: int) -> None:
     """Add the winnings of a complete block's bets to their ledgers."""
+    if rules.bounded:
+        pay_bounded(state.bets, slot, state.book.ledgers)
+        return
     for bet in range(state.bets.number[slot]):
         ledger = state.bets.ledger[slot, bet]
-        if ledger == NO_BET:
-            continue
-        if rules.bounded:
-            state.book.ledgers[ledger] += bounded_gain(state.bets, slot, bet)
-        else:
+        if ledger != NO_BET:
             state.book.ledgers[ledger] += _known_noise_gain(model, state, slot, bet)
 
 

@@ -27,7 +27,7 @@ from fairtrial.confidence.block_betting.blocks import (
     tag_of,
     undo_loss,
 )
-from fairtrial.confidence.block_betting.book import all_wealth, evidence_for, fill_needs
+from fairtrial.confidence.block_betting.book import fill_needs
 from fairtrial.confidence.noise_kernels import record_as_issued, replace_numbered, settle_record
 from fairtrial.core.arithmetic import sum_of
 from fairtrial.core.compilation import inlined, kernel
@@ -89,7 +89,6 @@ __all__ = [
     "ask",
     "ask_assigned",
     "correct",
-    "evidence_now",
     "lose",
     "open_assigned",
     "run",
@@ -97,7 +96,6 @@ __all__ = [
     "start",
     "tell",
     "tell_late",
-    "wealth_now",
 ]
 
 
@@ -340,20 +338,6 @@ def settle(arrays: Arrays) -> None:
 
 
 # ------------------------------------------------------------------------- results and runs
-
-
-@kernel
-def wealth_now(arrays: Arrays) -> Floats:
-    """Return the log wealth against every answer, "none" last."""
-    _, state = opened(arrays)
-    return all_wealth(state.book)
-
-
-@kernel
-def evidence_now(arrays: Arrays, answer: int) -> float:
-    """Return the smallest evidence that an answer needs if ledgers are tested separately."""
-    _, state = opened(arrays)
-    return evidence_for(state.book, answer)
 
 
 @kernel

@@ -10,15 +10,16 @@ import numpy as np
 
 from fairtrial.confidence.block_betting.bets import (
     NO_BET,
-    bounded_gain,
     correct_bet,
     freeze_stakes,
     known_noise_gain,
     multiply_bet,
+    pay_bounded,
     value_in_bet,
 )
 from fairtrial.confidence.block_betting.book import (
-    against_rival,
+    begin_bets,
+    is_wanted,
     limit_ledger,
     own_ledger,
     pair_ledger,
@@ -44,7 +45,6 @@ from fairtrial.subpopulations._kernels.measures.model import (
     Seen,
     end_measure,
     first_measure,
-    has_limit,
     is_relative,
     part_in_limit,
     weight_in_limit,
@@ -72,24 +72,19 @@ def place_bets(
     """Freeze the bets of a block: one on each live rival, one on each limit of the leader."""
     arms, groups = state.pulls.shape
     leader, bets = state.target[slot], state.bets
-    bets.number[slot] = bets.ledger.shape[1]
-    for bet in range(bets.number[slot]):
-        bets.ledger[slot, bet] = NO_BET
-        _clear(state, slot, bet)
+    begin_bets(state.book, bets, slot, leader)
     planned = state.blocks.planned[slot].reshape((arms, groups))
-    for k in range(arms):
-        is_settled = rules.separately and against_rival(state.book, k, leader) == math.inf
-        if k != leader and not state.book.rejected[k] and not is_settled:
-            item_value(programmes, k, leader, planned, work)
-            _bet_on_rival(model, state, slot, k, seen, planned, work)
-    if leader == arms:
-        return
-    state.book.led[leader] = 1
-    for r in range(model.signs.size):
-        if has_limit(model, leader, r):
-            variance = variance_of_limit(programmes, r, leader, planned)
-            if 0.0 < variance < math.inf:
-                _bet_on_limit(model, state, slot, r, seen, planned, variance, work)
+    for bet in range(bets.number[slot]):
+        _clear(state, slot, bet)
+        if not is_wanted(state.book, bet, leader, rules.separately):
+            continue
+        if bet < arms:
+            item_value(programmes, bet, leader, planned, work)
+            _bet_on_rival(model, state, slot, bet, seen, planned, work)
+            continue
+        variance = variance_of_limit(programmes, bet - arms, leader, planned)
+        if 0.0 < variance < math.inf:
+            _bet_on_limit(model, state, slot, bet - arms, seen, planned, variance, work)
 
 
 @inlined
@@ -407,13 +402,12 @@ def correct_bets(
 @kernel
 def pay_bets(model: Model, state: State, slot: int) -> None:
     """Add the winnings of a complete block's bets to their ledgers."""
+    if model.noise == BOUNDED:
+        pay_bounded(state.bets, slot, state.book.ledgers)
+        return
     for bet in range(state.bets.number[slot]):
         ledger = state.bets.ledger[slot, bet]
-        if ledger == NO_BET:
-            continue
-        if model.noise == BOUNDED:
-            state.book.ledgers[ledger] += bounded_gain(state.bets, slot, bet)
-        else:
+        if ledger != NO_BET:
             state.book.ledgers[ledger] += _known_noise_gain(model, state, slot, bet)
 
 

@@ -26,7 +26,7 @@ from fairtrial.confidence.block_betting.blocks import (
     tag_of,
     undo_loss,
 )
-from fairtrial.confidence.block_betting.book import all_wealth, evidence_for, fill_needs
+from fairtrial.confidence.block_betting.book import fill_needs
 from fairtrial.core.arithmetic import square, sum_of
 from fairtrial.core.compilation import inlined, kernel
 from fairtrial.core.draw_kernels import draw_vector
@@ -101,7 +101,6 @@ __all__ = [
     "check_late_values",
     "complete",
     "correct",
-    "evidence_now",
     "is_counted",
     "lose",
     "open_assigned",
@@ -111,7 +110,6 @@ __all__ = [
     "start",
     "tell",
     "tell_late",
-    "wealth_now",
 ]
 
 
@@ -600,20 +598,6 @@ def settle(arrays: Arrays) -> None:
 
 
 # ------------------------------------------------------------------------- results and runs
-
-
-@kernel
-def wealth_now(arrays: Arrays) -> Floats:
-    """Return the log wealth against every answer, "none" last."""
-    _, state = opened(arrays)
-    return all_wealth(state.book)
-
-
-@kernel
-def evidence_now(arrays: Arrays, answer: int) -> float:
-    """Return the smallest evidence that an answer needs if ledgers are tested separately."""
-    _, state = opened(arrays)
-    return evidence_for(state.book, answer)
 
 
 @kernel
