@@ -143,6 +143,12 @@ class LiveBlocks:
     kernels: ClassVar[BlockKernels]
     """The family's compiled functions."""
 
+    unit: float = 1.0
+    """Difference of outcomes whose values in the state differ by 1."""
+
+    centre: float = 0.0
+    """The outcome whose value in the state is 0."""
+
     def __init__(
         self, constants: Floats, randomize: Randomize, key: NDArray[np.uint64], **dimensions: int
     ) -> None:
@@ -492,26 +498,20 @@ class LiveBlocks:
         event = "came too late for bets on the values to follow"
         return promise.weakened_by(self.amended, "correction", event)
 
-    def settled(self, unit: float, centre: float, *, losses_count: bool) -> Settled:
-        """Return the results of all settled blocks by action; the arguments of `paid_results`."""
+    def settled(self, *, losses_count: bool) -> Settled:
+        """Return the results of all settled blocks by action; the argument of `paid_results`."""
         blocks = self.state.blocks
-        sums = unit * blocks.settled_sums + centre * blocks.came
+        sums = self.unit * blocks.settled_sums + self.centre * blocks.came
         missing = blocks.lost * losses_count
         if self._any_as_worst and not losses_count:
             missing = self._counted_as_worst()
         return Settled(blocks.came.copy(), sums, missing)
 
-    def paid_results(
-        self, unit: float, centre: float, *, losses_count: bool
-    ) -> BlockResults | None:
+    def paid_results(self, *, losses_count: bool) -> BlockResults | None:
         """Return the results of all paid blocks; None if there are none, or not all are kept.
 
         Parameters
         ----------
-        unit : float
-            Difference of outcomes whose values in the state differ by 1.
-        centre : float
-            The outcome whose value in the state is 0.
         losses_count : bool
             Whether a lost pull counts as a result with the worst value.
         """
@@ -525,9 +525,9 @@ class LiveBlocks:
         return BlockResults(
             counts,
             losses,
-            sums * unit,
-            squares * unit * unit,
-            np.full_like(counts, centre),
+            sums * self.unit,
+            squares * self.unit * self.unit,
+            np.full_like(counts, self.centre),
         )
 
     def in_paid_blocks(self, path: str) -> Floats:

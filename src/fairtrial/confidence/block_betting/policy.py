@@ -16,11 +16,13 @@ from fairtrial.confidence.block_betting.cuts import ASSIGNED, Cuts, OutsideResul
 from fairtrial.confidence.block_betting.live import LiveBlocks, Randomize
 from fairtrial.confidence.effects import (
     BlockResults,
+    Difference,
     DifferenceAt,
     Spread,
     difference_of_arms,
 )
 from fairtrial.confidence.loss_test import UNEQUAL_LOSSES
+from fairtrial.confidence.means import Settled
 from fairtrial.core.fixed_confidence import FixedConfidencePolicy
 from fairtrial.core.policy import Choice
 from fairtrial.core.progress_parts import AnswerStatus
@@ -238,6 +240,31 @@ class BlockPolicy(FixedConfidencePolicy):
         return False
 
     @property
+    def _losses_count(self) -> bool:
+        """Whether a lost pull counts as the worst value."""
+        return self._blocks.has_worst_values and self.losses != "ignorable"
+
+    def _counted(self, counts: Floats, sums: Floats) -> Settled:
+        """Return the results that means count: those of settled blocks, by action.
+
+        Of a finished experiment, all results so far count (the arguments), and all other units are
+        missing.
+        """
+        if self._cuts is None:
+            return self._blocks.settled(losses_count=self._losses_count)
+        return Settled(counts, sums, self._cuts.missing(counts))
+
+    def _difference_by(self, spread: Spread, level: float) -> Difference | None:
+        """Return what finds a difference of arms; None without any results."""
+        if self._cuts is not None:
+            of_all = self._difference_of_all(spread)
+            return None if of_all is None else partial(of_all, level=level)
+        results = self._blocks.paid_results(losses_count=self._losses_count)
+        if results is None:
+            return None
+        return partial(difference_of_arms, results, spread=spread, level=level)
+
+    @property
     def _settled(self) -> int | None:
         return int(self._blocks.state.blocks.came.sum())
 
@@ -279,6 +306,9 @@ class BlockPolicy(FixedConfidencePolicy):
 
     # ------------------------------------------------------------- finished experiments
 
+    _compares_units: bool = False
+    """Whether differences in a finished experiment use all its units, also those in no block."""
+
     @abstractmethod
     def _cut(self, assigned: ArrayLike) -> Cuts:
         """Return the blocks of a finished experiment."""
@@ -293,12 +323,9 @@ class BlockPolicy(FixedConfidencePolicy):
         if self.batch is not None or self.max_pulls is not None:
             raise InvalidArgument("assigned", "must be given without batch and max_pulls")
         self._cuts = cuts
-        self._outside = self._begin_outside()
+        if self._compares_units:
+            self._outside = OutsideResults(self.problem.n_actions, self.problem.reward_range)
         self._blocks.skip_initial_block()
-
-    def _begin_outside(self) -> OutsideResults:
-        """Return the record of results in no block; empty in families that do not use them."""
-        return OutsideResults()
 
     def _note_outside(self, pull: Pull, outcome: Any, instead_of: Any = None) -> None:
         """Record a result of a finished experiment if it is in no block."""
@@ -310,18 +337,16 @@ class BlockPolicy(FixedConfidencePolicy):
                 self._outside.remove(is_after, pull.action, instead_of)
             self._outside.add(is_after, pull.action, outcome)
 
-    def _difference_of_units(
-        self, unit: float, centre: float, spread: Spread, *, losses_count: bool
-    ) -> DifferenceAt | None:
+    def _difference_of_all(self, spread: Spread) -> DifferenceAt | None:
         """Return what finds a difference from a finished experiment; None without any results.
 
-        The arguments are those of `LiveBlocks.paid_results`, and what is known about the spread.
         Results after the blocks count once the policy has stopped; which ones these are depends
         only on earlier results.
         """
         cuts = self._cuts
-        assert cuts is not None
-        parts = [self._blocks.paid_results(unit, centre, losses_count=True)]
+        if cuts is None or not self._compares_units:
+            return None
+        parts = [self._blocks.paid_results(losses_count=True)]
         if min(self._outstanding, default=self.asked) >= cuts.begin:
             parts.insert(0, self._outside.as_block(False, cuts.initial_counts))
         if self.stopped:
@@ -331,7 +356,7 @@ class BlockPolicy(FixedConfidencePolicy):
         if not found:
             return None
         results = reduce(BlockResults.followed_by, found)
-        if not losses_count:
+        if not self._losses_count:
             results = results.without_losses()
         in_all = float(len(cuts.actions))
         return partial(difference_of_arms, results, spread=spread, in_all=in_all)

@@ -20,17 +20,15 @@ from fairtrial.confidence.block_betting import (
     promise,
 )
 from fairtrial.confidence.block_betting.bets import GRID
-from fairtrial.confidence.block_betting.cuts import Cuts, OutsideResults
+from fairtrial.confidence.block_betting.cuts import Cuts
 from fairtrial.confidence.block_betting.live import serial_of_tag
 from fairtrial.confidence.effects import (
     Difference,
-    DifferenceAt,
     Spread,
-    difference_of_arms,
     effects_of_arms,
     level_of_each,
 )
-from fairtrial.confidence.means import Settled, means_from, means_of
+from fairtrial.confidence.means import means_from, means_of
 from fairtrial.confidence.noise_test import NoiseTest
 from fairtrial.core.documentation import documented_by
 from fairtrial.core.progress_parts import AnswerStatus, Parts
@@ -172,6 +170,7 @@ class BlockBetting(BlockPolicy):
 
     problem: Problem
     version = 6
+    _compares_units = True
     environments = TimedEnvironment
     state_fields = ("_valued", "_blocks.unneeded", *BlockPolicy.state_fields)
 
@@ -201,6 +200,7 @@ class BlockBetting(BlockPolicy):
         constants, _ = CONSTANTS.pack(Constants(variances, self._rules))
         self.randomize = check_randomize(randomize)
         self._blocks = _Blocks(constants, self.randomize, self._key, **self._dimensions)
+        self._blocks.unit, self._blocks.centre = self._rules.unit, self._rules.origin
         # Failed pulls that count as the failure value.
         self._valued: list[int] = []
         self._follow(assigned)
@@ -436,10 +436,11 @@ class BlockBetting(BlockPolicy):
 
     def _estimates(self) -> tuple[tuple[Estimate, ...], tuple[Estimate, ...]]:
         """Return the mean of each arm, with an interval that holds at all times."""
-        problem, settled, (counts, sums) = self.problem, self._settled_means, self._data
+        problem, (counts, sums) = self.problem, self._data
+        settled = self._counted(counts, sums)
         level = self.delta / len(problem.arms)
         of_all = None
-        if self._cuts is not None and problem.reward_range is not None:
+        if problem.reward_range is not None:
             of_all = self._difference_of_all(Spread(problem.scale, problem.reward_range))
         if of_all is None:
             found = means_of(settled, problem.scale, level, problem.reward_range)
@@ -471,15 +472,6 @@ class BlockBetting(BlockPolicy):
         counts = problem.failure == "independent" or problem.failure_value is not None
         return not (self._bounded or counts)
 
-    @property
-    def _settled_means(self) -> Settled:
-        """The results that means count: those of settled blocks, or of all units."""
-        if self._cuts is None:
-            unit, origin = self._rules.unit, self._rules.origin
-            return self._blocks.settled(unit, origin, losses_count=self._bounded)
-        counts, sums = self._data
-        return Settled(counts, sums, self._cuts.missing(counts))
-
     def _effects(self) -> Callable[[], tuple[Effect, ...]]:
         answer = self._answer
         difference = self._difference()
@@ -491,25 +483,9 @@ class BlockBetting(BlockPolicy):
 
     def _difference(self) -> Difference | None:
         """Return a function that computes differences; None before the first result."""
-        problem, (origin, unit) = self.problem, (self._rules.origin, self._rules.unit)
-        has_control = problem.control is not None
+        problem, has_control = self.problem, self.problem.control is not None
         level = level_of_each(self.delta, len(problem.arms), has_control=has_control)
-        spread = Spread(problem.scale, problem.reward_range)
-        if self._cuts is not None:
-            of_all = self._difference_of_all(spread)
-            return None if of_all is None else partial(of_all, level=level)
-        results = self._blocks.paid_results(unit, origin, losses_count=self._bounded)
-        if results is None:
-            return None
-        return partial(difference_of_arms, results, spread=spread, level=level)
-
-    def _difference_of_all(self, spread: Spread) -> DifferenceAt | None:
-        """Return what finds a difference from a finished experiment."""
-        unit, origin = self._rules.unit, self._rules.origin
-        return self._difference_of_units(unit, origin, spread, losses_count=self._bounded)
-
-    def _begin_outside(self) -> OutsideResults:
-        return OutsideResults(len(self.problem.arms), self.problem.reward_range)
+        return self._difference_by(Spread(problem.scale, problem.reward_range), level)
 
     def _parts(self) -> Parts:
         """Return which arms are decided; with a tolerance, only pairs are."""

@@ -39,15 +39,12 @@ class LinearBlocks(LiveBlocks):
     arms: Floats
     """The features of every arm, in the coordinates of the blocks' predictions."""
 
-    shift: float
-    """What the state subtracts from every reward."""
-
     def learn(self, pull: Pull, value: float, *, was_lost: bool) -> None:
         """Record a reward; also count those of the pulls before the first block."""
         super().learn(pull, value, was_lost=was_lost)
         if _is_of_opening(pull):
             self.state.opening_counts[pull.action] += 1.0
-            self.state.opening_sums[pull.action] += value - self.shift
+            self.state.opening_sums[pull.action] += value - self.centre
 
     def amend(self, pull: Pull, old: float, new: float) -> None:
         """Correct a reward and all bets on it."""
@@ -195,7 +192,7 @@ class BlockStanding(Standing):
         if self._cuts is not None:
             missing = self._cuts.missing(self.counts) * rules.bounded
             return Settled(self.counts.copy(), self.sums, missing)
-        counts, sums, missing = self._blocks.settled(1.0, rules.shift, losses_count=rules.bounded)
+        counts, sums, missing = self._blocks.settled(losses_count=rules.bounded)
         late = state.opened - state.opening_counts
         if not rules.bounded and late.sum() > state.lost.sum():
             # With known noise no value stands for a result that is still to come.

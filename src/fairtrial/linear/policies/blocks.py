@@ -145,7 +145,7 @@ class BlockBetting(BlockPolicy):
         constants, _ = CONSTANTS.pack(Constants(model, rules, limits))
         self.randomize = check_randomize(randomize)
         self._blocks = LinearBlocks(constants, self.randomize, self._key, **self._dimensions)
-        self._blocks.arms, self._blocks.shift = self._units.model.arms, self._shift
+        self._blocks.arms, self._blocks.centre = self._units.model.arms, self._shift
         self._follow(assigned)
         self._standing = BlockStanding(self._units, self._blocks, rules, opening, self._cuts)
         self._findings = Findings(self._answers, self._units, self._standing, self.delta)
@@ -346,8 +346,7 @@ class BlockBetting(BlockPolicy):
 
     def _effects(self) -> Callable[[], tuple[Effect, ...]]:
         problem, answer = self.problem, self._answer
-        ranged = problem.reward_range is not None
-        results = self._blocks.paid_results(1.0, self._shift, losses_count=ranged)
+        results = self._blocks.paid_results(losses_count=self._losses_count)
         if results is None or not answer:
             return tuple
         predicted = self._blocks.in_paid_blocks("prediction") @ problem.reduced.arms.T

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,8 +20,8 @@ from fairtrial.confidence.block_betting import (
 )
 from fairtrial.confidence.block_betting.bets import GRID
 from fairtrial.confidence.block_betting.book import book_dimensions
-from fairtrial.confidence.block_betting.cuts import Cuts, OutsideResults
-from fairtrial.confidence.effects import Difference, DifferenceAt, Spread, difference_of_arms
+from fairtrial.confidence.block_betting.cuts import Cuts
+from fairtrial.confidence.effects import Difference, DifferenceAt, Spread
 from fairtrial.confidence.means import Settled
 from fairtrial.core.documentation import documented_by
 from fairtrial.core.policy import Choice
@@ -192,6 +191,7 @@ class BlockBetting(BlockPolicy):
             self._blocks: LiveBlocks = self._measured
         else:
             self._blocks = self._blocks_of_one_measure(problem)
+        self._compares_units = not problem.measures
         self._follow(assigned)
 
     def _values_so_far_of(self, number: int) -> Floats | None:
@@ -209,6 +209,7 @@ class BlockBetting(BlockPolicy):
         )
         constants, _ = CONSTANTS.pack(Constants(model, self._rules))
         found = _Blocks(constants, self.randomize, self._key, **self._dimensions)
+        found.unit, found.centre = 1.0 / self._inward, self._rules.shift / self._inward
         if self._rules.pulls_again:
             as_worst = Constants(model, self._rules._replace(pulls_again=False))
             found.as_worst, _ = CONSTANTS.pack(as_worst)
@@ -433,10 +434,9 @@ class BlockBetting(BlockPolicy):
     @property
     def _data(self) -> tuple[Floats, Floats]:
         if self._measured is not None:
-            counts, sums = self._measured.objective_data
-            return counts, self._inward * sums
+            return self._measured.objective_data
         state = self._blocks.state
-        return state.counts, state.sums + self._rules.shift * state.counts
+        return state.counts, (state.sums + self._rules.shift * state.counts) / self._inward
 
     def _spreads(self) -> list[Floats]:
         """Return the records of how results spread; each is tested separately."""
@@ -453,13 +453,13 @@ class BlockBetting(BlockPolicy):
     @property
     def _cells(self) -> Cells:
         counts, sums = self._data
-        own = self.problem, self.delta, counts, sums / self._inward, self.problem.scale
+        own = self.problem, self.delta, counts, sums, self.problem.scale
         return Cells(*own, self._settled_cells, self._difference_in_range)
 
     @property
     def _difference_in_range(self) -> DifferenceAt | None:
         """What finds means from a finished experiment whose rewards have a range."""
-        if self._cuts is None or self.problem.reward_range is None:
+        if self.problem.reward_range is None:
             return None
         return self._difference_of_all(
             Spread(self.problem.scale.ravel(), self.problem.reward_range)
@@ -468,14 +468,8 @@ class BlockBetting(BlockPolicy):
     @property
     def _settled_cells(self) -> Settled:
         """The results that means count, by cell."""
-        counts, sums = self._data
-        if self._cuts is not None:
-            # All results of the experiment count, and all other units of it are missing.
-            missing = self._cuts.missing(counts.ravel()).reshape(counts.shape)
-            return Settled(counts, sums / self._inward, missing)
-        shape, centre = self.problem.shape, self._rules.shift / self._inward
-        found = self._blocks.settled(1.0 / self._inward, centre, losses_count=self._losses_count)
-        return Settled(*(values.reshape(shape) for values in found))
+        found = self._counted(*(values.ravel() for values in self._data))
+        return Settled(*(values.reshape(self.problem.shape) for values in found))
 
     @property
     def _settled(self) -> int | None:
@@ -487,11 +481,6 @@ class BlockBetting(BlockPolicy):
     @property
     def _leaves_out_losses(self) -> bool:
         return not (self._bounded or self.losses == "ignorable")
-
-    @property
-    def _losses_count(self) -> bool:
-        """Whether a lost pull counts as the worst value."""
-        return self._bounded and self.losses != "ignorable"
 
     def _estimates(self) -> tuple[tuple[Estimate, ...], tuple[Estimate, ...]]:
         if self._measured is None:
@@ -521,35 +510,10 @@ class BlockBetting(BlockPolicy):
         spread = Spread(problem.scale.ravel(), problem.reward_range)
         if self._measured is not None:
             spread = self._measured.objective_spread
-        if self._cuts is not None:
-            of_all = self._difference_of_all(spread)
-            if of_all is None:
-                return cell_report.difference_from_counted(self._cells, spread)
-            return partial(of_all, level=cell_report.effect_level(problem, self.delta))
-        losses_count = self._losses_count
-        if self._measured is not None:
-            results = self._measured.objective_results(losses_count=losses_count)
-        else:
-            centre = self._rules.shift / self._inward
-            results = self._blocks.paid_results(
-                1.0 / self._inward, centre, losses_count=losses_count
-            )
-        if results is None:
-            return None
-        level = cell_report.effect_level(problem, self.delta)
-        return partial(difference_of_arms, results, spread=spread, level=level)
-
-    def _difference_of_all(self, spread: Spread) -> DifferenceAt | None:
-        """Return what finds a difference from a finished experiment; None with measures."""
-        if self._measured is not None:
-            return None
-        unit, centre = 1.0 / self._inward, self._rules.shift / self._inward
-        return self._difference_of_units(unit, centre, spread, losses_count=self._losses_count)
-
-    def _begin_outside(self) -> OutsideResults:
-        if self._measured is not None:
-            return OutsideResults()
-        return OutsideResults(self.problem.n_actions, self.problem.reward_range)
+        found = self._difference_by(spread, cell_report.effect_level(problem, self.delta))
+        if found is None and self._cuts is not None:
+            return cell_report.difference_from_counted(self._cells, spread)
+        return found
 
     @property
     def _losses(self) -> tuple[Floats, Floats]:

@@ -255,6 +255,8 @@ class MeasuredBlocks(LiveBlocks):
             points=points,
             directions=len(self.tested),
         )
+        self.unit = problem.sign * self._units.objective
+        self.centre = float(_objective(problem) @ self._units.low)
         if rules.pulls_again:
             as_worst = Constants(model, rules._replace(pulls_again=False))
             self.as_worst, _ = CONSTANTS.pack(as_worst)
@@ -483,8 +485,8 @@ class MeasuredBlocks(LiveBlocks):
 
     # ------------------------------------------------------------ results of the objective
 
-    def objective_results(self, *, losses_count: bool) -> BlockResults | None:
-        """Return the objective's results in paid blocks, like `LiveBlocks.paid_results`.
+    def paid_results(self, *, losses_count: bool) -> BlockResults | None:
+        """Return the objective's results in paid blocks.
 
         A pull without a value that the objective needs counts as lost, also while the value is
         awaited. If losses do not count, the blocks before the first awaited value are returned.
@@ -492,8 +494,6 @@ class MeasuredBlocks(LiveBlocks):
         if not self.paid or len(self.paid) != self._first.item():
             return None
         complete = self.in_paid_blocks("complete")
-        factor = self._problem.sign * self._units.objective
-        centre = float(_objective(self._problem) @ self._units.low)
         losses = (self._pulls_in_paid_blocks - complete) * losses_count
         if not losses_count:
             used = _objective(self._problem) != 0.0
@@ -502,9 +502,9 @@ class MeasuredBlocks(LiveBlocks):
         found = BlockResults(
             complete,
             losses,
-            self.in_paid_blocks("blocks.sums") * factor,
-            self.in_paid_blocks("blocks.squares") * factor * factor,
-            np.full_like(complete, centre),
+            self.in_paid_blocks("blocks.sums") * self.unit,
+            self.in_paid_blocks("blocks.squares") * self.unit * self.unit,
+            np.full_like(complete, self.centre),
         )
         if losses_count:
             return found
