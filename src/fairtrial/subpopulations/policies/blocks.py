@@ -305,16 +305,8 @@ class BlockBetting(BlockPolicy):
             raise InvalidArgument("group", "must not be given: all pulls are assigned", group)
         return self._next_assigned(self._cuts)
 
-    def _told(self, pull: Pull, outcome: float) -> float:
-        return self._inward * outcome
-
-    def learn(self, pull: Pull, outcome: Any) -> None:
-        """Take one result; a lost one that comes after all counts while its block is open."""
-        if self._measured is None:
-            super().learn(pull, outcome)
-        else:
-            was_lost = pull.number in self._lost
-            self._measured.take(pull, outcome, self.reported(pull), was_lost=was_lost)
+    def _told(self, pull: Pull, outcome: Any) -> Any:
+        return self._inward * outcome if self._measured is None else outcome
 
     def read(self, pull: Pull, value: Any, **details: Any) -> None:
         """Take values of some measures that come before the others; plans use them at once.
@@ -324,15 +316,7 @@ class BlockBetting(BlockPolicy):
         if self._measured is None or details:
             super().read(pull, value, **details)
             return
-        was_lost = pull.number in self._lost
-        self._measured.take_early(pull, value, self.reported(pull), was_lost=was_lost)
-
-    def on_failure(self, pull: Pull, reason: str) -> None:
-        """Count missing values as the worst value if there are ranges; otherwise leave them out."""
-        if self._measured is None:
-            super().on_failure(pull, reason)
-        else:
-            self._measured.give_up(pull, self.reported(pull), stopped=self.stopped)
+        self._measured.read(pull, value, was_lost=pull.number in self._lost)
 
     @property
     def closed_arms(self) -> tuple[str, ...]:
@@ -376,13 +360,6 @@ class BlockBetting(BlockPolicy):
         if not closed:
             return said
         return f"{said}; the answer is one of the open arms, without {listed(closed)}"
-
-    def on_amend(self, pull: Pull, old: Any, new: Any) -> None:
-        """Correct the data, and all bets on the result."""
-        if self._measured is None:
-            super().on_amend(pull, old, new)
-        else:
-            self._measured.replace(pull, old, new)
 
     def _can_run(self, environment: CellEnvironment, horizon: int | None, parallel: int) -> bool:
         return environment.arrivals is None and super()._can_run(environment, horizon, parallel)

@@ -263,19 +263,17 @@ class MeasuredBlocks(LiveBlocks):
 
     # ------------------------------------------------------------- events of pulls
 
-    def take(self, pull: Pull, values: Floats, reported: Floats | None, *, was_lost: bool) -> None:
-        """Take all values of a pull, including those that were reported before."""
-        told = self._inward(reported), self._inward(values)
+    def learn(self, pull: Pull, value: Floats, *, was_lost: bool) -> None:
+        """Record all values of a pull, including those that were reported before."""
+        told = self._inward(self._reported(pull.number)), self._inward(value)
         is_paid = not was_lost and self.is_paid(pull) and pull.number not in self._overdue
-        self.learn(pull, told, was_lost=was_lost)
+        super().learn(pull, told, was_lost=was_lost)
         if is_paid:
             self._complete_paid(pull, *told, is_final=True)
 
-    def take_early(
-        self, pull: Pull, values: Floats, reported: Floats | None, *, was_lost: bool
-    ) -> None:
-        """Take new values of a pull that come before the others."""
-        known = self._inward(reported)
+    def read(self, pull: Pull, values: Floats, *, was_lost: bool) -> None:
+        """Record new values of a pull that come before the others."""
+        known = self._inward(self._reported(pull.number))
         told = known, np.where(np.isnan(known), self._inward(values), known)
         tag = -1 if pull.number == UNSOLICITED or pull.number in self.late else pull.tag
         arguments = pull.action, tag, told, pull.number
@@ -292,15 +290,15 @@ class MeasuredBlocks(LiveBlocks):
                 self._complete_paid(pull, *told, is_final=False)
         self.keep_paid(before)
 
-    def give_up(self, pull: Pull, reported: Floats | None, *, stopped: bool) -> None:
-        """Handle a pull that will have no values except those that were reported."""
-        known = self._inward(reported)
+    def lose(self, pull: Pull, *details: Any, stopped: bool) -> None:
+        """Record that a pull will have no values except those that were reported."""
         if self.is_paid(pull) and pull.number not in self._overdue:
             # The pull counted for its bets, which the stop does not change.
             self.lost += 1
+            known = self._inward(self._reported(pull.number))
             self._complete_paid(pull, known, known, is_final=True)
         else:
-            self.lose(pull, known, pull.number, stopped=stopped)
+            super().lose(pull, *details, stopped=stopped)
 
     def _complete_paid(self, pull: Pull, before: Floats, now: Floats, *, is_final: bool) -> None:
         """Add to a settled block what comes after its bets on a pull were paid."""
@@ -327,9 +325,9 @@ class MeasuredBlocks(LiveBlocks):
         awaited = row[self._slots.in_row("awaited")]
         return bool(self.kernels.check_late_values(self.arrays, serial, noise, awaited))
 
-    def replace(self, pull: Pull, old: Floats, new: Floats) -> None:
+    def amend(self, pull: Pull, old: Floats, new: Floats) -> None:
         """Correct the values of a pull, and all bets on them."""
-        self.amend(pull, self._inward(old), self._inward(new))
+        super().amend(pull, self._inward(old), self._inward(new))
 
     def run(self, environment: Any, batch: float, generator: np.random.Generator, most: int) -> int:
         """Run until the stop or `most` pulls; return their number."""
