@@ -4,8 +4,6 @@ The counts and bets of a block are frozen when it is planned, from what is known
 the results of that block pay the bets. Proof: docs/explanation/fair-interventions.md.
 """
 
-import math
-
 import numpy as np
 
 from fairtrial.causal._kernels.betting_bets import (
@@ -54,11 +52,7 @@ from fairtrial.confidence.block_betting.blocks import (
     tag_of,
     undo_loss,
 )
-from fairtrial.confidence.block_betting.book import (
-    UNDECIDED,
-    conclude,
-    rule_out_none,
-)
+from fairtrial.confidence.block_betting.book import begin
 from fairtrial.core.arithmetic import square
 from fairtrial.core.compilation import inlined, kernel
 
@@ -90,13 +84,10 @@ def start(arrays: Arrays) -> None:
     (model, rules), state = opened(arrays)
     arms = model.means.shape[0]
     state.shares[:] = 1.0 / state.shares.size
-    state.forecast[0] = math.inf
     for k in range(arms):
         for limit in range(model.breakable.shape[1]):
             state.book.stated[k, limit] = model.breakable[k, limit] > 0.0
-    # An arm that cannot be unfair is a better answer than none.
-    state.leader[0] = 0 if rule_out_none(state.book) else arms
-    _conclude(model, rules, state)
+    begin(rules, state)
     if not state.finished[0]:
         slot = next_slot(state.blocks)
         state.target[slot] = state.leader[0]
@@ -209,7 +200,7 @@ def _take(
 @kernel
 def _settle(model: Model, rules: Rules, state: State) -> None:
     """Pay the bets of every complete block, in the order in which the blocks were issued."""
-    settle_blocks(model, rules, state, _pay, _conclude)
+    settle_blocks(model, rules, state, _pay)
 
 
 @kernel
@@ -217,14 +208,6 @@ def _pay(_model: Model, _rules: Rules, state: State, slot: int) -> None:
     """Pay the bets of a block; if the last two answers are rejected together, its target stays."""
     pay_bounded(state.bets, slot, state.book.ledgers)
     state.leader[0] = state.target[slot]
-
-
-@kernel
-def _conclude(_model: Model, rules: Rules, state: State) -> None:
-    answer = conclude(state.book, rules.threshold, False, state.leader[0])
-    if answer != UNDECIDED:
-        state.finished[0] = 1
-        state.answer[0] = answer
 
 
 @inlined

@@ -117,7 +117,7 @@ def place_bets(
     target = state.target[slot]
     begin_bets(state.book, state.bets, slot, target)
     for item in range(items.needs.size):
-        if not is_wanted(state.book, item, target, False):
+        if not is_wanted(state.book, item, target, rules.separately):
             continue
         if _place_bet(model, rules, state, slot, item, beliefs, items, block):
             if item < arms:

@@ -271,7 +271,7 @@ def list_items(
             values[item] = weigh(
                 items.first[item], items.second[item], 0.0, items.excess[item], metric
             )[2]
-    fill_needs(state.book, rules.threshold, False, leader, items.needs)
+    fill_needs(state.book, rules.threshold, rules.separately, leader, items.needs)
     for item in range(number):
         missing = items.needs[item]
         items.needs[item] = missing + rules.cost if missing >= 0.0 else 0.0

@@ -43,7 +43,8 @@ class Model(NamedTuple):
 class Rules(NamedTuple):
     """The constants of the method, as in docs/explanation/fair-interventions.md.
 
-    `threshold`: what the logarithm of an e-value has to reach. A block has `growth` times the rows
+    `threshold`: what the logarithm of an e-value has to reach, of all ledgers together as long as
+    these are not tested `separately`. A block has `growth` times the rows
     so far, and at least `least`. `kappa` and `cost` control the plan, which is computed in `steps`
     steps. Means are shrunk to the overall mean with a weight of `mean_prior` rows, and variances to
     that of a fair coin with a weight of `variance_prior` rows. No bets are made while the weakest
@@ -56,6 +57,7 @@ class Rules(NamedTuple):
     knowledge: int
     bound: float
     threshold: float
+    separately: bool
     initial_pulls: int
     growth: float
     least: float

@@ -294,6 +294,7 @@ class BlockBetting(BlockPolicy):
             knowledge=KNOWLEDGE.index(self._functionals.knowledge),
             bound=self.problem.bound,
             threshold=self._threshold,
+            separately=self._separately,
             initial_pulls=20,
             growth=0.04,
             least=10.0,

@@ -14,6 +14,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fairtrial.confidence.block_betting.book import decide
 from fairtrial.core.arithmetic import sum_of
 from fairtrial.core.compilation import inlined, kernel
 from fairtrial.core.philox import philox_uniform
@@ -372,23 +373,22 @@ def close_oldest(blocks: Blocks) -> None:
 
 
 @kernel(inline="always")
-def settle_blocks(model: Any, rules: Any, state: Any, pay: Any, conclude: Any) -> None:
+def settle_blocks(model: Any, rules: Any, state: Any, pay: Any) -> None:
     """Pay the bets of every complete block, in the order in which the blocks were issued.
 
     Parameters
     ----------
     model, rules, state : NamedTuple
-        Of the family; the state has `blocks` and `finished`.
+        Of the family. The rules have `threshold` and `separately`; the state has `blocks`, `book`,
+        `leader`, `finished` and `answer`.
     pay : kernel
         Pays the bets of a block: ``pay(model, rules, state, slot)``.
-    conclude : kernel
-        Rejects answers, and finishes when one is left: ``conclude(model, rules, state)``.
     """
     slot = complete_slot(state.blocks)
     while slot != OUTSIDE and not state.finished[0]:
         pay(model, rules, state, slot)
         close_oldest(state.blocks)
-        conclude(model, rules, state)
+        decide(rules, state)
         slot = complete_slot(state.blocks)
 
 

@@ -11,7 +11,7 @@ With a tolerance, evidence on different targets must not be added up. Every ledg
 """
 
 import math
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -184,6 +184,23 @@ def rule_out_none(book: Book) -> bool:
             book.rejected[arms] = 1
             return True
     return False
+
+
+@kernel
+def begin(rules: Any, state: Any) -> None:
+    """Begin without data: "none" leads, unless some arm has no limit that it could break."""
+    state.forecast[0] = math.inf
+    state.leader[0] = 0 if rule_out_none(state.book) else state.book.stated.shape[0]
+    decide(rules, state)
+
+
+@kernel
+def decide(rules: Any, state: Any) -> None:
+    """Reject permanently the answers that the evidence rules out; finish when one is left."""
+    answer = conclude(state.book, rules.threshold, rules.separately, state.leader[0])
+    if answer != UNDECIDED:
+        state.finished[0] = 1
+        state.answer[0] = answer
 
 
 @kernel

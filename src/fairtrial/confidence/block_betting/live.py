@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairtrial.confidence.block_betting.blocks import is_overtaken
-from fairtrial.confidence.block_betting.book import CLOSED
+from fairtrial.confidence.block_betting.book import CLOSED, decide
 from fairtrial.confidence.block_betting.paid import PaidBlocks, Slots
 from fairtrial.confidence.effects import BlockResults
 from fairtrial.confidence.loss_test import losses_differ
@@ -590,7 +590,7 @@ class LiveBlocks:
         self.keep_paid(before)
         return self._first.item() != before
 
-    def close_arm(self, arm: int, actions: Iterable[int], conclude: Callable[[], None]) -> None:
+    def close_arm(self, arm: int, actions: Iterable[int], rules: Any) -> None:
         """Make an arm no answer any more, and issue none of its planned pulls.
 
         These count as their worst. Answers that were ruled out are judged again, since evidence
@@ -602,8 +602,8 @@ class LiveBlocks:
             The arm.
         actions : iterable of int
             Its actions.
-        conclude : callable
-            Rejects answers by the evidence, and finishes if one is left.
+        rules : NamedTuple
+            The constants of the method, for `decide`.
         """
         rejected, blocks = self.state.book.rejected, self.state.blocks
         rejected[arm] = CLOSED
@@ -622,7 +622,7 @@ class LiveBlocks:
                     self.kernels.lose(arrays, action, serial, *details)
         self.keep_paid(before)
         if not self.finished:
-            conclude()
+            decide.plain(rules, self.state)
 
     @property
     def closed(self) -> NDArray[np.bool_]:

@@ -3,7 +3,6 @@
 They are inlined in the kernels that call them; this is why they can take kernels as arguments.
 """
 
-import math
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from fairtrial.confidence.block_betting.blocks import (
     next_slot,
     open_block,
 )
-from fairtrial.confidence.block_betting.book import UNDECIDED, conclude, rule_out_none
+from fairtrial.confidence.block_betting.book import begin
 from fairtrial.core.compilation import kernel
 from fairtrial.subpopulations._kernels.block_plans import extra_cell, initial_block
 from fairtrial.subpopulations._kernels.model import Floats, fill
@@ -29,21 +28,10 @@ def start_blocks(model: Any, rules: Any, state: Any, begin_block: Any) -> None:
     """
     arms, groups = model.active.shape
     fill(state.shares, 1.0 / (arms * groups))
-    state.leader[0] = 0 if rule_out_none(state.book) else arms
-    state.forecast[0] = math.inf
-    decide(model, rules, state)
+    begin(rules, state)
     if not state.finished[0]:
         begin_block(state, next_slot(state.blocks))
         open_block(state.blocks, initial_block(model.active, rules))
-
-
-@kernel
-def decide(_model: Any, rules: Any, state: Any) -> None:
-    """Reject permanently the answers that the evidence rules out; finish when one is left."""
-    answer = conclude(state.book, rules.threshold, rules.separately, state.leader[0])
-    if answer != UNDECIDED:
-        state.finished[0] = 1
-        state.answer[0] = answer
 
 
 @kernel(inline="always")

@@ -43,7 +43,6 @@ from fairtrial.subpopulations._kernels.block_bets import (
 )
 from fairtrial.subpopulations._kernels.block_draws import draw_block
 from fairtrial.subpopulations._kernels.block_loop import (
-    decide,
     next_cell,
     open_assigned_block,
     start_blocks,
@@ -236,7 +235,7 @@ def _take(
 @kernel
 def _settle(model: Model, rules: Rules, state: State) -> None:
     """Pay the bets of every complete block, in the order in which the blocks were issued."""
-    settle_blocks(model, rules, state, _pay, decide)
+    settle_blocks(model, rules, state, _pay)
 
 
 @kernel

@@ -40,7 +40,6 @@ from fairtrial.core.validation import (
 from fairtrial.core.wording import choices, listed
 from fairtrial.errors import InvalidArgument
 from fairtrial.subpopulations._kernels import blocks
-from fairtrial.subpopulations._kernels.block_loop import decide
 from fairtrial.subpopulations._kernels.block_state import CONSTANTS, Constants, Rules
 from fairtrial.subpopulations._kernels.control_limits import ROLES
 from fairtrial.subpopulations._kernels.model import CEILING, OVERALL_DIFFERENCE
@@ -331,10 +330,7 @@ class BlockBetting(BlockPolicy):
         groups = self.problem.shape[1]
         self._require_closable(arm)
         k = self.problem.arms.index(arm)
-        rules, state = self._rules, self._blocks.state
-        self._blocks.close_arm(
-            k, range(k * groups, (k + 1) * groups), lambda: decide.plain(None, rules, state)
-        )
+        self._blocks.close_arm(k, range(k * groups, (k + 1) * groups), self._rules)
         self._after_news()
 
     def _require_closable(self, arm: str) -> None:

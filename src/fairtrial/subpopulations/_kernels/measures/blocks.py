@@ -32,7 +32,6 @@ from fairtrial.core.compilation import inlined, kernel
 from fairtrial.core.draw_kernels import draw_vector
 from fairtrial.core.draws import VectorSource
 from fairtrial.subpopulations._kernels.block_loop import (
-    decide,
     next_cell,
     open_assigned_block,
     start_blocks,
@@ -286,7 +285,7 @@ def _take(model: Model, rules: Rules, state: State, slot: int, result: Result) -
 @kernel
 def _settle(model: Model, rules: Rules, state: State) -> None:
     """Pay the bets of every complete block, in the order in which the blocks were issued."""
-    settle_blocks(model, rules, state, _pay, decide)
+    settle_blocks(model, rules, state, _pay)
 
 
 @kernel
