@@ -149,7 +149,7 @@ def evidence_for(book: Book, answer: int) -> float:
 # ------------------------------------------------------------------------- placing bets
 
 
-@inlined
+@kernel(inline="always")
 def begin_bets(book: Book, bets: Bets, slot: int, target: int) -> None:
     """Begin to place the bets of a block: one bet for each item, none of them placed yet."""
     bets.number[slot] = bets.ledger.shape[1]
@@ -159,7 +159,7 @@ def begin_bets(book: Book, bets: Bets, slot: int, target: int) -> None:
         book.led[target] = 1
 
 
-@inlined
+@kernel(inline="always")
 def is_wanted(book: Book, item: int, target: int, separately: bool) -> bool:
     """Return whether a block with this target bets on an item; items are those of `fill_needs`.
 
@@ -186,7 +186,7 @@ def rule_out_none(book: Book) -> bool:
     return False
 
 
-@kernel
+@kernel(inline="always")
 def begin(rules: Any, state: Any) -> None:
     """Begin without data: "none" leads, unless some arm has no limit that it could break."""
     state.forecast[0] = math.inf
