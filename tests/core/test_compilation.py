@@ -75,6 +75,15 @@ def test_code_is_kept_until_a_source_changes_that_it_depends_on(toy, monkeypatch
     assert session(toy, monkeypatch) == (30, 1)
 
 
+def test_code_of_a_called_kernel_is_loaded_into_callers_that_are_new(toy, monkeypatch):
+    of_inner = "from toy.callee import inner\nprint(outer(1), len(inner.callee.stats.cache_hits))"
+    changed = SESSION[: SESSION.index("print(")] + of_inner
+    monkeypatch.setattr(sys.modules[__name__], "SESSION", changed)
+    assert session(toy, monkeypatch) == (20, 0)
+    (toy / "caller.py").write_text(CALLER.replace("10", "30"))
+    assert session(toy, monkeypatch) == (60, 1)
+
+
 INLINED = """
 from fairtrial.core.compilation import kernel
 
@@ -245,7 +254,32 @@ def test_a_call_with_a_constant_compiles_nothing_of_its_own(tmp_path, monkeypatc
 
     with compiled():
         assert times_in_every_way(1, 4) == 9
-    assert len(times.dispatcher.signatures) == 1
+    assert len(times.callee.signatures) == 1
+
+
+@pytest.mark.parametrize("first_called_by", ["python", "kernel"])
+def test_a_kernel_that_kernels_call_has_no_wrapper_but_python_can_call_it(
+    tmp_path, monkeypatch, first_called_by
+):
+    monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path))
+
+    @kernel
+    def halved(x):
+        return x / 2
+
+    @kernel
+    def quartered(x):
+        return halved(x) / 2
+
+    with compiled():
+        if first_called_by == "python":
+            assert halved(4.0) == 2.0
+        assert quartered(4.0) == 1.0
+        assert halved(4.0) == 2.0
+    for code, has_wrapper in [(halved.callee, False), (halved.dispatcher, True)]:
+        (assembly,) = code.inspect_asm().values()
+        assert ("cpython" in assembly) == has_wrapper
+        assert "cfunc" not in assembly
 
 
 def test_options_are_those_of_numba():

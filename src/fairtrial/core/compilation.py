@@ -150,6 +150,13 @@ class Kernel:
 
         return dispatcher(self)
 
+    @functools.cached_property
+    def callee(self) -> Any:
+        """What compiles the function for other kernels, which cannot be called from Python."""
+        from fairtrial.core.machine_code import callee  # noqa: PLC0415 - it imports numba
+
+        return callee(self)
+
     def forget_machine_code(self) -> None:
         """Decide again at the next call which tier fits."""
         self._machine = None

@@ -5,6 +5,10 @@ But the code of every function that it calls is compiled into it: if only one of
 changed, in an upgrade for example, the old code would continue to run. Here the cache key also
 covers all files of the package that the source imports, directly or through other files.
 
+numba gives every function wrappers by which Python and C can call it. For arguments that hold
+dozens of arrays, these took nearly half of the time to compile. So only kernels that Python calls
+have such a wrapper (`dispatcher`); for other kernels a kernel is compiled without (`callee`).
+
 Only this module imports numba, and only `Kernel.dispatcher` imports this module.
 """
 
@@ -41,6 +45,8 @@ _unliteral: Any = nb.types.unliteral
 class _Thread(threading.local):
     compiles = True
     """Whether code that is not on disk is compiled now."""
+    suffix = ""
+    """What is added to the names of files, so that code with and without wrappers is kept apart."""
 
 
 _THREAD = _Thread()
@@ -48,18 +54,31 @@ _THREAD = _Thread()
 
 @typeof_impl.register(Kernel)
 def _type_of(kernel: Kernel, _context: Any) -> Any:
-    """Return the type of a kernel that another one calls: that of its dispatcher."""
-    return nb.types.Dispatcher(kernel.dispatcher)
+    """Return the type of a kernel that another one calls."""
+    return nb.types.Dispatcher(kernel.callee)
 
 
 def dispatcher(kernel: Kernel) -> Any:
+    """Return what compiles a kernel when Python first calls it, and keeps the result on disk."""
+    return _dispatcher(kernel, "", no_cfunc_wrapper=True)
+
+
+def callee(kernel: Kernel) -> Any:
+    """Return what compiles a kernel when another one calls it, and keeps the result on disk.
+
+    Calling it from Python would crash.
+    """
+    return _dispatcher(kernel, "callee", no_cfunc_wrapper=True, no_cpython_wrapper=True)
+
+
+def _dispatcher(kernel: Kernel, suffix: str, **wrappers: bool) -> Any:
     """Return what compiles a kernel when it is first called, and keeps the result on disk.
 
     If no folder can be written (a read-only container), every process compiles it.
     """
-    options = kernel.targetoptions
+    options = {**kernel.targetoptions, **wrappers}
     try:
-        with _fresh_caches():
+        with _fresh_caches(suffix):
             compiled = _without_leftovers(nb.njit(cache=True, **options)(kernel.py_func))
     except RuntimeError:
         compiled = nb.njit(**options)(kernel.py_func)
@@ -199,9 +218,13 @@ class _AllSources:
     """Make the stamp of a kernel cover everything that it imports from the package."""
 
     _py_file: str
+    _lineno: int
 
     def get_source_stamp(self) -> Any:
         return source_stamp(Path(self._py_file).resolve(), PACKAGE)
+
+    def get_disambiguator(self) -> str:
+        return f"{self._lineno}{_THREAD.suffix}"
 
 
 class UserProvided(_AllSources, caching.UserProvidedCacheLocator):
@@ -220,11 +243,11 @@ _PLACES = ",".join(f"{__name__}.{place.__name__}" for place in (UserProvided, In
 
 
 @contextlib.contextmanager
-def _fresh_caches() -> Iterator[None]:
+def _fresh_caches(suffix: str) -> Iterator[None]:
     """Let numba use our cache locations for the functions decorated inside this context."""
     before = _config.CACHE_LOCATOR_CLASSES
-    _config.CACHE_LOCATOR_CLASSES = _PLACES
+    _config.CACHE_LOCATOR_CLASSES, _THREAD.suffix = _PLACES, suffix
     try:
         yield
     finally:
-        _config.CACHE_LOCATOR_CLASSES = before
+        _config.CACHE_LOCATOR_CLASSES, _THREAD.suffix = before, ""
