@@ -52,10 +52,6 @@ _MOST_STEPS, _SMALLEST_STEP = 100, 1e-9
 _SCALES = 4.0 ** np.arange(11)
 """Amounts of information relative to the first block; there is one bet for each of them."""
 
-_MOST_LEFT = 16
-"""Number of bets if the number of all results is known: each is for four times as much information
-as the one before, and has half of its weight. The first is right if the spread is the largest."""
-
 
 class DifferenceInterval(NamedTuple):
     """A difference and the ends of an interval that holds at all times."""
@@ -239,7 +235,6 @@ def difference_of_arms(
     target: Floats,
     spread: Spread,
     level: float,
-    in_all: float | None = None,
 ) -> DifferenceInterval | None:
     """Return a difference of weighted means from the blocks that have results of all of them.
 
@@ -254,8 +249,6 @@ def difference_of_arms(
         What is known about the spread of the results.
     level : float
         The probability that the interval ever fails.
-    in_all : float, optional
-        Number of results at the end, if it is known before the first one.
 
     Returns
     -------
@@ -274,7 +267,7 @@ def difference_of_arms(
         one_of_each = float((target[wanted] ** 2 * own.scale**2).sum())
         found = difference_with_noise(known, weights, own.scale, level, one_of_each)
     else:
-        found = difference_in_range(known, weights, *own.reward_range, level, in_all=in_all)
+        found = difference_in_range(known, weights, *own.reward_range, level)
     return found.around(results.difference_of_means(target))
 
 
@@ -396,7 +389,6 @@ def difference_in_range(
     high: float,
     level: float,
     bias: Floats | float = 0.0,
-    in_all: float | None = None,
 ) -> DifferenceInterval:
     """Return a difference for results in a range, by bets that adapt to the observed spread.
 
@@ -406,9 +398,6 @@ def difference_in_range(
     ----------
     low, high : float
         The range.
-    in_all : float, optional
-        Number of results at the end, if it is known before the first one. Bets are then for about
-        that much information, and the interval is narrower.
 
     Notes
     -----
@@ -434,14 +423,14 @@ def difference_in_range(
     results = results.in_units(low, width)
     guesses, variances = _before(results)
     variance = (weights**2 * results.drawn * variances).sum(axis=1)
-    bets, shares = _bets(weights, results.drawn, variance, level, in_all)
+    bets = _bets(weights, results.drawn, variance, level)
     ends = []
     for sign in (1.0, -1.0):
         taken = results.with_losses_worth(np.where(sign * weights > 0.0, 0.0, 1.0))
         gained = sign * taken.means_of(weights) - bias / width
         possible = np.minimum(sign * weights * results.drawn, 0.0).sum(axis=1) - bias / width
         lowest = float(possible.max())
-        end = _lower_end(taken, weights, (bets, shares), gained, guesses, level, lowest)
+        end = _lower_end(taken, weights, bets, gained, guesses, level, lowest)
         ends.append(sign * width * end)
     came = weights * results.drawn / np.maximum(results.counts, 1.0)
     estimate = width * float((results.means_of(came) / variance).sum() / (1 / variance).sum())
@@ -489,40 +478,33 @@ def _until(values: Floats) -> Floats:
     return before
 
 
-def _bets(
-    weights: Floats, drawn: Floats, variance: Floats, level: float, in_all: float | None
-) -> tuple[Floats, Floats]:
-    """Return the bets on each block, shape (T, bets), and the weight of each bet.
+def _bets(weights: Floats, drawn: Floats, variance: Floats, level: float) -> Floats:
+    """Return the bets on each block, shape (T, bets).
 
     A bet on a block is larger where the variance is smaller.
     """
-    scales, shares = _SCALES, np.full(_SCALES.size, 1.0 / _SCALES.size)
-    if in_all is not None:
-        # With the largest possible spread, information grows like the number of results.
-        scales = max(1.0, in_all / float(drawn[0].sum())) * 4.0 ** np.arange(_MOST_LEFT)
-        shares = 0.5 ** np.arange(1, _MOST_LEFT + 1)
     first = float((weights[0] ** 2 * drawn[0]).sum()) / 4
-    targets = np.sqrt(2.0 * math.log(2.0 / level) * first / scales)
+    targets = np.sqrt(2.0 * math.log(2.0 / level) * first / _SCALES)
     most = _LARGEST_BET / np.abs(weights).max(axis=1)
-    return np.minimum(targets / variance[:, None], most[:, None]), shares
+    bets: Floats = np.minimum(targets / variance[:, None], most[:, None])
+    return bets
 
 
 def _lower_end(
     results: BlockResults,
     weights: Floats,
-    weighted_bets: tuple[Floats, Floats],
+    bets: Floats,
     gained: Floats,
     guesses: Floats,
     level: float,
     lowest: float,
 ) -> float:
     """Return the smallest difference, at least `lowest`, that bets do not reject (range [0, 1])."""
-    bets, bet_shares = weighted_bets
     off = guesses - results.centres
     spread = results.squares - 2 * off * results.sums + results.counts * off**2
     stakes = np.abs(weights)[:, :, None] * bets[:, None, :]
     paid = np.einsum("ta,tas->s", spread, -np.log1p(-stakes) - stakes)
-    total, gains = bets.sum(axis=0), gained @ bets + np.log(bet_shares)
+    total, gains = bets.sum(axis=0), gained @ bets - math.log(_SCALES.size)
     needed = math.log(2.0 / level)
 
     end = lowest

@@ -358,8 +358,7 @@ class BlockPolicy(FixedConfidencePolicy):
         results = reduce(BlockResults.followed_by, found)
         if not self._losses_count:
             results = results.without_losses()
-        in_all = float(len(cuts.actions))
-        return partial(difference_of_arms, results, spread=spread, in_all=in_all)
+        return partial(difference_of_arms, results, spread=spread)
 
     def _next_assigned(self, cuts: Cuts) -> tuple[int, int] | None:
         """Return action and tag of the next assigned unit.
