@@ -149,7 +149,7 @@ class Twins:
 
     def __init__(self, family, seed, **options):
         self.policy, self.other = (family(seed=seed, **options) for _ in range(2))
-        self.other._blocks.has_worst_values = False
+        self.other._blocks.is_overtaken = lambda asked: False
         self.failed = set()
         self.came_after_all = 0
 
@@ -289,6 +289,67 @@ def test_one_that_fails_in_the_end_stays_the_worst_and_is_named_as_lost(family):
     makes_again = "ignorable" in family.__name__
     assert policy._blocks.lost == makes_again
     assert (evidence_of(policy) == before) == makes_again
+
+
+IGNORABLE = [one for one in FAMILIES if "ignorable" in one.__name__]
+
+
+@pytest.mark.parametrize("family", IGNORABLE)
+def test_one_that_fails_is_made_again_if_lost_pulls_are(family):
+    policy, other = family(delta=1e-6, seed=2), family(delta=1e-6, seed=2)
+    held = with_one_open(policy)
+    assert with_one_open(other) == held
+    policy.fail(held, "moved away")
+    assert policy._blocks.known_losses.sum() == 1
+    assert policy.remarks()
+    again = family(delta=1e-6, seed=2)
+    again.set_state(policy.get_state())
+    for one in (policy, again):
+        substitute = one.ask()
+        assert (substitute.action, substitute.tag) == (held.action, held.tag)
+        assert one.remarks() == (HELD,)
+        one.tell(substitute, outcome_of(other, held))
+    other.tell(held, outcome_of(other, held))
+    for one in (policy, again):
+        assert one.remarks() == ()
+        assert one.guarantee == other.guarantee
+        assert one.progress().effects == other.progress().effects
+        assert one._blocks.known_losses.sum() == 1
+        for found, expected in zip(evidence_of(one), evidence_of(other), strict=True):
+            np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("family", IGNORABLE)
+def test_one_that_fails_again_and_again_is_made_again_until_its_result_comes(family):
+    policy, other = family(delta=1e-6, seed=2), family(delta=1e-6, seed=2)
+    held = with_one_open(policy)
+    assert with_one_open(other) == held
+    pull = held
+    for failures in (1, 2, 3):
+        policy.fail(pull, "moved away")
+        assert policy._blocks.known_losses.sum() == failures
+        pull = policy.ask()
+        assert pull.action == held.action
+    policy.tell(pull, outcome_of(other, held))
+    other.tell(held, outcome_of(other, held))
+    for found, expected in zip(evidence_of(policy), evidence_of(other), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("family", [ignorable, measures_ignorable])
+def test_only_people_of_its_group_make_it_again_and_nobody_if_its_arm_is_closed(family):
+    policy = family(delta=1e-6, seed=2)
+    held = with_one_open(policy)
+    policy.fail(held, "moved away")
+    elsewhere = "x" if held.group == "y" else "y"
+    assert policy.ask(group=elsewhere).tag != held.tag
+    closed = family(delta=1e-6, seed=2)
+    closed.set_state(policy.get_state())
+    closed.close_arm(held.arm)
+    assert closed.ask(group=held.group).arm != held.arm
+    substitute = policy.ask(group=held.group)
+    assert (substitute.arm, substitute.tag) == (held.arm, held.tag)
+    assert substitute.propensity == 1.0
 
 
 def decided_with_one_open(family):
@@ -497,7 +558,7 @@ def test_pulls_that_nobody_arrives_for_count_as_their_worst():
         policy.tell(pull, outcome_of(policy, pull))
     assert policy._blocks.state.blocks.first[0] > closed
     number = len(policy._blocks.never_issued)
-    assert f"{number} planned pulls count as their worst because nobody arrived for them" in (
+    assert f"{number} planned pulls count as their worst because nobody has made them" in (
         policy.remarks()
     )
     assert UNEQUAL_LOSSES not in policy.warnings()

@@ -81,7 +81,7 @@ def said_of_open_pulls(number: int, never_issued: int = 0) -> tuple[str, ...]:
     number : int
         Open pulls whose results may still come.
     never_issued : int
-        Planned pulls that nobody came for.
+        Planned pulls that nobody came for, or whose arm was closed, and failed ones to make again.
 
     Examples
     --------
@@ -91,7 +91,7 @@ def said_of_open_pulls(number: int, never_issued: int = 0) -> tuple[str, ...]:
     1 open pull counts as its worst until its result comes
     >>> print(*said_of_open_pulls(3, never_issued=2), sep=chr(10))
     3 open pulls count as their worst until their results come
-    2 planned pulls count as their worst because nobody arrived for them
+    2 planned pulls count as their worst because nobody has made them
     """
     found = []
     if number:
@@ -100,9 +100,9 @@ def said_of_open_pulls(number: int, never_issued: int = 0) -> tuple[str, ...]:
             known = "count as their worst until their results come"
         found.append(f"{plural(number, 'open pull')} {known}")
     if never_issued:
-        known = "counts as its worst because nobody arrived for it"
+        known = "counts as its worst because nobody has made it"
         if never_issued > 1:
-            known = "count as their worst because nobody arrived for them"
+            known = "count as their worst because nobody has made them"
         found.append(f"{plural(never_issued, 'planned pull')} {known}")
     return tuple(found)
 

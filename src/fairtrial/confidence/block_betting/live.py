@@ -25,6 +25,7 @@ from fairtrial.errors import InvalidArgument
 if TYPE_CHECKING:
     from fairtrial.confidence.block_betting.blocks import Arrays
     from fairtrial.core.layout import Layout
+    from fairtrial.core.policy import Choice
 
 __all__ = ["BlockKernels", "LiveBlocks", "Randomize", "check_randomize", "pulls_left"]
 
@@ -115,7 +116,8 @@ class LiveBlocks:
     outside : int
         Pulls issued outside of blocks since the last one of a block.
     never_issued : list of [int, int]
-        Action and block of each planned pull that nobody came for; it counts as its worst.
+        Action and block of each pull of a closed block that nobody makes: nobody came for it, or it
+        failed and is to be made again. It counts as its worst.
     paid : PaidBlocks
         The blocks whose bets are paid.
     """
@@ -449,17 +451,56 @@ class LiveBlocks:
         block keeps waiting for the cancelled pull, and a result of it would arrive too late.
         """
         if self._overdue.pop(pull.number, None) is not None:
-            # It counts as lost already.
-            if stopped:
-                self.late.append(pull.number)
-            else:
-                self.lost += 1
+            self._lose_overdue(pull, stopped=stopped)
             return
         if stopped:
             self.late.append(pull.number)
             self.called_back.append([pull.number, pull.action, pull.tag])
             return
         self._lose(pull.action, pull.tag, *(details or self._details_of_a_loss(pull.number)))
+
+    def _lose_overdue(self, pull: Pull, *, stopped: bool) -> None:
+        """Record that a pull is lost that counts as its worst already."""
+        if stopped:
+            self.late.append(pull.number)
+            return
+        self.lost += 1
+        if not self._makes_again or pull.tag < 0:
+            return
+        # Besides the pull that is to be made now, the block has one that was lost.
+        self.never_issued.append([pull.action, pull.tag])
+        self.state.blocks.lost[pull.action] += 1.0
+        if len(self.paid) > pull.tag:
+            losses = self.paid.floats[pull.tag][self._slots.in_row("blocks.losses")]
+            losses[pull.action] += 1.0
+
+    @property
+    def _makes_again(self) -> bool:
+        """Whether a lost pull is made again."""
+        return self.as_worst is not self._constants
+
+    def make_again(self, number: int, accepts: Callable[[int], bool]) -> Choice:
+        """Return the next pull that a closed block lacks; None if there is none.
+
+        It counts as its worst until its result comes. If only losses that have nothing to do with
+        results are made again, which of the block's pulls are made does not depend on results.
+
+        Parameters
+        ----------
+        number : int
+            The number of the pull that is issued next.
+        accepts : callable
+            Whether an action can be taken now.
+        """
+        if not self._makes_again:
+            return None
+        for place, (action, serial) in enumerate(self.never_issued):
+            if serial < self._first.item() and accepts(action):
+                del self.never_issued[place]
+                self._overdue[number] = action, serial
+                is_random = self.state.blocks.order[0] != _ORDERS[False]
+                return action, serial, 1.0 if is_random else math.nan
+        return None
 
     def _lose(self, action: int, tag: int, *details: Any) -> None:
         self.lost += 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial, reduce
 from typing import Any, ClassVar
 
@@ -91,7 +91,11 @@ class BlockPolicy(FixedConfidencePolicy):
         """Return the next pull of an open block, planning a new one when there is none."""
         if self._cuts is not None:
             return self._next_assigned(self._cuts)
-        return self._blocks.choose(float(self.batch or 0))
+        return self._made_again() or self._blocks.choose(float(self.batch or 0))
+
+    def _made_again(self, accepts: Callable[[int], bool] = lambda _: True) -> Choice:
+        """Return a pull that a closed block lacks, if lost pulls are made again."""
+        return self._blocks.make_again(self.asked, accepts)
 
     # ------------------------------------------------------------------- contract
 

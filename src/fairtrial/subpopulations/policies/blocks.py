@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -144,7 +145,7 @@ class BlockBetting(BlockPolicy):
     'a'
     """
 
-    version = 8
+    version = 9
     problem: Problem
     environments = CellEnvironment
     _nothing_yet = cell_report.NOTHING_YET
@@ -299,10 +300,17 @@ class BlockBetting(BlockPolicy):
     def choose(self, group: str | None = None) -> Choice:
         """Return the next pull of an open block; plan a new block if there is none."""
         if self._cuts is None:
-            return self._blocks.choose(column_of(self.problem, group), float(self.batch or 0))
+            column = column_of(self.problem, group)
+            again = self._made_again(partial(self._can_make, column))
+            return again or self._blocks.choose(column, float(self.batch or 0))
         if group is not None:
             raise InvalidArgument("group", "must not be given: all pulls are assigned", group)
         return self._next_assigned(self._cuts)
+
+    def _can_make(self, column: int, action: int) -> bool:
+        """Return whether an action is of the wanted group, or any of them, and its arm is open."""
+        arm, group = divmod(action, len(self.problem.groups))
+        return column in (-1, group) and not self._blocks.closed[arm]
 
     def _told(self, pull: Pull, outcome: Any) -> Any:
         return self._inward * outcome if self._measured is None else outcome
