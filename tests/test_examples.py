@@ -18,6 +18,7 @@ def test_every_example_is_tested():
         "trial.toml",
         "lending.toml",
         "actg175_plan.toml",
+        "clinical_plan.toml",
     }
 
 
@@ -90,3 +91,19 @@ def test_the_plan_of_a_trial_has_its_scenarios(tmp_path):
     result = CliRunner().invoke(app, [*map(str, arguments), "--replications", "2"])
     assert result.exit_code == ExitCode.OK, result.output
     assert "two good arms" in page.read_text(encoding="utf-8")
+
+
+def test_the_plan_of_a_clinical_trial_answers_what_a_board_asks(tmp_path):
+    from click.testing import CliRunner
+
+    text = (EXAMPLES / "clinical_plan.toml").read_text(encoding="utf-8")
+    short = text.replace("max_pulls = 900", "max_pulls = 60")
+    assert short != text
+    (tmp_path / "plan.toml").write_text(short, encoding="utf-8")
+    page = tmp_path / "plan.html"
+    arguments = ["simulate", tmp_path / "plan.toml", "--scenarios", "--report", page]
+    result = CliRunner().invoke(app, [*map(str, arguments), "--replications", "2"])
+    assert result.exit_code == ExitCode.OK, result.output
+    report = page.read_text(encoding="utf-8")
+    assert "dropouts are assumed to be independent of the outcome" in report
+    assert "Where to find what" in report

@@ -162,7 +162,12 @@ def test_a_race_that_is_interrupted_leaves_no_commands_behind(folder, request_to
     (folder / "ask.py").write_text(CHILD)
     command = [sys.executable, "-m", "fairtrial", "race", str(folder / "race.toml")]
     environment = {**os.environ, "FAIRTRIAL_KERNELS": "interpret"}
-    race = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
+    # Tests that run under nohup must not pass on that they ignore SIGHUP.
+    before = signal.signal(request_to_end, signal.SIG_DFL)
+    try:
+        race = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
+    finally:
+        signal.signal(request_to_end, before)
     child = child_of(folder)
     race.send_signal(request_to_end)
     _, told = race.communicate(timeout=60)

@@ -742,6 +742,7 @@ def test_progress_shows_estimates_and_intervals_in_the_units_of_the_outcomes():
     assert progress.recommendation.leader == ("0",)
     assert progress.evidence < progress.threshold
     assert first.pulls == 2
-    assert progress.to_dict()["arm_states"] == [
-        {"arm": arm, "status": "undecided"} for arm in ("0", "1")
+    assert [(one["arm"], one["status"]) for one in progress.to_dict()["arm_states"]] == [
+        ("0", "undecided"),
+        ("1", "undecided"),
     ]

@@ -115,7 +115,7 @@ def all_of(service):
 # ------------------------------------------------------------------------------ scopes
 
 
-@pytest.mark.parametrize("path", READS)
+@pytest.mark.parametrize("path", [path for path in READS if "pulls" not in path])
 def test_results_are_for_readers(service, path):
     assert service.run.get(path).status_code == 403
     assert service.read.get(path).status_code == 200

@@ -44,7 +44,7 @@ def sum_of(array: Floats) -> float:
     Examples
     --------
     >>> import numpy as np
-    >>> sum_of(np.array([[1.0, 2.0], [3.0, 4.0]]))
+    >>> float(sum_of(np.array([[1.0, 2.0], [3.0, 4.0]])))
     10.0
     """
     found = 0.0
