@@ -336,6 +336,15 @@ def test_one_that_fails_again_and_again_is_made_again_until_its_result_comes(fam
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.parametrize("family", IGNORABLE)
+def test_none_is_made_again_whose_result_could_not_count_any_more(family):
+    policy = family(delta=1e-6, seed=2)
+    held = with_one_open(policy)
+    policy.fail(held, "moved away")
+    policy._blocks.paid.floats, policy._blocks.paid.integers = [], []
+    assert policy.ask().tag != held.tag
+
+
 @pytest.mark.parametrize("family", [ignorable, measures_ignorable])
 def test_only_people_of_its_group_make_it_again_and_nobody_if_its_arm_is_closed(family):
     policy = family(delta=1e-6, seed=2)

@@ -482,8 +482,8 @@ class LiveBlocks:
     def make_again(self, number: int, accepts: Callable[[int], bool]) -> Choice:
         """Return the next pull that a closed block lacks; None if there is none.
 
-        It counts as its worst until its result comes. If only losses that have nothing to do with
-        results are made again, which of the block's pulls are made does not depend on results.
+        It counts as its worst until its result comes. Nobody makes a pull whose result could not
+        count any more, because not all paid blocks are kept.
 
         Parameters
         ----------
@@ -492,7 +492,7 @@ class LiveBlocks:
         accepts : callable
             Whether an action can be taken now.
         """
-        if not self._makes_again:
+        if not self._makes_again or len(self.paid) != self._first.item():
             return None
         for place, (action, serial) in enumerate(self.never_issued):
             if serial < self._first.item() and accepts(action):
