@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from fairtrial.delayed.policies.paired_evidence import BettingEvidence, gains
+from fairtrial.delayed.policies.paired_evidence import BettingEvidence, gains, smallest_credit
 
 __all__ = ["Judge", "JudgedEvidence"]
 
@@ -96,14 +96,14 @@ class JudgedEvidence(BettingEvidence):
     ) -> Floats:
         """Return the smallest tolerance, 0 or more, at which `near_enough` reaches the level."""
         arms = np.arange(scores.shape[1])
-        low, high = np.zeros(len(arms)), np.ones(len(arms))
-        for _ in range(_HALVINGS):
-            middle = (low + high) / 2.0
-            bets = self._fresh(leader, middle)
+
+        def wealth(credit: Floats) -> Floats:
+            bets = self._fresh(leader, credit)
             bets.add(scores / self.width, targets)
-            enough = self._wealth(bets.logs[:, 1], arms) >= level
-            low, high = np.where(enough, low, middle), np.where(enough, middle, high)
-        return np.asarray(high[rivals] * self.width)
+            return self._wealth(bets.logs[:, 1], arms)
+
+        credit = smallest_credit(wealth, level, len(arms), _HALVINGS)
+        return np.asarray(credit[rivals] * self.width)
 
     def explained(self, scores: Floats, leader: int, rival: int) -> float:
         """Return the share of the variance of a difference that the judge explains."""

@@ -7,7 +7,12 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from fairtrial.delayed.policies.paired_evidence import BettingEvidence, gains, stakes_for
+from fairtrial.delayed.policies.paired_evidence import (
+    BettingEvidence,
+    gains,
+    smallest_credit,
+    stakes_for,
+)
 
 __all__ = ["LimitedEvidence", "Limits"]
 
@@ -109,15 +114,15 @@ class LimitedEvidence(BettingEvidence):
         self, scores: Floats, targets: Indices, leader: int, rivals: Indices, level: float
     ) -> Floats:
         """Return the smallest tolerance, 0 or more, at which `near_enough` reaches the level."""
-        low, high = np.zeros(scores.shape[1]), np.ones(scores.shape[1])
-        for _ in range(_HALVINGS):
-            middle = (low + high) / 2.0
-            capital = self._fresh(leader, middle)
+
+        def wealth(credit: Floats) -> Floats:
+            capital = self._fresh(leader, credit)
             capital.add(scores / self.width, targets)
             with np.errstate(invalid="ignore"):
-                enough = capital.wealth()[1] >= level
-            low, high = np.where(enough, low, middle), np.where(enough, middle, high)
-        return np.asarray(high[rivals] * self.width)
+                return capital.wealth()[1]
+
+        credit = smallest_credit(wealth, level, scores.shape[1], _HALVINGS)
+        return np.asarray(credit[rivals] * self.width)
 
     def _fresh(self, leader: int, credit: Floats) -> _Capital:
         return _Capital(leader, credit, self.n_blocks, self._limits, self.width)

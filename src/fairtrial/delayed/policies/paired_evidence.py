@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import ClassVar
 
 import numpy as np
@@ -18,6 +19,7 @@ __all__ = [
     "best_two",
     "gains",
     "leading",
+    "smallest_credit",
     "stakes_for",
 ]
 
@@ -249,14 +251,11 @@ class BettingEvidence(Evidence):
         blocks, arms = scores.shape
         bets, _ = _bets(scores / self.width, targets, np.zeros(arms), leader)
         bets, before = bets[..., rivals], np.arange(blocks)[:, None, None]
-        # A difference is never below -1, so a tolerance of 1 needs no evidence.
-        low, high = np.zeros(len(rivals)), np.ones(len(rivals))
-        for _ in range(_HALVINGS):
-            middle = (low + high) / 2.0
-            growth = self._growth(bets, middle, before)
-            enough = self._capital(growth.sum(axis=0), arms) >= level
-            low, high = np.where(enough, low, middle), np.where(enough, middle, high)
-        return high * self.width
+
+        def capital(credit: Floats) -> Floats:
+            return self._capital(self._growth(bets, credit, before).sum(axis=0), arms)
+
+        return smallest_credit(capital, level, len(rivals)) * self.width
 
     def _growth(self, bets: Floats, tolerance: float | Floats, before: NDArray[np.intp]) -> Floats:
         """Return the gain of every log capital by blocks with `before` blocks before them."""
@@ -274,6 +273,21 @@ class BettingEvidence(Evidence):
             hindsight = hindsight + math.log(_HINDSIGHT / max(1, arms - 1))
             mixed: Floats = np.logaddexp(followed + math.log(_FOLLOWED), hindsight)
         return mixed
+
+
+def smallest_credit(
+    capital: Callable[[Floats], Floats], level: float, number: int, halvings: int = _HALVINGS
+) -> Floats:
+    """Return for each of `number` arms the smallest credit at which its capital reaches a level.
+
+    A difference is never below -1, so a credit of 1 needs no evidence.
+    """
+    low, high = np.zeros(number), np.ones(number)
+    for _ in range(halvings):
+        middle = (low + high) / 2.0
+        enough = capital(middle) >= level
+        low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+    return high
 
 
 def gains(
