@@ -52,7 +52,7 @@ def demo(output: Path, seed: int, delta: float, keep: bool, as_json: bool) -> No
     """Decide a real clinical trial with a proven rule, and explain and audit the decision."""
     if not as_json:
         say(_INTRODUCTION)
-        say("Preparing (compiling takes about a minute the first time) ...", err=True)
+        say("Preparing ...", err=True)
     result = demonstrate(output, seed=seed, delta=delta, keep=keep)
     if result.ending == "interrupted":
         say(f"Interrupted. To continue: fairtrial demo --keep --output {output}", err=True)
