@@ -164,7 +164,7 @@ def test_a_warning_is_told_once_however_its_numbers_change(study, store, clock):
     warnings = [message for kind, message in told(script) if kind == "study.warning"]
     assert study.health()["warnings"]
     # The pulls that were planned for the other group count as their worst in the end.
-    for words in ("in other proportions", "nobody arrived"):
+    for words in ("in other proportions", "nobody has made them"):
         assert len([message for message in warnings if words in message]) == 1
     assert len(warnings) == 2
 
