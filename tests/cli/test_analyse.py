@@ -175,6 +175,28 @@ def test_units_and_the_decimal_separator_are_stated_by_options_or_in_the_file(
     assert "1 unit in several variants" in (folder / "cure.html").read_text()
 
 
+COUNTS = "day;arm;users;bought\n" + "".join(
+    f"{day};old;1.000;100\n{day};new;1.000;180\n" for day in range(1, 4)
+)
+
+
+@pytest.mark.parametrize("in_file", [True, False])
+def test_counts_are_stated_by_options_or_in_the_file(folder, document, in_file):
+    tables = "[tables]\ncount = 'users'\nsuccesses = 'bought'\n" if in_file else ""
+    (folder / "shop.toml").write_text(
+        "[study]\nname = 'shop'\n[problem]\nfamily = 'subpopulations'\narms = ['old', 'new']\n"
+        f"groups = ['all']\nreward_range = [0, 1]\n{tables}"
+    )
+    (folder / "shop.csv").write_text(COUNTS)
+    options = [] if in_file else ["--count", "users", "--successes", "bought"]
+    found, done = document(
+        *("analyse", "shop.toml", "shop.csv", "--order", "day", "--decimal", ",", *options)
+    )
+    assert done.exit_code == ExitCode.OK
+    assert found["units"]["assigned"] == 6000
+    assert found["progress"]["recommendation"]["arm"] == "new"
+
+
 def test_an_unknown_key_for_tables_is_refused(folder, invoke, table):
     path = configuration(folder)
     path.write_text(path.read_text() + "\n[tables]\ndecimals = ','\n")

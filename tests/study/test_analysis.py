@@ -636,3 +636,85 @@ def test_an_interrupted_batch_leaves_nothing(
 
 def _interrupted(_writer: Writer) -> None:
     raise KeyboardInterrupt
+
+
+DAYS = {
+    "day": [1, 1, 2, 2, 3, 3],
+    "arm": ["old", "new"] * 3,
+    "users": [300, 310, 290, 300, 0, 5],
+    "bought": [30, 93, 29, 90, 0, 2],
+}
+SHOP = Problem(["old", "new"], ["all"], floors=None, reward_range=(0, 1))
+
+
+def test_counts_by_day_are_analysed_as_their_units() -> None:
+    with pytest.warns(UserWarning, match="random order"):
+        study = analyse(SHOP, DAYS, order="day", count="users", successes="bought")
+    with study:
+        assert study.recommend().arm == "new"
+        found = {one.labels["arm"]: (one.pulls, one.mean) for one in study.progress().actions}
+        assert found["old"] == (590, pytest.approx(59 / 590))
+        assert found["new"] == (615, pytest.approx(185 / 615))
+        assert study.verify().ok
+
+
+def test_counts_by_outcome_are_the_same_units_as_counts_of_successes() -> None:
+    rows = zip(DAYS["day"], DAYS["arm"], DAYS["users"], DAYS["bought"], strict=True)
+    by_outcome = [
+        (day, arm, outcome, number)
+        for day, arm, users, bought in rows
+        for outcome, number in ((1, bought), (0, users - bought))
+    ]
+    table = dict(zip(("day", "arm", "outcome", "n"), zip(*by_outcome, strict=True), strict=True))
+    with analyse(SHOP, table, order="day", count="n") as study:
+        found = {one.labels["arm"]: (one.pulls, one.mean) for one in study.progress().actions}
+        assert found["old"] == (590, pytest.approx(59 / 590))
+        assert found["new"] == (615, pytest.approx(185 / 615))
+        assert study.recommend().arm == "new"
+
+
+def test_counts_without_an_order_are_read_at_random_and_said_to_be() -> None:
+    table = {"arm": ["old", "new"], "users": [600, 600], "bought": [60, 180]}
+    with pytest.warns(UserWarning, match="does not show the order"):
+        study = analyse(SHOP, table, order="at random", count="users", successes="bought")
+    with study:
+        assert study.recommend().arm == "new"
+
+
+def test_a_blank_outcome_of_a_count_is_as_many_lost_units() -> None:
+    table = {"arm": ["old", "new", "new"], "n": [20, 10, 9], "outcome": [0, 1, None]}
+    with analyse(SHOP, table, order="at random", count="n") as study:
+        assert study.health()["lost"] == 9
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        ({"count": None}, "successes"),
+        ({"order": "as given"}, "order"),
+        ({"order": "at random", "count": None, "successes": None}, "order"),
+        ({"unit": "day"}, "unit"),
+        ({"outcome": "bought"}, "outcome"),
+        ({"successes": "users"}, "successes"),
+        ({"count": "people"}, "table"),
+        ({"successes": "sales"}, "table"),
+        ({"order": "bought"}, "order"),
+    ],
+)
+def test_options_that_fit_no_table_of_counts_are_refused(change: dict[str, str], name: str) -> None:
+    given = {"order": "day", "count": "users", "successes": "bought"} | change
+    with pytest.raises(errors.InvalidArgument) as error:
+        analyse(SHOP, DAYS, **given)
+    assert error.value.name == name
+
+
+def test_successes_are_refused_if_an_outcome_has_several_parts() -> None:
+    problem = Problem(
+        ["old", "new"],
+        ["all"],
+        measures={"bought": (0, 1), "paid": (0, 9)},
+        objective="bought",
+    )
+    with pytest.raises(errors.InvalidArgument) as error:
+        analyse(problem, DAYS, order="day", count="users", successes="bought")
+    assert error.value.name == "successes"

@@ -83,6 +83,8 @@ class TablesSection(_Section):
 
     decimal: Literal[".", ","] | None = None
     unit: str | None = Field(default=None, min_length=1)
+    count: str | None = Field(default=None, min_length=1)
+    successes: str | None = Field(default=None, min_length=1)
     shares: dict[str, float] | None = None
 
 

@@ -18,6 +18,7 @@ from fairtrial.core import Problem
 from fairtrial.core.cells import FAILED, MISSING, NotANumber, is_blank, odd_cells, tidy
 from fairtrial.core.columns import Columns
 from fairtrial.core.compilation import compiled
+from fairtrial.core.counted import CountedUnits
 from fairtrial.core.family import Family, family_of
 from fairtrial.core.keywords import named_arguments
 from fairtrial.core.problem import Outcome
@@ -41,10 +42,21 @@ from fairtrial.study.table_checks import (
 )
 from fairtrial.study.writer import AssignedUnit
 
-__all__ = ["AS_GIVEN", "FROM_TABLE", "Analysis", "RepeatedUnits", "analyse", "study_of_table"]
+__all__ = [
+    "AS_GIVEN",
+    "AT_RANDOM",
+    "FROM_TABLE",
+    "Analysis",
+    "RepeatedUnits",
+    "analyse",
+    "study_of_table",
+]
 
 AS_GIVEN = "as given"
 """The value of `order` for rows that are already in the order of assignment."""
+
+AT_RANDOM = "at random"
+"""The value of `order` for counts whose order of assignment is not known."""
 
 FROM_TABLE = "from the table"
 
@@ -82,6 +94,8 @@ def analyse(
     columns: Mapping[str, str] | None = None,
     group_weights: str | None = None,
     unit: str | None = None,
+    count: str | None = None,
+    successes: str | None = None,
     shares: Mapping[str, float] | None = None,
     decimal: str | None = None,
     storage: Storage = "memory://",
@@ -106,7 +120,8 @@ def analyse(
     order : str
         The column that gives the order of assignment: numbers, or dates such as 2026-11-23. The
         rows are sorted by it; rows with equal values stay in the order of the table, and a warning
-        says how many. ``"as given"`` states that the rows are already in that order.
+        says how many. ``"as given"`` states that the rows are already in that order. With `count`,
+        ``"at random"`` states that the order is not known.
     outcome : str, or mapping of str to str
         The column of the outcomes. If the problem has measures: the column of each measure; the
         default is the measure's name, and a blank cell is a missing value. If an outcome is a row
@@ -121,6 +136,13 @@ def analyse(
         The column that names the unit of each row, such as a user, if units may have several rows.
         A unit that appears in several arms is left out. Of a unit with several rows in one arm, the
         first result counts. A warning says how many, and names units with implausibly many rows.
+    count : str, optional
+        The column that says how many units each row stands for, if the table has counts. All these
+        units have the labels and the outcome of the row. Units with equal values in the order
+        column are read in random order.
+    successes : str, optional
+        With `count`, instead of `outcome`: the column that says how many of these units have the
+        outcome 1, such as conversions; the others have the outcome 0.
     shares : mapping of str to float, optional
         The planned share of the units of each arm, such as ``{"old": 0.9, "new": 0.1}``. By default
         they are equal; in the families ``linear`` and ``causal`` none are then assumed.
@@ -178,6 +200,8 @@ def analyse(
         columns=columns,
         group_weights=group_weights,
         unit=unit,
+        count=count,
+        successes=successes,
         shares=shares,
         storage=storage,
         name=name,
@@ -224,6 +248,8 @@ def study_of_table(
     columns: Mapping[str, str] | None,
     group_weights: str | None,
     unit: str | None,
+    count: str | None,
+    successes: str | None,
     shares: Mapping[str, float] | None,
     storage: Storage,
     name: str,
@@ -240,9 +266,13 @@ def study_of_table(
         raise NotSupported(
             f"finished experiments of the family {problem.family!r} cannot be analysed"
         )
-    rows = _Rows(problem, table, columns or {}, outcome, order)
+    if count is None:
+        _require_rows_of_units(order, successes)
+        rows = _Rows(problem, table, columns or {}, outcome, order)
+    else:
+        rows = _counted(problem, table, columns or {}, outcome, order, unit, count, successes)
     repeated = RepeatedUnits() if unit is None else rows.keep_first_of(unit)
-    remarks = rows.about_order(order)
+    remarks = rows.about_order(order) if count is None else (_about_counts(order),)
     if group_weights is not None:
         problem = _weighed(problem, rows, group_weights)
         remarks = (*remarks, _ABOUT_WEIGHTS)
@@ -260,6 +290,54 @@ def study_of_table(
         study.close()
         raise
     return Analysis(study, repeated, remarks, check, effects)
+
+
+def _require_rows_of_units(order: str, successes: str | None) -> None:
+    if successes is not None:
+        raise InvalidArgument("successes", "needs count, the column with the units", successes)
+    if order == AT_RANDOM:
+        accepted = "must be the order of assignment; only a table with count may lack it"
+        raise InvalidArgument("order", accepted, order)
+
+
+def _counted(
+    problem: Problem,
+    table: Columns,
+    columns: Mapping[str, str],
+    outcome: Any,
+    order: str,
+    unit: str | None,
+    count: str,
+    successes: str | None,
+) -> _Rows:
+    """Return the units of a table of counts."""
+    if unit is not None:
+        raise InvalidArgument("unit", "must be left out if the table has counts", unit)
+    if order == AS_GIVEN:
+        accepted = f"must be a column, or {AT_RANDOM!r}, for a table of counts"
+        raise InvalidArgument("order", accepted, order)
+    if successes is not None:
+        if outcome != _OUTCOME:
+            raise InvalidArgument("outcome", "must be left out if successes are given", outcome)
+        if problem.measures or problem.outcome_fields:
+            accepted = "must be left out if an outcome has several parts"
+            raise InvalidArgument("successes", accepted, successes)
+        outcome = successes
+    units = CountedUnits(table, count, successes)
+    return _Rows(problem, units, columns, outcome, AS_GIVEN if order == AT_RANDOM else order)
+
+
+def _about_counts(order: str) -> str:
+    if order == AT_RANDOM:
+        return (
+            "order: the table does not show the order of assignment, so its units are read in "
+            "random order. The guarantee assumes that the mean of an arm did not change during the "
+            "experiment, and no check can see whether it did"
+        )
+    return (
+        f"order: units with the same value in {order!r} are read in random order. The guarantee "
+        "assumes that the mean of an arm does not change"
+    )
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,8 @@ _MOST_AUDITED = 100_000
     required=True,
     metavar="COLUMN",
     help="Column with the order of assignment: numbers, or dates such as 2026-11-23. 'as given' "
-    "means that the rows are in this order already.",
+    "means that the rows are in this order already; 'at random', for a table of counts, that the "
+    "order is not known.",
 )
 @click.option(
     "--outcome",
@@ -67,6 +68,17 @@ _MOST_AUDITED = 100_000
     "arms are left out, and the first result of a unit counts.",
 )
 @click.option(
+    "--count",
+    metavar="COLUMN",
+    help="Column with the number of units that each row stands for, if the table has counts.",
+)
+@click.option(
+    "--successes",
+    metavar="COLUMN",
+    help="With --count, instead of --outcome: column with the number of these units whose outcome "
+    "is 1, such as conversions; that of the others is 0.",
+)
+@click.option(
     "--segment",
     "segments",
     multiple=True,
@@ -90,6 +102,8 @@ def analyse(
     columns: tuple[str, ...],
     weights_from_table: bool,
     unit: str | None,
+    count: str | None,
+    successes: str | None,
     segments: tuple[str, ...],
     decimal: str | None,
     name: str | None,
@@ -98,8 +112,8 @@ def analyse(
 ) -> None:
     """Analyse the finished experiment in TABLE with the problem and delta in the file CONFIG.
 
-    TABLE has one row per assigned unit; an outcome that is blank, 'failed' or 'missing' counts as
-    lost.
+    TABLE has one row per assigned unit, or with --count one row for several units; an outcome that
+    is blank, 'failed' or 'missing' counts as lost.
     The answer has the guarantee of a study that is run by block betting, if neither the order of
     assignment nor the choice of arm for a unit depends on outcomes of the same block. Checks of the
     table warn if its units per arm, missing outcomes, order or single units look wrong. The study
@@ -119,6 +133,8 @@ def analyse(
             columns=dict(_label_and_column(text) for text in columns),
             group_weights=FROM_TABLE if weights_from_table else None,
             unit=unit,
+            count=count or tables.count,
+            successes=successes or tables.successes,
             shares=tables.shares,
             segments=segments,
             storage=configuration.study.storage,
