@@ -12,6 +12,7 @@ import numpy as np
 from fairtrial.core.compilation import compiled
 from fairtrial.core.compiled_paths import compiled_paths_of
 from fairtrial.core.keywords import call_with, require_keywords
+from fairtrial.core.notebooks import ShownInNotebooks
 from fairtrial.core.problem import Outcome
 from fairtrial.core.pull import UNSOLICITED, Pull
 from fairtrial.core.recommendation import Guarantee, Progress, Recommendation
@@ -53,7 +54,7 @@ OUT_OF_ORDER = (
 """Why intervals from all results that were told are only approximate."""
 
 
-class Policy(Resumable, ABC):
+class Policy(ShownInNotebooks, Resumable, ABC):
     """Base of every policy, yours and ours.
 
     A subclass defines `choose` (what to try next), `learn` (take one result),

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from fairtrial.core.measures import Measures
+from fairtrial.core.notebooks import ShownInNotebooks
 from fairtrial.core.parameters import Parametrized, build, plain
 from fairtrial.core.pull import UNSOLICITED, Pull
 from fairtrial.core.wording import choices
@@ -25,7 +26,7 @@ Outcome = float | Mapping[str, Any]
 """One result: a number, or a row of named fields."""
 
 
-class Problem(Parametrized, ABC):
+class Problem(ShownInNotebooks, Parametrized, ABC):
     """Base of every family's problem: frozen, validated on construction, written as JSON.
 
     A subclass sets `family` and `schema`, keeps its arguments as attributes with the

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from fairtrial.core.notebooks import ShownInNotebooks
 from fairtrial.core.parameters import plain
 from fairtrial.core.progress_parts import (
     AnswerStatus,
@@ -114,7 +115,7 @@ class Guarantee:
 
 
 @dataclass(frozen=True, slots=True)
-class Recommendation:
+class Recommendation(ShownInNotebooks):
     """The answer of an experiment, or the state of knowledge while it runs.
 
     Parameters

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from fairtrial.core.recommendation import Progress
+from fairtrial.core.recommendation import Progress, Recommendation
 from fairtrial.presentation.alternatives import (
     Alternative,
     candidates_sentence,
@@ -53,30 +53,17 @@ from fairtrial.report.html import (
 )
 from fairtrial.report.statements import guarantee_in_words
 
-__all__ = ["decision"]
+__all__ = ["decision", "verdict", "verdict_of"]
 
 _MOMENTS_LISTED = 24
 
 
 def decision(found: Findings, facts: Mapping[str, object]) -> Markup:
     """Return the section on the decision."""
-    recommendation = found.progress.recommendation
-    said = (
-        support(found.progress, found.endless),
-        because(recommendation),
-        candidates_sentence(found.progress),
-    )
-    verdict = element(
-        "div",
-        element("p", headline(recommendation, found.endless), class_="answer"),
-        *(element("p", sentence) for sentence in said if sentence),
-        element("p", "Received: ", pulls_used(found.progress), "."),
-        class_="verdict" if recommendation.decided else "verdict open",
-    )
     rows = [(name, bdi(value)) for name, value in facts.items()]
     return section(
         "Decision",
-        verdict,
+        verdict_of(found.progress, endless=found.endless),
         table("Facts", ("Fact", "Value"), rows) if rows else None,
         *_missing(found),
         None if found.endless else _evidence(found),
@@ -85,6 +72,30 @@ def decision(found: Findings, facts: Mapping[str, object]) -> Markup:
         *guarantee_in_words(found.progress.recommendation.guarantee),
         element("h3", "What would change this answer"),
         bullets(_what_would_change_it(found)),
+    )
+
+
+def verdict_of(progress: Progress, *, endless: bool) -> Markup:
+    """Return the answer, what is promised of it, and how many results it has."""
+    recommendation = progress.recommendation
+    said = (
+        support(progress, endless),
+        because(recommendation),
+        candidates_sentence(progress),
+        f"Received: {pulls_used(progress)}.",
+    )
+    return verdict(recommendation, said, endless=endless)
+
+
+def verdict(
+    recommendation: Recommendation, said: Iterable[str], *, endless: bool = False
+) -> Markup:
+    """Return the answer in a few words, with sentences about it."""
+    return element(
+        "div",
+        element("p", headline(recommendation, endless), class_="answer"),
+        *(element("p", sentence) for sentence in said if sentence),
+        class_="verdict" if recommendation.decided else "verdict open",
     )
 
 

@@ -7,7 +7,7 @@ from fairtrial.core.recommendation import Guarantee
 from fairtrial.presentation.words import ended
 from fairtrial.report.html import Markup, bdi, bullets, element, section, table
 
-__all__ = ["guarantee_in_words", "question"]
+__all__ = ["guarantee_in_words", "question", "question_table"]
 
 _KINDS = {
     "proven": "Proven",
@@ -18,11 +18,14 @@ _KINDS = {
 
 def question(problem: Problem) -> Markup | None:
     """Return the section on the question; None if the problem does not state one."""
-    words = problem.in_words()
-    if not words:
-        return None
-    rows = [(topic, bdi(said)) for topic, said in words.items()]
-    return section("The question", table("What was asked", ("What", "As stated"), rows))
+    asked = question_table(problem)
+    return None if asked is None else section("The question", asked)
+
+
+def question_table(problem: Problem) -> Markup | None:
+    """Return what a problem asks; None if it does not say so."""
+    rows = [(topic, bdi(said)) for topic, said in problem.in_words().items()]
+    return table("What was asked", ("What", "As stated"), rows) if rows else None
 
 
 def guarantee_in_words(guarantee: Guarantee | None) -> list[Markup]:

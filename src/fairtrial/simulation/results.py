@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from fairtrial.core import Environment, Policy, Problem, Run, Truth
 from fairtrial.core.frames import Library
+from fairtrial.core.notebooks import ShownInNotebooks
 from fairtrial.core.parameters import plain
 from fairtrial.core.run import LONGEST_RUN
 from fairtrial.core.runs import Runs
@@ -31,7 +32,7 @@ NO_ARM = "no arm"
 
 
 @dataclass(frozen=True, eq=False)
-class Simulation:
+class Simulation(ShownInNotebooks):
     """Many runs of one policy in one environment; every array has one entry per replication.
 
     Parameters

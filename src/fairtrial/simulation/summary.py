@@ -11,6 +11,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from fairtrial.core.notebooks import ShownInNotebooks
 from fairtrial.core.parameters import plain
 from fairtrial.core.run import LONGEST_RUN
 from fairtrial.core.wording import listed, plural
@@ -78,7 +79,7 @@ class Statistics:
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class Summary(ShownInNotebooks):
     """The results of a simulation that one reports; `print` shows them as text.
 
     Parameters
@@ -151,7 +152,13 @@ class Summary:
         data: dict[str, Any] = plain(asdict(self))
         return data
 
-    def __str__(self) -> str:
+    @property
+    def title(self) -> str:
+        """What was simulated, and how often."""
+        return f"{plural(self.replications, 'run')} of {self.policy}"
+
+    def lines(self) -> list[tuple[str, str]]:
+        """Return the results as text, each with its name."""
         rows = [
             ("stopping time", str(self.stopping_time)),
             ("elapsed", None if self.elapsed == self.stopping_time else str(self.elapsed)),
@@ -163,12 +170,15 @@ class Summary:
             ("mean pulls", self._pulls_text()),
             *((name, _number(mean)) for name, mean in self.metrics.items()),
         ]
+        return [(name, text) for name, text in rows if text is not None]
+
+    def __str__(self) -> str:
+        rows = self.lines()
         width = max(len(name) for name, _ in rows)
-        lines = [f"  {name:<{width}}  {text}" for name, text in rows if text is not None]
+        lines = [f"  {name:<{width}}  {text}" for name, text in rows]
         if self.stopping_time.standard_error is not None:
             lines.append("  (±: standard error of the mean)")
-        head = f"{plural(self.replications, 'run')} of {self.policy}"
-        return "\n".join([*([self.about] if self.about else []), head, *lines])
+        return "\n".join([*([self.about] if self.about else []), self.title, *lines])
 
     def _bound_text(self) -> str | None:
         if self.lower_bound is None:

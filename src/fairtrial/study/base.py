@@ -10,6 +10,7 @@ from typing import Any, Self, overload
 
 from fairtrial.core import Pull
 from fairtrial.core.keywords import NamedArguments
+from fairtrial.core.notebooks import ShownInNotebooks
 from fairtrial.core.problem import Outcome
 from fairtrial.errors import ExperimentFinished, NothingToAsk
 from fairtrial.study.arguments import as_pairs, as_path
@@ -40,7 +41,7 @@ from fairtrial.study.writes import (
 __all__ = ["BaseStudy"]
 
 
-class BaseStudy(NamedArguments, ABC):
+class BaseStudy(ShownInNotebooks, NamedArguments, ABC):
     """What can be done with a study: each method writes all of its events, or nothing.
 
     Parameters
