@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -126,6 +127,7 @@ class FakeStudy:
     name: str = "actg175"
     policy: Any = field(default_factory=BlockBetting)
     seed: int = 7
+    notes: Mapping[str, str] = field(default_factory=dict)
     healthy: bool = True
     head_hash: str = "9f" * 32
 

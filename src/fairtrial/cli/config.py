@@ -184,7 +184,9 @@ def difference_from(study: Study, path: str | Path) -> str:
     data, _ = read_toml(file)
     # The source is left out, because it may be a large table.
     told = {
-        key: part for key, part in data.items() if key in ("study", "problem", "policy", "tables")
+        key: part
+        for key, part in data.items()
+        if key in ("study", "problem", "policy", "tables", "protocol")
     }
     if "problem" not in told:
         return ""
@@ -312,7 +314,9 @@ class _Draft:
         assert self._policy is not None
         own = None if self._study is None else self._study.seed
         rules = {} if self._study is None else self._study.conduct
-        return Specification.of(self._problem, self._policy, seed if own is None else own, rules)
+        stated = self._protocol.in_words
+        seed = seed if own is None else own
+        return Specification.of(self._problem, self._policy, seed, rules, stated)
 
     def _parsed(self, name: str) -> Any:
         return parse_section(name, self._data.get(name, {}), self._found[name], self._family)

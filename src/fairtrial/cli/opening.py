@@ -71,6 +71,7 @@ def create_study(configuration: Configuration, *, exist_ok: bool) -> Study:
         exist_ok=exist_ok,
         witness=section.witness,
         secret=_secret(configuration),
+        notes=configuration.protocol.in_words,
         **section.conduct,
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import ssl
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Self
 
@@ -21,6 +21,7 @@ from fairtrial.errors import InvalidArgument, StudyExists
 from fairtrial.study import StudySummary
 from fairtrial.study.arguments import check_name, check_template
 from fairtrial.study.conduct import Conduct
+from fairtrial.study.specification import checked_notes
 
 __all__ = ["Connection", "connect"]
 
@@ -178,12 +179,13 @@ class Connection:
         require_group: bool = False,
         participants: str | None = None,
         kits: str | None = None,
+        notes: Mapping[str, str] | None = None,
     ) -> RemoteStudy:
         """Create a study; the token needs the scope ``admin``.
 
         Parameters
         ----------
-        problem, policy, name, seed, exist_ok, require_group, participants, kits
+        problem, policy, name, seed, exist_ok, require_group, participants, kits, notes
             As for `Study.create`. The service has no classes of your own: policy, problem and
             their parts must be classes of fairtrial.
 
@@ -210,6 +212,7 @@ class Connection:
                 problem,
                 {"require_group": require_group, "participants": participants, "kits": kits},
             ).to_dict(),
+            "notes": checked_notes(notes or {}),
         }
         status, document = self._transport.post_with_status("/v1/studies", body)
         if status != _NEW and not exist_ok:

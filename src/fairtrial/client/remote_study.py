@@ -128,6 +128,11 @@ class RemoteStudy(BaseStudy):
         return self._transport.url
 
     @property
+    def notes(self) -> dict[str, str]:
+        """What was noted when the study was created; the token needs the scope ``read``."""
+        return dict(self._readable("notes"))
+
+    @property
     def storage_software(self) -> str:
         """The service's storage software and its version, such as ``"SQLite 3.54.0"``."""
         return str(self._document()["storage_software"])

@@ -166,6 +166,10 @@ class StudyLike(HasProgress, Traced, Protocol):
         """The problem."""
 
     @property
+    def notes(self) -> Mapping[str, str]:
+        """What was noted when the study was created, by topic."""
+
+    @property
     def policy(self) -> Parametrized:
         """The policy."""
 

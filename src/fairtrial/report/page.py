@@ -104,7 +104,7 @@ def _blinded(found: Findings) -> list[Markup | None]:
 
 def _full(found: Findings, facts: Mapping[str, object]) -> list[Markup | None]:
     return [
-        question(found.study.problem),
+        question(found.study.problem, found.study.notes),
         decision(found, facts),
         flow(found),
         arms(found),

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
 
 from fairtrial.presentation.words import NOTHING, count, number, percent
-from fairtrial.report.html import Markup, bdi, bullets, element, label, section, table
+from fairtrial.report.html import Markup, bullets, element, label, section, table
+from fairtrial.report.statements import notes_table
 from fairtrial.simulation import Characteristics, Claim, OperatingCharacteristics, Proportion
 
 __all__ = [
@@ -45,14 +46,14 @@ _ITEMS = (
 
 def estimand(protocol: Mapping[str, str]) -> Markup:
     """Return the section on what is estimated, in the words of the protocol."""
-    if not protocol:
+    stated = notes_table("As stated in the protocol", protocol)
+    if stated is None:
         said = (
             "The file does not state the estimand. A section [protocol] adds treatment, "
             "population, endpoint, intercurrent events and summary measure (ICH E9(R1))."
         )
         return section("Estimand", element("p", said))
-    rows = [(bdi(topic), bdi(said)) for topic, said in protocol.items()]
-    return section("Estimand", table("As stated in the protocol", ("What", "As stated"), rows))
+    return section("Estimand", stated)
 
 
 # ----------------------------------------------------------------------------- claims

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from fairtrial.core.problem import Problem
 from fairtrial.core.recommendation import Guarantee
 from fairtrial.presentation.words import ended
 from fairtrial.report.html import Markup, bdi, bullets, element, section, table
 
-__all__ = ["guarantee_in_words", "question", "question_table"]
+__all__ = ["guarantee_in_words", "notes_table", "question", "question_table"]
 
 _KINDS = {
     "proven": "Proven",
@@ -16,10 +18,17 @@ _KINDS = {
 }
 
 
-def question(problem: Problem) -> Markup | None:
-    """Return the section on the question; None if the problem does not state one."""
-    asked = question_table(problem)
-    return None if asked is None else section("The question", asked)
+def question(problem: Problem, notes: Mapping[str, str] | None = None) -> Markup | None:
+    """Return the section on the question; None if there is none, and there are no notes."""
+    noted = notes_table("Noted when the study was created", notes or {})
+    tables = [found for found in (question_table(problem), noted) if found]
+    return section("The question", *tables) if tables else None
+
+
+def notes_table(caption: str, notes: Mapping[str, str]) -> Markup | None:
+    """Return text by topic; None if there is none."""
+    rows = [(bdi(topic), bdi(said)) for topic, said in notes.items()]
+    return table(caption, ("What", "As stated"), rows) if rows else None
 
 
 def question_table(problem: Problem) -> Markup | None:

@@ -67,6 +67,9 @@ class NewStudy(_Body):
         dict[str, Any],
         Field(description="What requests must state: `require_group`, `participants`, `kits`."),
     ] = {}
+    notes: Annotated[
+        dict[str, Any], Field(description="What should be known about the study, by topic.")
+    ] = {}
 
 
 class Reason(_Body):
@@ -278,6 +281,7 @@ class StudyAnswer(BaseModel):
     head_hash: str | None = None
     problem: dict[str, Any] | None = None
     conduct: dict[str, Any] | None = None
+    notes: dict[str, str] | None = None
     policy_spec: dict[str, Any] | None = None
     storage_software: str | None = None
 

@@ -28,6 +28,7 @@ from fairtrial.core.wording import plural
 from fairtrial.errors import InvalidArgument, InvalidOutcome, NotSupported
 from fairtrial.study.location import Storage
 from fairtrial.study.segments import SegmentEffects, segment_effects
+from fairtrial.study.specification import LONGEST_TEXT, LONGEST_TOPIC
 from fairtrial.study.study import Study
 from fairtrial.study.table_checks import (
     ArmUnits,
@@ -74,6 +75,9 @@ _OUTCOME = "outcome"
 _NO_OUTCOME_WORDS = (FAILED, MISSING)
 
 _BLANK = "(blank)"
+
+_MOST_NOTED = 500
+"""Effects by segment that the study itself keeps."""
 
 _AT_ONCE = 10_000
 """Units of one transaction. Each transaction reads and writes the study's row, and its assignments
@@ -281,7 +285,9 @@ def study_of_table(
     check = rows.check(shares)
     effects = rows.segment_effects(segments, units, delta) if segments else None
     policy = family.analysis(problem, [one.action for one in units], delta)
-    study = Study.create(problem, policy, storage=storage, name=name, seed=0)
+    found = {**_notes_on_table(unit, repeated, remarks, check), **_notes_on_segments(effects)}
+    notes = {topic[:LONGEST_TOPIC]: said[:LONGEST_TEXT] for topic, said in found.items()}
+    study = Study.create(problem, policy, storage=storage, name=name, seed=0, notes=notes)
     try:
         tier = compiled() if len(units) >= _WORTH_COMPILING else nullcontext()
         with study.session.without_snapshots(), tier:
@@ -290,6 +296,28 @@ def study_of_table(
         study.close()
         raise
     return Analysis(study, repeated, remarks, check, effects)
+
+
+def _notes_on_table(
+    unit: str | None, repeated: RepeatedUnits, remarks: Sequence[str], check: TableCheck
+) -> dict[str, str]:
+    """Return what a reader of the study must know about its table, by topic."""
+    notes = {}
+    if unit is not None:
+        notes[f"repeated units ({unit})"] = "; ".join(repeated.in_words()) or "none"
+    if remarks:
+        notes["assumptions about the table"] = "; ".join(remarks)
+    notes["checks of the table"] = "; ".join(check.in_words()) or "no problem found"
+    return notes
+
+
+def _notes_on_segments(found: SegmentEffects | None) -> dict[str, str]:
+    if found is None:
+        return {}
+    shown = {one.name: one.in_words() for one in found.effects[:_MOST_NOTED]}
+    more = len(found.effects) - len(shown)
+    left_out = f". {more:,} more are not noted here" if more else ""
+    return {"effects by segment": found.note + left_out, **shown}
 
 
 def _require_rows_of_units(order: str, successes: str | None) -> None:

@@ -81,8 +81,8 @@ class LogFile:
         spec = header["specification"]
         for key, kind in {"problem": dict, "policy": dict, "seed": int}.items():
             self._check(1, spec, key, kind)
-        if "conduct" in spec:
-            self._check(1, spec, "conduct", dict)
+        for key in {"conduct", "notes"} & spec.keys():
+            self._check(1, spec, key, dict)
         if not 0 <= header["events"] <= _MOST_EVENTS:
             raise self._corrupt(1, f"has a number of events below 0 or above {_MOST_EVENTS:,}")
         self._check(1, spec["problem"], "family", str)

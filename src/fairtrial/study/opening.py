@@ -173,9 +173,7 @@ def _session(
             f"the specification of study {row.name!r} is not the one that it was created with"
         )
     build = partial(_built, spec, row.name, own, row.secret)
-    return Session(
-        *(store, row, build, spec.conduct), owns_store=store is not storage, witness=witness
-    )
+    return Session(*(store, row, build, spec), owns_store=store is not storage, witness=witness)
 
 
 # ----------------------------------------------------------------------------- create

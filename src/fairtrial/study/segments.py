@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from fairtrial.confidence.block_betting.cuts import Cuts, units_until_each
 from fairtrial.confidence.effects import BlockResults, Spread, difference_of_arms
+from fairtrial.core.wording import plural
 from fairtrial.errors import InvalidArgument
 
 __all__ = ["SegmentEffect", "SegmentEffects", "segment_effects"]
@@ -56,6 +57,18 @@ class SegmentEffect:
     difference: float | None = None
     lower: float | None = None
     upper: float | None = None
+
+    @property
+    def name(self) -> str:
+        """What is compared where."""
+        return f"{self.column} = {self.segment}: {self.arm} minus {self.reference}"
+
+    def in_words(self) -> str:
+        """Return the difference with its interval and the number of units."""
+        units = plural(self.units, "unit")
+        if self.difference is None:
+            return f"too few units ({units})"
+        return f"{self.difference:.4g}, {self.lower:.4g} to {self.upper:.4g} ({units})"
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
@@ -21,6 +21,7 @@ from fairtrial.study.log import Event, PullRow, Record, canonical
 from fairtrial.study.machine import environment
 from fairtrial.study.pull import StudyPull
 from fairtrial.study.replica import Replica
+from fairtrial.study.specification import Specification
 from fairtrial.study.store import Store, StudyRow
 from fairtrial.study.witness import Witness
 from fairtrial.study.writer import AssignedUnit, Previewed, Writer
@@ -110,8 +111,8 @@ class Session:
         The study.
     build : callable
         Returns a fresh policy.
-    conduct : mapping
-        What requests for pulls must state, as the specification has it.
+    spec : Specification
+        The study's specification.
     owns_store : bool
         Whether closing the session closes the store.
     witness : Witness, optional
@@ -123,6 +124,8 @@ class Session:
         The study's problem.
     conduct : Conduct
         What requests for pulls must state.
+    notes : mapping of str to str
+        What was noted when the study was created, by topic.
     has_blocks : bool
         Whether pulls with the same tag must be measured under the same circumstances.
     committer : Committer or None
@@ -134,7 +137,7 @@ class Session:
         store: Store,
         row: StudyRow,
         build: Callable[[], Policy],
-        conduct: Mapping[str, Any],
+        spec: Specification,
         *,
         owns_store: bool,
         witness: Witness | None = None,
@@ -148,7 +151,8 @@ class Session:
         self.build = build
         fresh = build()
         self.problem: Problem = fresh.problem
-        self.conduct = Conduct.of(fresh.problem, conduct)
+        self.conduct = Conduct.of(fresh.problem, spec.conduct)
+        self.notes = spec.notes
         self.has_blocks = fresh.has_shared_blocks
         _warn_of_version(row, fresh)
         self._cache = Cache(store, row.id, build)

@@ -20,9 +20,19 @@ from fairtrial.core.wording import abridged
 from fairtrial.errors import CorruptLog, FairtrialError, InvalidArgument, NotSupported
 from fairtrial.study.conduct import Conduct
 
-__all__ = ["Specification", "family_and_policy", "own_classes"]
+__all__ = [
+    "LONGEST_TEXT",
+    "LONGEST_TOPIC",
+    "Specification",
+    "checked_notes",
+    "family_and_policy",
+    "own_classes",
+]
 
 _UNREADABLE = "unreadable"
+
+MOST_TOPICS, LONGEST_TOPIC, LONGEST_TEXT = 1_000, 500, 10_000
+"""Limits of what people state about a study: it is read with every opening."""
 
 
 @dataclass(frozen=True)
@@ -37,12 +47,15 @@ class Specification:
         The policy's seed.
     conduct : mapping
         What requests for pulls must state: output of `Conduct.to_dict`.
+    notes : mapping of str to str
+        What was noted when the study was created, by topic; the policy does not use it.
     """
 
     problem: Mapping[str, Any]
     policy: Mapping[str, Any]
     seed: int
     conduct: Mapping[str, Any] = field(default_factory=dict)
+    notes: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -51,18 +64,20 @@ class Specification:
         policy: Policy,
         seed: int,
         conduct: Mapping[str, Any] | None = None,
+        notes: Mapping[str, str] | None = None,
     ) -> Self:
         """Return the specification of a new study.
 
         Raises
         ------
         InvalidArgument
-            If people cannot carry out the study as `conduct` says.
+            If people cannot carry out the study as `conduct` says, or `notes` is no text.
         NotSupported
             If a parameter cannot be converted to data.
         """
         rules = Conduct.of(problem, conduct or {}).to_dict()
-        spec = cls(problem.to_dict(), policy.to_dict(), seed, rules)
+        stated = checked_notes(notes or {})
+        spec = cls(problem.to_dict(), policy.to_dict(), seed, rules, stated)
         return cls.from_json(spec.to_json())
 
     @classmethod
@@ -76,7 +91,8 @@ class Specification:
         """
         try:
             data = json.loads(text)
-            return cls(data["problem"], data["policy"], data["seed"], data.get("conduct", {}))
+            parts = data["problem"], data["policy"], data["seed"]
+            return cls(*parts, data.get("conduct", {}), data.get("notes", {}))
         except (ValueError, LookupError, TypeError, RecursionError) as error:
             raise CorruptLog(
                 f"a specification cannot be read: it was altered ({error!r})"
@@ -87,6 +103,8 @@ class Specification:
         parts = {"policy": self.policy, "problem": self.problem, "seed": self.seed}
         if self.conduct:
             parts["conduct"] = self.conduct
+        if self.notes:
+            parts["notes"] = self.notes
         return json.dumps(parts, separators=(",", ":"))
 
     @property
@@ -170,7 +188,7 @@ class Specification:
         """
         try:
             policy = self.build(name, own_classes(like), (type(like.problem),))
-            return Specification.of(policy.problem, policy, self.seed, self.conduct)
+            return Specification.of(policy.problem, policy, self.seed, self.conduct, self.notes)
         except (FairtrialError, ValueError, TypeError, LookupError):
             return self
 
@@ -182,7 +200,7 @@ class Specification:
         NotSupported
             If a parameter changed during the conversion to JSON and back.
         """
-        rebuilt = Specification.of(policy.problem, policy, policy.seed, self.conduct)
+        rebuilt = Specification.of(policy.problem, policy, policy.seed, self.conduct, self.notes)
         changed = self.difference(rebuilt)
         if changed:
             raise NotSupported(f"{self.policy['name']} is not the same when read back: {changed}")
@@ -192,6 +210,34 @@ class Specification:
         mine, theirs = _flat(json.loads(self.to_json())), _flat(json.loads(other.to_json()))
         keys = sorted(key for key in {**mine, **theirs} if _differ(mine, theirs, key))
         return "; ".join(f"{key} is {_shown(mine, key)} and {_shown(theirs, key)}" for key in keys)
+
+
+def checked_notes(notes: Mapping[str, str]) -> dict[str, str]:
+    """Return what people state about a study, by topic.
+
+    Raises
+    ------
+    InvalidArgument
+        If it is not a mapping of text to text, or too long.
+
+    Examples
+    --------
+    >>> checked_notes({"Population": "adults with HIV"})
+    {'Population': 'adults with HIV'}
+    """
+    if not isinstance(notes, Mapping):
+        raise InvalidArgument("notes", "must map topics to text", notes)
+    if len(notes) > MOST_TOPICS:
+        accepted = f"must have at most {MOST_TOPICS} topics"
+        raise InvalidArgument("notes", accepted, len(notes))
+    for topic, said in notes.items():
+        if not isinstance(topic, str) or not 0 < len(topic) <= LONGEST_TOPIC:
+            accepted = f"must have topics of 1 to {LONGEST_TOPIC} characters"
+            raise InvalidArgument("notes", accepted, abridged(topic))
+        if not isinstance(said, str) or not 0 < len(said) <= LONGEST_TEXT:
+            accepted = f"must be text of 1 to {LONGEST_TEXT:,} characters"
+            raise InvalidArgument(f"notes[{topic}]", accepted, abridged(said))
+    return dict(notes)
 
 
 def family_and_policy(text: str) -> tuple[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -85,6 +85,11 @@ class Study(BaseStudy):
         self._session.close()
 
     @property
+    def notes(self) -> dict[str, str]:
+        """What was noted when the study was created, by topic."""
+        return dict(self._session.notes)
+
+    @property
     def storage(self) -> str:
         """The address of the storage, without any password."""
         return self._store.url
@@ -115,6 +120,7 @@ class Study(BaseStudy):
         require_group: bool = False,
         participants: str | None = None,
         kits: str | None = None,
+        notes: Mapping[str, str] | None = None,
     ) -> Self:
         """Create a study.
 
@@ -158,6 +164,9 @@ class Study(BaseStudy):
             number is never a name or a date of birth, and what does not have the form is refused.
         kits : str, optional
             The form of kit numbers, for `record_kit`.
+        notes : mapping of str to str, optional
+            What should be known about the study, by topic, such as ``{"Population": "adults"}``.
+            They are part of the specification and of the report, and nothing depends on them.
 
         Raises
         ------
@@ -179,6 +188,7 @@ class Study(BaseStudy):
                 policy,
                 as_seed(seed),
                 {"require_group": require_group, "participants": participants, "kits": kits},
+                notes,
             ),
             storage,
             name,

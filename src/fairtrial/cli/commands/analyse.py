@@ -147,35 +147,10 @@ def analyse(
             # The log was written just now, so the last events stand for a long one.
             is_long = study.n_events > _MOST_AUDITED
             audit = study.verify_last(_MOST_AUDITED) if is_long else study.verify()
-            write_report(study, report, facts=_facts(found, unit), verification=audit)
+            write_report(study, report, verification=audit)
         decided = study.recommend().decided
     if not decided:
         raise click.exceptions.Exit(ExitCode.NO_ANSWER)
-
-
-def _facts(found: Analysis, unit: str | None) -> dict[str, str]:
-    """Return what the report says about the table, by name."""
-    facts = {}
-    if unit is not None:
-        facts[f"repeated units ({unit})"] = "; ".join(found.repeated.in_words()) or "none"
-    if found.remarks:
-        facts["assumptions about the table"] = "; ".join(found.remarks)
-    facts["checks of the table"] = "; ".join(found.check.in_words()) or "no problem found"
-    if found.segments is not None:
-        facts["effects by segment"] = found.segments.note
-        for effect in found.segments.effects:
-            facts[_of_segment(effect)] = f"{_difference(effect)} ({plural(effect.units, 'unit')})"
-    return facts
-
-
-def _of_segment(effect: SegmentEffect) -> str:
-    return f"{effect.column} = {effect.segment}: {effect.arm} minus {effect.reference}"
-
-
-def _difference(effect: SegmentEffect) -> str:
-    if effect.difference is None:
-        return "too few units"
-    return f"{shown_number(effect.difference)}, {_interval(effect)}"
 
 
 def _interval(effect: SegmentEffect) -> str:

@@ -113,6 +113,7 @@ def show(study: str, blinded: bool, storage: str | None, as_json: bool) -> None:
                     "study": opened.name,
                     "about": replayed,
                     "seed": opened.seed,
+                    "notes": opened.notes,
                     "progress": progress.to_dict(),
                     "health": health,
                     "verification": verification_document(audit),
@@ -127,6 +128,8 @@ def show(study: str, blinded: bool, storage: str | None, as_json: bool) -> None:
                 say(replayed)
             say(answer_text(progress, endless))
             print_standing(progress, minimizes(opened))
+            for topic, said in opened.notes.items():
+                say(wrapped("Noted", f"{topic}: {said}"))
             _say_health_and_log(health, audit)
             say(wrapped("Head", f"{opened.head_hash} (kept by {opened.storage_software})"))
     _require_verified(audit)

@@ -253,6 +253,11 @@ class ObservedStudy:
         return self.study.problem
 
     @property
+    def notes(self) -> dict[str, str]:
+        """What was noted when the study was created, by topic."""
+        return self.study.notes
+
+    @property
     def seed(self) -> int:
         """The policy's seed."""
         return self.study.seed

@@ -50,7 +50,10 @@ TABS = (
     Tab(
         "decision",
         "Decision",
-        lambda found: [decision(found, {}), question(found.study.problem)],
+        lambda found: [
+            decision(found, {}),
+            question(found.study.problem, found.study.notes),
+        ],
         zooms=True,
     ),
     Tab("arms", "Arms", lambda found: [flow(found), arms(found), paired(found)]),

@@ -115,11 +115,11 @@ async def make_study(
 
 def _specified(service: Service, body: NewStudy) -> tuple[Specification, Policy]:
     """Check the specification of a study and return it with its policy; may load kernels."""
-    spec = Specification(body.problem, body.policy, as_seed(body.seed), body.conduct)
+    spec = Specification(body.problem, body.policy, as_seed(body.seed), body.conduct, body.notes)
     try:
         with limited_sizes(**_LARGEST):
             fresh = spec.build(body.name, *service.own)
-        exact = Specification.of(fresh.problem, fresh, spec.seed, spec.conduct)
+        exact = Specification.of(fresh.problem, fresh, spec.seed, spec.conduct, spec.notes)
         exact.require_faithful(fresh)
     except FairtrialError:
         raise
@@ -170,6 +170,7 @@ def _whole(row: StudyRow, viewer: Caller, store: Store) -> dict[str, Any]:
         "head_hash": row.head_hash if unblinded else None,
         "problem": dict(spec.problem),
         "conduct": dict(spec.conduct),
+        "notes": dict(spec.notes) if unblinded else None,
         "policy_spec": dict(spec.policy) if unblinded else None,
         "storage_software": store.software if unblinded else None,
     }

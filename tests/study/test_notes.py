@@ -1,0 +1,101 @@
+"""What is noted about a study when it is created: kept with its log, changing no decision."""
+
+import pytest
+
+from fairtrial import analyse, write_report
+from fairtrial.errors import CorruptLog, InvalidArgument, StudyExists
+from fairtrial.study import Study
+from fairtrial.study.specification import LONGEST_TEXT, LONGEST_TOPIC, MOST_TOPICS
+from fairtrial.subpopulations import BlockBetting, Problem
+
+PROBLEM = Problem(["a", "b"], ["all"], floors=None, reward_range=(0, 1))
+POLICY = BlockBetting(PROBLEM, delta=0.05)
+NOTES = {"Population": "adults < 65", "Endpoint": "Größe, день 28"}
+
+
+def made(store, name="trial", **given):
+    return Study.create(PROBLEM, POLICY, storage=store, name=name, seed=7, secret="s", **given)
+
+
+def test_notes_are_kept_with_the_study(store):
+    assert made(store, notes=NOTES).notes == NOTES
+    assert Study.open(store, "trial").notes == NOTES
+
+
+def test_a_study_without_notes_has_none_and_the_same_specification_as_before(store):
+    study = made(store)
+    assert study.notes == {}
+    assert '"notes"' not in study.session.row().spec_json
+
+
+def test_notes_change_no_decision(store):
+    plain, noted = made(store, "plain"), made(store, "noted", notes=NOTES)
+    for _ in range(50):
+        asked = plain.ask(), noted.ask()
+        assert asked[0].action == asked[1].action
+        for study, pull in zip((plain, noted), asked, strict=True):
+            study.tell(pull, 0.5)
+    assert plain.progress().evidence == noted.progress().evidence
+
+
+def test_notes_belong_to_the_log(store, tmp_path):
+    study = made(store, notes=NOTES)
+    study.tell(study.ask(), 0.5)
+    study.export(tmp_path / "log.jsonl")
+    copy = Study.import_log(tmp_path / "log.jsonl", storage="memory://")
+    assert copy.notes == NOTES
+    assert copy.head_hash == study.head_hash
+    text = (tmp_path / "log.jsonl").read_text(encoding="utf-8")
+    (tmp_path / "altered.jsonl").write_text(text.replace("adults", "people"), encoding="utf-8")
+    with pytest.raises(CorruptLog):
+        Study.import_log(tmp_path / "altered.jsonl", storage="memory://")
+
+
+def test_another_note_is_another_study(store):
+    made(store, notes=NOTES)
+    with pytest.raises(StudyExists, match=r"notes\.Population"):
+        made(store, notes={**NOTES, "Population": "children"}, exist_ok=True)
+    assert made(store, notes=NOTES, exist_ok=True).notes == NOTES
+
+
+@pytest.mark.parametrize(
+    "notes",
+    [
+        ["adults"],
+        {1: "adults"},
+        {"": "adults"},
+        {"Population": 3},
+        {"Population": ""},
+        {"Population": None},
+        {"x" * (LONGEST_TOPIC + 1): "adults"},
+        {"Population": "x" * (LONGEST_TEXT + 1)},
+        {str(topic): "said" for topic in range(MOST_TOPICS + 1)},
+    ],
+)
+def test_what_is_no_note_is_refused_and_nothing_is_kept(store, notes):
+    with pytest.raises(InvalidArgument) as caught:
+        made(store, notes=notes)
+    assert caught.value.name.startswith("notes")
+    assert not list(store.studies())
+
+
+def test_the_report_shows_notes_as_text(store, tmp_path):
+    study = made(store, notes={"Population": "adults <script>alert(1)</script>"})
+    page = write_report(study, tmp_path / "trial.html").read_text(encoding="utf-8")
+    assert "adults &lt;script&gt;" in page
+    blinded = write_report(study, tmp_path / "blinded.html", blinded=True)
+    assert "adults" not in blinded.read_text(encoding="utf-8")
+
+
+def test_an_analysis_notes_what_was_found_in_its_table():
+    table = {"user": [1, 1, 2, 3], "arm": ["a", "a", "b", "a"], "outcome": [1, 0, 0, 1]}
+    study = analyse(PROBLEM, table, order="as given", unit="user")
+    assert "1 further row" in study.notes["repeated units (user)"]
+    assert study.notes["checks of the table"] == "no problem found"
+
+
+def test_an_analysis_cuts_notes_that_are_too_long():
+    unit = "u" * 600
+    table = {unit: [1, 1, 2, 3], "arm": ["a", "a", "b", "a"], "outcome": [1, 0, 0, 1]}
+    study = analyse(PROBLEM, table, order="as given", unit=unit)
+    assert max(map(len, study.notes)) == LONGEST_TOPIC
