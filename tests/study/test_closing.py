@@ -125,6 +125,17 @@ def test_a_closed_group_is_refused_and_every_request_names_another(study):
     assert study.verify().ok
 
 
+def test_arrivals_after_a_closing_are_not_held_against_the_stated_proportions(study):
+    def arrive(groups):
+        for group in groups:
+            study.tell(study.ask(group=group), 0.5)
+
+    arrive(["young", "old"] * 5)
+    study.close_group("old", "contraindicated")
+    arrive(["young"] * 100)
+    assert not [said for said in study.health()["warnings"] if "proportions" in said]
+
+
 @pytest.mark.parametrize("options", [{}, {"tolerance": 0.05}, {"floors": 0.2}])
 @pytest.mark.parametrize("before", [0, 3, 40])
 def test_an_arm_can_be_closed_at_any_time_of_any_question(options, before):

@@ -42,7 +42,8 @@ class PullHistories:
     batches : list of int
         Pulls that were issued without a result in between have the same number.
     arrived : Counter
-        How often each ``(keyword, value)`` occurred in the context of an ask.
+        How often each ``(keyword, value)`` occurred in the context of an ask, until a group was
+        closed: later proportions are those of the open groups.
     """
 
     def __init__(self, steps: Iterable[Step], has_measures: bool = False) -> None:
@@ -60,6 +61,7 @@ class PullHistories:
         self._has_measures = has_measures
         self._batch = 0
         self._starts_batch = False
+        self._has_closed_group = False
         for step in steps:
             self.add(*step)
 
@@ -91,6 +93,8 @@ class PullHistories:
         body: str | None,
     ) -> None:
         """Add the next event of the log."""
+        if kind == "close":
+            self._has_closed_group |= "group" in json.loads(body or "{}")
         if action is None or number is None:
             return
         if kind == "ask":
@@ -126,7 +130,7 @@ class PullHistories:
         self.results_before.append(0)
         self.batches.append(self._batch)
         for keyword, arrived in said.get("context", {}).items():
-            if isinstance(arrived, str):
+            if isinstance(arrived, str) and not self._has_closed_group:
                 self.arrived[keyword, arrived] += 1
 
     def _end(self, number: int, end: str) -> None:
