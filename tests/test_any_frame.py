@@ -163,6 +163,7 @@ def test_a_race_takes_items_and_scores_from_it(made):
 
 SERIES = {
     "polars": pl.Series,
+    "arrow array": pa.array,
     "pandas": pd.Series,
     "arrow": lambda cells: pa.chunked_array([cells]),
 }

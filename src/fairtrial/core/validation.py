@@ -339,8 +339,8 @@ def check_labels(name: str, value: object) -> tuple[str, ...]:
 
 
 def _is_column(value: object) -> bool:
-    """Return whether a value is one-dimensional data of NumPy or pandas."""
-    return getattr(value, "ndim", None) == 1 and hasattr(value, "tolist")
+    """Return whether a value is one-dimensional data of NumPy, pandas or Arrow."""
+    return getattr(value, "ndim", 1) == 1 and hasattr(value, "tolist")
 
 
 def _is_missing(label: object) -> bool:
