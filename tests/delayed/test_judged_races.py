@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from fairtrial.delayed import PairedRacing, Problem
 from fairtrial.delayed.policies.judged_evidence import Judge, JudgedEvidence
+from fairtrial.delayed.policies.limited_evidence import LimitedEvidence, Limits
 from fairtrial.delayed.policies.paired_evidence import leading, stakes_for
 from fairtrial.errors import InvalidArgument
 from tests import effort
@@ -167,6 +168,196 @@ def test_equal_candidates_are_seldom_ruled_out_whatever_the_judge_says(judge):
     assert wrong / runs <= effort.tolerated(0.2, runs)
 
 
+# ------------------------------------------------------------------ limits and a judge
+
+
+def slow_limit(scores, judge, categories, arm, margin, wanted, *, breaks):
+    """The capital of each category that an arm keeps, or breaks, its limit against arm 0."""
+    capitals = []
+    for category in sorted(set(categories)):
+        listed = [at for at, other in enumerate(categories) if other == category]
+        unit = 1.0 + margin if breaks else 1.0
+        predicted = (judge[:, arm] - judge[:, 0]) * (-1.0 if breaks else 1.0)
+        own = [arm, 0] if not breaks else [0, arm]
+        n, capital = len(listed), 0.0
+        stakes, shares = stakes_for(n)
+        for judged in (False, True):
+            for stake, share in zip(stakes, np.exp(shares), strict=True):
+                part, won = 1.0, 0.0
+                for place, at in enumerate(item for item in listed if item < len(scores)):
+                    gap = (scores[at, arm] - scores[at, 0] + margin) * (-1.0 if breaks else 1.0)
+                    left = listed[place:]
+                    mean = predicted[left].mean()
+                    slope = 0.0
+                    if judged:
+                        differences = (scores[:at, arm] - scores[:at, 0]).tolist()
+                        signs = judge[:, arm] - judge[:, 0]
+                        slope = slow_slope(differences, signs[:at].tolist(), signs)
+                    largest = judge[left, own[0]].max() - judge[left, own[1]].min()
+                    reach = slope * (largest - mean) / unit
+                    value = (gap - slope * (predicted[at] - mean)) / unit
+                    expected = -won / unit / (n - place)
+                    won += gap
+                    if not wanted(at):
+                        continue
+                    if 1.0 + expected < -1e-9:
+                        part = math.inf
+                        continue
+                    room = 1.0 + expected + reach
+                    grown = min(stake * n / (n - place), 0.98 / room)
+                    part *= 1.0 + grown * (value - expected)
+                capital += 0.5 * share * part
+        capitals.append(capital)
+    return capitals
+
+
+def slow_pair(scores, judge, arm, target, tolerance, wanted):
+    """The capital that a target is better, over some blocks."""
+    n, capital = len(judge), 0.0
+    stakes, shares = stakes_for(n)
+    predicted, own = judge[:, target] - judge[:, arm], scores[:, target] - scores[:, arm]
+    for judged in (False, True):
+        for stake, share in zip(stakes, np.exp(shares), strict=True):
+            part = 1.0
+            for t in filter(wanted, range(len(scores))):
+                slope = slow_slope(own[:t].tolist(), predicted[:t].tolist(), predicted)
+                slope, left = slope * judged, predicted[t:]
+                largest = judge[t:, target].max() - judge[t:, arm].min()
+                room_for_judge = slope * (largest - left.mean())
+                expected = -(own[:t].sum() + tolerance * t) / (n - t)
+                value = own[t] + tolerance - slope * (predicted[t] - left.mean())
+                grown = min(stake * n / (n - t), 0.98 / (1.0 + expected + room_for_judge))
+                part *= 1.0 + grown * (value - expected)
+            capital += 0.5 * share * part
+    return capital
+
+
+@pytest.mark.parametrize("leader", [0, 2])
+def test_with_limits_the_evidence_is_that_of_explicit_products(leader):
+    scores, judge = scores_and_judge(0.7, blocks=24)
+    told, targets = scores[:11], leading(scores[:11])
+    categories = np.arange(24) % 3 // 2
+    limits = Limits(0, 0.1, categories, has_end=True)
+    evidence = LimitedEvidence(0.05, 1.0, 24, limits, Judge(judge))
+    rivals = np.delete(np.arange(3), leader)
+    for blocks in (4, 11):
+        found = evidence.against(told[:blocks], targets[:blocks], leader, rivals)
+
+    def kept(arm, wanted):
+        if arm == 0:
+            return [math.inf]
+        return slow_limit(told, judge, categories, arm, 0.1, wanted, breaks=False)
+
+    for tolerance, logs in zip((0.0, 0.05), found, strict=True):
+        for place, arm in enumerate(rivals.tolist()):
+            followed = 1.0
+            for other in {0, 1, 2} - {arm}:
+                extra = tolerance if other == leader else 0.0
+
+                def wanted(t, other=other):
+                    return targets[t, 0] == other
+
+                pair = slow_pair(told, judge, arm, other, extra, wanted)
+                followed *= min(pair, *kept(other, wanted))
+            pair = slow_pair(told, judge, arm, leader, tolerance, lambda t: True)
+            hindsight = min(pair, *kept(leader, lambda t: True))
+            breaks = slow_limit(told, judge, categories, arm, 0.1, lambda t: True, breaks=True)
+            own = 1.0 if arm == 0 else np.mean(breaks)
+            slow = 0.6 * followed + 0.2 * hindsight / 2 + 0.2 * own
+            assert logs[place] == pytest.approx(math.log(slow), abs=1e-9)
+
+
+@pytest.mark.parametrize("judge", JUDGES)
+def test_over_all_orders_a_judged_race_with_limits_seldom_errs(judge):
+    """Arm 1 is better, and exactly on the margin in category 1; arm 2 is better and below it."""
+    rows = [(1, 0, 0, 0), (0, 1, 1, 0), (0, 1, 1, 0), (0, 1, 0, 1), (1, 0, 0, 1), (0, 0, 1, 1)]
+    judged = JUDGES[judge](np.array(rows, dtype=float)[:, :-1])
+    orders = list(itertools.permutations(range(6)))
+    wrong = []
+    for order in orders[:: effort.runs(60, whole=1)]:
+        policy = PairedRacing(
+            Problem(3, reward_range=(0, 1), control="0"),
+            0.3,
+            n_blocks=6,
+            margin=0.0,
+            categories=[str(rows[at][-1]) for at in order],
+            judge=judged[list(order)],
+        )
+        table = np.array([rows[at][:-1] for at in order], dtype=float)
+        wrong.append(play(policy, table).recommend().arm not in right_answers(rows))
+    assert np.mean(wrong) <= (0.3 if effort.long else effort.tolerated(0.3, len(wrong)))
+
+
+def right_answers(rows):
+    """The best of the arms that are not worse than arm 0 in any category."""
+    values, of = np.array(rows)[:, :-1], np.array(rows)[:, -1]
+    gaps = values - values[:, [0]]
+    kept = [all(gaps[of == c, k].mean() >= -1e-9 for c in set(of)) for k in range(3)]
+    best = max(values[:, k].mean() for k in range(3) if kept[k])
+    return {str(k) for k in range(3) if kept[k] and values[:, k].mean() >= best - 1e-9}
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("short_by", [0.0, 1e-6], ids=["on the margin", "short of it"])
+@pytest.mark.parametrize("judge", ["useless", "biased", "adversarial"])
+def test_an_arm_at_the_margin_is_seldom_misjudged_whatever_the_judge_says(judge, short_by):
+    """Arm 1 is better overall. In one category its mean is on the margin, or hardly below."""
+    runs, wrong = effort.runs(3, whole=100), 0
+    rng = np.random.default_rng(12)
+    hard = np.arange(60) % 2 == 1
+    for seed in range(runs):
+        table = np.full((60, 3), 0.5)
+        table[:, 2] = 0.3
+        table[hard, 1] = 0.4 - short_by + rng.permutation(np.repeat([-0.4, 0.4], 15))
+        table[~hard, 1] = 0.9
+        table = np.clip(table, 0.0, 1.0)
+        policy = PairedRacing(
+            Problem(3, reward_range=(0, 1), control="0"),
+            0.1,
+            n_blocks=60,
+            shuffle=True,
+            margin=0.1,
+            categories=[str(int(one)) for one in hard],
+            judge=JUDGES[judge](table),
+            seed=seed,
+        )
+        answer = play(policy, table).recommend().arm
+        wrong += answer == ("1" if short_by else "0") and policy.blocks < 60
+    assert wrong / runs <= effort.tolerated(0.1, runs)
+
+
+def test_a_judge_saves_pulls_where_a_limit_is_close():
+    scores, judge = scores_and_judge(0.95, blocks=400, means=(0.60, 0.66, 0.4))
+    given = {"n_blocks": 400, "shuffle": True, "seed": 2, "margin": 0.05}
+    given["categories"] = ["easy", "hard"] * 200
+    problem = Problem(3, reward_range=(0, 1), control="0", tolerance=0.02)
+    plain, judged = (
+        play(PairedRacing(problem, judge=table, **given), scores) for table in (None, judge)
+    )
+    assert plain.recommend().arm == judged.recommend().arm == "1"
+    assert judged.told < 0.9 * plain.told
+    assert judged.explained_by_judge > 0.7
+    assert "limits and a judge" in judged.guarantee.name
+    assert judged.guarantee.label == "proven"
+
+
+def test_a_judged_race_with_limits_continues_from_its_state_at_every_step():
+    scores, judge = scores_and_judge(0.9, blocks=6)
+    problem = Problem(3, reward_range=(0, 1), control="2", tolerance=0.1)
+    given = {"n_blocks": 6, "margin": 0.1, "categories": ["a", "b"] * 3, "judge": judge}
+    policy = PairedRacing(problem, 0.4, shuffle=True, **given)
+    policy.conceal("secret")
+    while not policy.stopped:
+        again = PairedRacing(problem, 0.4, shuffle=True, **given)
+        again.conceal("secret")
+        again.set_state(policy.get_state())
+        assert again.shortfall == policy.shortfall
+        assert again.recommend() == policy.recommend()
+        policy = again
+        pull = policy.ask()
+        policy.tell(pull, float(scores[pull.tag, pull.action]))
+
+
 # -------------------------------------------------------------------------------- gains
 
 
@@ -248,12 +439,10 @@ def test_equal_scores_and_a_judge_without_an_opinion(arms, blocks):
         ({"n_blocks": 2, "judge": "text"}, (0, 1)),
         ({"judge": [[1.0, 0.0]]}, (0, 1)),
         ({"n_blocks": 1, "judge": [[1.0, 0.0]]}, None),
-        ({"n_blocks": 1, "judge": [[1.0, 0.0]], "margin": 0.1}, (0, 1)),
     ],
 )
 def test_a_judge_that_means_nothing_is_refused(given, range_):
     noise = {"noise_std": "estimated"} if range_ is None else {}
-    control = {"control": "0"} if "margin" in given else {}
     with pytest.raises(InvalidArgument) as error:
-        PairedRacing(Problem(2, reward_range=range_, **noise, **control), **given)
+        PairedRacing(Problem(2, reward_range=range_, **noise), **given)
     assert error.value.name == "judge"

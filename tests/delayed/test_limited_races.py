@@ -2,7 +2,6 @@
 
 import itertools
 import math
-from collections import Counter
 
 import numpy as np
 import pytest
@@ -12,6 +11,7 @@ from fairtrial.delayed.policies.limited_evidence import LimitedEvidence, Limits
 from fairtrial.delayed.policies.paired_evidence import leading
 from fairtrial.errors import InvalidArgument
 from tests import effort
+from tests.delayed.enumeration import error_rates
 
 
 def play(policy, table):
@@ -206,15 +206,7 @@ def test_a_race_ends_if_its_control_fails_after_it_was_rejected():
     assert "'0', failed" in policy.recommend().reason
 
 
-def distinct_orders(left):
-    if not sum(left.values()):
-        yield ()
-    for row in [row for row, count in left.items() if count]:
-        for rest in distinct_orders(left - Counter([row])):
-            yield (row, *rest)
-
-
-def is_wrong(rows, answer, margin):
+def is_wrong(rows, answer, margin=0.0):
     """Return whether the answer breaks a limit, or is not the best of those that do not."""
     values = np.array([row[:-1] for row in rows])
     of = np.array([row[-1] for row in rows])
@@ -235,30 +227,42 @@ def random_tables(number):
         yield [tuple(row) for row in rows.tolist()]
 
 
+ON_THE_MARGIN = [
+    # Arm 1 is better, and is exactly on the margin in one category; arm 2 is below it.
+    [(1, 0, 0, 0), (0, 1, 0, 0), (0, 0, 0, 0), (0, 1, 1, 1), (0, 1, 1, 1), (1, 0, 0, 1)],
+    [(1, 1, 0, 0), (1, 0, 1, 0), (0, 0, 0, 0), (0, 1, 1, 1), (0, 1, 1, 1), (0, 0, 1, 1)],
+]
+
+
 @pytest.mark.parametrize("delta", [0.05, 0.4])
 def test_over_all_orders_a_limited_race_seldom_errs(delta):
     """Arms 0 (control), 1 and 2; the order is that of all items, as in a race."""
-    tables = itertools.chain(
-        random_tables(effort.runs(1, whole=300)),
-        [
-            # Arm 1 is better, and is exactly on the margin in one category; arm 2 is below it.
-            [(1, 0, 0, 0), (0, 1, 0, 0), (0, 0, 0, 0), (0, 1, 1, 1), (0, 1, 1, 1), (1, 0, 0, 1)],
-            [(1, 1, 0, 0), (1, 0, 1, 0), (0, 0, 0, 0), (0, 1, 1, 1), (0, 1, 1, 1), (0, 0, 1, 1)],
-        ],
-    )
-    for rows in tables:
-        wrong = []
-        for order in distinct_orders(Counter(rows)):
-            scores = np.array(order, dtype=float)[:, :-1]
-            policy = PairedRacing(
-                problem_of(3),
-                delta,
-                n_blocks=6,
-                margin=0.0,
-                categories=[str(row[-1]) for row in order],
-            )
-            wrong.append(is_wrong(rows, int(play(policy, scores).recommend().arm), 0.0))
-        assert np.mean(wrong) <= delta, rows
+    tables = [*random_tables(effort.runs(0, whole=300)), *ON_THE_MARGIN]
+    # The categories come in each of their orders with equal probability.
+    sequences = sorted(set(itertools.permutations([0, 0, 0, 1, 1, 1])))
+    rates = [
+        error_rates(
+            limited_of(sequence, delta),
+            tables,
+            is_wrong,
+            lambda place, row, sequence=sequence: row[-1] == sequence[place],
+        )
+        for sequence in sequences
+    ]
+    assert np.mean(rates, axis=0).max() <= delta
+
+
+def limited_of(categories, delta):
+    names = [str(category) for category in categories]
+    return PairedRacing(problem_of(3), delta, n_blocks=6, margin=0.0, categories=names)
+
+
+def test_after_all_items_the_answer_of_a_limited_race_is_exact():
+    rng = np.random.default_rng(9)
+    for rows in [*random_tables(60), *ON_THE_MARGIN]:
+        order = [rows[at] for at in rng.permutation(6)]
+        policy = limited_of([row[-1] for row in order], 1e-9)
+        assert not is_wrong(rows, int(play(policy, np.array(order, float)).recommend().arm))
 
 
 @pytest.mark.statistical

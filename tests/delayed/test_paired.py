@@ -18,6 +18,7 @@ from fairtrial.delayed.policies.paired_evidence import (
 )
 from fairtrial.errors import InvalidArgument, NotSupported
 from tests import effort
+from tests.delayed.enumeration import error_rates
 
 BOUNDS = {"reward_range": (0, 1)}
 BOUNDED = Problem(3, **BOUNDS)
@@ -439,37 +440,9 @@ def test_an_arm_that_fails_late_makes_a_calibrated_race_a_heuristic():
 # ------------------------------------------------------------- finite benchmarks, exactly
 
 
-def error_rate(rows, delta, tolerance=0.0):
-    """Return the exact probability that a race over these rows in random order errs."""
+def is_worse(rows, arm, tolerance=0.0):
     means = np.mean(rows, axis=0)
-    wrong = []
-    for order in distinct_orders(Counter(rows)):
-        arm = answer_before_the_last(order[:-1], delta, tolerance)
-        # After the last row, sums are exact.
-        wrong.append(arm is not None and means[arm] < means.max() - tolerance - 1e-12)
-    return np.mean(wrong)
-
-
-@functools.cache
-def answer_before_the_last(rows, delta, tolerance):
-    """Return the answer after all rows but the last of a list; None if there is none yet."""
-    problem = Problem(len(rows[0]), reward_range=(0, 1), tolerance=tolerance)
-    policy = PairedRacing(problem, delta, n_blocks=len(rows) + 1)
-    while not policy.stopped:
-        pull = policy.ask()
-        if pull.tag == len(rows):
-            return None
-        policy.tell(pull, float(rows[pull.tag][pull.action]))
-    return int(policy.recommend().arm)
-
-
-def distinct_orders(left):
-    """Yield all distinct orders of rows with multiplicities; they are equally likely."""
-    if not sum(left.values()):
-        yield ()
-    for row in [row for row, count in left.items() if count]:
-        for rest in distinct_orders(left - Counter([row])):
-            yield (row, *rest)
+    return means[arm] < means.max() - tolerance - 1e-12
 
 
 ITEMS = list(itertools.product((0, 1), repeat=3))
@@ -479,9 +452,10 @@ TABLES = list(itertools.combinations_with_replacement(ITEMS, 6))
 @pytest.mark.parametrize("delta", [0.05, 0.4])
 def test_over_all_orders_of_a_small_benchmark_a_race_seldom_errs(delta):
     """Each table of six items, three candidates and scores 0 or 1 has at most 720 orders."""
-    tables = np.random.default_rng(int(100 * delta)).permutation(len(TABLES))
-    for at in tables[: effort.runs(6, whole=len(TABLES))]:
-        assert error_rate(TABLES[at], delta) <= delta, TABLES[at]
+    at_random = np.random.default_rng(int(100 * delta)).permutation(len(TABLES))
+    tables = [TABLES[at] for at in at_random[: effort.runs(6, whole=len(TABLES))]]
+    policy = PairedRacing(Problem(3, reward_range=(0, 1)), delta, n_blocks=6)
+    assert max(error_rates(policy, tables, is_worse)) <= delta
 
 
 @pytest.mark.parametrize(
@@ -495,7 +469,10 @@ def test_over_all_orders_of_a_small_benchmark_a_race_seldom_errs(delta):
 )
 @pytest.mark.parametrize("tolerance", [0.0, 0.1])
 def test_over_all_orders_of_close_candidates_a_race_seldom_errs(rows, tolerance):
-    assert error_rate(rows, 0.3, tolerance) <= 0.3
+    problem = Problem(len(rows[0]), reward_range=(0, 1), tolerance=tolerance)
+    policy = PairedRacing(problem, 0.3, n_blocks=len(rows))
+    wrong = functools.partial(is_worse, tolerance=tolerance)
+    assert max(error_rates(policy, [rows], wrong)) <= 0.3
 
 
 def test_a_leader_that_cannot_be_overtaken_any_more_has_won():

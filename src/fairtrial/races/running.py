@@ -112,7 +112,7 @@ def race(
         Scores that a cheap judge gave to all candidates on all items before the race, in
         `reward_range`: a data frame or mapping with a column for each candidate, or an array. What
         they predict is subtracted, so fewer evaluations are needed if they are similar to scores.
-        The guarantee is the same if they are not. Only about these items, and without a margin.
+        The guarantee is the same if they are not. Only about these items.
     cost : float or mapping, optional
         Cost of one evaluation, for all candidates or by label.
     parallel : int

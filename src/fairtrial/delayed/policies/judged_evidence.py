@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from fairtrial.delayed.policies.paired_evidence import BettingEvidence, gains, smallest_credit
 
-__all__ = ["Judge", "JudgedEvidence"]
+__all__ = ["Judge", "JudgedEvidence", "Slopes"]
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -40,16 +40,59 @@ class Judge:
         self.variances: Floats = np.maximum(0.0, own[:, None] + own - 2.0 * between)
         """The variance of the difference of two arms over all blocks."""
 
-    def surprise(self, block: int, on: Indices) -> Floats:
-        """Return how much the judged difference to other arms exceeds its mean over blocks left."""
+    def surprise(self, block: int, one: Indices | int, other: Indices | int) -> Floats:
+        """Return how much the judged difference of arms exceeds its mean over the blocks left."""
         excess = self.scores[block] - self.means_left[block]
-        return np.asarray(excess[on] - excess)
+        return np.asarray(excess[one] - excess[other])
 
-    def largest_surprise(self, block: int, on: Indices) -> Floats:
+    def largest_surprise(self, block: int, one: Indices | int, other: Indices | int) -> Floats:
         """Return a bound on the surprise of every block that is left before this one."""
         up = self.largest_left[block] - self.means_left[block]
         down = self.means_left[block] - self.smallest_left[block]
-        return np.asarray(up[on] + down)
+        return np.asarray(up[one] + down[other])
+
+    def explained(self, scores: Floats, leader: int, rival: int) -> float:
+        """Return the share of the variance of a difference that the judge explains.
+
+        The scores are those of the first blocks, in units of the range.
+        """
+        own, judged = scores[:, leader] - scores[:, rival], self.scores[: len(scores)]
+        if len(own) < 2:
+            return 0.0
+        between = np.cov(own, judged[:, leader] - judged[:, rival])
+        size = float(between[0, 0] * between[1, 1])
+        return 0.0 if size <= 0.0 else float(max(0.0, between[0, 1]) ** 2 / size)
+
+
+class Slopes:
+    """Slopes from 0 to 1 of the differences of arms on those of the judge, on blocks so far.
+
+    Parameters
+    ----------
+    variances : ndarray of shape (arms, arms)
+        The variance of each judged difference over all blocks.
+    """
+
+    def __init__(self, variances: Floats) -> None:
+        self._variances = variances
+        self._blocks = 0
+        self._moments = np.zeros((4, *variances.shape))
+
+    def add(self, scores: Floats, judged: Floats) -> None:
+        """Take the scores of all arms on a block into account, in units of the range."""
+        own, other = scores[:, None] - scores, judged[:, None] - judged
+        self._moments += np.stack([own, other, own * other, other * other])
+        self._blocks += 1
+
+    def of(self, one: Indices | int, other: Indices | int) -> Floats:
+        """Return the slopes of the differences of pairs of arms."""
+        own, judged, product, square = self._moments[:, one, other]
+        blocks = max(1, self._blocks)
+        together = product - own * judged / blocks
+        variances = self._variances[one, other]
+        spread = square - judged * judged / blocks + _BLOCKS_FOR_A_SLOPE * variances
+        slope = np.where(spread > 0.0, together / np.where(spread > 0.0, spread, 1.0), 0.0)
+        return np.clip(slope, 0.0, 1.0)
 
 
 class JudgedEvidence(BettingEvidence):
@@ -105,16 +148,6 @@ class JudgedEvidence(BettingEvidence):
         credit = smallest_credit(wealth, level, len(arms), _HALVINGS)
         return np.asarray(credit[rivals] * self.width)
 
-    def explained(self, scores: Floats, leader: int, rival: int) -> float:
-        """Return the share of the variance of a difference that the judge explains."""
-        own = (scores[:, leader] - scores[:, rival]) / self.width
-        judged = self._judge.scores[: len(scores)]
-        if len(own) < 2:
-            return 0.0
-        between = np.cov(own, judged[:, leader] - judged[:, rival])
-        size = float(between[0, 0] * between[1, 1])
-        return 0.0 if size <= 0.0 else float(max(0.0, between[0, 1]) ** 2 / size)
-
     def _fresh(self, leader: int, credit: Floats) -> _Bets:
         return _Bets(leader, credit, self.n_blocks, self._judge, self._stakes)
 
@@ -150,7 +183,7 @@ class _Bets:
         self.logs = np.zeros((2, 2, 2, arms, len(stakes)))
         self._credit, self._n_blocks, self._judge, self._stakes = credit, n_blocks, judge, stakes
         self._sums = np.zeros(arms)
-        self._moments = np.zeros((4, arms, arms))
+        self._slopes = Slopes(judge.variances)
 
     def add(self, scores: Floats, targets: Indices) -> None:
         """Bet on the blocks that are new, one after the other."""
@@ -162,10 +195,10 @@ class _Bets:
         arms, block = np.arange(len(scores)), self.blocks
         followed = np.where(arms == targets[0], targets[1], targets[0])
         on = np.stack([followed, np.full(len(arms), self.leader)])
-        slope = self._slopes()[on, arms]
+        slope = self._slopes.of(on, arms)
         plain = scores[on] - scores
-        adjusted = plain - slope * self._judge.surprise(block, on)
-        reach = slope * self._judge.largest_surprise(block, on)
+        adjusted = plain - slope * self._judge.surprise(block, on, arms)
+        reach = slope * self._judge.largest_surprise(block, on, arms)
         won = self._sums[on] - self._sums
         for part, difference, low in ((0, plain, 0.0), (1, adjusted, reach)):
             for at, tolerance in enumerate((0.0, self._credit * (on == self.leader))):
@@ -178,17 +211,4 @@ class _Bets:
                     low,
                 )
         self._sums = self._sums + scores
-        self._remember(scores, self._judge.scores[block])
-
-    def _remember(self, scores: Floats, judged: Floats) -> None:
-        own, other = scores[:, None] - scores, judged[:, None] - judged
-        self._moments += np.stack([own, other, own * other, other * other])
-
-    def _slopes(self) -> Floats:
-        """Return slopes from 0 to 1 of earlier differences on those of the judge."""
-        own, other, product, square = self._moments
-        blocks = max(1, self.blocks)
-        together = product - own * other / blocks
-        spread = square - other * other / blocks + _BLOCKS_FOR_A_SLOPE * self._judge.variances
-        slope = np.where(spread > 0.0, together / np.where(spread > 0.0, spread, 1.0), 0.0)
-        return np.clip(slope, 0.0, 1.0)
+        self._slopes.add(scores, self._judge.scores[block])

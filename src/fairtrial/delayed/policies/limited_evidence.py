@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fairtrial.delayed.policies.judged_evidence import Judge, Slopes
 from fairtrial.delayed.policies.paired_evidence import (
     BettingEvidence,
     gains,
@@ -21,6 +23,7 @@ Indices = NDArray[np.intp]
 
 _FOLLOWED, _HINDSIGHT, _OWN = 0.6, 0.2, 0.2
 _HALVINGS = 12
+_HALF = math.log(0.5)
 # Means on the margin are within it: only rounding matters.
 _ROUNDING = 1e-9
 
@@ -85,15 +88,26 @@ class LimitedEvidence(BettingEvidence):
         Number of all blocks, if they are drawn without replacement.
     limits : Limits
         The limits.
+    judge : Judge, optional
+        A judge. Half of the capital is then bet after subtracting what it predicts.
     """
 
     name = "bets on bounded differences and limits"
 
     def __init__(
-        self, tolerance: float, width: float, n_blocks: int | None, limits: Limits
+        self,
+        tolerance: float,
+        width: float,
+        n_blocks: int | None,
+        limits: Limits,
+        judge: Judge | None = None,
     ) -> None:
         super().__init__(tolerance, width, n_blocks)
+        self.name = (
+            f"bets on bounded differences{', limits and a judge' if judge else ' and limits'}"
+        )
         self._limits = limits
+        self._judge = judge
         self._capital_of: _Capital | None = None
 
     def against(
@@ -125,7 +139,65 @@ class LimitedEvidence(BettingEvidence):
         return np.asarray(credit[rivals] * self.width)
 
     def _fresh(self, leader: int, credit: Floats) -> _Capital:
-        return _Capital(leader, credit, self.n_blocks, self._limits, self.width)
+        predictions = None if self._judge is None else _Predictions(self._judge, self._limits)
+        return _Capital(leader, credit, self.n_blocks, self._limits, self.width, predictions)
+
+
+class _Prediction(NamedTuple):
+    """The part of differences that a judge predicts, and how large it can be on any block left."""
+
+    value: Floats
+    largest: Floats
+
+    def in_units_of(self, unit: float) -> _Prediction:
+        """Return the prediction of differences in another unit."""
+        return _Prediction(self.value / unit, self.largest / unit)
+
+
+class _Predictions:
+    """What a judge predicts of differences on a block: among all blocks left, or its category's.
+
+    Parameters
+    ----------
+    judge : Judge
+        The judge.
+    limits : Limits
+        The categories of blocks.
+    """
+
+    def __init__(self, judge: Judge, limits: Limits) -> None:
+        self._judge = judge
+        self._in_category = [
+            Judge(judge.scores[limits.categories == category])
+            for category in range(len(limits.sizes))
+        ]
+        self._slopes = Slopes(judge.variances)
+
+    def add(self, scores: Floats, block: int) -> None:
+        """Take the scores on a block into account."""
+        self._slopes.add(scores, self._judge.scores[block])
+
+    def of_pairs(self, one: Indices | int, other: Indices | int, block: int) -> _Prediction:
+        """Return the predictions of differences on a block of those left."""
+        return self._of(self._judge, one, other, block)
+
+    def of_limits(
+        self, one: Indices | int, other: Indices | int, category: int, place: int
+    ) -> _Prediction:
+        """Return the predictions of differences on a block of those left of a category.
+
+        The place is that of the block in its category.
+        """
+        return self._of(self._in_category[category], one, other, place)
+
+    def _of(
+        self, judge: Judge, one: Indices | int, other: Indices | int, place: int
+    ) -> _Prediction:
+        slope = self._slopes.of(one, other)
+        return _Prediction(
+            slope * judge.surprise(place, one, other),
+            slope * judge.largest_surprise(place, one, other),
+        )
 
 
 class _Capital:
@@ -143,19 +215,29 @@ class _Capital:
         The limits.
     width : float
         The width of the range of scores.
+    predictions : _Predictions, optional
+        What a judge predicts. Each bet is then made twice, with half of its capital: without and
+        with the predictions.
     """
 
     def __init__(
-        self, leader: int, credit: Floats, n_blocks: float, limits: Limits, width: float
+        self,
+        leader: int,
+        credit: Floats,
+        n_blocks: float,
+        limits: Limits,
+        width: float,
+        predictions: _Predictions | None = None,
     ) -> None:
         arms, categories = len(credit), len(limits.sizes)
         self.leader, self.blocks = leader, 0
         self._credit, self._n_blocks, self._limits = credit, n_blocks, limits
         self._margin = limits.margin / width
-        self._pair_stakes = stakes_for(n_blocks)
-        self._limit_stakes = [stakes_for(size) for size in limits.sizes]
-        pairs = len(self._pair_stakes[0])
-        most = max(len(stakes) for stakes, _ in self._limit_stakes)
+        self._predictions = predictions
+        self._pair_stakes, self._pair_shares = self._parts(n_blocks)
+        self._limit_parts = [self._parts(size) for size in limits.sizes]
+        pairs = len(self._pair_shares)
+        most = max(len(shares) for _, shares in self._limit_parts)
         self._sums = np.zeros(arms)
         self._gaps = np.zeros((categories, arms))
         self._tried = np.zeros(categories, dtype=np.intp)
@@ -164,6 +246,13 @@ class _Capital:
         self._kept = np.zeros((arms, categories, most))
         self._kept_by_leader = np.zeros((categories, most))
         self._broken = np.zeros((arms, categories, most))
+
+    def _parts(self, size: float) -> tuple[Floats, Floats]:
+        """Return stakes, and the logarithms of the parts of the capital on each bet with each."""
+        stakes, shares = stakes_for(size)
+        if self._predictions is None:
+            return stakes, shares
+        return stakes, np.concatenate([shares, shares]) + _HALF
 
     def add(self, scores: Floats, targets: Indices) -> None:
         """Bet on the blocks that are new, one after the other."""
@@ -174,32 +263,52 @@ class _Capital:
     def _add_block(self, scores: Floats, target: int, category: int) -> None:
         self._pairs[:, :, target] += self._of_pair(scores, target)
         self._of_leader += self._of_pair(scores, self.leader)
-        gap = scores - scores[self._limits.control] + self._margin
-        kept = self._of_limit(gap, self._gaps[category], category)
+        kept, broken = self._of_limits(scores, category)
         number = kept.shape[-1]
         self._kept[target, category, :number] += kept[target]
         self._kept_by_leader[category, :number] += kept[self.leader]
-        # A gap may be as large as one range and the margin, and a loss at most one range.
-        unit = -(1.0 + self._margin)
-        self._broken[:, category, :number] += self._of_limit(
-            gap / unit, self._gaps[category] / unit, category
-        )
+        self._broken[:, category, :number] += broken
         self._sums = self._sums + scores
-        self._gaps[category] += gap
+        self._gaps[category] += self._gap(scores)
         self._tried[category] += 1
+        if self._predictions is not None:
+            self._predictions.add(scores, self.blocks)
+
+    def _gap(self, scores: Floats) -> Floats:
+        return np.asarray(scores - scores[self._limits.control] + self._margin)
 
     def _of_pair(self, scores: Floats, target: int) -> Floats:
         """Return the gains of bets that a target is better, without and with the tolerance."""
-        stakes, _ = self._pair_stakes
         difference, won = scores[target] - scores, self._sums[target] - self._sums
         extra = np.stack([np.zeros_like(self._credit), self._credit * (target == self.leader)])
-        before = self.blocks
-        return gains(difference + extra, won + extra * before, before, self._n_blocks, stakes)
+        before, predicted = self.blocks, None
+        if self._predictions is not None:
+            predicted = self._predictions.of_pairs(target, np.arange(len(scores)), before)
+        return _gains(
+            difference + extra,
+            won + extra * before,
+            before,
+            self._n_blocks,
+            self._pair_stakes,
+            predicted,
+        )
 
-    def _of_limit(self, gap: Floats, won: Floats, category: int) -> Floats:
-        stakes, _ = self._limit_stakes[category]
-        size = float(self._limits.sizes[category])
-        return gains(gap, won, int(self._tried[category]), size, stakes)
+    def _of_limits(self, scores: Floats, category: int) -> tuple[Floats, Floats]:
+        """Return the gains of bets that arms keep, and that they break, their limit."""
+        gap, won = self._gap(scores), self._gaps[category]
+        arms, control = np.arange(len(scores)), self._limits.control
+        size, place = float(self._limits.sizes[category]), int(self._tried[category])
+        stakes, _ = self._limit_parts[category]
+        # A gap may be as large as one range and the margin, and a loss at most one range.
+        unit = 1.0 + self._margin
+        above = below = None
+        if self._predictions is not None:
+            above = self._predictions.of_limits(arms, control, category, place)
+            below = self._predictions.of_limits(control, arms, category, place).in_units_of(unit)
+        return (
+            _gains(gap, won, place, size, stakes, above),
+            _gains(gap / -unit, won / -unit, place, size, stakes, below),
+        )
 
     def wealth(self) -> tuple[Floats, Floats]:
         """Return the log capital against every arm, without and with the tolerance."""
@@ -212,7 +321,7 @@ class _Capital:
         own = self._mixed_limits(self._broken)
         own = np.logaddexp.reduce(own, axis=-1) - math.log(own.shape[-1])
         own[self._limits.control] = 0.0
-        shares = self._pair_stakes[1]
+        shares = self._pair_shares
         pairs = np.logaddexp.reduce(self._pairs + shares, axis=-1)
         smaller = np.minimum(pairs, least)
         smaller[:, range(len(least)), range(len(least))] = 0.0
@@ -230,6 +339,23 @@ class _Capital:
         """Return the log capital of limits, mixed over the stakes of each category."""
         mixed = [
             np.logaddexp.reduce(logs[..., category, : len(shares)] + shares, axis=-1)
-            for category, (_, shares) in enumerate(self._limit_stakes)
+            for category, (_, shares) in enumerate(self._limit_parts)
         ]
         return np.stack(mixed, axis=-1)
+
+
+def _gains(
+    difference: Floats,
+    won: Floats,
+    before: int,
+    n_blocks: float,
+    stakes: Floats,
+    predicted: _Prediction | None,
+) -> Floats:
+    """Return what log capitals gain for every stake, without and then with a prediction."""
+    plain = gains(difference, won, before, n_blocks, stakes)
+    if predicted is None:
+        return plain
+    adjusted = difference - predicted.value
+    judged = gains(adjusted, won, before, n_blocks, stakes, predicted.largest)
+    return np.concatenate([plain, judged], axis=-1)

@@ -130,7 +130,7 @@ class PairedRacing(FixedConfidencePolicy):
         Scores that a cheap judge gave to all arms on all blocks of the list before the race. What
         they predict is subtracted from differences, so fewer pulls are needed if they are similar
         to scores; the guarantee is the same if they are not. It needs a `reward_range` and
-        `n_blocks`, and no `margin`.
+        `n_blocks`.
     seed : None, int or numpy.random.Generator
         Source of the random order; ignored without `shuffle`.
 
@@ -269,9 +269,8 @@ class PairedRacing(FixedConfidencePolicy):
     ) -> tuple[tuple[float, ...], ...] | None:
         if judge is None:
             return None
-        needs = (self.problem.reward_range, self.n_blocks)
-        if None in needs or self.margin is not None:
-            raise InvalidArgument("judge", "needs a reward_range and n_blocks, and no margin")
+        if None in (self.problem.reward_range, self.n_blocks):
+            raise InvalidArgument("judge", "needs a reward_range and n_blocks")
         table = _finite_table("judge", judge, (self.n_blocks or 0, len(self.problem.arms)))
         low, high = self.problem.reward_range or (0.0, 0.0)
         if table.min() < low or table.max() > high:
@@ -316,7 +315,7 @@ class PairedRacing(FixedConfidencePolicy):
     def conceal(self, secret: str) -> None:
         """Before the first pull, take the random order from a secret instead of the seed."""
         super().conceal(secret)
-        for name in ("_order", "_places", "_limits"):
+        for name in ("_order", "_places", "_limits", "_ordered_judge"):
             self.__dict__.pop(name, None)
         self._test = self._fresh_test()
 
@@ -370,14 +369,21 @@ class PairedRacing(FixedConfidencePolicy):
         if self.problem.reward_range is None:
             return StudentEvidence(self.problem.tolerance, self.overlap)
         low, high = self.problem.reward_range
-        tolerance, limits = self.problem.tolerance, self._limits
+        tolerance, limits, judge = self.problem.tolerance, self._limits, self._ordered_judge
         if limits is not None:
-            return LimitedEvidence(tolerance, high - low, self.n_blocks, limits)
-        if self.judge is not None:
-            judged = self.problem.sign * np.array(self.judge)
-            judge = Judge((judged[self._order] if self.shuffle else judged) / (high - low))
-            return JudgedEvidence(tolerance, high - low, len(judged), judge)
+            return LimitedEvidence(tolerance, high - low, self.n_blocks, limits, judge)
+        if judge is not None:
+            return JudgedEvidence(tolerance, high - low, len(judge.scores), judge)
         return BettingEvidence(tolerance, high - low, self.n_blocks)
+
+    @cached_property
+    def _ordered_judge(self) -> Judge | None:
+        """The judge, with its scores in the order of the race and in units of the range."""
+        if self.judge is None or self.problem.reward_range is None:
+            return None
+        low, high = self.problem.reward_range
+        judged = self.problem.sign * np.array(self.judge)
+        return Judge((judged[self._order] if self.shuffle else judged) / (high - low))
 
     @property
     def _is_tried(self) -> NDArray[np.bool_]:
@@ -836,14 +842,15 @@ class PairedRacing(FixedConfidencePolicy):
         It is that of the leader and the arm that was compared with it on most blocks. None without
         a judge or a second arm.
         """
-        leader = self.leader
-        if not isinstance(self._test, JudgedEvidence) or leader is None or len(self._counted) < 2:
+        leader, judge = self.leader, self._ordered_judge
+        if judge is None or leader is None or len(self._counted) < 2:
             return None
         counted = self._counted
         counted[leader] = -1
         rival = int(counted.argmax())
         scores = self._scores[: min(int(counted[rival]), self._complete)]
-        return self._test.explained(scores, leader, rival)
+        low, high = self.problem.reward_range or (0.0, 1.0)
+        return judge.explained(scores / (high - low), leader, rival)
 
     @property
     def equal_arms(self) -> tuple[str, ...]:

@@ -54,7 +54,7 @@ class Evidence(ABC):
     first, or both come from one confidence sequence.
     """
 
-    name: ClassVar[str]
+    name: str
     proven: ClassVar[bool]
 
     def __init__(self, tolerance: float) -> None:
