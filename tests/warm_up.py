@@ -1,13 +1,16 @@
-"""Compile every kernel, and install PostgreSQL's server, once before parallel test processes.
+"""Prepare once what parallel test processes share: kernels, rewritten tests, PostgreSQL's server.
 
 Kernels that several test processes need would otherwise be compiled by each of them. These are
 more kernels than `fairtrial compile` compiles. The calls are those of the logs in `tests/golden`,
-in which pulls get lost, come late and are corrected.
+in which pulls get lost, come late and are corrected. pytest rewrites every `assert` so that a
+failure shows its values, and keeps the bytecode; the first collection takes twice as long as later
+ones.
 """
 
 import json
 import multiprocessing
 import signal
+import subprocess
 import sys
 import warnings
 from collections.abc import Iterator
@@ -34,7 +37,7 @@ _ALIKE = 2
 
 
 def main() -> None:
-    """Warm up the families in parallel; those that take longest come first."""
+    """Prepare in two processes; what takes longest comes first."""
     postgresql.install()
     use_tier("compile")
     tasks = (
@@ -44,20 +47,21 @@ def main() -> None:
         warm_measures,
         warm_causal,
         warm_allocation,
+        rewrite_tests,
     )
     signal.signal(signal.SIGTERM, end)
     with ProcessPoolExecutor(2) as pool:
         for done in [pool.submit(task) for task in tasks]:
             done.result()
     # The workers have ended, so their time is included.
-    sys.stdout.write(f"kernels are compiled: {spent():.0f} s of processor time\n")
+    sys.stdout.write(f"tests are prepared: {spent():.0f} s of processor time\n")
 
 
 def end(*_: object) -> None:
     """End with all workers, because nobody waits for them any more."""
     for worker in multiprocessing.active_children():
         worker.kill()
-    sys.exit("the kernels are not compiled: ended before")
+    sys.exit("tests are not prepared: ended before")
 
 
 def warm_linear() -> None:
@@ -108,6 +112,12 @@ def warm_allocation() -> None:
     warm(rows_of("allocation"))
     problem = allocation.Problem(2, 0.25)
     allocation.FairLearn(problem, lambda t, counts, sums, allowed: 0).ask()
+
+
+def rewrite_tests() -> None:
+    """Let pytest keep the bytecode of all tests; errors are shown when the tests run."""
+    collect = [sys.executable, "-m", "pytest", "--collect-only", "-qq"]
+    subprocess.run(collect, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
 
 
 # ------------------------------------------------------------------------- calls
