@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from fairtrial.core.wording import listed
 from fairtrial.delayed import PairedRacing
 from fairtrial.errors import InvalidArgument, StudyNotFound
+from fairtrial.races.served import opened
 from fairtrial.study import Study
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def earlier_race(storage: Storage, name: str, new: PairedRacing) -> Earlier:
 
 def _opened(storage: Storage, name: str) -> Study:
     try:
-        return Study.open(storage, name)
+        return opened(storage, name)
     except StudyNotFound as error:
         accepted = f"must name a race in the same storage ({error})"
         raise InvalidArgument("extends", accepted, name) from None
@@ -101,7 +102,7 @@ def _check_same(name: str, before: PairedRacing, new: PairedRacing) -> None:
 def recorded_evidence(storage: Storage, name: str) -> tuple[tuple[float, ...], ...] | None:
     """Return the evidence with which an existing race began; None if there is none."""
     try:
-        with Study.open(storage, name) as study:
+        with opened(storage, name) as study:
             policy = study.policy
     except StudyNotFound:
         return None

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fairtrial import client
+from fairtrial.client.address import is_service
 from fairtrial.core.keywords import named_arguments
 from fairtrial.core.validation import (
     check_choice,
@@ -27,10 +30,13 @@ from fairtrial.races.progress import Reporter
 from fairtrial.races.questions import categories_of, costs_of, items_of, named_candidates
 from fairtrial.races.result import RaceResult
 from fairtrial.races.scoring import LIMIT_REACHED, Evaluation, OnError, table_of
+from fairtrial.races.served import LEASE, carry_out, opened
 from fairtrial.study import Study
 from fairtrial.study.driver import Driver
+from fairtrial.study.reporting import Report
 
 if TYPE_CHECKING:
+    from fairtrial.client import RemoteStudy
     from fairtrial.core.seeds import Seed
     from fairtrial.study.location import Storage
 
@@ -122,6 +128,9 @@ def race(
         the function, a candidate and an item. Not for coroutine functions.
     storage, name : str
         Where the study is stored, and its name there. The default storage ends with the process.
+        The storage can be the address of a service, with a token of the scopes read, run and admin
+        in the environment variable ``FAIRTRIAL_TOKEN``: all machines that make the same call share
+        the evaluations. `RaceResult.study` is then a copy of the study in memory.
     extends : str, optional
         The name of an earlier race in this storage, about these items, all of whose candidates are
         candidates again. Its scores are not paid again, and its evidence counts half. The new
@@ -139,7 +148,8 @@ def race(
     max_cost, max_evaluations : float or int, optional
         Limits, including earlier and simultaneous calls with the same study. Evaluations that
         failed or were cancelled count, too; repeated attempts count in the call that makes them.
-        The race then ends undecided; the same call with higher limits continues.
+        The race then ends undecided; the same call with higher limits continues. A service keeps
+        no such limits.
     seed : None, int or numpy.random.Generator
         Seed of the study; by default a random one. The order of the items comes from a secret of
         the study.
@@ -185,12 +195,18 @@ def race(
         "on_error": check_choice("on_error", on_error, _ON_ERROR),
     }
     scores = _source(problem, named, rows, score, budget, options, known)
-    study = _study(problem, policy, storage, name, seed)
-    try:
-        scores.find(study, budget, Reporter(budget, len(rows)) if progress else None)
-    except BaseException:
-        study.close()
-        raise
+    if isinstance(storage, str) and is_service(storage):
+        _refuse_limits(max_cost=max_cost, max_evaluations=max_evaluations)
+        with _naming_changes(storage, name, policy):
+            study = carry_out(policy, storage, name, seed, scores.work, progress=progress)
+    else:
+        study = _study(policy, storage, name, seed)
+        reporter = Reporter(budget, len(rows)) if progress else None
+        try:
+            scores.find(study, budget, reporter)
+        except BaseException:
+            study.close()
+            raise
     return RaceResult(study, budget.costs, len(rows), contents.uncompared, budget.is_known)
 
 
@@ -272,33 +288,47 @@ def _extended(
     return policy.clone(earlier_evidence=evidence), earlier.scores
 
 
-def _study(
-    problem: Problem, policy: PairedRacing, storage: Storage, name: str, seed: Seed
-) -> Study:
-    """Return the study of this question: a new one, or the existing one.
+def _refuse_limits(**limits: float | None) -> None:
+    for name, limit in limits.items():
+        if limit is not None:
+            accepted = "must be left out with a service, which hands out evaluations to all callers"
+            raise InvalidArgument(name, accepted, limit)
+
+
+def _study(policy: PairedRacing, storage: Storage, name: str, seed: Seed) -> Study:
+    """Return the study of this question: a new one, or the existing one."""
+    with _naming_changes(storage, name, policy):
+        return Study.create(
+            policy.problem, policy, storage=storage, name=name, seed=seed, exist_ok=True
+        )
+
+
+@contextmanager
+def _naming_changes(storage: Storage, name: str, policy: PairedRacing) -> Iterator[None]:
+    """Name the candidates that have changed if a study of that name is about another question.
 
     Raises
     ------
     StudyExists
-        If there is a study of that name about another question; changed candidates are named.
+        If there is such a study.
     """
     try:
-        return Study.create(problem, policy, storage=storage, name=name, seed=seed, exist_ok=True)
+        yield
     except StudyExists:
         changed = _changed(storage, name, policy)
         if not changed:
             raise
-    raise StudyExists(
-        f"{listed([repr(label) for label in changed])} changed since the race {name!r} began. "
-        "Its scores are those of other candidates: give the new race another name"
-    )
+        raise StudyExists(
+            f"{listed([repr(label) for label in changed])} changed since the race {name!r} began. "
+            "Its scores are those of other candidates: give the new race another name"
+        ) from None
 
 
 def _changed(storage: Storage, name: str, now: PairedRacing) -> list[str]:
     """Return the candidates that have another content than in a study, under the same label."""
     arms = now.problem.arms
     try:
-        with Study.open(storage, name) as study:
+        with opened(storage, name) as study:
             before = study.policy
     except FairtrialError:
         return []
@@ -346,6 +376,14 @@ class _Table:
             if reporter is not None:
                 reporter(study)
 
+    def work(self, study: RemoteStudy, watch: Callable[[str], None] | None) -> None:
+        """Tell scores to a service until the study has stopped."""
+
+        def known(_: str, report: Report) -> float:
+            return float(self._scores[report.pull.tag, report.pull.action])
+
+        client.work(study, known, lease=LEASE, watch=watch)
+
 
 class _Function:
     """Scores that a function returns, in threads of a driver."""
@@ -384,6 +422,20 @@ class _Function:
         except SourceError as error:
             if str(error) != LIMIT_REACHED:
                 raise
+        finally:
+            self._evaluation.close()
+
+    def work(self, study: RemoteStudy, watch: Callable[[str], None] | None) -> None:
+        """Evaluate what a service hands out until the study has stopped."""
+        try:
+            client.work(
+                study,
+                self._evaluation,
+                parallel=self._parallel,
+                lease=LEASE,
+                max_failures=self._most_failures,
+                watch=watch,
+            )
         finally:
             self._evaluation.close()
 

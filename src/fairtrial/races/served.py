@@ -1,0 +1,96 @@
+"""Races that a service keeps: many machines make the same call, and share the evaluations."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from fairtrial import client
+from fairtrial.client.address import is_service
+from fairtrial.core.wording import plural
+from fairtrial.study import Study
+
+if TYPE_CHECKING:
+    from fairtrial.client import RemoteStudy
+    from fairtrial.core.seeds import Seed
+    from fairtrial.delayed import PairedRacing
+    from fairtrial.study.location import Storage
+
+__all__ = ["LEASE", "carry_out", "opened"]
+
+LEASE = 60.0
+"""Seconds after which an evaluation of a process that has died is handed out again."""
+_BETWEEN_LINES = 2.0
+
+
+def opened(storage: Storage, name: str) -> Study:
+    """Return a stored race; that of a service as a copy in memory.
+
+    Raises
+    ------
+    StudyNotFound
+        If there is no study of that name.
+    """
+    if not isinstance(storage, str) or not is_service(storage):
+        return Study.open(storage, name)
+    with client.connect(storage) as connection:
+        return _copy_of(connection.study(name))
+
+
+def carry_out(
+    policy: PairedRacing,
+    url: str,
+    name: str,
+    seed: Seed,
+    evaluate: Callable[[RemoteStudy, Callable[[str], None] | None], None],
+    *,
+    progress: bool,
+) -> Study:
+    """Create or continue a race on a service, evaluate until it ends, and return a copy of it.
+
+    Parameters
+    ----------
+    policy : PairedRacing
+        The rule.
+    url, name : str
+        The address of the service, and the name of the race there.
+    seed : None, int or numpy.random.Generator
+        Seed of the study.
+    evaluate : callable
+        ``evaluate(study, watch)`` carries out pulls until the study has stopped.
+    progress : bool
+        Whether to print to standard error who leads.
+    """
+    with client.connect(url) as connection:
+        study = connection.create(policy.problem, policy, name=name, seed=seed, exist_ok=True)
+        with closing(study):
+            evaluate(study, _printer(study) if progress else None)
+            return _copy_of(study)
+
+
+def _copy_of(study: RemoteStudy) -> Study:
+    # The order of the items comes from the study's secret, so a copy needs it.
+    with TemporaryDirectory(prefix="fairtrial-") as folder:
+        log = study.export(Path(folder) / "race.jsonl", secret=True)
+        return Study.import_log(log, storage="memory://")
+
+
+def _printer(study: RemoteStudy) -> Callable[[str], None]:
+    """Return a function that prints the state of a race now and then, called after each pull."""
+    next_line = 0.0
+
+    def watch(_: str) -> None:
+        nonlocal next_line
+        if time.monotonic() >= next_line:
+            next_line = time.monotonic() + _BETWEEN_LINES
+            progress = study.progress()
+            answer, spent = progress.recommendation, plural(progress.told, "evaluation")
+            line = f"{answer.leader!r} leads after {spent}: {answer.reason}"
+            print(line, file=sys.stderr, flush=True)  # noqa: T201
+
+    return watch
