@@ -15,6 +15,8 @@ from pathlib import Path
 import click
 import pytest
 
+from docs.notebooks import FOLDER, as_file, notebook_of
+from docs.notebooks import PAGES as NOTEBOOKS
 from fairtrial.core.tables import read_table
 
 ROOT = Path(__file__).parent.parent
@@ -99,6 +101,34 @@ def run_code(page):
             assert doctest.OutputChecker().check_output(block["text"], printed, FLAGS), printed
     if study := names.get("study"):
         study.close()
+
+
+def test_the_notebooks_are_those_of_their_pages():
+    written = {file.stem: file.read_text(encoding="utf-8") for file in FOLDER.glob("*.ipynb")}
+    made = {name: as_file(notebook_of(DOCS / page)) for name, page in NOTEBOOKS.items()}
+    assert written == made, "run: python docs/notebooks.py"
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_the_code_and_the_output_of_a_notebook_are_those_that_its_page_shows(name):
+    cells = notebook_of(DOCS / NOTEBOOKS[name])["cells"]
+    code = ["".join(cell["source"]) + "\n" for cell in cells if cell["cell_type"] == "code"]
+    printed = ["".join(out["text"]) for cell in cells for out in cell.get("outputs", ())]
+    shown = blocks(DOCS / NOTEBOOKS[name])
+    assert code == [
+        block["text"] for block in shown if block["language"] == "python" and not block["before"]
+    ]
+    assert printed == [block["text"] for block in shown if 'title="Output"' in block["title"]]
+    texts = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown"]
+    assert not [text for text in texts if "```python" in text and "<!-- no-run" not in text]
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_links_of_a_notebook_lead_to_files(name):
+    for cell in notebook_of(DOCS / NOTEBOOKS[name])["cells"]:
+        for target in LINK.findall("".join(cell["source"])):
+            if "://" not in target and not target.startswith("#"):
+                assert (FOLDER / target.partition("#")[0]).exists(), target
 
 
 def test_a_wrong_output_would_be_seen():
