@@ -13,7 +13,9 @@ from click.testing import CliRunner
 
 import fairtrial as ft
 from fairtrial.cli.app import app
+from fairtrial.study.memory import MemoryStore
 from tests.cli.test_sources import ended
+from tests.client.served import served
 
 FILE = """
 [race]
@@ -63,6 +65,24 @@ def test_a_race_of_commands_stops_at_a_limit_and_goes_on(folder):
     assert len(calls) == len(set(calls))
     with ft.Study.open(folder / "fairtrial.db", "prompts") as study:
         assert study.verify().ok
+
+
+def test_a_race_runs_on_the_address_of_a_service(folder, monkeypatch):
+    file = folder / "race.toml"
+    store = MemoryStore()
+    with served(store) as service:
+        monkeypatch.setenv("FAIRTRIAL_TOKEN", service.token("me", "read", "run", "admin"))
+        lines = f'[race]\nstorage = "{service.url}"'
+        file.write_text(file.read_text().replace("[race]", lines))
+        done = call(file, "--parallel", 2, "--json")
+        assert done.exit_code == 0, done.output
+        assert json.loads(done.stdout)["best"] == "strong"
+        limited = call(file, "--max-evaluations", 90)
+        assert limited.exit_code == 2
+        assert "max_evaluations" in limited.output
+    with ft.Study.open(store, "prompts") as study:
+        assert study.status == "decided"
+    assert not (folder / "fairtrial.db").exists()
 
 
 def test_a_judge_is_a_table_and_an_earlier_race_can_be_extended(folder):

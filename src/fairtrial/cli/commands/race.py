@@ -17,6 +17,7 @@ from fairtrial.cli.output import emit, json_option, say
 from fairtrial.cli.running import Interrupting
 from fairtrial.cli.shell import misplaced, placeholders
 from fairtrial.cli.streams import Trouble, quoted
+from fairtrial.client.address import is_service
 from fairtrial.core.cells import NotANumber, number_of
 from fairtrial.core.tables import read_table
 from fairtrial.errors import ConfigurationError
@@ -126,7 +127,9 @@ def _settings(config: Path) -> tuple[dict[str, Any], Any]:
     if mistakes:
         raise ConfigurationError(mistakes, str(config))
     folder = config.parent
-    storage = resolve_storage(str(settings.pop("storage", _STORAGE)), folder)
+    storage = str(settings.pop("storage", _STORAGE))
+    if not is_service(storage):
+        storage = resolve_storage(storage, folder)
     if isinstance(settings["items"], str):
         settings["items"] = _rows(folder / settings["items"])
     if isinstance(settings.get("judge"), str):
