@@ -33,7 +33,7 @@ from fairtrial.errors import (
     UnknownPull,
 )
 from fairtrial.study import Event, StudyPull, Verification
-from fairtrial.study.arguments import MOST_PER_REQUEST, as_hashes, as_path
+from fairtrial.study.arguments import MOST_PER_REQUEST, as_hashes, as_path, check_one_of
 from fairtrial.study.base import BaseStudy
 from fairtrial.study.conduct import Conduct
 from fairtrial.study.export import ENDINGS, history
@@ -235,14 +235,20 @@ class RemoteStudy(BaseStudy):
             if after is None:
                 return pulls
 
-    def pull_of(self, participant: str) -> StudyPull:
-        """Return the pull of a participant, by their number.
+    def pull_of(self, participant: str | None = None, *, unit: str | None = None) -> StudyPull:
+        """Return the pull of a participant, by their number, or of a unit.
 
         Raises
         ------
         UnknownPull
-            If this participant has no pull; without the scope ``read``, none of the token's own.
+            If it has no pull; without the scope ``read``, none of the token's own.
         """
+        check_one_of(participant, unit)
+        if unit is not None:
+            pulls = self.write(Ask(0, unit=unit)).pulls
+            if not pulls:
+                raise UnknownPull(f"study {self.name!r} has no pull of this unit")
+            return pulls[0]
         wanted = self.checks.conduct.check_participant(participant, 1)
         page = self._transport.get(f"{self._path}/pulls", state="all", participant=wanted)
         if not page["pulls"]:

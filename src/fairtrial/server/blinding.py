@@ -109,7 +109,12 @@ def write_for(service: Service, study: Study, viewer: Caller, write: Write) -> W
 def _with_room(service: Service, study: Study, viewer: Caller, ask: Ask) -> Write:
     """Return what of a request can be carried out: an outcome is told even without room."""
     store, study_id = study.session.store, study.session.id
-    if ask.key is not None and store.request(study_id, ask.key) is not None:
+    if ask.unit is not None:
+        _require_own_unit(study, viewer, ask.unit)
+        key: str | None = study.session.unit_key(ask.unit)
+    else:
+        key = ask.key
+    if key is not None and store.request(study_id, key) is not None:
         # It hands out the pulls of the first time again.
         return ask
     if ask.tell is None:
@@ -150,6 +155,13 @@ def _require_own_request(study: Study, viewer: Caller, request_id: str | None) -
     first = None if request_id is None else store.request(study_id, request_id)
     if first is not None and first.actor != viewer.actor:
         raise _used_by_somebody_else(request_id)
+
+
+def _require_own_unit(study: Study, viewer: Caller, unit: str) -> None:
+    """Raise if another person asked for the pull of this unit, whose arm the caller would learn."""
+    first = study.session.store.request(study.session.id, study.session.unit_key(unit))
+    if first is not None and first.actor != viewer.actor and not viewer.can("read"):
+        raise InvalidArgument("unit", "has a pull already, which was asked for by somebody else")
 
 
 def _used_by_somebody_else(request_id: str | None) -> InvalidArgument:

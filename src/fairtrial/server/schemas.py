@@ -15,6 +15,8 @@ from pydantic import (
     Tag,
 )
 
+from fairtrial.study.arguments import LONGEST_UNIT
+
 __all__ = [
     "Amendment",
     "Asks",
@@ -137,6 +139,18 @@ class Asks(_Body):
     ] = {}
     tell: Told | None = None
     participant: StrictStr | None = None
+    unit: (
+        Annotated[
+            StrictStr,
+            Field(
+                min_length=1,
+                max_length=LONGEST_UNIT,
+                description="Whom the pull is for, such as a visitor: only a keyed hash is stored, "
+                "and asking again returns the same pull. With `n` 0 no new pull is issued.",
+            ),
+        ]
+        | None
+    ) = None
 
 
 class Kit(_Body):

@@ -21,6 +21,7 @@ from fairtrial.study.log import canonical
 from fairtrial.study.statements import is_encodable, is_storable
 
 __all__ = [
+    "LONGEST_UNIT",
     "MOST_AT_ONCE",
     "MOST_PER_REQUEST",
     "as_hashes",
@@ -31,10 +32,12 @@ __all__ = [
     "as_reading",
     "check_lease",
     "check_name",
+    "check_one_of",
     "check_reason",
     "check_secret",
     "check_template",
     "check_texts",
+    "check_unit",
     "is_path",
 ]
 
@@ -43,6 +46,9 @@ MOST_AT_ONCE = 10_000
 
 MOST_PER_REQUEST = 1_000
 """Most pulls or outcomes in one request to a service, unless the service has another setting."""
+
+LONGEST_UNIT = 1_000
+"""Most characters of the text that names a unit; only a hash of it is stored."""
 
 _LONGEST_REASON = 10_000
 _LONGEST_JSON = 1_000_000
@@ -77,6 +83,20 @@ def check_reason(reason: object) -> str:
         accepted = f"must be a text of at most {_LONGEST_REASON:,} characters that says why"
         raise InvalidArgument("reason", accepted, reason)
     return reason
+
+
+def check_unit(unit: object) -> str:
+    """Return `unit` if it is a text that can name a unit; raise otherwise."""
+    if not isinstance(unit, str) or not 0 < len(unit) <= LONGEST_UNIT or not is_encodable(unit):
+        # The message must not repeat what was given, which is often personal data.
+        raise InvalidArgument("unit", f"must be a text of 1 to {LONGEST_UNIT:,} characters")
+    return unit
+
+
+def check_one_of(participant: object, unit: object) -> None:
+    """Raise unless exactly one of the two is given."""
+    if (participant is None) == (unit is None):
+        raise InvalidArgument("participant, unit", "must be one of the two")
 
 
 def check_secret(secret: object) -> str:

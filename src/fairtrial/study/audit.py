@@ -62,6 +62,11 @@ class Auditor:
         self.pulls: dict[str, PullRow] = {}
 
     @property
+    def randomizes(self) -> bool:
+        """Whether the policy draws pulls at random."""
+        return self.replica.policy.randomizes
+
+    @property
     def events(self) -> int:
         """The number of events found correct so far."""
         return self.replica.seq
@@ -180,7 +185,7 @@ def _check_events(auditor: Auditor, store: Store, study: StudyRow, expected: Seq
         auditor.check(batch)
         keep_going(auditor.events)
         if batch[0].seq == 1:
-            _check_secret(batch[0], study)
+            _check_secret(batch[0], study, auditor.randomizes)
         if missing:
             missing -= {record.hash for record in batch}
     if missing:
@@ -190,9 +195,11 @@ def _check_events(auditor: Auditor, store: Store, study: StudyRow, expected: Seq
         )
 
 
-def _check_secret(first: Record, study: StudyRow) -> None:
+def _check_secret(first: Record, study: StudyRow, randomizes: bool) -> None:
     said = json.loads(first.body or "{}").get("secret_sha256")
-    if said != (None if study.secret is None else commitment(study.secret)):
+    # If no pull is drawn at random, the secret decides nothing.
+    is_fixed = study.secret is not None and randomizes
+    if said != (commitment(str(study.secret)) if is_fixed else None):
         raise CorruptLog("event 1: the study's secret is not the one that it was created with")
 
 

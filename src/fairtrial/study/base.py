@@ -117,6 +117,7 @@ class BaseStudy(ShownInNotebooks, NamedArguments, ABC):
         lease: float | None = None,
         request_id: str | None = None,
         participant: str | None = None,
+        unit: str | None = None,
         **context: Any,
     ) -> StudyPull: ...
     @overload
@@ -128,6 +129,7 @@ class BaseStudy(ShownInNotebooks, NamedArguments, ABC):
         lease: float | None = None,
         request_id: str | None = None,
         participant: str | None = None,
+        unit: str | None = None,
         **context: Any,
     ) -> list[StudyPull]: ...
     def ask(
@@ -138,6 +140,7 @@ class BaseStudy(ShownInNotebooks, NamedArguments, ABC):
         lease: float | None = None,
         request_id: str | None = None,
         participant: str | None = None,
+        unit: str | None = None,
         **context: Any,
     ) -> StudyPull | list[StudyPull]:
         """Issue the next pull, or up to `n` of them as a list, in one write.
@@ -157,6 +160,10 @@ class BaseStudy(ShownInNotebooks, NamedArguments, ABC):
         participant : str, optional
             The number of the participant, if the study was created with the form of such numbers;
             it is then required. A participant has one pull: asking again returns it.
+        unit : str, optional
+            Whom or what the pull is for, such as a visitor's id. A unit has one pull: asking again
+            returns it, whatever else the request states, also after a restart, from another
+            process, or once the study has stopped. Only a keyed hash of it is stored.
         **context
             What is known about the environment in advance: ``group=`` for passive arrivals.
 
@@ -173,7 +180,7 @@ class BaseStudy(ShownInNotebooks, NamedArguments, ABC):
             If one pull was requested and none can be issued before the next result.
         """
         wanted = 1 if n is None else n
-        ask = Ask(wanted, worker, lease, request_id, context, participant=participant)
+        ask = Ask(wanted, worker, lease, request_id, context, None, participant, unit)
         done = self._carried_out(ask)
         return done.pulls if n is not None else self._single(done)
 
@@ -187,13 +194,13 @@ class BaseStudy(ShownInNotebooks, NamedArguments, ABC):
         raise NothingToAsk(f"{study} has no pull to give before the next result")
 
     @abstractmethod
-    def pull_of(self, participant: str) -> StudyPull:
-        """Return the pull of a participant, by their number.
+    def pull_of(self, participant: str | None = None, *, unit: str | None = None) -> StudyPull:
+        """Return the pull of a participant, by their number, or of a unit.
 
         Raises
         ------
         UnknownPull
-            If this participant has no pull.
+            If this participant or unit has no pull.
         """
 
     def record_kit(self, pull: Pull | str, kit: str, *, actor: str | None = None) -> Event:

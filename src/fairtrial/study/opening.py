@@ -180,9 +180,9 @@ def _session(
 
 
 def _built(spec: Specification, name: str, own: Classes, secret: str | None) -> Policy:
-    """Return a fresh policy; its random numbers come from the secret, if there is one."""
+    """Return a fresh policy; its random numbers come from the secret, if it draws any."""
     policy = spec.build(name, *own)
-    if secret is not None:
+    if secret is not None and policy.randomizes:
         policy.conceal(secret)
     return policy
 
@@ -199,7 +199,7 @@ def _new_study(
         created_with=__version__,
         created_at=now,
         chain=CHAIN,
-        secret=(secret or fresh_secret()) if policy.randomizes else None,
+        secret=secret or fresh_secret(),
     )
 
 

@@ -6,6 +6,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
@@ -14,6 +15,7 @@ from fairtrial.core.loading import NotLoaded, loaded_only, uninterrupted
 from fairtrial.core.logs import logger
 from fairtrial.core.policy import State
 from fairtrial.errors import ConnectionLost, CorruptLog, NotSupported, StorageError
+from fairtrial.study.arguments import check_unit
 from fairtrial.study.cache import Cache
 from fairtrial.study.clock import leases_over, time_over
 from fairtrial.study.conduct import Conduct
@@ -24,8 +26,8 @@ from fairtrial.study.replica import Replica
 from fairtrial.study.specification import Specification
 from fairtrial.study.store import Store, StudyRow
 from fairtrial.study.witness import Witness
-from fairtrial.study.writer import AssignedUnit, Previewed, Writer
-from fairtrial.study.writes import Write, Written
+from fairtrial.study.writer import AssignedUnit, Previewed, Writer, unit_key
+from fairtrial.study.writes import Ask, Write, Written
 
 __all__ = ["Behind", "Committer", "Session", "transact"]
 
@@ -148,6 +150,7 @@ class Session:
         self.id = row.id
         self.name = row.name
         self.seed = int(row.seed)
+        self._secret = row.secret
         self.build = build
         fresh = build()
         self.problem: Problem = fresh.problem
@@ -235,6 +238,11 @@ class Session:
         def carry_out(writer: Writer) -> tuple[list[Record], Writer]:
             return writer.carry_out(write), writer
 
+        if isinstance(write, Ask) and write.unit is not None:
+            write = replace(write, unit=self.unit_key(write.unit))
+            kept = self._pulls_of_unit(str(write.unit))
+            if kept:
+                return Written([], kept, [])
         try:
             records, writer = self._write(carry_out)
         except Previewed as previewed:
@@ -242,6 +250,32 @@ class Session:
         pulls = self.pulls_of(writer.issued)
         stopped = not pulls and writer.stopped
         return Written(list(map(Event.of, records)), pulls, writer.corrections, stopped)
+
+    def unit_key(self, unit: str) -> str:
+        """Return the key under which the pull of a unit is found; the unit itself is not kept.
+
+        Raises
+        ------
+        NotSupported
+            If the study has no secret for it: an earlier version created it, or it is a copy.
+        """
+        if self._secret is None:
+            raise NotSupported(
+                f"study {self.name!r} has no secret to recognise units by: it was created by an "
+                "earlier version of fairtrial, or is a copy without the secret"
+            )
+        return unit_key(self._secret, check_unit(unit))
+
+    def pull_with_key(self, key: str) -> PullRow | None:
+        """Return the pull that was issued under the key of a participant or unit, or None."""
+        self._require_open()
+        asked = self.store.request(self.id, key)
+        return None if asked is None else self.store.pull(self.id, str(asked.pull_id))
+
+    def _pulls_of_unit(self, key: str) -> list[StudyPull]:
+        """Return the pull that a unit has, without waiting for other writers."""
+        row = self.pull_with_key(key) if self.committer is None else None
+        return [] if row is None else self.pulls_of([row])
 
     def pulls_of(self, rows: Sequence[PullRow]) -> list[StudyPull]:
         """Return pulls, not yet bound to a handle of the study."""

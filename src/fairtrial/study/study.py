@@ -14,7 +14,14 @@ from fairtrial.core.parameters import Parametrized
 from fairtrial.core.seeds import as_seed
 from fairtrial.core.validation import check_instance, check_integer
 from fairtrial.errors import UnknownPull
-from fairtrial.study.arguments import as_hashes, as_path, check_name, check_secret, check_template
+from fairtrial.study.arguments import (
+    as_hashes,
+    as_path,
+    check_name,
+    check_one_of,
+    check_secret,
+    check_template,
+)
 from fairtrial.study.assumption_checks import BLINDED, assumption_warnings
 from fairtrial.study.audit import Verification, verify, verify_last
 from fairtrial.study.base import BaseStudy
@@ -276,21 +283,23 @@ class Study(BaseStudy):
         check_name(name)
         return cls(import_study(file, storage, name, (policies, problems), durability))
 
-    def pull_of(self, participant: str) -> StudyPull:
-        """Return the pull of a participant, by their number.
+    def pull_of(self, participant: str | None = None, *, unit: str | None = None) -> StudyPull:
+        """Return the pull of a participant, by their number, or of a unit.
 
         Raises
         ------
         UnknownPull
-            If this participant has no pull.
+            If this participant or unit has no pull.
         """
-        checked = self.checks.conduct.check_participant(participant, 1)
-        asked = None
-        if checked is not None:
-            asked = self._store.request(self._session.id, participant_key(checked))
-        row = None if asked is None else self._store.pull(self._session.id, str(asked.pull_id))
+        check_one_of(participant, unit)
+        if unit is not None:
+            key: str | None = self._session.unit_key(unit)
+        else:
+            checked = self.checks.conduct.check_participant(participant, 1)
+            key = None if checked is None else participant_key(checked)
+        row = None if key is None else self._session.pull_with_key(key)
         if row is None:
-            raise UnknownPull(f"study {self.name!r} has no pull of this participant")
+            raise UnknownPull(f"study {self.name!r} has no pull of this participant or unit")
         return self._bind(self._session.pulls_of([row]))[0]
 
     # ----------------------------------------------------------------------- the clock
@@ -442,9 +451,10 @@ class Study(BaseStudy):
 
     @property
     def secret(self) -> str | None:
-        """The source of the random order of pulls; None if the policy draws no random numbers.
+        """The source of the random order of pulls, and the key of the hashes of units.
 
-        Keep it from everyone who recruits or treats: it reveals all pulls in advance.
+        Keep it from everyone who recruits or treats: it reveals all pulls in advance. None for a
+        copy without it, and for a study of an earlier version that draws no random numbers.
         """
         return self._session.row().secret
 

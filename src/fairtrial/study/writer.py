@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import json
 import secrets
 from collections.abc import Callable, Mapping, Sequence
@@ -57,7 +59,7 @@ from fairtrial.study.writes import (
     Write,
 )
 
-__all__ = ["NO_OUTCOME", "AssignedUnit", "Previewed", "Writer", "participant_key"]
+__all__ = ["NO_OUTCOME", "AssignedUnit", "Previewed", "Writer", "participant_key", "unit_key"]
 
 _ISSUES = ("ask", "reissue")
 
@@ -170,9 +172,8 @@ class Writer:
 
     def _ask(self, write: Ask) -> list[Record]:
         """Issue pulls: first those that must be handed out again, then new ones."""
-        # A participant is a key of their own, whatever other key comes with the request.
         earlier = (
-            self._earlier(write.request_id, _ISSUES)
+            self._earlier(_key_of(write), _ISSUES)
             if write.participant is None
             else self._of_participant(write)
         )
@@ -181,15 +182,23 @@ class Writer:
             raise _used_before(write.request_id)
         told = [] if write.tell is None else self._tell(write.tell)
         if earlier is None:
-            self._replica.require_open(write.context)
+            self._require_possible(write)
         self.issued = self._issue_all(write) if earlier is None else self._issued_then(earlier)
         return told
+
+    def _require_possible(self, write: Ask) -> None:
+        self._replica.require_open(write.context)
+        is_reissued = self._replica.policy.expiry == "reissue"
+        if write.unit is not None and write.lease is not None and is_reissued:
+            accepted = "must be left out: this policy would give the pull of a unit to another one"
+            raise InvalidArgument("lease", accepted, write.lease)
 
     def _issue_all(self, write: Ask) -> list[PullRow]:
         context, n = dict(write.context), write.n
         body = to_json(context=context) if context else None
-        # A pull that somebody else did not finish is not given to another participant.
-        again = [] if write.participant else self._waiting_again(n, context)
+        # A pull that somebody else did not finish is not given to another participant or unit.
+        has_own = write.participant is not None or write.unit is not None
+        again = [] if has_own else self._waiting_again(n, context)
         fresh, exhausted = self._decide(n - len(again), context, body)
         items: list[PullRow | Pull] = [*again, *fresh]
         # The first pull records the request's key and number of pulls.
@@ -199,10 +208,8 @@ class Writer:
         until = self._until(write.lease)
         rows: list[PullRow] = []
         for item in items:
-            key, said = (None, body) if rows else (write.request_id, first)
+            key, said = (None, body) if rows else (_key_of(write), first)
             if write.participant is not None:
-                # The storage keeps each key once, and so each participant.
-                key = participant_key(write.participant)
                 said = _with(body, participant=write.participant)
             rows.append(self._issue(item, until, write.worker, key, said))
         if exhausted:
@@ -629,8 +636,8 @@ class Writer:
     ) -> Record:
         if self._environment is not None and not self._records:
             body = _with(body, environment=json.loads(self._environment))
-        if self._seq == 0 and self._study.secret is not None:
-            body = _with(body, secret_sha256=commitment(self._study.secret))
+        if self._seq == 0:
+            body = self._with_commitment(body)
         # In the order of `Record`; creating it at once is several times faster than `_replace`.
         fields = (
             *(self._seq + 1, kind, *about, value, stage, lease_until),
@@ -647,6 +654,13 @@ class Writer:
         if after is not None:
             self._pulls[after.pull_id] = after
         return record
+
+    def _with_commitment(self, body: str | None) -> str | None:
+        """Return the body of the first event: it fixes the secret that pulls are drawn with."""
+        secret = self._study.secret
+        if secret is None or not self._replica.policy.randomizes:
+            return body
+        return _with(body, secret_sha256=commitment(secret))
 
     def _find(self, pull_id: str) -> PullRow | None:
         return self._pulls.get(pull_id) or self._store.pull(self._study.id, pull_id)
@@ -688,6 +702,17 @@ class Previewed(Exception):
         self.corrections = corrections
 
 
+def _key_of(ask: Ask) -> str | None:
+    """Return the key under which the pulls of a request are found again.
+
+    A participant or a unit is a key of its own, whatever other key comes with the request. The
+    storage keeps each key once, and so each of them.
+    """
+    if ask.participant is not None:
+        return participant_key(ask.participant)
+    return ask.request_id if ask.unit is None else ask.unit
+
+
 def _with(body: str | None, **more: Any) -> str | None:
     parts = json.loads(body) if body else {}
     return to_json(**parts, **more)
@@ -696,6 +721,15 @@ def _with(body: str | None, **more: Any) -> str | None:
 def participant_key(number: str) -> str:
     """Return the key under which a participant's pull is found."""
     return f"participant {number}"
+
+
+def unit_key(secret: str, unit: str) -> str:
+    """Return the key under which the pull of a unit is found: a hash keyed by the study's secret.
+
+    It shows nothing of the unit to anyone without the secret, and no two studies have the same.
+    """
+    digest = hmac.new(secret.encode(), b"unit\0" + unit.encode(), hashlib.sha256)
+    return f"unit {digest.hexdigest()}"
 
 
 def kit_key(number: str) -> str:

@@ -24,6 +24,7 @@ from fairtrial.study.arguments import (
     check_lease,
     check_reason,
     check_texts,
+    check_unit,
 )
 from fairtrial.study.conduct import Conduct
 from fairtrial.study.log import Event
@@ -240,7 +241,10 @@ class Tell(Write):
 
 @dataclass(frozen=True, slots=True)
 class Ask(Write):
-    """A request for up to `n` pulls; an outcome in `tell` is recorded first."""
+    """A request for up to `n` pulls; an outcome in `tell` is recorded first.
+
+    A `unit` gets one pull. If `n` is 0, only a pull that it already has is returned.
+    """
 
     n: int
     worker: str | None = None
@@ -249,6 +253,7 @@ class Ask(Write):
     context: Mapping[str, Any] = field(default_factory=dict)
     tell: Tell | None = None
     participant: str | None = None
+    unit: str | None = None
 
     path = "asks"
 
@@ -259,17 +264,32 @@ class Ask(Write):
 
     def check(self, study: Checks) -> Self:
         """Return the request as it is carried out; an unsolicited outcome gets a key of its own."""
+        if self.unit is not None:
+            self._check_unit(study)
+            if self.n == 0:
+                # What the pull was asked with is known already.
+                return type(self)(0, study.who(worker=self.worker), unit=self.unit)
         study.conduct.check_participant(self.participant, self.n)
         checked = Write.check(self, study)
         if checked.tell is None or self.request_id is None or isinstance(checked.tell.pull, str):
             return checked
         return replace(checked, tell=replace(checked.tell, request_id=f"{self.request_id}:tell"))
 
+    def _check_unit(self, study: Checks) -> None:
+        check_unit(self.unit)
+        if study.number("n", self.n) > 1:
+            raise InvalidArgument("n", "must be 1: each unit gets one pull", self.n)
+        if self.tell is not None:
+            raise InvalidArgument("unit", "must be left out in a request that tells an outcome")
+        if self.participant is not None or study.conduct.participants is not None:
+            accepted = "must be left out: the pulls of this study are for numbered participants"
+            raise InvalidArgument("unit", accepted)
+
     def to_json(self) -> dict[str, Any]:
         """Return the body, in which the outcome names its pull."""
         tell = None if self.tell is None else self.tell.to_item()
         body = {"n": self.n, "lease": self.lease, "context": self.context, "tell": tell}
-        return body | {"participant": self.participant}
+        return body | {"participant": self.participant, "unit": self.unit}
 
     @classmethod
     def from_json(cls, sent: Sent) -> Self:
@@ -277,7 +297,7 @@ class Ask(Write):
         body = sent.body
         tell = None if body["tell"] is None else Tell.from_item(body["tell"], sent.actor)
         asked = body["n"], sent.actor, body["lease"], sent.key, body["context"], tell
-        return cls(*asked, body.get("participant"))
+        return cls(*asked, body.get("participant"), body.get("unit"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -565,6 +585,7 @@ _CHECKS: Mapping[str, Callable[[Checks, Any], Any]] = {
     "lease": _lease,
     "arm": lambda _, arm: arm,
     "participant": lambda _, participant: participant,
+    "unit": lambda _, unit: unit,
     "kit": lambda study, kit: study.conduct.check_kit(kit),
     "group": lambda _, group: group,
     "reason": lambda _, reason: check_reason(reason),
