@@ -37,6 +37,7 @@ PROBLEM = {
     "`floor_tolerance`": {"floors": 0.1, "floor_tolerance": 0.05},
     "`costs`": {"costs": 2.0},
     "`top`": {"top": 2},
+    "`prediction`": {"prediction": (0, 1)},
     "`direction`": {"direction": "minimize"},
 }
 ITS_OWN = {

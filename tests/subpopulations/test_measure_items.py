@@ -64,8 +64,7 @@ def view_of(model, means, covariances):
 def solved(model, means, covariances, pulls, item, leader):
     seen = view_of(model, means, covariances)
     arms, groups = pulls.shape
-    limits = model.signs.size
-    work = new_work(arms, limits, model.objective.size)
+    work = new_work(model)
     programmes = new_programmes(model)
     fill_programmes(model, seen, leader, seen.saved, programmes)
     value = item_value(programmes, item, leader, pulls, work)

@@ -334,7 +334,8 @@ class Policy(ShownInNotebooks, Resumable, ABC):
         """
         if n is not None:
             pulls = []
-            for _ in range(check_integer("n", n, low=0)):
+            self.problem.check_ask(check_integer("n", n, low=0), context)
+            for _ in range(n):
                 pull = self._issue(context)
                 if pull is None:
                     break

@@ -175,6 +175,12 @@ class Problem(ShownInNotebooks, Parametrized, ABC):
         action = self.action(**labels)
         return Pull(UNSOLICITED, action, self.labels(action))
 
+    def check_ask(self, n: int, context: Mapping[str, Any]) -> None:
+        """Raise if a request for `n` pulls, all with this context, makes no sense.
+
+        By default every request does.
+        """
+
     # ----------------------------------------------------------------- outcomes
 
     def check_outcome(self, outcome: Any, name: str = "reward") -> Any:

@@ -271,6 +271,7 @@ class Ask(Write):
                 return type(self)(0, study.who(worker=self.worker), unit=self.unit)
         study.conduct.check_participant(self.participant, self.n)
         checked = Write.check(self, study)
+        study.problem.check_ask(checked.n, checked.context)
         if checked.tell is None or self.request_id is None or isinstance(checked.tell.pull, str):
             return checked
         return replace(checked, tell=replace(checked.tell, request_id=f"{self.request_id}:tell"))

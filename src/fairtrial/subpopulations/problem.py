@@ -51,6 +51,7 @@ from fairtrial.subpopulations.limits import (
     require_possible,
     row_of_quality,
 )
+from fairtrial.subpopulations.prediction import Prediction
 
 __all__ = ["LimitRow", "Problem"]
 
@@ -144,6 +145,13 @@ class Problem(BaseProblem):
         ``{"efficacy": 1.0, "toxicity": -0.5}``. `direction` and `tolerance` refer to it.
     noise_cov : array-like of shape (M, M) or (K, L, M, M), optional
         The covariance matrix of the measures of a pull, if it is known.
+    prediction : (float, float), or mapping of str to object, optional
+        For rewards in a range: a number is known of each unit before its arm is drawn, for example
+        what a model predicts, or the same quantity before the study. It goes into
+        ``ask(prediction=...)`` and saves up to the share of the variance that it explains; nothing
+        is assumed about how good it is. Given is the range to which predictions are cut, or a
+        mapping: ``range``; ``fit``, whether the slope on it is fitted to the results (default), or
+        1; ``missing``, ``"refuse"`` (default) or ``"mean"`` if some units may have none.
 
     Raises
     ------
@@ -247,6 +255,7 @@ class Problem(BaseProblem):
         measures: Mapping[str, tuple[float, float]] | Sequence[str] | None = None,
         objective: str | Mapping[str, float] | None = None,
         noise_cov: ArrayLike | None = None,
+        prediction: tuple[float, float] | Mapping[str, Any] | None = None,
     ) -> None:
         self.arms = check_labels("arms", arms)
         groups = _with_weights(groups)
@@ -279,11 +288,25 @@ class Problem(BaseProblem):
         )
         self.objective: Any = objective
         self.noise_cov: Any = noise_cov
+        self.prediction: Prediction | None = None
+        if prediction is not None:
+            self.prediction = Prediction.given(prediction)
+            self._refuse_predictions_not_covered(measured, reward_range)
         if measured is None:
             self._take_one_measure(floors, ceilings, noise_std, reward_range)
         else:
             self._take_measures(measured, floors, ceilings, noise_std, reward_range)
         self._freeze()
+
+    def _refuse_predictions_not_covered(self, measured: Measures | None, reward_range: Any) -> None:
+        if measured is not None:
+            raise NotSupported("a problem with measures cannot have a prediction yet")
+        if self.floor_tolerance:
+            raise NotSupported("a problem with a floor_tolerance cannot have a prediction yet")
+        if reward_range is None:
+            raise NotSupported(
+                "a prediction needs a reward_range: with noise_std it is not supported yet"
+            )
 
     def _require_control(self, **limits: Any) -> None:
         for name, limit in limits.items():
@@ -376,6 +399,8 @@ class Problem(BaseProblem):
             words["Control"] = self.control
         if self.measured is None:
             words["Rewards"] = rewards_in_words(self.reward_range, self.noise_std)
+            if self.prediction is not None:
+                words["Prediction"] = self.prediction.in_words()
         else:
             words["Limits"] = "; ".join(self._limits_of_measures) or "none"
             words["Measures"] = measures_in_words(self.measured, self._noise)
@@ -442,6 +467,7 @@ class Problem(BaseProblem):
         given = super().get_params()
         given["measures"] = None if self.measured is None else self.measured.as_given
         given["direction"] = self._direction_given
+        given["prediction"] = None if self.prediction is None else self.prediction.as_given
         return given
 
     # --------------------------------------------------------------------- checks
@@ -819,6 +845,11 @@ class Problem(BaseProblem):
         rounding = _ROUNDING * float(np.abs(signed_means).max(initial=0.0))
         return np.where(np.abs(found - wanted) <= rounding, wanted, found)
 
+    def check_ask(self, n: int, context: Mapping[str, Any]) -> None:
+        """Raise if several pulls are asked for with one prediction, which is about one unit."""
+        if n > 1 and context.get("prediction") is not None:
+            raise InvalidArgument("n", "must be 1: a prediction is about one unit", n)
+
     def check_outcome(self, outcome: Any, name: str = "reward") -> Any:
         """Return the reward as a float; it must be finite and inside the range, if there is one.
 
@@ -838,6 +869,9 @@ class Problem(BaseProblem):
     def to_dict(self) -> dict[str, Any]:
         """Return the problem as JSON's own types; null stands for "no limit"."""
         data = super().to_dict()
+        if self.prediction is None:
+            # Problems without predictions are written as before there were any.
+            del data["prediction"]
         if self.measured is not None:
             return data
         for name in ("measures", "objective", "noise_cov"):

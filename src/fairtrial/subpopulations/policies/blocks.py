@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
@@ -26,10 +26,12 @@ from fairtrial.confidence.effects import Difference, DifferenceAt, Spread
 from fairtrial.confidence.means import Settled
 from fairtrial.core.documentation import documented_by
 from fairtrial.core.policy import Choice
+from fairtrial.core.problem import Outcome
 from fairtrial.core.progress_parts import Losses, Parts
 from fairtrial.core.pull import Pull
 from fairtrial.core.recommendation import Effect, Estimate, Guarantee, Status
 from fairtrial.core.replications import Replications, from_streams, of_generator
+from fairtrial.core.resumable import State
 from fairtrial.core.runs import Runs
 from fairtrial.core.streams import Reseeded, Streams
 from fairtrial.core.validation import (
@@ -55,6 +57,7 @@ from fairtrial.subpopulations.policies.measured_report import (
     promise_on_measures,
     values_of_measures,
 )
+from fairtrial.subpopulations.policies.predicted_blocks import PredictedBlocks
 from fairtrial.subpopulations.policies.stated_noise import (
     Contradiction,
     as_results_allow,
@@ -62,6 +65,7 @@ from fairtrial.subpopulations.policies.stated_noise import (
     warnings_of,
 )
 from fairtrial.subpopulations.policies.units import column_of, far_from_zero, model_of, unit_of
+from fairtrial.subpopulations.prediction import TOO_LATE
 from fairtrial.subpopulations.problem import Problem
 
 __all__ = ["BlockBetting"]
@@ -74,6 +78,8 @@ _TOO_MANY_LOST = (
     "too many results are lost: each counts as its worst value, and at this rate more results will "
     "not decide"
 )
+
+_RECORDED_BEFORE = "each prediction was recorded before the arm was drawn"
 
 _MANY_CELLS = 500
 """With more cells, initial pulls and the minimal block would be most of a study."""
@@ -168,6 +174,8 @@ class BlockBetting(BlockPolicy):
         self._pulls_in_blocks = 0
         if block_draws and problem.measures:
             raise InvalidArgument("block_draws", "must be False with measures", block_draws)
+        if block_draws and problem.prediction is not None:
+            raise InvalidArgument("block_draws", "must be False with a prediction", block_draws)
         super().__init__(problem, delta, max_pulls, seed)
         # Rewards are maximised, in units that keep their squares well within a float's range.
         self._inward = problem.sign / unit_of(problem)
@@ -179,7 +187,13 @@ class BlockBetting(BlockPolicy):
         self._rules = self._rules_of(problem)
         self.randomize = check_randomize(randomize, self.losses)
         self._measured: MeasuredBlocks | None = None
-        if problem.measures:
+        self._predicted: PredictedBlocks | None = None
+        if problem.prediction is not None:
+            self._predicted = PredictedBlocks(
+                problem, problem.prediction, self._rules, self.randomize, self._key, points=GRID
+            )
+            self._blocks: LiveBlocks = self._predicted
+        elif problem.measures:
             self._measured = MeasuredBlocks(
                 problem,
                 self._rules,
@@ -188,10 +202,10 @@ class BlockBetting(BlockPolicy):
                 points=GRID if self._bounded else 0,
                 reported=self._values_so_far_of,
             )
-            self._blocks: LiveBlocks = self._measured
+            self._blocks = self._measured
         else:
             self._blocks = self._blocks_of_one_measure(problem)
-        self._compares_units = not problem.measures
+        self._compares_units = not problem.measures and problem.prediction is None
         self._follow(assigned)
 
     def _values_so_far_of(self, number: int) -> Floats | None:
@@ -233,6 +247,9 @@ class BlockBetting(BlockPolicy):
             raise InvalidArgument(
                 "problem", "must give reward_range or a known noise_std for BlockBetting"
             )
+        if self.problem.prediction is not None and self.losses == "ignorable":
+            accepted = "must be 'informative' if the problem has a prediction"
+            raise InvalidArgument("losses", accepted, self.losses)
 
     @property
     def _separately(self) -> bool:
@@ -297,8 +314,32 @@ class BlockBetting(BlockPolicy):
 
     # ------------------------------------------------------------------- contract
 
-    def choose(self, group: str | None = None) -> Choice:
-        """Return the next pull of an open block; plan a new block if there is none."""
+    def choose(self, group: str | None = None, prediction: float | None = None) -> Choice:
+        """Return the next pull of an open block; plan a new block if there is none.
+
+        The prediction is recorded with the pull. The arm does not depend on it.
+        """
+        known = self._checked_prediction(group, prediction)
+        choice = self._choose_cell(group)
+        if choice is not None and self._predicted is not None:
+            self._predicted.issue(self.asked, known)
+        return choice
+
+    def _checked_prediction(self, group: str | None, prediction: float | None) -> float | None:
+        stated = self.problem.prediction
+        if stated is None:
+            if prediction is not None:
+                accepted = "must be left out: the problem has no prediction"
+                raise InvalidArgument("prediction", accepted, prediction)
+            return None
+        known = stated.check(prediction)
+        is_open = self._cuts is None and len(self.problem.groups) > 1
+        if known is not None and group is None and is_open:
+            accepted = "must be given with a prediction: both are known before the arm is drawn"
+            raise InvalidArgument("group", accepted)
+        return known
+
+    def _choose_cell(self, group: str | None) -> Choice:
         if self._cuts is None:
             column = column_of(self.problem, group)
             again = self._made_again(partial(self._can_make, column))
@@ -312,7 +353,30 @@ class BlockBetting(BlockPolicy):
         arm, group = divmod(action, len(self.problem.groups))
         return column in (-1, group) and not self._blocks.closed[arm]
 
+    def tell(self, pull: Pull, outcome: Outcome, *, prediction: None = None) -> None:
+        """Take the outcome of a pull, as `Policy.tell`; a prediction comes too late here."""
+        if prediction is not None:
+            raise InvalidArgument("prediction", TOO_LATE, prediction)
+        super().tell(pull, outcome)
+
+    def get_state(self) -> State:
+        """Return the whole state as named arrays; `set_state` continues from it."""
+        state = super().get_state()
+        if self._predicted is not None:
+            state["predictions"] = np.array(self._predicted.predictions, dtype=np.float64)
+        return state
+
+    def set_state(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Continue from a state that a policy with the same problem and parameters returned."""
+        if self._predicted is not None and "predictions" not in state:
+            raise InvalidArgument("state", "must have the field 'predictions'", sorted(state))
+        super().set_state(state)
+        if self._predicted is not None:
+            self._predicted.predictions = state["predictions"].tolist()
+
     def _told(self, pull: Pull, outcome: Any) -> Any:
+        if self._predicted is not None:
+            return self._predicted.of_pull(pull, outcome)
         return self._inward * outcome if self._measured is None else outcome
 
     def read(self, pull: Pull, value: Any, **details: Any) -> None:
@@ -366,6 +430,8 @@ class BlockBetting(BlockPolicy):
         return f"{said}; the answer is one of the open arms, without {listed(closed)}"
 
     def _can_run(self, environment: CellEnvironment, horizon: int | None, parallel: int) -> bool:
+        if self._predicted is not None:
+            return False
         return environment.arrivals is None and super()._can_run(environment, horizon, parallel)
 
     def _simulate(
@@ -395,7 +461,7 @@ class BlockBetting(BlockPolicy):
     def _run_all(
         self, environment: CellEnvironment, streams: Streams, horizon: int | None
     ) -> Runs | None:
-        if self._measured is not None:
+        if self._measured is not None or self._predicted is not None:
             return None
         reseeded = Reseeded()
         made = from_streams(streams, reseeded, self.problem.n_actions)
@@ -414,8 +480,8 @@ class BlockBetting(BlockPolicy):
 
     @property
     def _data(self) -> tuple[Floats, Floats]:
-        if self._measured is not None:
-            return self._measured.objective_data
+        if isinstance(self._blocks, MeasuredBlocks):
+            return self._blocks.objective_data
         state = self._blocks.state
         return state.counts, (state.sums + self._rules.shift * state.counts) / self._inward
 
@@ -488,6 +554,8 @@ class BlockBetting(BlockPolicy):
     def _difference(self) -> Difference | None:
         """Return what finds a difference; None before there is any result to find it from."""
         problem = self.problem
+        if self._predicted is not None:
+            return self._predicted.difference(cell_report.effect_level(problem, self.delta))
         spread = Spread(problem.scale.ravel(), problem.reward_range)
         if self._measured is not None:
             spread = self._measured.objective_spread
@@ -585,9 +653,10 @@ class BlockBetting(BlockPolicy):
     def _promised(self) -> Guarantee:
         if self._measured is not None:
             return promise_on_measures(self.problem, self.delta)
-        return promise(
+        stated = promise(
             self.delta,
             self.problem.reward_range,
             "whatever the true means are",
             "the true mean of each arm in each group does not change during the study",
         )
+        return stated if self._predicted is None else stated.assuming(_RECORDED_BEFORE)

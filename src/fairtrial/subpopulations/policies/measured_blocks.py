@@ -236,7 +236,7 @@ class MeasuredBlocks(LiveBlocks):
         self._problem = problem
         self._reported = reported
         self._units = units_of(problem)
-        model = model_of_measures(problem, self._units)
+        model = self._model()
         constants, _ = CONSTANTS.pack(Constants(model, rules))
         arms, groups = problem.shape
         measures, limits = len(problem.measures), len(problem.limit_rows)
@@ -249,7 +249,7 @@ class MeasuredBlocks(LiveBlocks):
             arms=arms,
             groups=groups,
             measures=measures,
-            roles=1 + (CONTROL if model.control != NO_CONTROL else RIVAL),
+            roles=self._roles(model),
             actions=arms * groups,
             bets=arms + limits,
             points=points,
@@ -260,6 +260,13 @@ class MeasuredBlocks(LiveBlocks):
         if rules.pulls_again:
             as_worst = Constants(model, rules._replace(pulls_again=False))
             self.as_worst, _ = CONSTANTS.pack(as_worst)
+
+    def _model(self) -> Model:
+        return model_of_measures(self._problem, self._units)
+
+    def _roles(self, model: Model) -> int:
+        """Return the number of roles that arms can have in a bet."""
+        return 1 + (CONTROL if model.control != NO_CONTROL else RIVAL)
 
     # ------------------------------------------------------------- events of pulls
 

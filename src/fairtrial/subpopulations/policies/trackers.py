@@ -22,7 +22,7 @@ from fairtrial.core.validation import (
     check_optional_integer,
     check_optional_number,
 )
-from fairtrial.errors import InvalidArgument
+from fairtrial.errors import InvalidArgument, NotSupported
 from fairtrial.subpopulations._kernels.indices import (
     BALANCED,
     EXACT,
@@ -104,6 +104,8 @@ class TrackingPolicy(FixedConfidencePolicy):
         if problem.measures:
             accepted = f"must not have measures for {type(self).__name__}: use BlockBetting"
             raise InvalidArgument("problem", accepted, list(problem.measures))
+        if problem.prediction is not None:
+            raise NotSupported(f"{type(self).__name__} cannot use predictions: use BlockBetting")
         super().__init__(problem, delta, max_pulls, seed)
         # Rewards are maximised, in units that keep their squares well within a float's range.
         self._inward = problem.sign / unit_of(problem)

@@ -46,11 +46,17 @@ from fairtrial.subpopulations._kernels.measures.model import (
     end_measure,
     first_measure,
     is_relative,
+    outcomes_of,
     part_in_limit,
     weight_in_limit,
 )
+from fairtrial.subpopulations._kernels.measures.predictions import (
+    add_predictions,
+    prediction_in_bet,
+)
 from fairtrial.subpopulations._kernels.measures.state import (
     CONTROL,
+    OTHER,
     RIVAL,
     TARGET,
     State,
@@ -102,8 +108,9 @@ def _bet_on_rival(
     The coefficients are built from the multipliers as in the proof, so the effect is at most 0
     under the null even if the solver is inexact.
 
-    If limits refer to a control, the bets of a block share its pulls and must not be multiplied. In
-    a block whose target is an arm, all evidence against k then goes into the ledger of the pair.
+    If limits refer to a control, or if predictions of all arms count, the bets of a block share
+    pulls and must not be multiplied. In a block whose target is an arm, all evidence against k then
+    goes into the ledger of the pair.
     """
     arms, groups = planned.shape
     leader = state.target[slot]
@@ -129,7 +136,8 @@ def _bet_on_rival(
                 centres[TARGET, group, m] = moved
         if model.control != NO_CONTROL:
             _add_control(model, state, slot, k, group, seen, planned, work)
-    is_pair = leader < arms and (multiplier > 0.0 or model.control != NO_CONTROL)
+    shares_pulls = model.control != NO_CONTROL or model.predicted > 0
+    is_pair = leader < arms and (multiplier > 0.0 or shares_pulls)
     state.bets.ledger[slot, k] = pair_ledger(state.book, k, leader) if is_pair else own_ledger(k)
     state.constant[slot, k] = constant
     _freeze(model, state, slot, k, k, seen, planned, work)
@@ -175,8 +183,8 @@ def _bet_on_limit(
     leader = state.target[slot]
     bet = arms + r
     distance = seen.failed[leader, r]
-    for role in range(state.coefficients.shape[2]):
-        if role == RIVAL or (role == CONTROL and not is_relative(model, r)):
+    for role in (TARGET, CONTROL):
+        if role == CONTROL and not is_relative(model, r):
             continue
         arm, sign = (leader, 1.0) if role == TARGET else (model.control, -1.0)
         for group in range(groups):
@@ -224,7 +232,8 @@ def _freeze(
     coefficients, centres = state.coefficients[slot, bet], state.centres[slot, bet]
     effect = at_centre = state.constant[slot, bet]
     earlier = inside = ruin = 0.0
-    for role in range(coefficients.shape[0]):
+    work.losses[:] = 0.0
+    for role in range(min(OTHER, coefficients.shape[0])):
         arm = _arm_of_role(model, state, slot, role, rival)
         for group in range(groups):
             if not _has_part(coefficients, role, group):
@@ -240,6 +249,9 @@ def _freeze(
                     continue
                 mean = mean_in_bet(seen, arm, group, m, weight)
                 centre = mean + centres[role, group, m]
+                if model.predicted:
+                    # An estimated mean, less what predictions explain, can leave the range.
+                    centre = min(max(centre, model.low[m]), model.high[m])
                 centres[role, group, m] = centre
                 effect += weight * mean
                 at_centre += weight * centre
@@ -252,10 +264,17 @@ def _freeze(
             if model.noise == BOUNDED:
                 inside += (spread + square(off)) / count
                 ruin = max(ruin, loss / count)
+                work.losses[role, group] = loss / count
                 for m in range(measures):
                     coefficients[role, group, m] /= count
             else:
                 inside += spread / count
+    if model.predicted:
+        in_block, so_far, ruin = add_predictions(
+            model, state, slot, bet, rival, seen, planned, work.losses
+        )
+        inside += in_block
+        earlier += so_far
     if not 0.0 < earlier < math.inf or inside <= 0.0:
         bets.ledger[slot, bet] = NO_BET
         return
@@ -325,7 +344,9 @@ def role_in_bet(model: Model, state: State, slot: int, bet: int, cell: int) -> i
         return TARGET
     if arm == bet and bet < arms:
         return RIVAL
-    return CONTROL if arm == model.control else -1
+    if arm == model.control:
+        return CONTROL
+    return OTHER if model.predicted else -1
 
 
 @inlined
@@ -349,7 +370,7 @@ def is_bet_on(model: Model, state: State, slot: int, cell: int) -> bool:
 
 
 @inlined
-def _step(
+def step_in_bet(
     model: Model, state: State, slot: int, bet: int, role: int, group: int, values: Floats
 ) -> float:
     """Return a pull's score in a bet minus that of its centre; NaN counts as the worst value."""
@@ -357,8 +378,12 @@ def _step(
     for m in range(values.size):
         weight = state.coefficients[slot, bet, role, group, m]
         if weight != 0.0:
-            value = value_in_bet(values[m], model.low[m], model.high[m], weight)
-            found += weight * (value - state.centres[slot, bet, role, group, m])
+            centre = state.centres[slot, bet, role, group, m]
+            if m == outcomes_of(model):
+                value = prediction_in_bet(state, slot, values[m], weight, centre)
+            else:
+                value = value_in_bet(values[m], model.low[m], model.high[m], weight)
+            found += weight * (value - centre)
     return found
 
 
@@ -377,7 +402,7 @@ def multiply_bets(model: Model, state: State, slot: int, cell: int, values: Floa
     for bet in range(state.bets.number[slot]):
         role = role_in_bet(model, state, slot, bet, cell)
         if role >= 0 and _is_in_bet(state, slot, bet, role, group):
-            step = _step(model, state, slot, bet, role, group, values)
+            step = step_in_bet(model, state, slot, bet, role, group, values)
             multiply_bet(state.bets, slot, bet, step)
 
 
@@ -390,8 +415,8 @@ def correct_bets(
     for bet in range(state.bets.number[slot]):
         role = role_in_bet(model, state, slot, bet, cell)
         if role >= 0:
-            before = _step(model, state, slot, bet, role, group, old)
-            after = _step(model, state, slot, bet, role, group, new)
+            before = step_in_bet(model, state, slot, bet, role, group, old)
+            after = step_in_bet(model, state, slot, bet, role, group, new)
             if before != after:
                 correct_bet(state.bets, slot, bet, before, after)
 

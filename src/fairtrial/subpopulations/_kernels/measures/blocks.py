@@ -66,6 +66,7 @@ from fairtrial.subpopulations._kernels.measures.model import (
     Seen,
     has_limit,
     new_view,
+    outcomes_of,
 )
 from fairtrial.subpopulations._kernels.measures.noise import (
     correct_noise,
@@ -78,7 +79,14 @@ from fairtrial.subpopulations._kernels.measures.plans import (
     find_shares,
     find_support,
 )
+from fairtrial.subpopulations._kernels.measures.predictions import (
+    add_adjusted,
+    fit_predictions,
+    freeze_fit,
+    note_reach,
+)
 from fairtrial.subpopulations._kernels.measures.state import (
+    MEAN,
     STATE,
     State,
     opened,
@@ -100,6 +108,7 @@ __all__ = [
     "check_late_values",
     "complete",
     "correct",
+    "fit_now",
     "is_counted",
     "lose",
     "open_assigned",
@@ -129,7 +138,12 @@ def start(arrays: Arrays) -> None:
     for k in range(state.book.stated.shape[0]):
         for r in range(state.book.stated.shape[1]):
             state.book.stated[k, r] = has_limit(model, k, r)
+    if model.predicted:
+        state.reach[0], state.reach[1] = math.inf, -math.inf
     start_blocks(model, rules, state, _begin_block)
+    if model.predicted:
+        # Until there is a reward, the middle of the range is the guess.
+        state.guess[:, :, MEAN] = 0.5 * (model.low[0] + model.high[0])
 
 
 @kernel
@@ -144,6 +158,9 @@ def _begin_block(state: State, slot: int) -> None:
     state.present[slot] = 0.0
     state.awaited[slot] = 0.0
     state.noise[slot] = 0.0
+    state.clip[slot] = 0.0
+    state.guess[slot] = 0.0
+    state.adjusted[slot] = 0.0
 
 
 @kernel
@@ -153,7 +170,7 @@ def _view(model: Model, state: State) -> tuple[Seen, Programmes, Work]:
     measures, limits = model.objective.size, model.signs.size
     seen = new_view(arms, groups, measures, limits)
     summarise(model, state, seen)
-    return seen, new_programmes(model), new_work(arms, limits, measures)
+    return seen, new_programmes(model), new_work(model)
 
 
 @kernel
@@ -198,6 +215,8 @@ def _plan_block(model: Model, rules: Rules, state: State, batch: float, assigned
         block_counts(model.costs, rules, pulls, shares, support, number, batch, planned)
         open_planned_block(state.blocks, planned.reshape(planned.size))
     _begin_block(state, slot)
+    if model.predicted:
+        freeze_fit(model, state, slot, seen)
     if is_worth_a_bet(weakest, rules, leader == arms):
         place_bets(model, rules, state, slot, seen, programmes, work)
 
@@ -310,7 +329,7 @@ def _pay(model: Model, _rules: Rules, state: State, slot: int) -> None:
 @inlined
 def _take_values(model: Model, rules: Rules, state: State, slot: int, result: Result) -> None:
     """Record the new values of a pull in the data, and in its block when that can count them."""
-    _take_data(state, result.cell, result.before, result.now)
+    _take_data(model, state, result.cell, result.before, result.now)
     if slot != OUTSIDE:
         _take_in_block(model, rules, state, slot, result)
 
@@ -329,10 +348,12 @@ def _take_in_block(model: Model, rules: Rules, state: State, slot: int, result: 
         return
     if not is_final and not _is_complete(model, state, slot, cell, now):
         return
-    if not _is_known(now) or (rules.pulls_again and _lacks(model, state, slot, cell, now)):
+    if not _is_known(model, now) or (rules.pulls_again and _lacks(model, state, slot, cell, now)):
         note_loss(state.blocks, slot, cell, rules.pulls_again)
         if rules.pulls_again:
             return
+        if model.predicted:
+            add_adjusted(model, state, slot, cell, now, 1.0)
     else:
         receive(state.blocks, slot, cell, 0.0)
         _add_to_block(model, state, slot, cell, now, 1.0)
@@ -344,10 +365,10 @@ def _take_in_block(model: Model, rules: Rules, state: State, slot: int, result: 
 
 
 @inlined
-def _is_known(values: Floats) -> bool:
-    """Return whether a pull gave any value."""
+def _is_known(model: Model, values: Floats) -> bool:
+    """Return whether a pull gave any value; its prediction is none."""
     found = False
-    for m in range(values.size):
+    for m in range(outcomes_of(model)):
         found = found or not math.isnan(values[m])
     return found
 
@@ -356,7 +377,7 @@ def _is_known(values: Floats) -> bool:
 def _lacks(model: Model, state: State, slot: int, cell: int, values: Floats) -> bool:
     """Return whether a value that a bet of the block uses is missing."""
     found = False
-    for m in range(values.size):
+    for m in range(outcomes_of(model)):
         found = found or (math.isnan(values[m]) and is_used(model, state, slot, cell, m))
     return found
 
@@ -364,26 +385,46 @@ def _lacks(model: Model, state: State, slot: int, cell: int, values: Floats) -> 
 @inlined
 def _is_complete(model: Model, state: State, slot: int, cell: int, values: Floats) -> bool:
     """Return whether a pull gave at least one value and all that its block uses."""
-    return _is_known(values) and not _lacks(model, state, slot, cell, values)
+    return _is_known(model, values) and not _lacks(model, state, slot, cell, values)
 
 
 @inlined
-def _take_data(state: State, cell: int, before: Floats, now: Floats) -> None:
-    """Add the new values, and the pairs in which at least one value is new."""
+def _take_data(model: Model, state: State, cell: int, before: Floats, now: Floats) -> None:
+    """Add the new values, and the pairs in which at least one value is new.
+
+    A prediction, which is known from the start, is added with the reward.
+    """
     groups = state.pulls.shape[1]
     k, group = cell // groups, cell % groups
-    if _is_known(now) and not _is_known(before):
+    if _is_known(model, now) and not _is_known(model, before):
         state.pulls[k, group] += 1.0
-    for m in range(now.size):
+        if model.predicted and math.isfinite(now[outcomes_of(model)]):
+            _take_prediction(state, k, group, now, 1.0)
+            note_reach(state, now[outcomes_of(model)])
+    for m in range(outcomes_of(model)):
         if math.isnan(now[m]):
             continue
         is_new = math.isnan(before[m])
         if is_new:
             state.sums[k, group, m] += now[m]
-        for other in range(now.size):
+        for other in range(outcomes_of(model)):
             if not math.isnan(now[other]) and (is_new or math.isnan(before[other])):
                 state.counts[k, group, m, other] += 1.0
                 state.products[k, group, m, other] += now[m] * now[other]
+
+
+@inlined
+def _take_prediction(state: State, k: int, group: int, values: Floats, sign: float) -> None:
+    """Add the prediction of a pull to the data, and its product with the reward."""
+    at = values.size - 1
+    state.sums[k, group, at] += sign * values[at]
+    for m in range(at + 1):
+        product = sign * values[m] * values[at]
+        state.counts[k, group, m, at] += sign
+        state.products[k, group, m, at] += product
+        if m < at:
+            state.counts[k, group, at, m] += sign
+            state.products[k, group, at, m] += product
 
 
 @inlined
@@ -409,14 +450,16 @@ def _add_to_block(
     model: Model, state: State, slot: int, cell: int, values: Floats, sign: float
 ) -> None:
     """Add a pull's values to its block's sums, and its objective if that is known."""
-    for m in range(values.size):
+    for m in range(outcomes_of(model)):
         if math.isnan(values[m]):
             continue
         state.values[slot, cell, m] += sign * values[m]
-        for other in range(values.size):
+        for other in range(outcomes_of(model)):
             if not math.isnan(values[other]):
                 state.pairs[slot, cell, m, other] += sign
     _add_objective(model, state, slot, cell, values, sign)
+    if model.predicted:
+        add_adjusted(model, state, slot, cell, values, sign)
 
 
 @inlined
@@ -424,13 +467,13 @@ def _add_news(
     model: Model, state: State, slot: int, cell: int, before: Floats, now: Floats
 ) -> None:
     """Add the new values of a pull that its block has received; no bet of the block uses them."""
-    for m in range(now.size):
+    for m in range(outcomes_of(model)):
         if math.isnan(now[m]):
             continue
         is_new = math.isnan(before[m])
         if is_new:
             state.values[slot, cell, m] += now[m]
-        for other in range(now.size):
+        for other in range(outcomes_of(model)):
             if not math.isnan(now[other]) and (is_new or math.isnan(before[other])):
                 state.pairs[slot, cell, m, other] += 1.0
     if math.isnan(_objective(model, before)):
@@ -498,24 +541,24 @@ def tell_late(
     before, now = values
     slot = slot_of_tag(state.blocks, tag)
     if slot == OUTSIDE:
-        _take_data(state, cell, before, now)
+        _take_data(model, state, cell, before, now)
         correct_settled_noise(model, state, serial_of(tag), cell, before, now, number)
         return False
     if _is_complete(model, state, slot, cell, before):
-        _take_data(state, cell, before, now)
+        _take_data(model, state, cell, before, now)
         _recount(rules, state, slot, cell, before, now)
         _add_news(model, state, slot, cell, before, now)
         correct_noise(model, state, slot, cell, before, now, number)
         return True
     if _was_loss(model, rules, state, slot, cell, before):
         if not undo_loss(state.blocks, slot, cell, rules.pulls_again):
-            _take_data(state, cell, before, now)
+            _take_data(model, state, cell, before, now)
             return False
         if rules.pulls_again:
             _take(model, rules, state, slot, Result(cell, before, now, True, number))
             return True
         receive(state.blocks, slot, cell, 0.0)
-    _take_data(state, cell, before, now)
+    _take_data(model, state, cell, before, now)
     _replace_in_block(model, rules, state, slot, cell, before, now)
     correct_noise(model, state, slot, cell, before, now, number)
     return True
@@ -526,7 +569,9 @@ def _was_loss(
     model: Model, rules: Rules, state: State, slot: int, cell: int, values: Floats
 ) -> bool:
     """Return whether a pull that ended with these values counted as lost."""
-    return not _is_known(values) or (rules.pulls_again and _lacks(model, state, slot, cell, values))
+    return not _is_known(model, values) or (
+        rules.pulls_again and _lacks(model, state, slot, cell, values)
+    )
 
 
 @kernel
@@ -556,15 +601,15 @@ def correct(arrays: Arrays, cell: int, tag: int, old: Floats, new: Floats, numbe
     """
     (model, rules), state = opened(arrays)
     nothing = np.full(old.size, math.nan)
-    _remove_data(state, cell, old)
-    _take_data(state, cell, nothing, new)
+    _remove_data(model, state, cell, old)
+    _take_data(model, state, cell, nothing, new)
     serial = serial_of(tag)
     slot = slot_of(state.blocks, serial)
     if slot == OUTSIDE:
         correct_settled_noise(model, state, serial, cell, old, new, number)
         return
     if _was_loss(model, rules, state, slot, cell, old):
-        if rules.pulls_again or not _is_known(new):
+        if rules.pulls_again or not _is_known(model, new):
             return
         undo_loss(state.blocks, slot, cell, False)
         receive(state.blocks, slot, cell, 0.0)
@@ -573,17 +618,19 @@ def correct(arrays: Arrays, cell: int, tag: int, old: Floats, new: Floats, numbe
 
 
 @kernel
-def _remove_data(state: State, cell: int, values: Floats) -> None:
+def _remove_data(model: Model, state: State, cell: int, values: Floats) -> None:
     """Remove the values of a pull from the data."""
     groups = state.pulls.shape[1]
     k, group = cell // groups, cell % groups
-    if _is_known(values):
+    if _is_known(model, values):
         state.pulls[k, group] -= 1.0
-    for m in range(values.size):
+        if model.predicted and math.isfinite(values[outcomes_of(model)]):
+            _take_prediction(state, k, group, values, -1.0)
+    for m in range(outcomes_of(model)):
         if math.isnan(values[m]):
             continue
         state.sums[k, group, m] -= values[m]
-        for other in range(values.size):
+        for other in range(outcomes_of(model)):
             if not math.isnan(values[other]):
                 state.counts[k, group, m, other] -= 1.0
                 state.products[k, group, m, other] -= values[m] * values[other]
@@ -607,6 +654,18 @@ def answer_now(arrays: Arrays) -> int:
         return -1
     seen, programmes, work = _view(model, state)
     return find_leader(model, state, seen, programmes, work)
+
+
+@kernel
+def fit_now(arrays: Arrays) -> Floats:
+    """Return slope, mean and explained variance of the predictions so far, by group: (3, L)."""
+    (model, _), state = opened(arrays)
+    arms, groups = model.active.shape
+    seen = new_view(arms, groups, model.objective.size, model.signs.size)
+    fit_predictions(model, state, seen)
+    found = np.empty((3, groups))
+    found[0], found[1], found[2] = seen.slopes, seen.expected, seen.explained
+    return found
 
 
 @kernel

@@ -38,6 +38,9 @@ from fairtrial.subpopulations._kernels.measures.model import (
     weight_in_limit,
 )
 
+ROLES = 4
+"""Roles that arms can have in a bet."""
+
 
 class Programmes(NamedTuple):
     """The programmes of all items for a leader: the parts that do not depend on pulls."""
@@ -64,6 +67,10 @@ class Programmes(NamedTuple):
     at_control: Integers
     """Whether a row moves the means of the control, shape (R + 1,)."""
     control: int
+    explained: Floats
+    """Variance that predictions explain, by group: all pulls of a group estimate their mean."""
+    in_group: Floats
+    """Sum of the weights of a row over the arms of a group, shape (R + 1, L)."""
 
 
 class Work(NamedTuple):
@@ -74,6 +81,8 @@ class Work(NamedTuple):
     rows: Integers
     pull: Floats
     scratch: Scratch
+    losses: Floats
+    """The most that one pull can lose, by role and group."""
 
 
 @kernel
@@ -110,17 +119,34 @@ def new_programmes(model: Model) -> Programmes:
         np.zeros((limits, groups)),
         np.zeros(limits + 1, dtype=np.int64),
         model.control,
+        np.zeros(groups * model.predicted),
+        _weights_in_groups(model),
     )
 
 
 @kernel
-def new_work(arms: int, limits: int, measures: int) -> Work:
-    """Return work space for the items of that many arms, limits and measures."""
+def _weights_in_groups(model: Model) -> Floats:
+    """Return the sums of the weights of rows over the arms of a group: 0 for differences."""
+    limits, groups = model.signs.size, model.weights.size
+    found = np.zeros((limits + 1, groups))
+    for r in range(limits):
+        if not is_relative(model, r):
+            for group in range(groups):
+                found[r + 1, group] = part_in_limit(model, r, group) * model.signs[r]
+    return found
+
+
+@kernel
+def new_work(model: Model) -> Work:
+    """Return work space for the items of a problem."""
+    arms, groups = model.costs.shape
+    limits = model.signs.size
     return Work(
         np.zeros((arms + limits, limits + 1)),
         np.empty(limits + 1, dtype=np.int64),
-        np.empty(measures),
+        np.empty(model.objective.size),
         new_scratch(limits + 1),
+        np.zeros((ROLES, groups)),
     )
 
 
@@ -153,6 +179,8 @@ def fill_programmes(
             found.distance[r] = seen.failed[leader, r]
     if model.control != NO_CONTROL:
         _fill_control(model, leader, found)
+    for group in range(found.explained.size):
+        found.explained[group] = seen.explained[group]
 
 
 @inlined
@@ -238,7 +266,30 @@ def variance_of_limit(programmes: Programmes, r: int, leader: int, pulls: Floats
         for group in range(pulls.shape[1]):
             if programmes.beside[r, group] > 0.0:
                 variance += programmes.beside[r, group] / pulls[programmes.control, group]
-    return variance
+    return variance + _explained(programmes, r + 1, r + 1, pulls)
+
+
+@unchecked
+def _explained(programmes: Programmes, row: int, other: int, pulls: Floats) -> float:
+    """Return what predictions add to the covariance of the estimates of two rows.
+
+    A difference within a group needs no mean of the predictions; a limit of one arm does.
+    """
+    found = 0.0
+    for group in range(programmes.explained.size):
+        both = programmes.in_group[row, group] * programmes.in_group[other, group]
+        if both != 0.0 and programmes.explained[group] > 0.0:
+            found += programmes.explained[group] * both / pulls_in_group(pulls, group)
+    return found
+
+
+@unchecked
+def pulls_in_group(pulls: Floats, group: int) -> float:
+    """Return the pulls of all arms in a group."""
+    found = 0.0
+    for k in range(pulls.shape[0]):
+        found += pulls[k, group]
+    return found
 
 
 @unchecked
@@ -316,7 +367,7 @@ def _product(
             both = _product_in(programmes, programmes.control, row, other, group)
             if both != 0.0:
                 found += both / pulls[programmes.control, group]
-    return found
+    return found + _explained(programmes, row, other, pulls)
 
 
 @unchecked
@@ -390,16 +441,24 @@ def item_gradient(
     for k in range(arms):
         for group in range(groups):
             gradient[k, group] = 0.0
+    for group in range(programmes.explained.size):
+        moved = 0.0
+        for row in range(multipliers.shape[1]):
+            moved += multipliers[item, row] * programmes.in_group[row, group]
+        if moved != 0.0:
+            moved /= pulls_in_group(pulls, group)
+            for k in range(arms):
+                gradient[k, group] = square(moved) * programmes.explained[group]
     if item >= arms:
         r = item - arms
         for group in range(groups):
             spread = programmes.spread[r, group]
             if spread > 0.0 and multipliers[item, r + 1] > 0.0:
                 moved = multipliers[item, r + 1] / pulls[leader, group]
-                gradient[leader, group] = square(moved) * spread
+                gradient[leader, group] += square(moved) * spread
             if programmes.beside[r, group] > 0.0 and multipliers[item, r + 1] > 0.0:
                 moved = multipliers[item, r + 1] / pulls[programmes.control, group]
-                gradient[programmes.control, group] = square(moved) * programmes.beside[r, group]
+                gradient[programmes.control, group] += square(moved) * programmes.beside[r, group]
         return
     for row in range(multipliers.shape[1]):
         if multipliers[item, row] == 0.0:

@@ -37,6 +37,9 @@ class Model(NamedTuple):
     `covariances` and `scales` describe a known noise; plans use the former. `directions` are
     weights of sums of measures whose stated variance is 1, which is tested. Inactive cells are
     never needed.
+
+    If pulls have a prediction, it is the last measure (`predicted` is 1). The objective and the
+    limits do not use it. `slope` is the stated slope of the reward on it; NaN if it is fitted.
     """
 
     weights: Annotated[Floats, "groups"]
@@ -56,6 +59,8 @@ class Model(NamedTuple):
     noise: int
     tolerance: float
     control: int
+    predicted: int = 0
+    slope: float = math.nan
 
 
 @kernel(forceinline=True)
@@ -107,6 +112,12 @@ def is_relative(model: Model, r: int) -> bool:
 
 
 @kernel(forceinline=True)
+def outcomes_of(model: Model) -> int:
+    """Return the number of measures that an outcome consists of: all but the prediction."""
+    return model.objective.size - model.predicted
+
+
+@kernel(forceinline=True)
 def has_limit(model: Model, k: int, r: int) -> bool:
     """Return whether arm k has limit r."""
     return model.bounds[k, r] > -math.inf
@@ -142,6 +153,12 @@ class Seen(NamedTuple):
     """The same, with missing values replaced by those that would keep the limit."""
     failed: Floats
     """The same, with missing values replaced by those that would break it."""
+    slopes: Floats
+    """Slope of the reward on the prediction, by group; zeros without predictions."""
+    expected: Floats
+    """Mean of the predictions, by group."""
+    explained: Floats
+    """Variance of slope times prediction, by group."""
 
 
 @kernel
@@ -160,6 +177,9 @@ def new_view(arms: int, groups: int, measures: int, limits: int) -> Seen:
         np.empty((arms, limits)),
         np.empty((arms, limits)),
         np.empty((arms, limits)),
+        np.zeros(groups),
+        np.zeros(groups),
+        np.zeros(groups),
     )
 
 

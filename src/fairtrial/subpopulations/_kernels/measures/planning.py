@@ -90,7 +90,7 @@ def _open(model: Model, means: Floats, covariances: Floats, leader: int) -> tupl
     derive(model, seen, seen)
     programmes = new_programmes(model)
     fill_programmes(model, seen, leader, seen.short, programmes)
-    return programmes, new_work(arms, limits, measures)
+    return programmes, new_work(model)
 
 
 @kernel

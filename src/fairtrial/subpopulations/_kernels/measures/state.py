@@ -10,9 +10,16 @@ from fairtrial.core.layout import Layout, opener
 from fairtrial.subpopulations._kernels.block_state import Rules
 from fairtrial.subpopulations._kernels.measures.model import Floats, Integers, Model
 
-TARGET, RIVAL, CONTROL = 0, 1, 2
+TARGET, RIVAL, CONTROL, OTHER = 0, 1, 2, 3
 """The roles of arms in a bet; the third exists only if limits refer to a control. A control that is
-also the target or the rival has the role of that one."""
+also the target or the rival has the role of that one. Arms whose rewards a bet does not use have
+the last role; it exists only with predictions, because their predictions count."""
+
+MEAN, SLOPE, EXPECTED = 0, 1, 2
+"""What is frozen to guess a reward from its prediction; see `State.guess`."""
+
+OFF, OFF_SQUARED, LOST, LOST_GUESS, LOST_SQUARED = 0, 1, 2, 3, 4
+"""Sums over the pulls of a block, in the order of `GuessedResults`; see `State.adjusted`."""
 
 
 class Constants(NamedTuple):
@@ -30,6 +37,8 @@ class State(NamedTuple):
     pull counts as received once every measure used by its block's bets is known or will never be
     known; its other values are added to its block whenever they come. Data on a pair of measures
     are from pulls that gave both.
+
+    The last four arrays exist only with predictions: ``roles//4`` is then 1, else 0.
     """
 
     counts: Annotated[Floats, "arms groups measures measures"]  # values of each, and of each pair
@@ -62,6 +71,10 @@ class State(NamedTuple):
     settled_noise: Annotated[Floats, f"actions*directions {NUMBERED_COLUMNS}"]
     in_noise: Annotated[Integers, "directions"]  # number of first blocks in `settled_noise`
     noise: Annotated[Floats, f"slots actions*directions {NUMBERED_COLUMNS}"]
+    reach: Annotated[Floats, "roles//4*2"]  # smallest and largest prediction so far
+    clip: Annotated[Floats, "slots roles//4*2"]  # the range to which a block's predictions are cut
+    guess: Annotated[Floats, "slots roles//4*groups 3"]  # by `MEAN`, `SLOPE` and `EXPECTED`
+    adjusted: Annotated[Floats, "slots roles//4*actions 5"]  # rewards minus their guesses
 
 
 CONSTANTS = Layout(Constants)

@@ -24,6 +24,7 @@ from fairtrial.subpopulations._kernels.measures.model import (
     is_relative,
     part_in_limit,
 )
+from fairtrial.subpopulations._kernels.measures.predictions import adjust_estimates
 from fairtrial.subpopulations._kernels.measures.state import State
 
 _LARGEST_CORRELATION = 0.999
@@ -49,6 +50,8 @@ def summarise(model: Model, state: State, seen: Seen) -> None:
                     for other in range(measures):
                         known = model.covariances[k, group, m, other]
                         seen.covariances[k, group, m, other] = known
+    if model.predicted:
+        adjust_estimates(model, state, seen)
     _see_losses(model, state, seen)
     derive(model, seen, seen)
 
@@ -185,6 +188,9 @@ def _breaks_a_limit(seen: Seen, k: int) -> bool:
 def doubt(model: Model, state: State, leader: int, seen: Seen, moved: Seen) -> bool:
     """Fill the next plan's estimates, with doubts as in `doubt.py`; return whether they differ."""
     arms, groups, measures = seen.means.shape
+    for group in range(groups):
+        moved.slopes[group], moved.expected[group] = seen.slopes[group], seen.expected[group]
+        moved.explained[group] = seen.explained[group]
     for k in range(arms):
         for group in range(groups):
             for m in range(measures):

@@ -1,0 +1,123 @@
+"""Predictions: a number that is known of a unit before its arm is drawn."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from fairtrial.core.validation import check_choice, check_flag, check_number, check_range
+from fairtrial.errors import InvalidArgument
+
+__all__ = ["TOO_LATE", "Prediction"]
+
+_SMALLEST, _LARGEST = 1e-140, 1e140
+
+TOO_LATE = (
+    "must be given to ask: a prediction counts only if it was recorded before the arm was drawn"
+)
+"""Why a prediction that comes with an outcome is refused."""
+
+_KEYS = ("range", "fit", "missing")
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What is known about predictions.
+
+    Parameters
+    ----------
+    range : (float, float)
+        Predictions are cut to this range. Any range is valid; the narrowest that contains most of
+        them is best.
+    fit : bool
+        Whether the slope of the reward on the prediction is fitted to the results so far; otherwise
+        it is 1.
+    missing : {"refuse", "mean"}
+        Whether each unit must have a prediction, or one without counts as the mean of its group.
+    """
+
+    range: tuple[float, float]
+    fit: bool = True
+    missing: str = "refuse"
+
+    @classmethod
+    def given(cls, prediction: Any) -> Prediction:
+        """Return a checked statement about predictions, from a range or a mapping.
+
+        Raises
+        ------
+        InvalidArgument
+            If it is neither, a key is unknown, or a value is not acceptable.
+
+        Examples
+        --------
+        >>> Prediction.given((0, 1)).fit
+        True
+        >>> Prediction.given({"range": (0, 1), "missing": "mean"}).missing
+        'mean'
+        """
+        if isinstance(prediction, cls):
+            return prediction
+        if isinstance(prediction, Sequence) and not isinstance(prediction, str | bytes):
+            prediction = {"range": prediction}
+        accepted = f"must be a range (low, high), or a mapping with the keys {', '.join(_KEYS)}"
+        if not isinstance(prediction, Mapping) or "range" not in prediction:
+            raise InvalidArgument("prediction", accepted, prediction)
+        for key in prediction:
+            if key not in _KEYS:
+                raise InvalidArgument("prediction", accepted, key)
+        low, high = check_range("prediction.range", prediction["range"])
+        if high - low < _SMALLEST or max(abs(low), abs(high)) > _LARGEST:
+            accepted = f"must be at least {_SMALLEST:g} wide, within {_LARGEST:g} of 0"
+            raise InvalidArgument("prediction.range", accepted, prediction["range"])
+        return cls(
+            (low, high),
+            check_flag("prediction.fit", prediction.get("fit", True)),
+            check_choice(
+                "prediction.missing", prediction.get("missing", "refuse"), ["refuse", "mean"]
+            ),
+        )
+
+    @property
+    def as_given(self) -> dict[str, Any]:
+        """The statement in the form that `given` accepts, with lists instead of tuples."""
+        return {**asdict(self), "range": list(self.range)}
+
+    def check(self, value: Any) -> float | None:
+        """Return the prediction of one unit as given, or None if it has none.
+
+        Raises
+        ------
+        InvalidArgument
+            If it is not a finite number, or missing although each unit must have one.
+        """
+        if value is None:
+            if self.missing == "refuse":
+                accepted = (
+                    "must be given to ask, because the problem has predictions; state missing = "
+                    "'mean' in the problem if some units have none"
+                )
+                raise InvalidArgument("prediction", accepted)
+            return None
+        return check_number("prediction", value)
+
+    def cut(self, value: float) -> float:
+        """Return a prediction cut to the range."""
+        low, high = self.range
+        return min(max(value, low), high)
+
+    def is_outside(self, value: float) -> bool:
+        """Return whether a prediction is outside of the range; a missing one is not."""
+        return math.isfinite(value) and not self.range[0] <= value <= self.range[1]
+
+    def in_words(self) -> str:
+        """Return the statement in words."""
+        low, high = self.range
+        slope = "a slope fitted to the results" if self.fit else "the slope 1"
+        missing = "; a unit without one counts as the mean of its group"
+        return (
+            f"a number recorded before the arm is drawn, cut to {low:,.12g} to {high:,.12g}, used "
+            f"with {slope}{missing if self.missing == 'mean' else ''}"
+        )
