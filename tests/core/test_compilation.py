@@ -7,6 +7,7 @@ from pathlib import Path
 import numba as nb
 import pytest
 from numba.core import config
+from numba.core.compiler import Flags
 
 from fairtrial.core import machine_code
 from fairtrial.core.compilation import compiled, kernel
@@ -304,3 +305,22 @@ def test_no_kernel_counts_what_is_not_for_kernels():
     for path in sources:
         reached = {str(source.relative_to(PACKAGE)) for source in _reached_from(path, PACKAGE)}
         assert not reached & {"errors.py", "core/validation.py", "core/wording.py"}, path
+
+
+def test_options_of_a_compilation_are_those_that_numba_looks_up_one_by_one():
+    # As of numba 0.68, `TargetConfig` keeps what was set in `_values`, and defaults in `options`.
+    flags, unchanged = Flags(), Flags()
+    flags.release_gil = True
+    flags.error_model = "numpy"
+    flags.fastmath = {"nnan"}
+    for each in (flags, unchanged):
+        assert list(each.values().items()) == [
+            (name, getattr(each, name)) for name in Flags.options
+        ]
+    copy = flags.copy()
+    assert copy == flags
+    assert hash(copy) == hash(flags)
+    copy.release_gil = False
+    assert (copy == flags) is False  # numba defines `!=` apart
+    copy.discard("release_gil")
+    assert copy.values()["release_gil"] == unchanged.release_gil
