@@ -193,8 +193,11 @@ def difference_from(study: Study, path: str | Path) -> str:
     described = _Draft(told, file.parent, "run").specification(study.seed)
     if described is None:
         return "its problem or policy has mistakes"
-    existing = study.checks.conduct.to_dict()
-    return Specification.of(study.problem, study.policy, study.seed, existing).difference(described)
+    existing = Specification.of(
+        *(study.problem, study.policy, study.seed),
+        *(study.checks.conduct.to_dict(), study.notes),
+    )
+    return existing.difference(described)
 
 
 def resolve_storage(storage: str, folder: Path) -> str:

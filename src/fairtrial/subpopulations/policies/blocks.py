@@ -151,7 +151,7 @@ class BlockBetting(BlockPolicy):
     'a'
     """
 
-    version = 9
+    version = 10
     problem: Problem
     environments = CellEnvironment
     _nothing_yet = cell_report.NOTHING_YET

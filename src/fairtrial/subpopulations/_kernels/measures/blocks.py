@@ -337,8 +337,10 @@ def _take_values(model: Model, rules: Rules, state: State, slot: int, result: Re
 @inlined
 def _take_in_block(model: Model, rules: Rules, state: State, slot: int, result: Result) -> None:
     cell, before, now, is_final, number = result
-    if is_final and not rules.pulls_again:
-        _count_presence(state, slot, cell, now, 1.0)
+    lacks = _lacks(model, state, slot, cell, now)
+    is_lost = not _is_known(model, now) or (rules.pulls_again and lacks)
+    if is_final and not (is_lost and rules.pulls_again):
+        _count_presence(rules, state, slot, cell, now, 1.0)
     if _is_complete(model, state, slot, cell, before):
         _add_news(model, state, slot, cell, before, now)
         _await(state, slot, before, -1.0)
@@ -348,7 +350,7 @@ def _take_in_block(model: Model, rules: Rules, state: State, slot: int, result: 
         return
     if not is_final and not _is_complete(model, state, slot, cell, now):
         return
-    if not _is_known(model, now) or (rules.pulls_again and _lacks(model, state, slot, cell, now)):
+    if is_lost:
         note_loss(state.blocks, slot, cell, rules.pulls_again)
         if rules.pulls_again:
             return
@@ -428,13 +430,18 @@ def _take_prediction(state: State, k: int, group: int, values: Floats, sign: flo
 
 
 @inlined
-def _count_presence(state: State, slot: int, cell: int, values: Floats, sign: float) -> None:
-    """Count the measures that a pull of a block has given, and those that it never will."""
+def _count_presence(
+    rules: Rules, state: State, slot: int, cell: int, values: Floats, sign: float
+) -> None:
+    """Count the measures that a pull of a block has given, and those that it never will.
+
+    If pulls are made again, the latter do not count as their worst, and are not counted.
+    """
     for m in range(values.size):
-        if math.isnan(values[m]):
-            state.absent[slot, cell, m] += sign
-        else:
+        if not math.isnan(values[m]):
             state.present[slot, cell, m] += sign
+        elif not rules.pulls_again:
+            state.absent[slot, cell, m] += sign
 
 
 @inlined
@@ -576,9 +583,8 @@ def _was_loss(
 
 @kernel
 def _recount(rules: Rules, state: State, slot: int, cell: int, old: Floats, new: Floats) -> None:
-    if not rules.pulls_again:
-        _count_presence(state, slot, cell, old, -1.0)
-        _count_presence(state, slot, cell, new, 1.0)
+    _count_presence(rules, state, slot, cell, old, -1.0)
+    _count_presence(rules, state, slot, cell, new, 1.0)
 
 
 @kernel
