@@ -60,6 +60,7 @@ ITS_OWN = {
 POLICY = {
     "`delta`": {"delta": 0.1},
     "`max_pulls`": {"max_pulls": 10},
+    "`planned_end`": {"max_pulls": 500, "planned_end": True},
     "`batch`": {"batch": 5},
     '`losses="ignorable"`': {"losses": "ignorable"},
     "`assigned` (`analyse`)": {"assigned": [0, 1, 2, 3, 4, 5] * 4},

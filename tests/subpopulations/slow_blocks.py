@@ -29,6 +29,7 @@ TAU = 0.5
 TAU_NONE = 1.0
 CAP = 0.4
 PRIOR_DRAWS = 2.0
+LAST_BLOCK = 1.5
 
 Cell = tuple[int, int]
 NONE = "none"
@@ -77,6 +78,19 @@ def log_bet(m: float, f: float, e: float) -> float:
 
 
 @dataclass
+class End:
+    """What the ledger of a bet lacks, and the later draws of the experiment per draw of a block."""
+
+    need: float
+    ahead: float
+
+    def aim(self, m: float, f: float) -> float | None:
+        """Return the effect with which the ledger just gets what it needs, if m is no larger."""
+        effect = math.sqrt(2.0 * self.need / (f + f * self.ahead))
+        return effect if m <= effect else None
+
+
+@dataclass
 class BoundedBet:
     """Coefficients per draw, centres, and the points theta with their weights."""
 
@@ -107,6 +121,7 @@ def bounded_bet(
     counts: dict[Any, float],
     low: float,
     high: float,
+    end: End | None = None,
 ) -> BoundedBet | None:
     """Return the bet on T(x) = sum of n a x + constant; None if there is nothing to bet on."""
     cells = [cell for cell, a in coefficients.items() if a != 0.0]
@@ -131,6 +146,9 @@ def bounded_bet(
     )
     most = CAP / reach if reach > 0 else math.inf
     points, weights, cash = grid(effect(means) / sd)
+    aim = end.aim(effect(means) / sd, sd**2 / spread) if end else None
+    if aim is not None:
+        points, weights, cash = [aim], [1.0], 0.0
     return BoundedBet(
         coefficients={c: coefficients[c] for c in cells},
         centres={c: centres[c] for c in cells},
@@ -150,6 +168,7 @@ class GaussianBet:
     m: float
     sd: float
     noise_variances: dict[Any, float]
+    aim: float | None = None
 
     def log_wealth(self, rewards: dict[Any, list[float]]) -> float:
         if any(not rewards[cell] for cell in self.coefficients):
@@ -159,7 +178,10 @@ class GaussianBet:
         variance = math.fsum(
             a * a * self.noise_variances[c] / len(rewards[c]) for c, a in self.coefficients.items()
         )
-        return log_bet(self.m, self.sd**2 / variance, estimate / self.sd)
+        f, e = self.sd**2 / variance, estimate / self.sd
+        if self.aim is not None:
+            return self.aim * e * f - self.aim**2 * f / 2
+        return log_bet(self.m, f, e)
 
 
 # ------------------------------------------------------------------- the inner problem
@@ -264,6 +286,8 @@ class Setting:
     bounds: tuple[float, float] | None = None
     costs: dict[Cell, float] | None = None
     losses_ignorable: bool = False
+    max_pulls: int | None = None
+    """The planned end."""
     tolerance: float = 0.0
     floor_tolerance: float = 0.0
     control: int | None = None
@@ -402,6 +426,10 @@ class SlowBlocks:
         self.control_means: dict[Cell, float] | None = None
         self.blocks: list[Block] = []
         self.settled = 0
+        self.outside = 0
+        # The later draws of the experiment per draw of the block, and the end of one bet.
+        self.ahead: float | None = None
+        self.end: End | None = None
 
     def start_evidence(self) -> None:
         arms = range(self.setting.arms)
@@ -917,9 +945,25 @@ class SlowBlocks:
         size = max(math.ceil(GAMMA * t), SMALLEST_SHARE_BLOCK * len(support))
         if batch is not None:
             size = batch
+        is_last = self.left < LAST_BLOCK * size
+        if is_last:
+            size = self.left
         draws = {c: share[c] / self.cost(c) for c in support}
         total = math.fsum(draws.values())
-        return {c: max(1, round(size * x / total)) for c, x in draws.items()}
+        counts = {c: max(1, round(size * x / total)) for c, x in draws.items()}
+        while sum(counts.values()) > self.left:
+            counts[max(counts, key=counts.__getitem__)] -= 1
+        while is_last and sum(counts.values()) < self.left:
+            counts[max(counts, key=counts.__getitem__)] += 1
+        return {c: n for c, n in counts.items() if n > 0}
+
+    @property
+    def left(self) -> float:
+        """Draws that are neither in a block nor outside of all, if an end is planned."""
+        if self.setting.max_pulls is None:
+            return math.inf
+        in_blocks = sum(sum(block.counts.values()) for block in self.blocks)
+        return self.setting.max_pulls - in_blocks - self.outside
 
     # --------------------------------------------------------------------------- blocks
 
@@ -932,6 +976,7 @@ class SlowBlocks:
     def open(self, counts: dict[Cell, int] | None = None, batch: int | None = None) -> Block:
         """Issue the next block from what is known now; `counts` override the plan's."""
         leader = self.leader()
+        runner_up = self.runner_up(leader)
         items = self.items(leader)
         self.after_losses(leader)
         if counts is None:
@@ -940,8 +985,12 @@ class SlowBlocks:
             counts = {c: n for c, n in counts.items() if n > 0}
         block = Block(counts, leader, paused=self.is_unclear(items, leader))
         block.objective = self.objective(items, leader, {c: counts.get(c, 0) for c in self.n})
+        size = sum(counts.values())
+        self.ahead = (self.left - size) / size if self.setting.max_pulls is not None else None
+        if self.ahead is not None and (leader != NONE or self.ahead == 0):
+            block.paused = False
         if not block.paused:
-            block.bets = self.bets(leader, counts)
+            block.bets = self.bets(leader, counts, runner_up)
         self.seen = None
         self.blocks.append(block)
         return block
@@ -952,20 +1001,71 @@ class SlowBlocks:
             return weakest < TAU**2
         return self.setting.bounds is not None and weakest < TAU_NONE**2
 
-    def bets(self, leader: Any, counts: dict[Cell, int]) -> dict[tuple[Any, ...], Any]:
+    def bets(
+        self, leader: Any, counts: dict[Cell, int], runner_up: int | None
+    ) -> dict[tuple[Any, ...], Any]:
         draws = {c: counts.get(c, 0) for c in self.setting.cells}
         placed: dict[tuple[Any, ...], Any] = {}
+        if runner_up is not None and self.aims_at(self.need_against(leader, runner_up)):
+            placed["P", leader, runner_up] = self.gap_bet(runner_up, leader, draws)
         for k in self.live_arms:
             is_settled = (
                 self.setting.is_tolerant and k != leader and (self.against(k, leader) == math.inf)
             )
-            if k != leader and not is_settled:
+            if k != leader and not is_settled and self.aims_at(self.need_against(k, leader)):
                 ledger, bet = self.rival_bet(leader, k, draws)
+                if bet is None and self.ahead is not None and leader != NONE:
+                    ledger, bet = ("P", k, leader), self.gap_bet(leader, k, draws)
                 placed[ledger] = bet
         if leader != NONE:
             for end, i in self.setting.ends(leader):
-                placed["C", end, leader, i] = self.cell_bet(end, (leader, i), draws)
+                if self.aims_at(self.need_of_limit(end, leader, i)):
+                    placed["C", end, leader, i] = self.cell_bet(end, (leader, i), draws)
         return {ledger: bet for ledger, bet in placed.items() if bet is not None}
+
+    # ------------------------------------------------------------------- a planned end
+
+    def runner_up(self, leader: Any) -> int | None:
+        """Return the best other arm by the estimates, for a bet on the leader; or nobody."""
+        if self.setting.max_pulls is None or leader == NONE:
+            return None
+        means = self.means()
+        others = [k for k in self.live_arms if k != leader and not self.breaks_a_limit(k, means)]
+        return max(others, key=lambda k: (self.quality(k), -k), default=None)
+
+    def need_against(self, k: int, target: Any) -> float:
+        """Return what the evidence against arm k lacks in blocks with a target."""
+        if self.setting.is_tolerant:
+            return self.threshold - self.against(k, target)
+        if target == NONE:
+            return self.threshold - self.wealth(k)
+        return self.threshold - self.wealth(k, target, self.P[k, target])
+
+    def need_of_limit(self, end: int, leader: int, group: int) -> float:
+        own = self.C[end, leader, group]
+        if self.setting.is_tolerant:
+            return self.threshold - own
+        return max(self.threshold - self.wealth(k, leader, own) for k in self.live if k != leader)
+
+    def aims_at(self, need: float) -> bool:
+        """Aim the next bet at what its ledger needs; return whether to bet at all."""
+        self.end = None
+        if self.ahead is None:
+            return True
+        if 0 < need < math.inf:
+            self.end = End(need, self.ahead)
+        return self.end is not None
+
+    def gap_bet(self, target: int, k: int, draws: dict[Cell, int]) -> Any:
+        """Return the bet on "the target is better than k", whatever their limits."""
+        means, shares = self.means(), self.setting.shares
+        effect = {(target, i): q for i, q in enumerate(shares) if q > 0}
+        effect |= {(k, i): -q for i, q in enumerate(shares) if q > 0}
+        gap = self.setting.tolerance + math.fsum(a * means[c] for c, a in effect.items())
+        parts = {c: a * self.variance(c) / max(1, draws[c]) for c, a in effect.items()}
+        scale = gap / math.fsum(a * parts[c] for c, a in effect.items())
+        centres = {c: means[c] - scale * parts[c] for c in effect}
+        return self.bet(effect, self.setting.tolerance, centres, draws)
 
     def rival_bet(self, leader: Any, k: int, draws: dict[Cell, int]) -> tuple[Any, Any]:
         """Return the ledger and the bet on "k is infeasible or worse than the leader"."""
@@ -1057,12 +1157,13 @@ class SlowBlocks:
         variances = {c: self.variance(c) for c in effect}
         if self.setting.bounds is not None:
             per_draw = {c: a / draws[c] for c, a in effect.items()}
-            return bounded_bet(
-                draws, per_draw, centres, constant, means, variances, self.n, *self.setting.bounds
-            )
+            known = draws, per_draw, centres, constant, means, variances, self.n
+            return bounded_bet(*known, *self.setting.bounds, self.end)
         sd = math.sqrt(math.fsum(a * a * variances[c] / self.n[c] for c, a in effect.items()))
         estimate = math.fsum([*(a * means[c] for c, a in effect.items()), constant])
-        return GaussianBet(effect, constant, estimate / sd, sd, variances)
+        of_block = math.fsum(a * a * variances[c] / draws[c] for c, a in effect.items())
+        aim = self.end.aim(estimate / sd, sd**2 / of_block) if self.end else None
+        return GaussianBet(effect, constant, estimate / sd, sd, variances, aim)
 
     def takes_late(self, serial: int, cell: Cell) -> bool:
         """Take the reward of a lost draw for its block, if that still has a place for it."""

@@ -45,7 +45,9 @@ class Twins:
         # The twin waits for all results; `test_open_pulls` checks what happens without waiting.
         self.policy._blocks.has_worst_values = False
         ignorable = options.get("losses") == "ignorable"
-        self.slow = SlowBlocks(replace(setting_of(problem, delta), losses_ignorable=ignorable))
+        end = options.get("max_pulls") if options.get("planned_end") else None
+        setting = replace(setting_of(problem, delta), losses_ignorable=ignorable, max_pulls=end)
+        self.slow = SlowBlocks(setting)
         self.known = 0
         self.paid = 0
         self.most_open = 0
@@ -105,6 +107,7 @@ class Twins:
         self.follow()
         if serial_of(pull) >= 0:
             self.slow.blocks[serial_of(pull)].to_issue[self.cell(pull)] -= 1
+        self.slow.outside += serial_of(pull) < 0
         return pull
 
     def tell(self, pull: Pull, reward: float) -> None:

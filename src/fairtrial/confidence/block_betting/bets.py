@@ -172,6 +172,24 @@ def bounded_stakes(
     return cash
 
 
+@inlined
+def one_bounded_stake(
+    aim: float,
+    deviation: float,
+    block_variance: float,
+    ruin: float,
+    thetas: Floats,
+    weights: Floats,
+) -> float:
+    """Fill one stake, on the effect `aim`, as `bounded_stakes` fills many; return no cash."""
+    most = CAP / ruin if ruin > 0.0 else math.inf
+    for i in range(GRID):
+        thetas[i] = weights[i] = 0.0
+    thetas[0] = min(aim * deviation / block_variance, most)
+    weights[0] = 1.0
+    return 0.0
+
+
 @kernel
 def multiply_factor(thetas: Floats, products: Floats, step: float) -> None:
     """Multiply each point's product by 1 + theta * step."""
@@ -207,6 +225,7 @@ class Bets(NamedTuple):
     received: Annotated[Integers, "slots bets"]  # results since the last move of products into logs
     estimate: Annotated[Floats, "slots bets"]  # of the effect, in units of its standard error
     variance: Annotated[Floats, "slots bets"]  # of that estimate
+    aim: Annotated[Floats, "slots bets"]  # the only effect that is bet on; 0 for a whole grid
     cash: Annotated[Floats, "slots bets"]  # the stake that no result changes
     thetas: Annotated[Floats, "slots bets points"]  # stake per unit of a step
     stakes: Annotated[Floats, "slots bets points"]
@@ -232,10 +251,14 @@ def freeze_stakes(
     effect; `ruin`: the most that one result can lose per unit of theta.
     """
     thetas, logs = bets.thetas[slot, bet], bets.logs[slot, bet]
+    stakes, aim = bets.stakes[slot, bet], bets.aim[slot, bet]
     deviation = math.sqrt(bets.variance[slot, bet])
-    bets.cash[slot, bet] = bounded_stakes(
-        bets.estimate[slot, bet], deviation, inside, ruin, thetas, bets.stakes[slot, bet]
-    )
+    if aim > 0.0:
+        cash = one_bounded_stake(aim, deviation, inside, ruin, thetas, stakes)
+    else:
+        estimate = bets.estimate[slot, bet]
+        cash = bounded_stakes(estimate, deviation, inside, ruin, thetas, stakes)
+    bets.cash[slot, bet] = cash
     bets.received[slot, bet] = 0
     for point in range(GRID):
         bets.products[slot, bet, point] = 1.0
@@ -282,5 +305,8 @@ def known_noise_gain(bets: Bets, slot: int, bet: int, effect: float, variance: f
 
     `effect`: its estimate from the block alone; `variance`: of that estimate.
     """
-    earlier = bets.variance[slot, bet]
-    return log_bet(bets.estimate[slot, bet], earlier / variance, effect / math.sqrt(earlier))
+    earlier, aim = bets.variance[slot, bet], bets.aim[slot, bet]
+    precision, found = earlier / variance, effect / math.sqrt(earlier)
+    if aim > 0.0:
+        return aim * precision * (found - 0.5 * aim)
+    return log_bet(bets.estimate[slot, bet], precision, found)

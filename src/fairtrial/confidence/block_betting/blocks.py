@@ -50,6 +50,7 @@ class Blocks(NamedTuple):
 
     first: Annotated[Integers, "1"]  # serial number of the oldest open block
     number: Annotated[Integers, "1"]  # of open blocks
+    pulls: Annotated[Integers, "1"]  # planned in all blocks so far, or issued outside of them
     waiting: Annotated[Integers, "slots"]  # pulls without a result
     unissued: Annotated[Integers, "slots"]  # pulls still to be issued
     width: Annotated[Integers, "slots"]  # actions with pulls
@@ -100,6 +101,7 @@ def open_block(blocks: Blocks, planned: Floats) -> None:
     blocks.width[slot] = width
     blocks.unissued[slot] = pulls
     blocks.waiting[slot] = pulls
+    blocks.pulls[0] += pulls
     blocks.number[0] += 1
 
 

@@ -38,7 +38,7 @@ class Book(NamedTuple):
 
     ledgers: Annotated[Floats, "ledgers"]
     stated: Annotated[Integers, "candidates limits"]  # whether an arm has a limit
-    led: Annotated[Integers, "candidates"]  # whether an arm was ever the target of bets
+    led: Annotated[Integers, "candidates"]  # whether an arm was ever the target of a bet
     rejected: Annotated[Integers, "answers"]  # 1 if ruled out, `CLOSED` if closed by people
 
 
@@ -155,6 +155,7 @@ def begin_bets(book: Book, bets: Bets, slot: int, target: int) -> None:
     bets.number[slot] = bets.ledger.shape[1]
     for bet in range(bets.number[slot]):
         bets.ledger[slot, bet] = NO_BET
+        bets.aim[slot, bet] = 0.0
     if target < book.stated.shape[0]:
         book.led[target] = 1
 

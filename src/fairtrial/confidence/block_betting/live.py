@@ -370,6 +370,19 @@ class LiveBlocks:
         """Number of pulls of the oldest open block that are not asked for yet."""
         return int(self.state.blocks.unissued[self._slot_of(self._first.item())])
 
+    def has_pulls_until(self, end: int, actions: slice) -> bool:
+        """Return whether a pull of one of these actions can be issued before a planned end."""
+        blocks = self.state.blocks
+        if blocks.pulls[0] < end:
+            return True
+        first = self._first.item()
+        slots = [self._slot_of(serial) for serial in range(first, first + self._number.item())]
+        return bool(blocks.to_issue[slots, actions].any())
+
+    def has_ended(self, end: int) -> bool:
+        """Return whether all pulls of a planned end are settled."""
+        return bool(self.state.blocks.pulls[0] >= end and self._number.item() == 0)
+
     def oldest_lacks(self, number: int, action: int, tag: int) -> bool:
         """Return whether the oldest open block waits for this outstanding pull."""
         return serial_of_tag(tag) == self._first.item()

@@ -77,6 +77,9 @@ class BlockPolicy(FixedConfidencePolicy):
     _outside: OutsideResults
     """The results of a finished experiment that are in no block."""
 
+    _end: int | None = None
+    """The pulls after which the experiment ends, if its bets are aimed at that."""
+
     @property
     def randomizes(self) -> bool:
         """Whether pulls come in random order; False if all are assigned externally."""
@@ -86,6 +89,10 @@ class BlockPolicy(FixedConfidencePolicy):
         """Toss all coins with a secret key instead of the seed; call it before the first pull."""
         super().conceal(secret)
         self._blocks.use_key(self._key)
+
+    def _has_issued_all(self) -> bool:
+        # With a planned end, each family counts the pulls of its blocks, also those that failed.
+        return self._end is None and super()._has_issued_all()
 
     def choose(self) -> Choice:
         """Return the next pull of an open block, planning a new one when there is none."""
@@ -396,6 +403,8 @@ class BlockPolicy(FixedConfidencePolicy):
 
     @property
     def _capped(self) -> bool:
+        if self._end is not None:
+            return self._blocks.has_ended(self._end)
         if self._cuts is None:
             return super()._capped
         return self.asked == len(self._cuts.actions) and not self._outstanding

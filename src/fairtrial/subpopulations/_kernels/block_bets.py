@@ -21,6 +21,14 @@ from fairtrial.confidence.block_betting.book import (
     pair_ledger,
     rival_ledger,
 )
+from fairtrial.confidence.block_betting.planned_end import (
+    NOBODY,
+    End,
+    aim_bet,
+    is_lacking,
+    leaves_tie,
+    target_of,
+)
 from fairtrial.core.arithmetic import square
 from fairtrial.core.compilation import inlined, kernel
 from fairtrial.subpopulations._kernels.block_losses import lift_by_losses
@@ -59,28 +67,38 @@ from fairtrial.subpopulations._kernels.pitfalls import (
 
 
 @kernel
-def place_bets(model: Model, rules: Rules, state: State, slot: int, seen: Estimates) -> None:
-    """Freeze the bets of a block: one on each live rival, one on each limit of the leader."""
+def place_bets(
+    model: Model, rules: Rules, state: State, slot: int, seen: Estimates, end: End
+) -> None:
+    """Freeze the bets of a block: one on each live rival, one on each limit of the leader.
+
+    With a planned end, one is on the leader itself, as the rival of the runner-up.
+    """
     arms, groups = seen.means.shape
     leader, bets = state.target[slot], state.bets
     begin_bets(state.book, bets, slot, leader)
+    if state.runner_up[slot] != NOBODY and is_lacking(end, leader):
+        _bet_on_gap(model, rules, state, slot, leader, seen, end)
     for bet in range(bets.number[slot]):
-        end, group = (bet - arms) // groups, (bet - arms) % groups
-        if not is_wanted(state.book, bet, leader, rules.separately):
+        side, group = (bet - arms) // groups, (bet - arms) % groups
+        if not (is_wanted(state.book, bet, leader, rules.separately) and is_lacking(end, bet)):
             continue
-        if bet < arms and model.control == NO_CONTROL:
-            _bet_on_rival(model, rules, state, slot, bet, seen)
-        elif bet < arms:
-            _bet_on_rows(model, rules, state, slot, bet, seen)
-        elif end > CEILING:
-            _bet_on_difference(model, rules, state, slot, bet, seen)
+        if bet < arms:
+            if model.control == NO_CONTROL:
+                _bet_on_rival(model, rules, state, slot, bet, seen, end)
+            else:
+                _bet_on_rows(model, rules, state, slot, bet, seen, end)
+            if leaves_tie(state, slot, bet, end):
+                _bet_on_gap(model, rules, state, slot, bet, seen, end)
+        elif side > CEILING:
+            _bet_on_difference(model, rules, state, slot, bet, seen, end)
         elif state.blocks.planned[slot, leader * groups + group] > 0.0:
-            _bet_on_limit(model, rules, state, slot, bet, seen)
+            _bet_on_limit(model, rules, state, slot, bet, seen, end)
 
 
 @kernel(inline="always")
 def _bet_on_rival(
-    model: Model, rules: Rules, state: State, slot: int, k: int, seen: Estimates
+    model: Model, rules: Rules, state: State, slot: int, k: int, seen: Estimates, end: End
 ) -> None:
     """Freeze the bet against "k is feasible and at least as good as the leader".
 
@@ -126,12 +144,45 @@ def _bet_on_rival(
     state.bets.ledger[slot, k] = pair_ledger(state.book, k, leader) if is_pair else own_ledger(k)
     state.rival[slot, k] = k
     state.constant[slot, k] = constant
-    _freeze(model, rules, state, slot, k, seen, 0.0)
+    _freeze(model, rules, state, slot, k, seen, 0.0, end)
+
+
+@kernel
+def _bet_on_gap(
+    model: Model, rules: Rules, state: State, slot: int, k: int, seen: Estimates, end: End
+) -> None:
+    """Freeze the bet against "k is at least as good as the target", whatever limits they have."""
+    means, variances = seen.means, seen.variances
+    target = target_of(state, slot, k)
+    planned = state.blocks.planned[slot].reshape(means.shape)
+    fill(state.coefficients[slot, k], 0.0)
+    gap = model.tolerance
+    variance = 0.0
+    for group in range(means.shape[1]):
+        weight = model.weights[group]
+        gap += weight * (means[target, group] - means[k, group])
+        for arm in (target, k):
+            if weight > 0.0:
+                variance += square(weight) * variances[arm, group] / max(1.0, planned[arm, group])
+    for row in (TARGET, RIVAL):
+        arm, sign = (target, 1.0) if row == TARGET else (k, -1.0)
+        for group in range(means.shape[1]):
+            weight = sign * model.weights[group]
+            # To the nearest means without a gap.
+            spread = variances[arm, group] / max(1.0, planned[arm, group])
+            moved = means[arm, group] - gap / variance * weight * spread
+            state.coefficients[slot, k, row, group] = weight
+            state.centres[slot, k, row, group] = moved
+    state.bets.ledger[slot, k] = pair_ledger(state.book, k, target)
+    state.book.led[target] = 1
+    state.rival[slot, k] = k
+    state.constant[slot, k] = model.tolerance
+    _freeze(model, rules, state, slot, k, seen, 0.0, end)
 
 
 @kernel
 def _bet_on_rows(
-    model: Model, rules: Rules, state: State, slot: int, k: int, seen: Estimates
+    model: Model, rules: Rules, state: State, slot: int, k: int, seen: Estimates, end: End
 ) -> None:
     """Freeze the bet on a rival if limits refer to a control; rows use means of three arms.
 
@@ -154,51 +205,51 @@ def _bet_on_rows(
     state.bets.ledger[slot, k] = rival_ledger(state.book, k, leader)
     state.rival[slot, k] = k
     state.constant[slot, k] = constant
-    _freeze(model, rules, state, slot, k, seen, 0.0)
+    _freeze(model, rules, state, slot, k, seen, 0.0, end)
 
 
 @kernel
 def _bet_on_limit(
-    model: Model, rules: Rules, state: State, slot: int, bet: int, seen: Estimates
+    model: Model, rules: Rules, state: State, slot: int, bet: int, seen: Estimates, end: End
 ) -> None:
     """Freeze the bet against "the leader is beyond this limit of this cell"."""
     arms, groups = seen.means.shape
     leader = state.target[slot]
-    end, group = (bet - arms) // groups, (bet - arms) % groups
-    limit = model.own_limits[end, leader, group]
+    side, group = (bet - arms) // groups, (bet - arms) % groups
+    limit = model.own_limits[side, leader, group]
     # How far the mean seen by this bet is above the estimate.
-    lift = lift_by_losses(rules, state, leader, group) if end == CEILING else 0.0
+    lift = lift_by_losses(rules, state, leader, group) if side == CEILING else 0.0
     fill(state.coefficients[slot, bet], 0.0)
     fill(state.centres[slot, bet], 0.0)
     weight = state.blocks.planned[slot, leader * groups + group] / seen.variances[leader, group]
-    if end == CEILING:
+    if side == CEILING:
         weight = -weight
     state.coefficients[slot, bet, 0, group] = weight
     state.centres[slot, bet, 0, group] = limit
     state.bets.ledger[slot, bet] = limit_ledger(state.book, leader, bet - arms)
     state.rival[slot, bet] = leader
     state.constant[slot, bet] = -weight * limit
-    _freeze(model, rules, state, slot, bet, seen, lift)
+    _freeze(model, rules, state, slot, bet, seen, lift, end)
 
 
 @kernel(error_model="numpy")
 def _bet_on_difference(
-    model: Model, rules: Rules, state: State, slot: int, bet: int, seen: Estimates
+    model: Model, rules: Rules, state: State, slot: int, bet: int, seen: Estimates, end: End
 ) -> None:
     """Freeze the bet against "the leader is too far below the control" in a group, or overall."""
     means, variances = seen.means, seen.variances
     arms, groups = means.shape
     leader, control = state.target[slot], model.control
-    end, group = (bet - arms) // groups, (bet - arms) % groups
+    side, group = (bet - arms) // groups, (bet - arms) % groups
     limits = limits_of_items(model, leader)
     precisions = np.empty((arms, groups))
     divide(precisions, state.blocks.planned[slot].reshape((arms, groups)), variances)
     alternative = alternative_at(with_limits(model, limits), means[control])
     lam = np.zeros((arms, ROLES, groups))
-    difference_value(leader, end, group, means, precisions, alternative, lam, leader)
+    difference_value(leader, side, group, means, precisions, alternative, lam, leader)
     scale = 0.0
     for i in range(groups):
-        weight = difference_weight(end, group, i, model.weights)
+        weight = difference_weight(side, group, i, model.weights)
         if weight > 0.0:
             scale += (
                 square(weight) / precisions[leader, i] + square(weight) / precisions[control, i]
@@ -206,21 +257,28 @@ def _bet_on_difference(
     fill(state.coefficients[slot, bet], 0.0)
     fill(state.centres[slot, bet], 0.0)
     for i in range(groups):
-        weight = difference_weight(end, group, i, model.weights) / scale
+        weight = difference_weight(side, group, i, model.weights) / scale
         state.coefficients[slot, bet, TARGET, i] = weight
         state.coefficients[slot, bet, CONTROL, i] = -weight
         state.centres[slot, bet, TARGET, i] = lam[leader, TARGET, i]
         state.centres[slot, bet, CONTROL, i] = lam[leader, CONTROL, i]
     state.bets.ledger[slot, bet] = limit_ledger(state.book, leader, bet - arms)
     state.rival[slot, bet] = leader
-    state.constant[slot, bet] = -limits[end, leader, group] / scale
+    state.constant[slot, bet] = -limits[side, leader, group] / scale
     own = Estimates(means, means[control], variances)
-    _freeze(model, rules, state, slot, bet, own, 0.0)
+    _freeze(model, rules, state, slot, bet, own, 0.0, end)
 
 
 @kernel(inline="always")
 def _freeze(
-    model: Model, rules: Rules, state: State, slot: int, bet: int, seen: Estimates, lift: float
+    model: Model,
+    rules: Rules,
+    state: State,
+    slot: int,
+    bet: int,
+    seen: Estimates,
+    lift: float,
+    end: End,
 ) -> None:
     """Freeze a bet on the sum of coefficients times means, plus a constant.
 
@@ -266,6 +324,7 @@ def _freeze(
         return
     bets.estimate[slot, bet] = effect / math.sqrt(earlier)
     bets.variance[slot, bet] = earlier
+    aim_bet(bets, slot, bet, inside, end)
     if rules.bounded:
         freeze_stakes(bets, slot, bet, at_centre, inside, ruin)
 
@@ -278,7 +337,7 @@ def _arm_in_bet(model: Model, state: State, slot: int, bet: int, row: int) -> in
     """Return the arm of a bet's row."""
     if row == CONTROL:
         return model.control
-    return state.target[slot] if row == TARGET else state.rival[slot, bet]
+    return target_of(state, slot, bet) if row == TARGET else state.rival[slot, bet]
 
 
 @inlined
@@ -289,7 +348,7 @@ def part_in_bet(model: Model, state: State, slot: int, bet: int, cell: int) -> t
     weight = 0.0
     centre = 0.0
     if state.bets.ledger[slot, bet] != NO_BET:
-        if arm == state.target[slot]:
+        if arm == target_of(state, slot, bet):
             row = TARGET
         elif arm == state.rival[slot, bet]:
             row = RIVAL

@@ -56,6 +56,7 @@ def next_cell(
             return cell, serial
         arrived = group >= 0 and has_unissued(state.blocks)
         if arrived or not can_plan(model, state):
+            state.blocks.pulls[0] += 1
             book, matters = state.book, model.active
             return extra_cell(state.blocks, book, matters, pulls, state.shares, group), OUTSIDE
         if next_slot(state.blocks) == OUTSIDE:

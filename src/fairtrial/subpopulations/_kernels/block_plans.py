@@ -6,6 +6,12 @@ import numpy as np
 
 from fairtrial.confidence.block_betting.blocks import FIXED, Blocks, draw_action
 from fairtrial.confidence.block_betting.book import CLOSED, Book
+from fairtrial.confidence.block_betting.planned_end import (
+    NOBODY,
+    End,
+    fit_to_end,
+    size_until_end,
+)
 from fairtrial.core.arithmetic import square, sum_of
 from fairtrial.core.compilation import inlined, kernel, unchecked
 from fairtrial.subpopulations._kernels.block_state import Estimates, Rules, State
@@ -87,6 +93,32 @@ def summarise(model: Model, rules: Rules, state: State, means: Floats, variances
 
 
 @kernel
+def _best_feasible(
+    model: Model,
+    state: State,
+    means: Floats,
+    precisions: Floats,
+    alternative: Alternative,
+    besides: int,
+) -> int:
+    """Return the best live arm besides one that keeps its limits by the estimates, or `NOBODY`."""
+    best = NOBODY
+    best_quality = -math.inf
+    for k in range(means.shape[0]):
+        if k == besides or state.book.rejected[k]:
+            continue
+        if shortfall(k, means, precisions, alternative) > 0.0:
+            continue
+        quality = 0.0
+        for group in range(means.shape[1]):
+            quality += model.weights[group] * means[k, group]
+        if quality > best_quality:
+            best = k
+            best_quality = quality
+    return best
+
+
+@kernel
 def find_leader(model: Model, state: State, means: Floats, precisions: Floats) -> int:
     """Return the best live answer by the estimates.
 
@@ -95,18 +127,8 @@ def find_leader(model: Model, state: State, means: Floats, precisions: Floats) -
     """
     arms = means.shape[0]
     alternative = alternative_at(model, control_means_of(model, means))
-    best = -1
-    best_quality = -math.inf
-    for k in range(arms):
-        if state.book.rejected[k] or shortfall(k, means, precisions, alternative) > 0.0:
-            continue
-        quality = 0.0
-        for group in range(means.shape[1]):
-            quality += model.weights[group] * means[k, group]
-        if quality > best_quality:
-            best = k
-            best_quality = quality
-    if best >= 0:
+    best = _best_feasible(model, state, means, precisions, alternative, NOBODY)
+    if best != NOBODY:
         return best
     if not state.book.rejected[arms]:
         return arms
@@ -118,6 +140,17 @@ def find_leader(model: Model, state: State, means: Floats, precisions: Floats) -
                 least = short
                 best = k
     return best
+
+
+@kernel
+def find_runner_up(
+    model: Model, rules: Rules, state: State, leader: int, means: Floats, precisions: Floats
+) -> int:
+    """Return the arm for which a block bets on its leader, too; only a planned end needs one."""
+    if rules.max_pulls == math.inf or leader == means.shape[0]:
+        return NOBODY
+    alternative = alternative_at(model, control_means_of(model, means))
+    return _best_feasible(model, state, means, precisions, alternative, leader)
 
 
 @kernel
@@ -607,11 +640,13 @@ def block_counts(
     support: Booleans,
     number: int,
     size: float,
+    left: float,
     planned: Floats,
 ) -> None:
     """Fill the pulls of the next block: at least one in every cell of the support.
 
-    `pulls`: number of pulls so far.
+    `pulls`: number of pulls so far. `left`: those that are left before a planned end, else
+    infinite. The last block has all of them, and may leave out cells.
     """
     share = 0.0
     for k in range(support.shape[0]):
@@ -622,10 +657,13 @@ def block_counts(
                 share += planned[k, group]
     if size <= 0.0:
         size = max(math.ceil(rules.growth * pulls), rules.touch * number)
+    size = size_until_end(size, left)
     for k in range(support.shape[0]):
         for group in range(support.shape[1]):
             if support[k, group]:
                 planned[k, group] = max(1.0, round(size * planned[k, group] / share))
+    if left < math.inf:
+        fit_to_end(planned, size, left)
 
 
 @kernel
@@ -685,8 +723,13 @@ def initial_block(active: Floats, rules: Rules) -> Floats:
 
 
 @inlined
-def is_worth_a_bet(weakest: float, rules: Rules, none_leads: bool) -> bool:
-    """Return whether there is enough information on the leader's weakest item to bet on it."""
+def is_worth_a_bet(weakest: float, rules: Rules, none_leads: bool, end: End) -> bool:
+    """Return whether there is enough information on the leader's weakest item to bet on it.
+
+    A planned end leaves no time to wait, and a wrong leader is bet on itself.
+    """
+    if end.is_planned and (end.ahead == 0.0 or not none_leads):
+        return True
     pause = rules.pause
     if none_leads:
         pause = LEADER_NONE_PAUSE if rules.bounded else 0.0

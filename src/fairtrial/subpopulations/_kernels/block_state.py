@@ -21,7 +21,7 @@ class Rules(NamedTuple):
     `precision` of what any plan could reach. If `doubts` is set, the plan uses means moved by
     `doubt`. No bets are placed while the leader's weakest item has less than `pause` squared. If
     `pulls_again` is set, a lost pull is made again. Otherwise it counts as the worst value, or,
-    under known noise, not at all.
+    under known noise, not at all. `max_pulls`: the planned end, infinite if there is none.
     """
 
     bounded: bool
@@ -40,6 +40,7 @@ class Rules(NamedTuple):
     pulls_again: bool
     shift: float
     separately: bool
+    max_pulls: float
 
 
 class Constants(NamedTuple):
@@ -55,7 +56,8 @@ class State(NamedTuple):
     A block has ``bets = arms + groups`` bets, or ``arms + 2 groups`` if cells have ceilings: one on
     each arm except the leader, followed by one on each limit of the leader, floors first. In the
     last two axes of a bet, row 0 is the leader's arm and row 1 the rival's. If limits refer to a
-    control, there are ``arms + 3 groups + 1`` bets, and row 2 is the control's.
+    control, there are ``arms + 3 groups + 1`` bets, and row 2 is the control's. With a planned end,
+    the bet in the leader's own place is on the leader as the rival of the `runner_up`.
     """
 
     counts: Annotated[Floats, "arms groups"]
@@ -69,6 +71,7 @@ class State(NamedTuple):
     answer: Annotated[Integers, "1"]
     blocks: Blocks
     target: Annotated[Integers, "slots"]  # the block's leader
+    runner_up: Annotated[Integers, "slots"]  # target of the bet on the leader; -1 for none
     bets: Bets
     rival: Annotated[Integers, "slots bets"]
     constant: Annotated[Floats, "slots bets"]  # part of the effect

@@ -28,6 +28,7 @@ from fairtrial.confidence.block_betting.blocks import (
     undo_loss,
 )
 from fairtrial.confidence.block_betting.book import fill_needs
+from fairtrial.confidence.block_betting.planned_end import NOBODY, end_after, pulls_until_end
 from fairtrial.confidence.noise_kernels import record_as_issued, replace_numbered, settle_record
 from fairtrial.core.arithmetic import sum_of
 from fairtrial.core.compilation import inlined, kernel
@@ -54,6 +55,7 @@ from fairtrial.subpopulations._kernels.block_plans import (
     doubt_means,
     fill_present,
     find_leader,
+    find_runner_up,
     find_shares,
     find_support,
     is_worth_a_bet,
@@ -124,6 +126,7 @@ def _plan_block(model: Model, rules: Rules, state: State, batch: float, assigned
     divide(precisions, state.counts, variances)
     leader = find_leader(model, state, means, precisions)
     state.leader[0] = leader
+    runner_up = find_runner_up(model, rules, state, leader, means, precisions)
     needs = np.empty(state.rival.shape[1])
     fill_needs(state.book, rules.threshold, rules.separately, leader, needs)
     limits = limits_of_items(model, leader)
@@ -156,17 +159,21 @@ def _plan_block(model: Model, rules: Rules, state: State, batch: float, assigned
         number = keep_open(model.active, state.book, support, number)
         planned = np.empty((arms, groups))
         pulls = sum_of(state.counts)
-        block_counts(model.costs, rules, pulls, shares, support, number, batch, planned)
+        left = pulls_until_end(rules, state.blocks)
+        block_counts(model.costs, rules, pulls, shares, support, number, batch, left, planned)
         open_planned_block(state.blocks, planned.reshape(planned.size))
     _aim_at_leader(state, slot)
-    if is_worth_a_bet(weakest, rules, leader == arms):
-        place_bets(model, rules, state, slot, seen)
+    state.runner_up[slot] = runner_up
+    end = end_after(rules, state, slot, needs)
+    if is_worth_a_bet(weakest, rules, leader == arms, end):
+        place_bets(model, rules, state, slot, seen, end)
 
 
 @inlined
 def _aim_at_leader(state: State, slot: int) -> None:
     """Set the leader as a block's target, without bets yet."""
     state.target[slot] = state.leader[0]
+    state.runner_up[slot] = NOBODY
     state.bets.number[slot] = 0
 
 
@@ -407,7 +414,7 @@ def _run_by_blocks(
     """
     blocks = state.blocks
     pulls = 0
-    while not state.finished[0]:
+    while pulls < max_pulls and not state.finished[0]:
         if blocks.number[0] == 0:
             _plan_block(model, rules, state, batch, np.empty(0))
         wanted = blocks.unissued[blocks.first[0] % blocks.unissued.size]

@@ -113,6 +113,9 @@ class BlockBetting(BlockPolicy):
     initial_pulls : int, optional
         Initial pulls of every cell: 10 with a reward range, 5 with a known noise or with more
         than 500 cells.
+    planned_end : bool
+        Plan for the end that `max_pulls` states: by then, the power is far higher than without, but
+        pulls after it are not possible. All pulls count, also those without a result.
     losses : {"informative", "ignorable"}
         Whether the value of a result may influence whether it gets lost (default). If not, a lost
         pull is repeated, which costs only that pull; the guarantee then names the assumption, and
@@ -163,6 +166,7 @@ class BlockBetting(BlockPolicy):
         batch: int | None = None,
         initial_pulls: int | None = None,
         max_pulls: int | None = None,
+        planned_end: bool = False,
         losses: str = "informative",
         assigned: ArrayLike | None = None,
         randomize: Randomize = True,
@@ -177,6 +181,10 @@ class BlockBetting(BlockPolicy):
         if block_draws and problem.prediction is not None:
             raise InvalidArgument("block_draws", "must be False with a prediction", block_draws)
         super().__init__(problem, delta, max_pulls, seed)
+        self.planned_end = check_flag("planned_end", planned_end)
+        if planned_end and max_pulls is None:
+            raise InvalidArgument("planned_end", "must be given together with max_pulls")
+        self._end = self.max_pulls if planned_end else None
         # Rewards are maximised, in units that keep their squares well within a float's range.
         self._inward = problem.sign / unit_of(problem)
         self._answers = ArmsWithLimits(problem)
@@ -207,6 +215,7 @@ class BlockBetting(BlockPolicy):
             self._blocks = self._blocks_of_one_measure(problem)
         self._compares_units = not problem.measures and problem.prediction is None
         self._follow(assigned)
+        self._require_pulls_for_a_bet()
 
     def _values_so_far_of(self, number: int) -> Floats | None:
         return self._values_so_far.get(number)
@@ -228,6 +237,16 @@ class BlockBetting(BlockPolicy):
             as_worst = Constants(model, self._rules._replace(pulls_again=False))
             found.as_worst, _ = CONSTANTS.pack(as_worst)
         return found
+
+    def _require_pulls_for_a_bet(self) -> None:
+        """Refuse a planned end before the first block that is bet on could be complete."""
+        if self._end is None or self._blocks.finished:
+            return
+        opening = self._blocks.state.blocks
+        needed = int(opening.pulls[0] + self._rules.touch * opening.width[0])
+        if self._end < needed:
+            accepted = f"must be at least {needed} with planned_end: initial pulls and one block"
+            raise InvalidArgument("max_pulls", accepted, self._end)
 
     @property
     def _bounded(self) -> bool:
@@ -286,6 +305,7 @@ class BlockBetting(BlockPolicy):
             pulls_again=bounded and self.losses == "ignorable",
             shift=shift,
             separately=self._separately,
+            max_pulls=float(self._end or math.inf),
         )
 
     @property
@@ -343,10 +363,20 @@ class BlockBetting(BlockPolicy):
         if self._cuts is None:
             column = column_of(self.problem, group)
             again = self._made_again(partial(self._can_make, column))
+            if again is None and self._is_all_issued(column):
+                return None
             return again or self._blocks.choose(column, float(self.batch or 0))
         if group is not None:
             raise InvalidArgument("group", "must not be given: all pulls are assigned", group)
         return self._next_assigned(self._cuts)
+
+    def _is_all_issued(self, column: int) -> bool:
+        """Return whether a planned end leaves no pull of a group, or of any if it is negative."""
+        if self._end is None:
+            return False
+        groups = len(self.problem.groups)
+        actions = slice(None) if column < 0 else slice(column, None, groups)
+        return not self._blocks.has_pulls_until(self._end, actions)
 
     def _can_make(self, column: int, action: int) -> bool:
         """Return whether an action is of the wanted group, or any of them, and its arm is open."""

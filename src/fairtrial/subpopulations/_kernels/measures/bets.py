@@ -24,6 +24,14 @@ from fairtrial.confidence.block_betting.book import (
     own_ledger,
     pair_ledger,
 )
+from fairtrial.confidence.block_betting.planned_end import (
+    NOBODY,
+    End,
+    aim_bet,
+    is_lacking,
+    leaves_tie,
+    target_of,
+)
 from fairtrial.core.arithmetic import square
 from fairtrial.core.compilation import inlined, kernel, unchecked
 from fairtrial.subpopulations._kernels.block_state import Rules
@@ -74,23 +82,31 @@ def place_bets(
     seen: Seen,
     programmes: Programmes,
     work: Work,
+    end: End,
 ) -> None:
-    """Freeze the bets of a block: one on each live rival, one on each limit of the leader."""
+    """Freeze the bets of a block: one on each live rival, one on each limit of the leader.
+
+    With a planned end, one is on the leader itself, as the rival of the runner-up.
+    """
     arms, groups = state.pulls.shape
     leader, bets = state.target[slot], state.bets
     begin_bets(state.book, bets, slot, leader)
     planned = state.blocks.planned[slot].reshape((arms, groups))
     for bet in range(bets.number[slot]):
         _clear(state, slot, bet)
-        if not is_wanted(state.book, bet, leader, rules.separately):
+        if bet == leader and state.runner_up[slot] != NOBODY and is_lacking(end, bet):
+            _bet_on_gap(model, state, slot, bet, seen, planned, work, end)
+        if not (is_wanted(state.book, bet, leader, rules.separately) and is_lacking(end, bet)):
             continue
         if bet < arms:
             item_value(programmes, bet, leader, planned, work)
-            _bet_on_rival(model, state, slot, bet, seen, planned, work)
+            _bet_on_rival(model, state, slot, bet, seen, planned, work, end)
+            if leaves_tie(state, slot, bet, end):
+                _bet_on_gap(model, state, slot, bet, seen, planned, work, end)
             continue
         variance = variance_of_limit(programmes, bet - arms, leader, planned)
         if 0.0 < variance < math.inf:
-            _bet_on_limit(model, state, slot, bet - arms, seen, planned, variance, work)
+            _bet_on_limit(model, state, slot, bet - arms, seen, planned, variance, work, end)
 
 
 @inlined
@@ -101,7 +117,7 @@ def _clear(state: State, slot: int, bet: int) -> None:
 
 @unchecked
 def _bet_on_rival(
-    model: Model, state: State, slot: int, k: int, seen: Seen, planned: Floats, work: Work
+    model: Model, state: State, slot: int, k: int, seen: Seen, planned: Floats, work: Work, end: End
 ) -> None:
     """Freeze the bet against "k keeps its limits and is at least as good as the leader".
 
@@ -140,7 +156,35 @@ def _bet_on_rival(
     is_pair = leader < arms and (multiplier > 0.0 or shares_pulls)
     state.bets.ledger[slot, k] = pair_ledger(state.book, k, leader) if is_pair else own_ledger(k)
     state.constant[slot, k] = constant
-    _freeze(model, state, slot, k, k, seen, planned, work)
+    _freeze(model, state, slot, k, k, seen, planned, work, end)
+
+
+@unchecked
+def _bet_on_gap(
+    model: Model, state: State, slot: int, k: int, seen: Seen, planned: Floats, work: Work, end: End
+) -> None:
+    """Freeze the bet against "k is at least as good as the target", whatever limits they have."""
+    target = target_of(state, slot, k)
+    _clear(state, slot, k)
+    gap = model.tolerance + seen.quality[target] - seen.quality[k]
+    variance = 0.0
+    for group in range(model.weights.size):
+        for arm in (target, k):
+            spread = square(model.weights[group]) * seen.spread[arm, group]
+            variance += spread / max(1.0, planned[arm, group])
+    for role in (TARGET, RIVAL):
+        arm, sign = (target, 1.0) if role == TARGET else (k, -1.0)
+        for group in range(model.weights.size):
+            weight = sign * model.weights[group]
+            # To the nearest means without a gap.
+            away = gap * weight / (variance * max(1.0, planned[arm, group]))
+            for m in range(model.objective.size):
+                state.coefficients[slot, k, role, group, m] = weight * model.objective[m]
+                state.centres[slot, k, role, group, m] = -away * seen.pulled[arm, group, m]
+    state.bets.ledger[slot, k] = pair_ledger(state.book, k, target)
+    state.book.led[target] = 1
+    state.constant[slot, k] = model.tolerance
+    _freeze(model, state, slot, k, k, seen, planned, work, end)
 
 
 @unchecked
@@ -177,6 +221,7 @@ def _bet_on_limit(
     planned: Floats,
     variance: float,
     work: Work,
+    end: End,
 ) -> None:
     """Freeze the bet against "the leader breaks limit r"; `variance`: of the block's estimate."""
     arms, groups = planned.shape
@@ -201,7 +246,7 @@ def _bet_on_limit(
                 state.centres[slot, bet, role, group, other] = moved
     state.bets.ledger[slot, bet] = limit_ledger(state.book, leader, r)
     state.constant[slot, bet] = -model.bounds[leader, r] / variance
-    _freeze(model, state, slot, bet, leader, seen, planned, work)
+    _freeze(model, state, slot, bet, leader, seen, planned, work, end)
 
 
 @inlined
@@ -220,6 +265,7 @@ def _freeze(
     seen: Seen,
     planned: Floats,
     work: Work,
+    end: End,
 ) -> None:
     """Freeze a bet on the sum of coefficients times means, plus a constant.
 
@@ -234,7 +280,7 @@ def _freeze(
     earlier = inside = ruin = 0.0
     work.losses[:] = 0.0
     for role in range(min(OTHER, coefficients.shape[0])):
-        arm = _arm_of_role(model, state, slot, role, rival)
+        arm = _arm_of_role(model, state, slot, bet, role, rival)
         for group in range(groups):
             if not _has_part(coefficients, role, group):
                 continue
@@ -280,6 +326,7 @@ def _freeze(
         return
     bets.estimate[slot, bet] = effect / math.sqrt(earlier)
     bets.variance[slot, bet] = earlier
+    aim_bet(bets, slot, bet, inside, end)
     if model.noise == BOUNDED:
         freeze_stakes(bets, slot, bet, at_centre, inside, ruin)
 
@@ -326,11 +373,11 @@ def _variance_so_far(
 
 
 @inlined
-def _arm_of_role(model: Model, state: State, slot: int, role: int, rival: int) -> int:
+def _arm_of_role(model: Model, state: State, slot: int, bet: int, role: int, rival: int) -> int:
     """Return the arm that has a role in a bet against a rival."""
     if role == CONTROL:
         return model.control
-    return state.target[slot] if role == TARGET else rival
+    return target_of(state, slot, bet) if role == TARGET else rival
 
 
 @inlined
@@ -340,7 +387,7 @@ def role_in_bet(model: Model, state: State, slot: int, bet: int, cell: int) -> i
     if state.bets.ledger[slot, bet] == NO_BET:
         return -1
     arm = cell // groups
-    if arm == state.target[slot]:
+    if arm == target_of(state, slot, bet):
         return TARGET
     if arm == bet and bet < arms:
         return RIVAL
@@ -448,7 +495,7 @@ def _known_noise_gain(model: Model, state: State, slot: int, bet: int) -> float:
     variance = 0.0
     weights = np.empty(measures)
     for role in range(state.coefficients.shape[2]):
-        arm = _arm_of_role(model, state, slot, role, bet)
+        arm = _arm_of_role(model, state, slot, bet, role, bet)
         for group in range(groups):
             if not _is_in_bet(state, slot, bet, role, group):
                 continue

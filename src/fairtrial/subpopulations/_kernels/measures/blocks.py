@@ -27,6 +27,7 @@ from fairtrial.confidence.block_betting.blocks import (
     undo_loss,
 )
 from fairtrial.confidence.block_betting.book import fill_needs
+from fairtrial.confidence.block_betting.planned_end import NOBODY, end_after, pulls_until_end
 from fairtrial.core.arithmetic import square, sum_of
 from fairtrial.core.compilation import inlined, kernel
 from fairtrial.core.draw_kernels import draw_vector
@@ -95,6 +96,7 @@ from fairtrial.subpopulations._kernels.measures.views import (
     can_plan,
     doubt,
     find_leader,
+    find_runner_up,
     share_missing,
     summarise,
 )
@@ -150,6 +152,7 @@ def start(arrays: Arrays) -> None:
 def _begin_block(state: State, slot: int) -> None:
     """Set the leader as a block's target, without bets or values yet."""
     state.target[slot] = state.leader[0]
+    state.runner_up[slot] = NOBODY
     state.bets.number[slot] = 0
     state.values[slot] = 0.0
     state.pairs[slot] = 0.0
@@ -184,6 +187,7 @@ def _plan_block(model: Model, rules: Rules, state: State, batch: float, assigned
     seen, programmes, work = _view(model, state)
     leader = find_leader(model, state, seen, programmes, work)
     state.leader[0] = leader
+    runner_up = find_runner_up(rules, state, seen, leader)
     fill_programmes(model, seen, leader, seen.saved, programmes)
     needs = np.empty(arms + model.signs.size)
     fill_needs(state.book, rules.threshold, rules.separately, leader, needs)
@@ -212,13 +216,16 @@ def _plan_block(model: Model, rules: Rules, state: State, batch: float, assigned
         number = keep_open(model.active, state.book, support, number)
         planned = np.empty((arms, groups))
         pulls = sum_of(state.pulls)
-        block_counts(model.costs, rules, pulls, shares, support, number, batch, planned)
+        left = pulls_until_end(rules, state.blocks)
+        block_counts(model.costs, rules, pulls, shares, support, number, batch, left, planned)
         open_planned_block(state.blocks, planned.reshape(planned.size))
     _begin_block(state, slot)
     if model.predicted:
         freeze_fit(model, state, slot, seen)
-    if is_worth_a_bet(weakest, rules, leader == arms):
-        place_bets(model, rules, state, slot, seen, programmes, work)
+    state.runner_up[slot] = runner_up
+    end = end_after(rules, state, slot, needs)
+    if is_worth_a_bet(weakest, rules, leader == arms, end):
+        place_bets(model, rules, state, slot, seen, programmes, work, end)
 
 
 @inlined

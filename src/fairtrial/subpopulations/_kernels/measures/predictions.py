@@ -8,6 +8,7 @@ docs/explanation/predictions.md.
 
 import math
 
+from fairtrial.confidence.block_betting.planned_end import target_of
 from fairtrial.core.arithmetic import square
 from fairtrial.core.compilation import inlined, unchecked
 from fairtrial.subpopulations._kernels.block_plans import PRIOR_PULLS
@@ -172,7 +173,7 @@ def add_predictions(
     for group in range(groups):
         pulls = weight = known = 0.0
         for k in range(arms):
-            role = _role(model, state, slot, k, rival)
+            role = _role(model, state, slot, bet, k, rival)
             pulls += planned[k, group]
             known += state.counts[k, group, at, at]
             weight += planned[k, group] * coefficients[role, group, 0]
@@ -186,7 +187,7 @@ def add_predictions(
             centres[role, group, at] = expected
         for k in range(arms):
             if planned[k, group] > 0.0:
-                role = _role(model, state, slot, k, rival)
+                role = _role(model, state, slot, bet, k, rival)
                 weight_of_one = coefficients[role, group, at]
                 most = weight_of_one * (expected - (low if weight_of_one > 0.0 else high))
                 ruin = max(ruin, losses[role, group] + most)
@@ -197,9 +198,9 @@ def add_predictions(
 
 
 @inlined
-def _role(model: Model, state: State, slot: int, arm: int, rival: int) -> int:
+def _role(model: Model, state: State, slot: int, bet: int, arm: int, rival: int) -> int:
     """Return the role of an arm in a bet of a block against a rival, or on the target itself."""
-    if arm == state.target[slot]:
+    if arm == target_of(state, slot, bet):
         return TARGET
     if arm == rival:
         return RIVAL

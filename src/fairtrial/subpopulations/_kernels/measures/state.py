@@ -33,7 +33,9 @@ class State(NamedTuple):
     """All values that change: data, ledgers and open blocks.
 
     A block has ``bets = arms + limits`` bets: one on each arm except the leader, followed by one on
-    each limit of the leader. In a bet's roles, row 0 is the leader's arm and row 1 the rival's. A
+    each limit of the leader. In a bet's roles, row 0 is the leader's arm and row 1 the rival's.
+    With a planned end, the bet in the leader's own place is on the leader as the rival of the
+    `runner_up`. A
     pull counts as received once every measure used by its block's bets is known or will never be
     known; its other values are added to its block whenever they come. Data on a pair of measures
     are from pulls that gave both.
@@ -53,6 +55,7 @@ class State(NamedTuple):
     answer: Annotated[Integers, "1"]
     blocks: Blocks
     target: Annotated[Integers, "slots"]  # the block's leader
+    runner_up: Annotated[Integers, "slots"]  # target of the bet on the leader; -1 for none
     bets: Bets
     constant: Annotated[Floats, "slots bets"]  # part of the effect
     coefficients: Annotated[Floats, "slots bets roles groups measures"]

@@ -3,9 +3,11 @@
 import math
 
 from fairtrial.confidence.block_betting.book import CLOSED
+from fairtrial.confidence.block_betting.planned_end import NOBODY
 from fairtrial.core.arithmetic import square
 from fairtrial.core.compilation import inlined
 from fairtrial.subpopulations._kernels.block_plans import PRIOR_PULLS
+from fairtrial.subpopulations._kernels.block_state import Rules
 from fairtrial.subpopulations._kernels.doubt import DOUBT, fair_count
 from fairtrial.subpopulations._kernels.measures.items import (
     Programmes,
@@ -152,13 +154,8 @@ def find_leader(model: Model, state: State, seen: Seen, programmes: Programmes, 
     arm.
     """
     arms = seen.quality.size
-    best = -1
-    for k in range(arms):
-        if state.book.rejected[k] or _breaks_a_limit(seen, k):
-            continue
-        if best < 0 or seen.quality[k] > seen.quality[best]:
-            best = k
-    if best >= 0:
+    best = _best_feasible(state, seen, NOBODY)
+    if best != NOBODY:
         return best
     if not state.book.rejected[arms]:
         return arms
@@ -170,6 +167,26 @@ def find_leader(model: Model, state: State, seen: Seen, programmes: Programmes, 
             if short < least:
                 least = short
                 best = k
+    return best
+
+
+@inlined
+def find_runner_up(rules: Rules, state: State, seen: Seen, leader: int) -> int:
+    """Return the arm for which a block bets on its leader, too; only a planned end needs one."""
+    if rules.max_pulls == math.inf or leader == seen.quality.size:
+        return NOBODY
+    return _best_feasible(state, seen, leader)
+
+
+@inlined
+def _best_feasible(state: State, seen: Seen, besides: int) -> int:
+    """Return the best live arm besides one that keeps its limits by the estimates, or `NOBODY`."""
+    best = NOBODY
+    for k in range(seen.quality.size):
+        if k == besides or state.book.rejected[k] or _breaks_a_limit(seen, k):
+            continue
+        if best == NOBODY or seen.quality[k] > seen.quality[best]:
+            best = k
     return best
 
 

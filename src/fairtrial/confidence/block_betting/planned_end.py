@@ -1,0 +1,134 @@
+"""Bets for an experiment whose last pull is known in advance.
+
+Without an end, a stake is spread over all effects that may be true. With an end, it is placed on
+the one effect for which the ledger just gets what it lacks by then. A point is a mixture, so this
+needs no further proof. How much is still to come is a forecast: if it is wrong, that costs power,
+not validity. Documentation: docs/explanation/planned-ends.md.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairtrial.confidence.block_betting.bets import NO_BET, Bets
+from fairtrial.confidence.block_betting.blocks import Blocks
+from fairtrial.confidence.block_betting.book import fill_needs
+from fairtrial.core.arithmetic import sum_of
+from fairtrial.core.compilation import inlined, kernel
+
+Floats = NDArray[np.float64]
+
+NOBODY = -1
+"""The runner-up of a block that does not bet on its own target."""
+
+LAST_BLOCK = 1.5
+"""With fewer pulls left than this many blocks, the next block takes all of them."""
+
+
+class End(NamedTuple):
+    """What the bets of a block know about the planned end; without one, nothing."""
+
+    is_planned: bool
+    needs: Floats  # by bet: what its ledger lacks, in nats
+    ahead: float  # later pulls of the experiment, per pull of the block
+
+
+@inlined
+def pulls_until_end(rules: Any, blocks: Blocks) -> float:
+    """Return the pulls that no block has yet; infinity without a planned end.
+
+    Pulls outside of blocks count as well.
+    """
+    return rules.max_pulls - blocks.pulls[0]
+
+
+@kernel
+def no_end() -> End:
+    """Return what bets know if no end is planned."""
+    return End(False, np.empty(0), math.inf)
+
+
+@kernel
+def end_after(rules: Any, state: Any, slot: int, needs: Floats) -> End:
+    """Return what the bets of the newest block know about the planned end.
+
+    The block's target and runner-up are set. `needs`: what each item lacks, for that target.
+    """
+    if rules.max_pulls == math.inf:
+        return no_end()
+    lacking = needs.copy()
+    runner_up = state.runner_up[slot]
+    if runner_up != NOBODY:
+        for_runner_up = np.empty(needs.size)
+        fill_needs(state.book, rules.threshold, rules.separately, runner_up, for_runner_up)
+        target = state.target[slot]
+        lacking[target] = for_runner_up[target]
+    pulls = sum_of(state.blocks.planned[slot])
+    ahead = max(0.0, pulls_until_end(rules, state.blocks)) / pulls
+    return End(True, lacking, ahead)
+
+
+@inlined
+def target_of(state: Any, slot: int, bet: int) -> int:
+    """Return the target of a bet: that of its block, or the runner-up if the bet is on that one."""
+    target = state.target[slot]
+    return state.runner_up[slot] if bet == target else target
+
+
+@inlined
+def is_lacking(end: End, bet: int) -> bool:
+    """Return whether a bet's ledger lacks evidence; without a planned end every ledger may."""
+    return not end.is_planned or end.needs[bet] > 0.0
+
+
+@inlined
+def leaves_tie(state: Any, slot: int, rival: int, end: End) -> bool:
+    """Return whether no bet on a rival was found although an arm is the block's target.
+
+    A rival whose estimates tie with the target's leaves no direction to bet in. With a planned end,
+    such a block must not go to waste.
+    """
+    is_arm = state.target[slot] < state.book.stated.shape[0]
+    return end.is_planned and is_arm and state.bets.ledger[slot, rival] == NO_BET
+
+
+@inlined
+def aim_bet(bets: Bets, slot: int, bet: int, block_variance: float, end: End) -> None:
+    """Aim a bet at the planned end, unless the estimated effect is larger than it need be.
+
+    The bet's estimate is already stored. `block_variance`: variance of the block's effect.
+    """
+    if not end.is_planned:
+        return
+    precision = bets.variance[slot, bet] / block_variance
+    effect = math.sqrt(2.0 * end.needs[bet] / (precision * (1.0 + end.ahead)))
+    if bets.estimate[slot, bet] <= effect < math.inf:
+        bets.aim[slot, bet] = effect
+
+
+@inlined
+def size_until_end(size: float, left: float) -> float:
+    """Return the pulls of the next block: all that are left, if these are few."""
+    return left if left < LAST_BLOCK * size else size
+
+
+@kernel
+def fit_to_end(planned: Floats, size: float, left: float) -> None:
+    """Let a block, by cell, not exceed the pulls that are left, or have exactly those of the end.
+
+    Its largest cells give or take pulls. `size`: the pulls that it should have.
+    """
+    pulls = planned.reshape(planned.size)
+    excess = sum_of(pulls) - left
+    if excess < 0.0 and size < left:
+        return
+    while excess != 0.0:
+        largest = 0
+        for cell in range(pulls.size):
+            if pulls[cell] > pulls[largest]:
+                largest = cell
+        by = 1.0 if excess > 0.0 else -1.0
+        pulls[largest] -= by
+        excess -= by

@@ -1,0 +1,272 @@
+"""Block betting with a planned end: aimed stakes, and bets on the leader."""
+
+import math
+
+import numpy as np
+import pytest
+
+from fairtrial.errors import InvalidArgument, NothingToAsk
+from fairtrial.subpopulations import (
+    BernoulliEnvironment,
+    BlockBetting,
+    GaussianEnvironment,
+    Problem,
+)
+from tests import effort
+from tests.subpopulations.block_views import ledgers_of
+from tests.subpopulations.test_blocks import (
+    BOUNDED,
+    INSTANCES,
+    STORMS,
+    Twins,
+    fair_coins,
+    one_at_a_time,
+    random_instance,
+    saved,
+    storm,
+)
+
+END = {"max_pulls": 200, "planned_end": True}
+TWO_ARMS = Problem(2, 1, floors=None, noise_std=1.0)
+
+
+def told(policy: BlockBetting, most: int, gap: float = 0.3, seed: int = 0) -> BlockBetting:
+    """Return the policy with normal results, up to this many pulls."""
+    rng = np.random.default_rng(seed)
+    while not policy.stopped and policy.asked < most:
+        pull = policy.ask()
+        policy.tell(pull, rng.normal(gap if pull.arm == "0" else 0.0))
+    return policy
+
+
+# ------------------------------------------------------------------- compared with the twin
+
+
+@pytest.mark.parametrize("name", INSTANCES)
+def test_every_block_aims_at_the_end_as_the_mathematics_says(name: str) -> None:
+    problem, reward_of = INSTANCES[name]
+    twins = Twins(problem, **END)
+    one_at_a_time(twins, reward_of, seed=1, most=200)
+    assert twins.paid > 3
+    assert twins.policy.stopped
+
+
+@pytest.mark.parametrize("seed", range(effort.runs(6, whole=30)))
+def test_random_instances_agree_with_the_slow_implementation(seed: int) -> None:
+    rng = np.random.default_rng([3, seed])
+    problem, reward_of = random_instance(rng)
+    if seed % 3 == 1:
+        problem = problem.clone(tolerance=0.2)
+    if seed % 3 == 2:
+        problem = problem.clone(control=str(rng.choice(problem.arms)), margin=0.2)
+    one_at_a_time(Twins(problem, delta=0.2, **END), reward_of, seed, most=200)
+
+
+@pytest.mark.parametrize("losses", ["none", "informative", "ignorable"])
+@pytest.mark.parametrize("name", STORMS)
+def test_open_blocks_pay_as_the_mathematics_says_whatever_comes_when(
+    name: str, losses: str
+) -> None:
+    problem, reward_of = STORMS[name]
+    options = {} if losses == "none" else {"losses": losses}
+    twins = Twins(problem, delta=1e-6, max_pulls=2_000, planned_end=True, **options)
+    rng = np.random.default_rng(5)
+    storm(twins, reward_of, rng, 500, losses != "none", False, corrections=losses == "none")
+    assert twins.paid > 2
+
+
+def test_the_leader_is_bet_on_and_can_lose_its_lead() -> None:
+    policy = told(BlockBetting(TWO_ARMS, delta=0.1, **END), 100, gap=0.3)
+    pairs = ledgers_of(policy).pairs
+    assert pairs[0, 1] != 0.0
+    assert pairs[1, 0] != 0.0
+
+
+def test_without_a_planned_end_no_bet_is_on_the_leader() -> None:
+    policy = told(BlockBetting(TWO_ARMS, delta=0.1, max_pulls=200, initial_pulls=40), 200, gap=2.0)
+    assert ledgers_of(policy).pairs[0, 1] == 0.0
+    assert not policy._blocks.state.bets.aim.any()
+
+
+def as_one_measure(policy: BlockBetting, seed: int, *, wrapped: bool) -> list[tuple[int, float]]:
+    """Run the policy to its end; return its pulls, each with the wealth against the first arm."""
+    rng, found = np.random.default_rng(seed), []
+    while not policy.stopped:
+        pull = policy.ask()
+        value = float(rng.random() < (0.7 if pull.arm == "0" else 0.5))
+        policy.tell(pull, {"value": value} if wrapped else value)
+        found.append((pull.action, float(policy._wealth[0])))
+    return found
+
+
+@pytest.mark.parametrize("limit", ["floors", "margin"])
+def test_one_of_several_measures_is_aimed_like_the_only_one(limit: str) -> None:
+    control = {"control": "1"} if limit == "margin" else {}
+    plain = Problem(3, 2, reward_range=(0, 1), **{limit: 0.3}, **control)
+    ranges, limits = {"value": (0, 1)}, {limit: {"value": 0.3}}
+    measured = Problem(3, 2, measures=ranges, objective="value", **limits, **control)
+    paths = [
+        as_one_measure(BlockBetting(problem, **END, seed=0), 3, wrapped=problem is measured)
+        for problem in (plain, measured)
+    ]
+    assert [action for action, _ in paths[0]] == [action for action, _ in paths[1]]
+    wealth = [[value for _, value in path] for path in paths]
+    assert wealth[0] == pytest.approx(wealth[1], abs=1e-6)
+    assert len(set(wealth[0])) > 3
+
+
+# ------------------------------------------------------------------------------ the end
+
+
+def in_flight_at_the_end(policy: BlockBetting) -> list:
+    """Return the last pulls, which are all in flight, after results that decide nothing."""
+    while policy.asked < policy.max_pulls - 30:
+        policy.tell(policy.ask(), 0.0)
+    return policy.ask(1_000)
+
+
+@pytest.mark.parametrize("noise", [{"noise_std": 1.0}, {"reward_range": (-1, 1)}])
+def test_no_more_pulls_are_issued_than_were_planned(noise: dict) -> None:
+    policy = BlockBetting(Problem(3, 2, floors=None, **noise), **END, seed=0)
+    last = in_flight_at_the_end(policy)
+    assert policy.asked == 200
+    for pull in last:
+        assert not policy.stopped
+        with pytest.raises(NothingToAsk):
+            policy.ask()
+        policy.tell(pull, 0.0)
+    assert policy.stopped
+    assert policy.recommend().status == "undecided"
+
+
+@pytest.mark.parametrize("noise", [{"noise_std": 1.0}, {"reward_range": (-1, 1)}])
+def test_pulls_that_fail_in_the_last_block_are_not_made_up(noise: dict) -> None:
+    policy = BlockBetting(Problem(2, 1, floors=None, **noise), **END, seed=0)
+    last = in_flight_at_the_end(policy)
+    for pull in last[:5]:
+        policy.fail(pull)
+    for pull in last[5:]:
+        policy.tell(pull, 0.0)
+    assert policy.stopped
+    assert (policy.asked, policy.told) == (200, 195)
+
+
+def test_a_correction_after_the_last_block_still_counts() -> None:
+    policy = BlockBetting(TWO_ARMS, **END, seed=0)
+    pulls = []
+    while not policy.stopped:
+        pulls.append(policy.ask())
+        policy.tell(pulls[-1], 0.0)
+    assert policy.recommend().status == "undecided"
+    for pull in pulls[20:]:
+        if not policy._finished:
+            policy.amend(pull, 0.0, 1.0 if pull.arm == "0" else -1.0)
+    assert policy.recommend().arm == "0"
+    assert policy.asked == 200
+
+
+def test_arrivals_of_a_group_get_no_pull_after_the_end() -> None:
+    policy = BlockBetting(Problem(2, 2, floors=None, noise_std=1.0), **END, seed=0)
+    groups = policy.problem.groups
+    while not policy.stopped and policy.asked < 1_000:
+        pulls = [pull for group in groups for pull in policy.ask(1, group=group)]
+        if not pulls:
+            break
+        for pull in pulls:
+            policy.tell(pull, 0.0)
+    assert policy.asked <= 200
+
+
+@pytest.mark.parametrize("steps", [1, 7, 40])
+def test_a_restored_policy_reaches_the_same_end(steps: int) -> None:
+    policies = [BlockBetting(TWO_ARMS, **END, seed=0) for _ in range(2)]
+    rng = np.random.default_rng(1)
+    while not policies[0].stopped:
+        if policies[0].asked % steps == 0:
+            policies[1] = saved(policies[1])
+        pulls = [policy.ask() for policy in policies]
+        assert pulls[0] == pulls[1]
+        reward = rng.normal(0.1 if pulls[0].arm == "0" else 0.0)
+        for policy, pull in zip(policies, pulls, strict=True):
+            policy.tell(pull, reward)
+    states = [policy.get_state() for policy in policies]
+    for name in states[0]:
+        assert np.array_equal(states[0][name], states[1][name]), name
+
+
+@pytest.mark.parametrize("unit", [1e-140, 1e140])
+@pytest.mark.parametrize("bounded", [False, True])
+def test_decisions_are_the_same_in_every_unit(unit: float, bounded: bool) -> None:
+    def run(scale: float) -> tuple[list[int], str]:
+        noise = {"reward_range": (0.0, scale)} if bounded else {"noise_std": scale}
+        policy = BlockBetting(Problem(2, 1, floors=None, **noise), **END, seed=0)
+        rng, actions = np.random.default_rng(2), []
+        while not policy.stopped:
+            pull = policy.ask()
+            actions.append(pull.action)
+            policy.tell(pull, scale * (rng.random() < (0.7 if pull.arm == "0" else 0.4)))
+        return actions, str(policy.recommend().arm)
+
+    assert run(unit) == run(1.0)
+
+
+def test_arms_that_are_equal_in_every_result_decide_nothing() -> None:
+    policy = BlockBetting(Problem(3, 1, floors=None, reward_range=(0, 1)), **END, seed=0)
+    while not policy.stopped:
+        policy.tell(policy.ask(), 1.0)
+    assert policy.recommend().status == "undecided"
+    assert np.isfinite(policy._wealth[:3]).all()
+
+
+# ----------------------------------------------------------------------- refused
+
+
+def test_an_end_needs_the_number_of_pulls() -> None:
+    with pytest.raises(InvalidArgument) as error:
+        BlockBetting(TWO_ARMS, planned_end=True)
+    assert error.value.name == "planned_end"
+    assert "max_pulls" in str(error.value)
+
+
+@pytest.mark.parametrize("arms", [2, 5])
+def test_an_end_needs_the_initial_pulls_and_one_block(arms: int) -> None:
+    problem = Problem(arms, 1, floors=None, noise_std=1.0)
+    with pytest.raises(InvalidArgument) as error:
+        BlockBetting(problem, max_pulls=7 * arms - 1, planned_end=True)
+    assert error.value.name == "max_pulls"
+    assert str(7 * arms) in str(error.value)
+    BlockBetting(problem, max_pulls=7 * arms, planned_end=True)
+
+
+# ------------------------------------------------------------ the promise, by simulation
+
+RUNS = effort.runs(100, whole=2_000)
+DELTA = 0.1
+TOLERATED = DELTA + 3 * math.sqrt(DELTA / RUNS)
+
+
+def share_rejected(problem: Problem, environment: object, truth: int, pulls: int) -> float:
+    """Return the share of runs in which the right answer was ever rejected."""
+    found = 0
+    for seed in range(RUNS):
+        policy = BlockBetting(problem, delta=DELTA, max_pulls=pulls, planned_end=True, seed=0)
+        policy.compiled_run(environment, np.random.default_rng([8, seed]), None)
+        found += bool(policy._blocks.state.book.rejected[truth])
+    return found / RUNS
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("noise", ["Gaussian", "fair coins"])
+def test_one_of_two_equal_arms_is_seldom_rejected(noise: str) -> None:
+    make = GaussianEnvironment if noise == "Gaussian" else fair_coins
+    environment = make(TWO_ARMS, np.zeros((2, 1)))
+    assert share_rejected(TWO_ARMS, environment, 0, 300) <= TOLERATED
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("name", BOUNDED)
+def test_the_right_answer_is_seldom_rejected_in_a_range(name: str) -> None:
+    arms, groups, floors, means, truth = BOUNDED[name]
+    problem = Problem(arms, groups, None, floors, reward_range=(0, 1))
+    environment = BernoulliEnvironment(problem, means)
+    assert share_rejected(problem, environment, truth, 300) <= TOLERATED
