@@ -516,6 +516,20 @@ def test_values_that_come_one_by_one_replace_the_worst_one_by_one():
     assert policy.remarks() == twin.remarks() == ()
 
 
+def test_one_that_gave_a_value_before_it_failed_is_not_made_again():
+    # Its block counts the value. That of another pull in its place would count besides.
+    policy = measures_ignorable(delta=1e-9, seed=2)
+    held = with_one_open(policy)
+    policy.report(held, {"harm": 0.0})
+    policy.fail(held, "moved away")
+    assert not policy._blocks.never_issued
+    assert policy._blocks.missing.sum(axis=(0, 1)).tolist() == [1.0, 0.0]
+    for _ in range(3):
+        pull = policy.ask()
+        assert pull.tag != held.tag
+        policy.tell(pull, outcome_of(policy, pull))
+
+
 def test_a_pull_whose_bets_have_all_their_values_is_not_overdue():
     problem = subpopulations.Problem(
         ["a", "b"], 1, measures={"effect": (0, 1), "note": (0, 1)}, objective="effect"

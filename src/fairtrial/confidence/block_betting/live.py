@@ -478,7 +478,7 @@ class LiveBlocks:
             self.late.append(pull.number)
             return
         self.lost += 1
-        if not self._makes_again or pull.tag < 0:
+        if not self._makes_again or pull.tag < 0 or self._gave_values(pull):
             return
         # Besides the pull that is to be made now, the block has one that was lost.
         self.never_issued.append([pull.action, pull.tag])
@@ -486,6 +486,10 @@ class LiveBlocks:
         if len(self.paid) > pull.tag:
             losses = self.paid.floats[pull.tag][self._slots.in_row("blocks.losses")]
             losses[pull.action] += 1.0
+
+    def _gave_values(self, pull: Pull) -> bool:
+        """Return whether bets count values of a pull that has failed."""
+        return False
 
     @property
     def _makes_again(self) -> bool:

@@ -350,6 +350,9 @@ class MeasuredBlocks(LiveBlocks):
             return np.full(len(self._problem.measures), math.nan)
         return self._units.inward(np.asarray(values, dtype=np.float64))
 
+    def _gave_values(self, pull: Pull) -> bool:
+        return self._reported(pull.number) is not None
+
     def _details_of_a_loss(self, number: int) -> tuple[Any, ...]:
         return self._inward(self._reported(number)), number
 
