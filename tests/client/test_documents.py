@@ -66,6 +66,7 @@ PROGRESS = Progress(
     largest_shortfall=0.5,
     arm_states=(ArmStatus("a", "accepted"),),
     readings=3,
+    chance_to_decide=0.6,
     live=("a",),
 )
 

@@ -168,6 +168,7 @@ def test_all_of_it_is_json() -> None:
             {"arm": "a", "status": "rejected", "compared": 9, "behind": 0.5, "differ": 4}
         ],
         "readings": None,
+        "chance_to_decide": None,
         "live": ["a"],
     }
 

@@ -35,6 +35,18 @@ def found():
     )
 
 
+def test_a_planned_end_is_that_of_each_number_of_pulls():
+    policy = POLICY.clone(max_pulls=500, planned_end=True)
+    budgets = [60, 120]
+    found = operating_characteristics(
+        policy, SCENARIOS[-1:], budgets, replications=30, seed=3, progress=False
+    )
+    for most, row in zip(budgets, found, strict=True):
+        aimed = policy.clone(max_pulls=most)
+        runs = simulate(aimed, SCENARIOS[-1].environment, 30, seed=3, progress=False)
+        assert row.right.count == (runs.decided & ~runs.wrong).sum()
+
+
 def test_there_is_a_row_for_each_scenario_and_number_of_pulls(found):
     assert [(row.scenario.name, row.max_pulls) for row in found] == [
         (scenario.name, number) for scenario in SCENARIOS for number in (40, 200)

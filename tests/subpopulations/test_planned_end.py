@@ -5,7 +5,9 @@ import math
 import numpy as np
 import pytest
 
+from fairtrial.confidence.block_betting.planned_end import chance_by_end
 from fairtrial.errors import InvalidArgument, NothingToAsk
+from fairtrial.presentation.words import pull_sentence
 from fairtrial.subpopulations import (
     BernoulliEnvironment,
     BlockBetting,
@@ -236,6 +238,56 @@ def test_an_end_needs_the_initial_pulls_and_one_block(arms: int) -> None:
     assert error.value.name == "max_pulls"
     assert str(7 * arms) in str(error.value)
     BlockBetting(problem, max_pulls=7 * arms, planned_end=True)
+
+
+# ------------------------------------------------------------------- the chance to decide
+
+
+def test_without_an_end_there_is_no_chance_to_decide_by_it() -> None:
+    assert told(BlockBetting(TWO_ARMS), 100).progress().chance_to_decide is None
+
+
+def test_the_chance_to_decide_is_shown_until_the_end() -> None:
+    policy = told(BlockBetting(TWO_ARMS, delta=0.01, **END), 100)
+    assert 0.0 < policy.progress().chance_to_decide < 1.0
+    assert "planned end" in pull_sentence(policy.progress())
+    told(policy, 200)
+    assert policy.stopped
+    assert policy.progress().chance_to_decide is None
+
+
+@pytest.mark.parametrize(("pulls", "forecast"), [(100, 200.0), (100, 80.0), (50, math.inf)])
+def test_the_chance_is_that_of_crossing_a_line(pulls: int, forecast: float) -> None:
+    need, runs, steps = 3.0, 20_000, 400
+    aim = math.sqrt(2 * need)
+    drift = aim * math.sqrt(pulls / forecast)
+    moves = np.random.default_rng(0).normal(drift / steps, steps**-0.5, (runs, steps))
+    times = np.arange(1, steps + 1) / steps
+    gains = aim * moves.cumsum(axis=1) - aim**2 * times / 2
+    # The steps miss crossings between them (Siegmund 1985, equation 4.5).
+    crossed = (gains >= need - 0.583 * aim * steps**-0.5).any(axis=1).mean()
+    found = chance_by_end(need, pulls, forecast)
+    assert found == pytest.approx(crossed, abs=0.01 + 4 * math.sqrt(0.25 / runs))
+
+
+@pytest.mark.parametrize("scale", [1e-160, 1e160])
+def test_a_chance_is_a_probability_for_any_number(scale: float) -> None:
+    for need in (-scale, scale, 1.0):
+        for pulls in (0, 1, 10**9):
+            for forecast in (None, scale, 1.0):
+                assert 0.0 <= chance_by_end(need, pulls, forecast) <= 1.0
+
+
+@pytest.mark.statistical
+def test_the_chance_to_decide_is_about_the_share_of_continuations_that_do() -> None:
+    """Within .15 of runs with the estimated means: later blocks aim again, and stop in steps."""
+    policy = told(BlockBetting(TWO_ARMS, delta=0.05, max_pulls=300, planned_end=True), 150, 0.3)
+    gap = policy.progress().actions[0].mean - policy.progress().actions[1].mean
+    runs = effort.runs(60, whole=400)
+    decided = [told(saved(policy), 300, gap, seed=seed).recommend().decided for seed in range(runs)]
+    chance = policy.progress().chance_to_decide
+    assert 0.2 < chance < 0.98
+    assert np.mean(decided) == pytest.approx(chance, abs=0.15 + 2 * math.sqrt(0.25 / runs))
 
 
 # ------------------------------------------------------------ the promise, by simulation

@@ -200,6 +200,7 @@ def progress_of(document: _Document) -> Progress:
         losses=None if document["losses"] is None else _part(Losses, document["losses"]),
         shares=tuple(_part(ShareOfPulls, one) for one in document["shares"]),
         largest_shortfall=_number(document["largest_shortfall"]),
+        chance_to_decide=_number(document["chance_to_decide"]),
         arm_states=tuple(_part(ArmStatus, one) for one in document["arm_states"]),
         readings=document["readings"],
         live=None if document["live"] is None else tuple(document["live"]),

@@ -267,3 +267,4 @@ class Parts(TypedDict, total=False):
     arm_states: tuple[ArmStatus, ...]
     readings: int | None
     live: tuple[str, ...] | None
+    chance_to_decide: float | None

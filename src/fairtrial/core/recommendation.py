@@ -341,6 +341,9 @@ class Progress:
         Number of partial readings, if the rule uses them.
     live : tuple of str, or None
         The arms that are still in question, if the rule eliminates arms without testing answers.
+    chance_to_decide : float or None
+        The probability of a decision by the planned end if the means are as estimated, if an end is
+        planned. It is approximate.
     """
 
     recommendation: Recommendation
@@ -371,6 +374,7 @@ class Progress:
     arm_states: tuple[ArmStatus, ...] = ()
     readings: int | None = None
     live: tuple[str, ...] | None = None
+    chance_to_decide: float | None = None
 
     @property
     def effects(self) -> tuple[Effect, ...]:
@@ -413,4 +417,5 @@ class Progress:
             "arm_states": [one.to_dict() for one in self.arm_states],
             "readings": self.readings,
             "live": None if self.live is None else list(self.live),
+            "chance_to_decide": self.chance_to_decide,
         }

@@ -10,6 +10,7 @@ from fairtrial.core.recommendation import Progress
 from fairtrial.presentation.limits import finite
 from fairtrial.presentation.sources import answered
 from fairtrial.presentation.words import (
+    chance_by_end,
     count,
     ended,
     joined,
@@ -160,6 +161,8 @@ def still_missing(progress: Progress) -> list[str]:
     elif forecast:
         more = plural(max(round(forecast), 1), "more pull")
         points.append(f"About {more}, if results go on as they have.")
+    if chance := chance_by_end(progress):
+        points.append(ended(f"The study {chance}"))
     return points or ["More results."]
 
 

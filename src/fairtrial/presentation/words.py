@@ -243,7 +243,24 @@ def pull_sentence(progress: Progress) -> str:
     elif progress.recommendation.status == "running" and forecast is not None:
         far = out_of_sight(progress)
         sentence += f"; {far}" if far else f"; about {count(forecast)} more expected"
-    return sentence + "."
+    return sentence + (f"; {chance}." if (chance := chance_by_end(progress)) else ".")
+
+
+def chance_by_end(progress: Progress) -> str:
+    """Return the chance of a decision by the planned end in words; empty if no end is planned.
+
+    Examples
+    --------
+    >>> from fairtrial.core import Recommendation
+    >>> running = Recommendation(None, "running")
+    >>> chance_by_end(Progress(running, 300, 300, 0, chance_to_decide=0.953))
+    'decides by its planned end with a chance of about 95 % if the estimates are right'
+    """
+    chance = finite(progress.chance_to_decide)
+    if chance is None:
+        return ""
+    about = f"a chance of about {percent(chance, 0)} if the estimates are right"
+    return f"decides by its planned end with {about}"
 
 
 def out_of_sight(progress: Progress) -> str:

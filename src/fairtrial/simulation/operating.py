@@ -119,7 +119,6 @@ def operating_characteristics(
 
     run = partial(
         simulate,
-        policy,
         replications=replications,
         seed=number,
         executor=executor,
@@ -147,7 +146,12 @@ def operating_characteristics(
     try:
         for scenario in chosen:
             runs = [
-                run(kept.simulated(scenario), horizon=most, progress=progress and name)
+                run(
+                    _ending_after(most, policy),
+                    kept.simulated(scenario),
+                    horizon=most,
+                    progress=progress and name,
+                )
                 for most, name in _named(scenario, budgets)
             ]
             found.append(runs)
@@ -195,6 +199,12 @@ def _named(scenario: Scenario, budgets: Sequence[int]) -> Iterator[tuple[int, st
     for most in budgets:
         limit = f", at most {most:,} pulls" if len(budgets) > 1 else ""
         yield most, f"scenario {scenario.name}{limit}"
+
+
+def _ending_after(most: int, policy: Policy) -> Policy:
+    """Return the policy; one that aims its bets at its end aims them at this one."""
+    aims = policy.get_params().get("planned_end", False)
+    return policy.clone(max_pulls=most) if aims else policy
 
 
 def _checked(policy: Policy, scenarios: Iterable[Scenario]) -> list[Scenario]:

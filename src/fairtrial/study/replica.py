@@ -100,7 +100,13 @@ class Replica:
         answer = self._as_stopped(progress.recommendation)
         if self.stop_reason is None:
             return replace(progress, recommendation=answer) if self.closings else progress
-        return replace(progress, recommendation=answer, remaining=0.0, no_forecast="")
+        return replace(
+            progress,
+            recommendation=answer,
+            remaining=0.0,
+            no_forecast="",
+            chance_to_decide=None,
+        )
 
     def _as_stopped(self, answer: Recommendation) -> Recommendation:
         if self.closings:

@@ -379,6 +379,12 @@ class LiveBlocks:
         slots = [self._slot_of(serial) for serial in range(first, first + self._number.item())]
         return bool(blocks.to_issue[slots, actions].any())
 
+    @property
+    def made(self) -> int:
+        """Number of planned pulls that have a result, or will have none."""
+        blocks = self.state.blocks
+        return int(blocks.pulls[0] - blocks.waiting.sum())
+
     def has_ended(self, end: int) -> bool:
         """Return whether all pulls of a planned end are settled."""
         return bool(self.state.blocks.pulls[0] >= end and self._number.item() == 0)

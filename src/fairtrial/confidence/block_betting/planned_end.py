@@ -7,6 +7,7 @@ not validity. Documentation: docs/explanation/planned-ends.md.
 """
 
 import math
+from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -112,6 +113,43 @@ def aim_bet(bets: Bets, slot: int, bet: int, block_variance: float, end: End) ->
 def size_until_end(size: float, left: float) -> float:
     """Return the pulls of the next block: all that are left, if these are few."""
     return left if left < LAST_BLOCK * size else size
+
+
+def chance_by_end(need: float, pulls: float, forecast: float | None) -> float:
+    """Return the chance that aimed bets bring a ledger what it lacks by the planned end.
+
+    The score is a Brownian motion with the estimated drift, and the bet pays enough as soon as it
+    crosses a line (Siegmund 1985, equation 3.15). Later changes of the aim are left out.
+
+    Parameters
+    ----------
+    need : float
+        What the ledger lacks, in nats.
+    pulls : float
+        Pulls until the end.
+    forecast : float or None
+        Pulls after which the ledger has what it lacks, on average; None for never.
+
+    Examples
+    --------
+    >>> round(chance_by_end(3.0, pulls=100, forecast=100.0), 2)
+    0.64
+    >>> chance_by_end(0.0, pulls=0, forecast=None)
+    1.0
+    """
+    if need <= 0.0:
+        return 1.0
+    if pulls <= 0.0:
+        return 0.0
+    normal = NormalDist()
+    aim = math.sqrt(2.0 * need)
+    drift = 0.0 if forecast is None else aim * math.sqrt(pulls / max(forecast, 1.0))
+    # The second part is at most 1, although its first factor can be large.
+    log_odds = aim * (drift - 0.5 * aim)
+    crossed_before = normal.cdf(-drift)
+    if crossed_before > 0.0:
+        crossed_before = math.exp(min(0.0, log_odds + math.log(crossed_before)))
+    return min(1.0, normal.cdf(drift - aim) + crossed_before)
 
 
 @kernel

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from fairtrial.confidence.block_betting.book import all_wealth, evidence_for
 from fairtrial.confidence.block_betting.cuts import ASSIGNED, Cuts, OutsideResults
 from fairtrial.confidence.block_betting.live import LiveBlocks, Randomize
+from fairtrial.confidence.block_betting.planned_end import chance_by_end
 from fairtrial.confidence.effects import (
     BlockResults,
     Difference,
@@ -285,6 +286,14 @@ class BlockPolicy(FixedConfidencePolicy):
 
     def _remaining(self, evidence: float | None, threshold: float | None) -> float | None:
         return self._blocks.pulls_left
+
+    def _chance_to_decide(self) -> float | None:
+        """Return the chance of a decision by the planned end at the estimates; None without one."""
+        evidence, threshold = self._evidence()
+        if self._end is None or evidence is None or threshold is None or self.stopped:
+            return None
+        until = self._end - self._blocks.made
+        return chance_by_end(threshold - evidence, until, self._blocks.pulls_left)
 
     @property
     def _no_forecast(self) -> str:

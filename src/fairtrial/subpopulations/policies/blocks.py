@@ -603,7 +603,10 @@ class BlockBetting(BlockPolicy):
     def _parts(self) -> Parts:
         came, lost = self._losses
         share = float(lost.sum() / max(1.0, came.sum() + lost.sum()))
-        parts: Parts = {"losses": Losses(self._lost_counts_as, share, self._loses_too_many)}
+        parts: Parts = {
+            "losses": Losses(self._lost_counts_as, share, self._loses_too_many),
+            "chance_to_decide": self._chance_to_decide(),
+        }
         if not self._separately:
             # With a tolerance, evidence is about pairs of arms, not about a single answer.
             parts["answers"] = self._answers_with_wealth()
