@@ -67,12 +67,15 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         ("matplotlib", "plots.means", "plots"),
         ("sklearn", "sklearn.RacingSearchCV", "sklearn"),
         ("inspect_ai", "inspect.Race", "inspect"),
+        ("openfeature", "openfeature.StudyProvider", "openfeature"),
+        ("mcp", "mcp.mcp_server", "mcp"),
     ],
 )
 def test_an_optional_package_that_is_missing_is_named_by_its_extra(package, name, extra) -> None:
     code = (
         f"import sys; sys.modules[{package!r}] = None\n"
         "import fairtrial, fairtrial.inspect, fairtrial.server\n"
+        "import fairtrial.mcp, fairtrial.openfeature\n"
         f"try: fairtrial.{name}\n"
         "except fairtrial.errors.MissingExtra as error: print(error)"
     )

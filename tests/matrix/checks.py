@@ -29,8 +29,9 @@ _MODULES = """
 import importlib, pkgutil, sys, fairtrial
 assert "site-packages" in fairtrial.__file__, fairtrial.__file__
 for module in pkgutil.walk_packages(fairtrial.__path__, "fairtrial."):
-    # inspect_ai is not installed there.
-    if not module.name.endswith(("__main__", "inspect.early_stopping")):
+    # inspect_ai, the SDK of OpenFeature and mcp are not installed there.
+    others = "__main__", "inspect.early_stopping", "openfeature.provider", "mcp.server"
+    if not module.name.endswith(others):
         importlib.import_module(module.name)
 """
 

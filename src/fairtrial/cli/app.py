@@ -107,6 +107,7 @@ for _command in (
     study,
     LazyCommand("serve", "serve:serve", "Serve the studies of a storage over HTTP."),
     token,
+    LazyCommand("mcp", "mcp:mcp", "Serve studies to a language model."),
     LazyCommand("worker", "worker:worker", "Carry out pulls of a study on a service."),
     LazyCommand(
         "compile", "compile:compile_families", "Compile the mathematics before it is needed."

@@ -1,0 +1,110 @@
+"""What the tools do: each opens a study, reads it or writes to it, and returns a document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from functools import cached_property
+from typing import Any
+
+from fairtrial.client import Connection, connect
+from fairtrial.client.address import is_service
+from fairtrial.client.remote_study import RemoteStudy
+from fairtrial.core.parameters import plain
+from fairtrial.core.problem import Outcome
+from fairtrial.errors import InvalidArgument
+from fairtrial.server.documents import event_document, spelled
+from fairtrial.study import Study, StudyPull, list_studies
+
+__all__ = ["Studies"]
+
+_MOST_PULLS = 100
+
+
+class Studies:
+    """The studies of a storage or of a service, as documents for JSON.
+
+    A study of a storage is opened for each call, so that what other processes wrote is seen.
+
+    Parameters
+    ----------
+    address : str
+        The storage, or the URL of a service.
+    """
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+
+    @cached_property
+    def _connection(self) -> Connection | None:
+        return connect(self._address) if is_service(self._address) else None
+
+    @contextmanager
+    def _opened(self, name: str) -> Iterator[Study | RemoteStudy]:
+        opened: Study | RemoteStudy
+        if self._connection is None:
+            opened = Study.open(self._address, name)
+        else:
+            opened = self._connection.study(name)
+        with opened:
+            yield opened
+
+    def listed(self) -> list[dict[str, Any]]:
+        """Return one line for each study."""
+        if self._connection is None:
+            found = list_studies(self._address)
+        else:
+            found = self._connection.studies()
+        return [asdict(item) | {"created_at": item.created_at.isoformat()} for item in found]
+
+    def shown(self, name: str) -> dict[str, Any]:
+        """Return the question of a study, its estimates so far, and its warnings."""
+        with self._opened(name) as study:
+            progress = study.progress().to_dict()
+            health = study.health()
+            document = {
+                "study": name,
+                "problem": study.problem.to_dict(),
+                "policy": study.policy.to_dict(),
+                "events": study.n_events,
+                "progress": progress,
+                "health": health,
+            }
+        return _as_document(document)
+
+    def recommended(self, name: str) -> dict[str, Any]:
+        """Return the present answer of a study."""
+        with self._opened(name) as study:
+            return _as_document(study.recommend().to_dict())
+
+    def verified(self, name: str) -> dict[str, Any]:
+        """Return the result of an audit of a study's log, and the hash of its last event."""
+        with self._opened(name) as study:
+            return asdict(study.verify()) | {"head": study.head_hash}
+
+    def asked(self, name: str, n: int, group: str | None, unit: str | None) -> dict[str, Any]:
+        """Issue pulls, and return them."""
+        if not 1 <= n <= _MOST_PULLS:
+            raise InvalidArgument("n", f"must be from 1 to {_MOST_PULLS}", n)
+        context: dict[str, Any] = {} if group is None else {"group": group}
+        with self._opened(name) as study:
+            pulls = study.ask(n, unit=unit, **context)
+            # A single ask gives the reason why there is none.
+            pulls = pulls or [study.ask(unit=unit, **context)]
+            return {"pulls": [_pull_document(pull) for pull in pulls]}
+
+    def told(self, name: str, pull: str, value: Outcome) -> dict[str, Any]:
+        """Record an outcome; return its event and whether the study has stopped."""
+        with self._opened(name) as study:
+            event = study.tell(pull, value)
+            return _as_document({"event": event_document(event), "stopped": study.stopped})
+
+
+def _pull_document(pull: StudyPull) -> dict[str, Any]:
+    return {"pull": pull.id, "number": pull.number, **plain(dict(pull.labels))}
+
+
+def _as_document(found: dict[str, Any]) -> dict[str, Any]:
+    document: dict[str, Any] = spelled(found)
+    return document
