@@ -59,6 +59,12 @@ def test_a_policys_keys_are_its_constructors_arguments(folder):
     assert (policy.delta, policy.max_pulls) == (0.1, 9)
 
 
+def test_a_file_can_plan_an_end(folder):
+    policy = load(folder, policy={"max_pulls": 500, "planned_end": True}).policy
+    assert isinstance(policy, BlockBetting)
+    assert (policy.max_pulls, policy.planned_end) == (500, True)
+
+
 def test_paths_are_relative_to_the_file(folder):
     storage = load(folder).study.storage
     assert storage == f"sqlite:///{folder}/small.db"
