@@ -598,3 +598,44 @@ def test_sums_of_a_block_follow_corrections_and_late_results():
     assert other.progress().effects[0].lower == pytest.approx(
         right.progress().effects[0].lower, abs=1e-6
     )
+
+
+# ------------------------------------------------------------------------- health, details
+
+
+def test_predictions_that_depend_on_the_arm_are_warned_of_and_weaken_the_promise():
+    problem = problem_of(("now", "new"), ("x",), control="now", margin=0.001)
+    policy, units = BlockBetting(problem, seed=3), Units(problem, 3, gap=0.0)
+    assert policy.guarantee.proven
+    while policy.asked < 600 and not policy.stopped:
+        unit = units.arrive()
+        # Somebody who knows the next arm lets other units come.
+        peek = BlockBetting(problem, seed=3)
+        peek.set_state(policy.get_state())
+        if peek.ask(group="x", prediction=0.5).arm == "new":
+            unit["prediction"] = float(units.random.choice([0.1, 0.5]))
+        pull = policy.ask(**unit)
+        policy.tell(pull, units.reward(pull.arm, unit["prediction"]))
+    assert policy._predicted.depend_on_arm
+    assert any("before the arm" in warning for warning in policy.warnings())
+    assert not policy.guarantee.proven
+
+
+def test_progress_says_what_predictions_explain_and_how_many_are_missing_or_cut():
+    problem = problem_of(("a", "b"), ("x",), {"range": (0, 0.6), "missing": "mean"}, floors=None)
+    policy, units = BlockBetting(problem, seed=4), Units(problem, 4, gap=0.0)
+    given = []
+    for place in range(100):
+        unit = units.arrive()
+        known = None if place % 10 == 0 else unit["prediction"]
+        given.append(known)
+        pull = policy.ask(group="x", prediction=known)
+        policy.tell(pull, units.reward(pull.arm, unit["prediction"]))
+        if policy.stopped:
+            break
+    said = policy.progress().details["prediction"]
+    known = [one for one in given if one is not None]
+    assert said["share_missing"] == pytest.approx(1.0 - len(known) / len(given))
+    assert said["share_cut"] == pytest.approx(sum(one > 0.6 for one in known) / len(known))
+    assert 0.05 < said["groups"]["x"]["r_squared"] < 0.6
+    assert any("outside of their range" in warning for warning in policy.warnings())

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         TrackAndStop,
         UniformSampling,
     )
+    from fairtrial.subpopulations.predicted_environment import PredictedEnvironment
 
 __all__ = [
     "OVERALL",
@@ -32,6 +33,7 @@ __all__ = [
     "ExactTracking",
     "GaussianEnvironment",
     "PlainTrackAndStop",
+    "PredictedEnvironment",
     "Problem",
     "ReplayEnvironment",
     "RoundRobin",
@@ -41,4 +43,6 @@ __all__ = [
 ]
 
 # These modules import compiled code.
-__getattr__, __dir__ = lazy_names(__name__, ["environments", "policies", "planning"])
+__getattr__, __dir__ = lazy_names(
+    __name__, ["environments", "predicted_environment", "policies", "planning"]
+)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -107,10 +106,6 @@ class Prediction:
         """Return a prediction cut to the range."""
         low, high = self.range
         return min(max(value, low), high)
-
-    def is_outside(self, value: float) -> bool:
-        """Return whether a prediction is outside of the range; a missing one is not."""
-        return math.isfinite(value) and not self.range[0] <= value <= self.range[1]
 
     def in_words(self) -> str:
         """Return the statement in words."""

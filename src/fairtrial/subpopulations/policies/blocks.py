@@ -81,6 +81,14 @@ _TOO_MANY_LOST = (
 
 _RECORDED_BEFORE = "each prediction was recorded before the arm was drawn"
 
+_DEPEND_ON_ARM = (
+    "predictions differ between arms by more than chance: they must be recorded before the arm is "
+    "drawn, of whoever comes next"
+)
+
+_MANY_CUT = 0.05
+"""Share of predictions outside of their range that is worth a warning."""
+
 _MANY_CELLS = 500
 """With more cells, initial pulls and the minimal block would be most of a study."""
 
@@ -341,8 +349,8 @@ class BlockBetting(BlockPolicy):
         """
         known = self._checked_prediction(group, prediction)
         choice = self._choose_cell(group)
-        if choice is not None and self._predicted is not None:
-            self._predicted.issue(self.asked, known)
+        if isinstance(choice, tuple) and self._predicted is not None:
+            self._predicted.issue(self.asked, known, choice[0], choice[1])
         return choice
 
     def _checked_prediction(self, group: str | None, prediction: float | None) -> float | None:
@@ -393,16 +401,18 @@ class BlockBetting(BlockPolicy):
         """Return the whole state as named arrays; `set_state` continues from it."""
         state = super().get_state()
         if self._predicted is not None:
-            state["predictions"] = np.array(self._predicted.predictions, dtype=np.float64)
+            state |= self._predicted.get_state()
         return state
 
     def set_state(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Continue from a state that a policy with the same problem and parameters returned."""
-        if self._predicted is not None and "predictions" not in state:
-            raise InvalidArgument("state", "must have the field 'predictions'", sorted(state))
+        own = {} if self._predicted is None else self._predicted.get_state()
+        for name in own:
+            if name not in state:
+                raise InvalidArgument("state", f"must have the field {name!r}", sorted(state))
         super().set_state(state)
         if self._predicted is not None:
-            self._predicted.predictions = state["predictions"].tolist()
+            self._predicted.set_state(state)
 
     def _told(self, pull: Pull, outcome: Any) -> Any:
         if self._predicted is not None:
@@ -642,7 +652,33 @@ class BlockBetting(BlockPolicy):
         return bool(lost) and self._is_out_of_reach
 
     def _contradicted(self) -> tuple[str, ...]:
-        return warnings_of(self._contradiction)
+        found = warnings_of(self._contradiction)
+        if self._predicted is None:
+            return found
+        if self._predicted.depend_on_arm:
+            found = (*found, _DEPEND_ON_ARM)
+        cut = self._predicted.shares()[1]
+        if cut > _MANY_CUT:
+            said = f"{cut:.0%} of the predictions are outside of their range, and were cut"
+            found = (*found, said)
+        return found
+
+    def _details(self) -> Mapping[str, Any]:
+        """Return, with predictions, what they explain, as further facts."""
+        found = super()._details()
+        if self._predicted is None:
+            return found
+        slopes, expected, _ = self._predicted.fit.tolist()
+        missing, cut = self._predicted.shares()
+        explained = self._predicted.r_squared.tolist()
+        groups = {
+            group: {"slope": slope, "mean": mean, "r_squared": share}
+            for group, slope, mean, share in zip(
+                self.problem.groups, slopes, expected, explained, strict=True
+            )
+        }
+        stated = {"groups": groups, "share_missing": missing, "share_cut": cut}
+        return {**found, "prediction": stated}
 
     def warnings(self) -> tuple[str, ...]:
         """Return what the results contradict, what delays the evidence, and losses."""
@@ -657,6 +693,8 @@ class BlockBetting(BlockPolicy):
         left_out = self._missing if self._leaves_out_losses else 0
         stated = self._blocks.as_it_stands(stated, left_out=left_out)
         stated = self._after_closing(stated)
+        if self._predicted is not None and self._predicted.depend_on_arm:
+            stated = stated.weakened("predictions differ between arms by more than chance")
         return as_results_allow(stated, self._contradiction)
 
     def _after_closing(self, stated: Guarantee) -> Guarantee:

@@ -7,24 +7,28 @@ objective nor a limit uses it.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairtrial.confidence.block_betting import LiveBlocks, Randomize
+from fairtrial.confidence.block_betting.live import serial_of_tag
 from fairtrial.confidence.effects import (
     Difference,
     DifferenceInterval,
     GuessedResults,
     difference_with_guesses,
 )
+from fairtrial.confidence.prediction_test import ALARM, FrozenPredictions, PredictionTest
 from fairtrial.core.pull import UNSOLICITED, Pull
 from fairtrial.subpopulations._kernels.block_state import Rules
 from fairtrial.subpopulations._kernels.measures import blocks
 from fairtrial.subpopulations._kernels.measures.items import ROLES
 from fairtrial.subpopulations._kernels.measures.model import Model
 from fairtrial.subpopulations._kernels.measures.predictions import MISSING
+from fairtrial.subpopulations._kernels.measures.state import EXPECTED
 from fairtrial.subpopulations.policies.measured_blocks import MeasuredBlocks, model_of_measures
 from fairtrial.subpopulations.prediction import Prediction
 from fairtrial.subpopulations.problem import Problem
@@ -98,7 +102,11 @@ class PredictedBlocks(MeasuredBlocks):
     Attributes
     ----------
     predictions : list of float
-        The prediction of every pull that was issued, cut to the range; infinite for a missing one.
+        The prediction of every pull that was issued, as given; infinite for a missing one.
+    groups : int
+        Number of groups.
+    test : PredictionTest
+        The evidence that predictions depend on the arm.
     """
 
     def __init__(
@@ -112,6 +120,8 @@ class PredictedBlocks(MeasuredBlocks):
     ) -> None:
         self._prediction = prediction
         self.predictions: list[float] = []
+        self.groups = len(problem.groups)
+        self.test = PredictionTest(*problem.shape)
         measured = as_measured(problem, prediction)
         super().__init__(measured, rules, randomize, key, points, self._known_of)
 
@@ -124,21 +134,55 @@ class PredictedBlocks(MeasuredBlocks):
     def _roles(self, model: Model) -> int:
         return ROLES
 
-    def issue(self, number: int, prediction: float | None) -> None:
+    def issue(self, number: int, prediction: float | None, action: int, tag: int) -> None:
         """Record the prediction of the pull that is issued next; it is frozen from now on."""
         del self.predictions[number:]
-        self.predictions.append(MISSING if prediction is None else self._prediction.cut(prediction))
+        self.predictions.append(MISSING if prediction is None else prediction)
+        serial = serial_of_tag(tag)
+        if serial < 0:
+            return
+        slot = self._slot_of(serial)
+        if prediction is not None:
+            arm, group = divmod(action, self.groups)
+            known = float(self._units.inward(np.array([0.0, self._prediction.cut(prediction)]))[1])
+            self.test.add(serial, arm, group, known, self._frozen(slot, group))
+        if self.state.blocks.unissued[slot] == 0:
+            self.test.complete(serial)
+
+    def _frozen(self, slot: int, group: int) -> FrozenPredictions:
+        """Return what is fixed before the block in a slot, for the test of predictions."""
+        planned = self.state.blocks.planned[slot].reshape(-1, self.groups)[:, group]
+        expected = float(self.state.guess[slot, group, EXPECTED])
+        return FrozenPredictions(planned, expected, *self.state.clip[slot].tolist())
+
+    @property
+    def depend_on_arm(self) -> bool:
+        """Whether predictions differ between arms far more than chance allows."""
+        return self.test.e_value >= ALARM
+
+    def get_state(self) -> dict[str, NDArray[Any]]:
+        """Return the predictions so far, and the test of them."""
+        return {"predictions": np.array(self.predictions), **self.test.get_state()}
+
+    def set_state(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Continue from what `get_state` returned."""
+        self.predictions = state["predictions"].tolist()
+        self.test.set_state(state)
 
     def of_pull(self, pull: Pull, reward: float) -> Floats:
         """Return the reward of a pull and its prediction; that of unsolicited data is missing."""
         is_own = 0 <= pull.number < len(self.predictions)
-        return np.array([reward, self.predictions[pull.number] if is_own else MISSING])
+        return np.array([reward, self._cut(pull.number) if is_own else MISSING])
+
+    def _cut(self, number: int) -> float:
+        known = self.predictions[number]
+        return known if known == MISSING else self._prediction.cut(known)
 
     def _known_of(self, number: int) -> Floats | None:
         """Return what is known of a pull without a result: its prediction."""
         if number == UNSOLICITED:
             return None
-        return np.array([math.nan, self.predictions[number]])
+        return np.array([math.nan, self._cut(number)])
 
     def _known_of_overdue(self) -> list[tuple[int, int, Floats]]:
         # What is known of a pull is its result; the prediction is not part of it.
@@ -175,6 +219,28 @@ class PredictedBlocks(MeasuredBlocks):
         off = np.where(known, means[..., 1] - expected, 0.0)
         shares = self.values[..., 1] / np.maximum(self.values[..., 0], 1.0)
         return np.asarray(means[..., 0] - slopes * shares * off)
+
+    def shares(self) -> tuple[float, float]:
+        """Return the share of pulls without a prediction, and of predictions that were cut."""
+        given = np.array(self.predictions)
+        known = given[np.isfinite(given)]
+        low, high = self._prediction.range
+        missing = 1.0 - known.size / given.size if given.size else 0.0
+        return missing, float(np.mean((known < low) | (known > high))) if known.size else 0.0
+
+    @property
+    def r_squared(self) -> Floats:
+        """The share of the variance within arms that predictions explain, by group, shape (L,)."""
+        state = self.state
+        counts = np.maximum(state.counts[..., 0, 0], 1.0)
+        pairs = np.maximum(state.counts[..., 1, 1], 1.0)
+        rewards, known = state.sums[..., 0], state.sums[..., 1]
+        total = (state.products[..., 0, 0] - rewards**2 / counts).sum(axis=0)
+        spread = (state.products[..., 1, 1] - known**2 / pairs).sum(axis=0)
+        both = (state.products[..., 0, 1] - rewards * known / counts).sum(axis=0)
+        slopes = blocks.fit_now(self.arrays)[0]
+        explained = 2.0 * slopes * both - slopes**2 * spread
+        return np.where(total > 0.0, explained / np.where(total > 0.0, total, 1.0), 0.0)
 
     @property
     def fit(self) -> Floats:

@@ -1,0 +1,123 @@
+"""A test at all times of the assumption that predictions do not depend on the arm.
+
+In a block, let n of a group's pulls have arm a, and r another arm. For every stake t, multiply
+1 + t (f - c) over the predictions f of the arm's pulls, and 1 - t (n / r) (f - c) over those of the
+others. The number c and the range of f are fixed before the block. If all arms have the same mean
+prediction, the product over the block is at most 1 on average, because the stakes sum to zero. So
+is that over blocks, and the mean over stakes, arms and groups.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["ALARM", "FrozenPredictions", "PredictionTest"]
+
+Floats = NDArray[np.float64]
+
+ALARM = 100.0
+"""The e-value from which predictions are said to depend on the arm."""
+
+_STAKES = np.array([sign * size for sign in (1, -1) for size in (0.02, 0.05, 0.1, 0.2, 0.4)])
+"""Stakes on a prediction that moves through its whole range."""
+
+
+class FrozenPredictions(NamedTuple):
+    """What is fixed before a block, for one group.
+
+    Attributes
+    ----------
+    pulls : ndarray of shape (K,)
+        The planned pulls of every arm.
+    expected : float
+        The centre.
+    low, high : float
+        The range to which predictions are cut.
+    """
+
+    pulls: Floats
+    expected: float
+    low: float
+    high: float
+
+
+class PredictionTest:
+    """The evidence that predictions depend on the arm.
+
+    Parameters
+    ----------
+    arms, groups : int
+        Their numbers.
+
+    Attributes
+    ----------
+    logs : ndarray of shape (K, L, S)
+        Logarithms of the products over complete blocks, by arm, group and stake.
+    started : dict of int to ndarray of shape (K, L, S)
+        The same for each block whose pulls are not all issued.
+
+    Examples
+    --------
+    >>> test = PredictionTest(2, 1)
+    >>> frozen = FrozenPredictions(np.array([50.0, 50.0]), 0.5, 0.0, 1.0)
+    >>> for _ in range(50):
+    ...     test.add(0, 0, 0, 0.4, frozen)
+    ...     test.add(0, 1, 0, 0.6, frozen)
+    >>> test.complete(0)
+    >>> test.e_value > ALARM
+    True
+    """
+
+    def __init__(self, arms: int, groups: int) -> None:
+        self.logs: Floats = np.zeros((arms, groups, _STAKES.size))
+        self.started: dict[int, Floats] = {}
+
+    def add(
+        self, block: int, arm: int, group: int, prediction: float, frozen: FrozenPredictions
+    ) -> None:
+        """Add the prediction of a pull of a block."""
+        width = frozen.high - frozen.low
+        if width <= 0.0:
+            return
+        off = (min(max(prediction, frozen.low), frozen.high) - frozen.expected) / width
+        others = frozen.pulls.sum() - frozen.pulls
+        is_tested = (frozen.pulls > 0.0) & (others > 0.0)
+        ratios = np.where(is_tested, frozen.pulls / np.maximum(others, 1.0), 0.0)
+        weights = -ratios
+        weights[arm] = 1.0
+        # No factor may become negative, also where an arm has most of the pulls.
+        weights *= is_tested / np.maximum(1.0, ratios)
+        own = self.started.setdefault(block, np.zeros_like(self.logs))
+        own[:, group] += np.log1p(weights[:, np.newaxis] * _STAKES * off)
+
+    def complete(self, block: int) -> None:
+        """Count a block, all of whose pulls are issued; others never count."""
+        self.logs += self.started.pop(block, 0.0)
+
+    @property
+    def e_value(self) -> float:
+        """The evidence: at least x with probability at most 1/x at any time if all is well."""
+        largest = float(self.logs.max())
+        mean = float(np.exp(self.logs - largest).mean())
+        return math.exp(min(700.0, largest + math.log(mean)))
+
+    def get_state(self) -> dict[str, Floats]:
+        """Return the evidence as arrays."""
+        blocks = list(self.started)
+        rows = [self.started[block] for block in blocks]
+        return {
+            "test_logs": self.logs.copy(),
+            "test_blocks": np.array(blocks, dtype=np.float64),
+            "test_started": np.array(rows).reshape(len(rows), *self.logs.shape),
+        }
+
+    def set_state(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Continue from what `get_state` returned."""
+        self.logs = np.array(state["test_logs"])
+        blocks = map(int, state["test_blocks"].tolist())
+        self.started = dict(zip(blocks, np.array(state["test_started"]), strict=True))
