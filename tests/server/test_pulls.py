@@ -566,3 +566,21 @@ def test_lists_of_pulls_are_read_a_page_at_a_time(service):
             found += [pull["id"] for pull in page["pulls"]]
             after = None if page["next"] is None else f"&after={page['next']}"
         assert found == expected, state
+
+
+def test_a_prediction_is_recorded_with_the_ask_and_refused_with_the_result(serve):
+    from fairtrial.study.memory import MemoryStore
+    from fairtrial.subpopulations import BlockBetting, Problem
+
+    store = MemoryStore()
+    problem = Problem(2, ["x"], floors=None, reward_range=(0, 1), prediction=(0, 1))
+    Study.create(problem, BlockBetting(problem), storage=store, name="trial", seed=7)
+    service = serve(store)
+    [pull] = service.run.ask(context={"group": "x", "prediction": 0.25})
+    for context, n in (({}, 1), ({"prediction": "high"}, 1), ({"prediction": 0.5}, 2)):
+        refused = service.run.post(f"{URL}/asks", {"n": n, "context": {"group": "x", **context}})
+        assert refused.status_code == 422, refused.text
+    late = {"value": 1.0, "prediction": 0.5}
+    assert service.run.post(pull_url(pull, "tell"), late).status_code == 422
+    assert service.run.post(pull_url(pull, "tell"), {"value": 1.0}).status_code == 200
+    assert kinds(service) == ["ask", "tell"]

@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
-from fairtrial import simulate
-from fairtrial.errors import InvalidArgument
+from fairtrial import analyse, simulate
+from fairtrial.core.mistakes import Mistakes
+from fairtrial.errors import InvalidArgument, NotSupported
 from fairtrial.subpopulations import BlockBetting, PredictedEnvironment, Problem
+from fairtrial.subpopulations.family import FAMILY
 
 MEANS = [[0.3, 0.2], [0.5, 0.1]]
 
@@ -63,3 +65,35 @@ def test_a_world_that_cannot_be_is_refused(arguments, changes, name):
     with pytest.raises(InvalidArgument) as error:
         PredictedEnvironment(problem_of(**changes), MEANS, **arguments)
     assert error.value.name == name
+
+
+def test_a_file_states_how_much_predictions_explain():
+    problem, mistakes = problem_of(), Mistakes("plan", [])
+    found = FAMILY.environment(problem, {"means": MEANS, "r_squared": 0.4}, mistakes)
+    assert not mistakes
+    assert isinstance(found, PredictedEnvironment)
+    assert found.r_squared == 0.4
+    assert found.clone(means=MEANS[::-1]).truth.best == "a"
+
+
+@pytest.mark.parametrize(
+    ("prediction", "given"),
+    [
+        ((0, 1), {}),
+        ((0, 1), {"r_squared": 0.4, "noise": "gaussian"}),
+        ((0, 1), {"r_squared": 0.4, "std": 0.1}),
+        ((0, 1), {"r_squared": 1.4}),
+        (None, {"r_squared": 0.4}),
+    ],
+)
+def test_a_file_that_states_it_wrongly_is_refused(prediction, given):
+    mistakes = Mistakes("plan", [])
+    problem = problem_of(prediction=prediction)
+    assert FAMILY.environment(problem, {"means": MEANS, **given}, mistakes) is None or mistakes
+    assert mistakes
+
+
+def test_finished_experiments_with_predictions_are_refused_before_anything_is_kept():
+    rows = {"arm": ["a", "b"] * 50, "group": ["x"] * 100, "day": range(100), "outcome": [0, 1] * 50}
+    with pytest.raises(NotSupported):
+        analyse(problem_of(), rows, order="day")

@@ -20,6 +20,7 @@ from fairtrial.core.family import Family
 from fairtrial.core.lossy import LossyEnvironment
 from fairtrial.core.mistakes import Mistakes
 from fairtrial.core.scenario import Scenario
+from fairtrial.errors import NotSupported
 from fairtrial.subpopulations import scenarios
 from fairtrial.subpopulations.environments import (
     BernoulliEnvironment,
@@ -30,6 +31,7 @@ from fairtrial.subpopulations.environments import (
 from fairtrial.subpopulations.fixed_design import contrasts, fixed_design
 from fairtrial.subpopulations.planning import Complexity, complexity
 from fairtrial.subpopulations.policies import BlockBetting
+from fairtrial.subpopulations.predicted_environment import PredictedEnvironment
 from fairtrial.subpopulations.problem import Problem
 
 __all__ = ["FAMILY"]
@@ -43,6 +45,7 @@ class Subpopulations(Family):
         **Family.environment_keys,
         "correlation": Any,
         "cov": Any,
+        "r_squared": float,
     }
 
     def environment(
@@ -54,6 +57,10 @@ class Subpopulations(Family):
         for key in ("correlation", "cov"):
             if key in given:
                 mistakes.add(key, "must be left out unless the problem has measures")
+        if problem.prediction is not None:
+            return _predicted_environment(problem, given, mistakes)
+        if "r_squared" in given:
+            mistakes.add("r_squared", "must be left out unless the problem has a prediction")
         noise = "gaussian" if problem.reward_range is None else "bernoulli"
         if given.get("noise", noise) == "bernoulli":
             return bernoulli_or_two_points(
@@ -124,10 +131,31 @@ class Subpopulations(Family):
 
     def analysis(self, problem: Problem, actions: Sequence[int], delta: float) -> BlockBetting:
         """Return block betting for units whose arms were assigned by others."""
+        if problem.prediction is not None:
+            raise NotSupported(
+                "finished experiments cannot be analysed with predictions yet: leave out prediction"
+            )
         return BlockBetting(problem, delta, assigned=list(actions))
 
 
 FAMILY = Subpopulations()
+
+
+def _predicted_environment(
+    problem: Problem, given: Mapping[str, Any], mistakes: Mistakes
+) -> Environment | None:
+    """Return an environment whose units have predictions, of rewards 0 and 1."""
+    if given.get("noise", "bernoulli") != "bernoulli":
+        mistakes.add("noise", "must be 'bernoulli' with a prediction, or left out")
+    if "std" in given:
+        mistakes.add("std", "must be left out with a prediction")
+    if "r_squared" not in given:
+        accepted = "must be given: the share of the variance of rewards that predictions explain"
+        mistakes.add("r_squared", accepted)
+    means = means_in_order(problem, given, mistakes)
+    if mistakes:
+        return None
+    return mistakes.build(PredictedEnvironment, problem, means, r_squared=given["r_squared"])
 
 
 def _measured_environment(
