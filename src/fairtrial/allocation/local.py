@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import secrets
 import threading
@@ -19,7 +20,7 @@ from fairtrial.allocation.policies.base import AllocationPolicy
 from fairtrial.allocation.policies.initial_values import given_rewards
 from fairtrial.allocation.problem import MAX_DENOMINATOR
 from fairtrial.core.keywords import named_arguments
-from fairtrial.core.logs import logger
+from fairtrial.core.logs import LogEvent
 from fairtrial.core.policy import Policy
 from fairtrial.core.problem import Outcome
 from fairtrial.core.pull import Pull
@@ -31,7 +32,8 @@ __all__ = ["LocalAllocator", "OverallShares", "SharedPlace"]
 
 Floats = NDArray[np.float64]
 
-_LOG = logger("allocation")
+_FAILED = LogEvent("allocation", "exchange failed", logging.WARNING, ("error",))
+_RESUMED = LogEvent("allocation", "exchange resumed", logging.INFO, ())
 _CLOSING_SECONDS = 5.0
 _LONGEST_INTERVAL = 86_400.0
 _MOST_IN_WHOLE = 2**63
@@ -265,9 +267,9 @@ class LocalAllocator:
     def _note_error(self, error: str | None) -> None:
         """Log what went wrong in an exchange, once until it changes."""
         if error is not None and error != self._last_error:
-            _LOG.warning("the exchange with other processes failed: %s", error)
+            _FAILED.log(error=error)
         if error is None and self._last_error is not None:
-            _LOG.info("the exchange with other processes works again")
+            _RESUMED.log()
         self._last_error = error
 
     def _record(self) -> _Record:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import pickle
 import subprocess
 import sys
 import threading
+import time
 from contextlib import suppress
 
 from fairtrial.core.compilation import (
@@ -16,8 +18,12 @@ from fairtrial.core.compilation import (
     use_tier,
 )
 from fairtrial.core.exclusion import try_alone
+from fairtrial.core.logs import LogEvent
 
 __all__ = ["compile_missing"]
+
+_STARTED = LogEvent("compilation", "compiling started", logging.INFO, ("kernels",))
+_ENDED = LogEvent("compilation", "compiling ended", logging.INFO, ("seconds", "exit_code"))
 
 _CHILD = "from fairtrial.core.background import compile_requested; compile_requested()"
 
@@ -34,6 +40,7 @@ class _Compiler:
     def __init__(self) -> None:
         self.process: subprocess.Popen[bytes] | None = None
         self.next = 0.0
+        self._began = 0.0
         self._lock = threading.Lock()
 
     def compile_missing(self) -> None:
@@ -42,7 +49,10 @@ class _Compiler:
             return  # another thread does it
         try:
             if self.process is not None:
-                if self.process.poll() is not None:
+                exit_code = self.process.poll()
+                if exit_code is not None:
+                    seconds = round(time.monotonic() - self._began, 1)
+                    _ENDED.log(seconds=seconds, exit_code=exit_code)
                     self.process = None
                     for kernel in kernels():
                         kernel.missing.clear()
@@ -61,6 +71,7 @@ class _Compiler:
         # -P: modules in the current folder must not take the place of installed ones.
         command = [sys.executable, "-P", "-c", _CHILD]
         nowhere = subprocess.DEVNULL
+        self._began = time.monotonic()
         with suppress(OSError):
             self.process = subprocess.Popen(  # noqa: S603 - this interpreter
                 command,
@@ -72,6 +83,7 @@ class _Compiler:
             assert self.process.stdin is not None
             with self.process.stdin as stream:
                 stream.write(pickle.dumps(wanted))
+            _STARTED.log(kernels=len(wanted))
 
 
 compile_missing = _Compiler().compile_missing

@@ -1,10 +1,11 @@
-"""The loggers of the package, below ``fairtrial``."""
+"""What the package logs, below the logger ``fairtrial``: named events with named facts."""
 
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 
-__all__ = ["logger"]
+__all__ = ["LogEvent", "logger"]
 
 
 def logger(name: str) -> logging.Logger:
@@ -20,3 +21,41 @@ def logger(name: str) -> logging.Logger:
         # Otherwise Python writes warnings to the standard error of programs that asked for none.
         top.addHandler(logging.NullHandler())
     return top.getChild(name)
+
+
+@dataclass(frozen=True, slots=True)
+class LogEvent:
+    """A kind of event that is logged; ``docs/reference/logging.md`` lists all of them.
+
+    The record's message is the name and the facts. Its attribute `event` is the name, and `facts`
+    is a dictionary of the facts, which a formatter can write as JSON.
+
+    Parameters
+    ----------
+    logger : str
+        The logger, below ``fairtrial``.
+    name : str
+        What happened.
+    level : int
+        The level.
+    facts : tuple of str
+        The names of the facts. None of them holds outcomes, arms, units or other personal data.
+
+    Examples
+    --------
+    >>> LogEvent("study", "study created", logging.INFO, ("study",)).log(study="trial")
+    """
+
+    logger: str
+    name: str
+    level: int
+    facts: tuple[str, ...]
+
+    def log(self, **facts: object) -> None:
+        """Log that it happened, with its facts."""
+        target = logger(self.logger)
+        if not target.isEnabledFor(self.level):
+            return
+        said = ", ".join(f"{name}={fact!r}" for name, fact in facts.items())
+        extra = {"event": self.name, "facts": facts}
+        target.log(self.level, "%s: %s", self.name, said, extra=extra, stacklevel=2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,7 @@ from openfeature.provider import AbstractProvider, Metadata
 from openfeature.track import TrackingEventDetails
 
 from fairtrial.core.keywords import named_arguments
-from fairtrial.core.logs import logger
+from fairtrial.core.logs import LogEvent
 from fairtrial.core.validation import check_instance
 from fairtrial.errors import (
     ConflictingOutcome,
@@ -38,7 +39,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Flag", "StudyProvider"]
 
-_LOG = logger("openfeature")
+_UNRECORDED = LogEvent(
+    "openfeature", "tracking event not recorded", logging.WARNING, ("study", "error")
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,5 +258,4 @@ def _tell(study: Study | RemoteStudy, unit: str, value: float) -> None:
     except (UnknownPull, ConflictingOutcome):
         return
     except (FairtrialError, TypeError, ValueError) as error:
-        facts = {"study": study.name, "error": type(error).__name__}
-        _LOG.warning("a tracking event was not recorded", extra={"facts": facts})
+        _UNRECORDED.log(study=study.name, error=type(error).__name__)

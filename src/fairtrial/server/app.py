@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import cache
@@ -11,6 +12,7 @@ from functools import cache
 from fastapi import FastAPI, Response
 
 from fairtrial.core import Problem
+from fairtrial.core.logs import LogEvent
 from fairtrial.core.parameters import Parametrized
 from fairtrial.server.audits import Audits
 from fairtrial.server.housekeeping import forget_old
@@ -34,6 +36,9 @@ from fairtrial.study.opening import Classes
 from fairtrial.version import __version__
 
 __all__ = ["create_app"]
+
+_STARTED = LogEvent("server", "service started", logging.INFO, ("version",))
+_STOPPED = LogEvent("server", "service stopped", logging.INFO, ("version",))
 
 _READING_HANDLES = 4
 
@@ -82,9 +87,11 @@ def create_app(
         if service.webhooks is not None:
             service.webhooks.start()
         tidying = asyncio.create_task(forget_old(service))
+        _STARTED.log(version=__version__)
         yield
         tidying.cancel()
         await asyncio.to_thread(service.close)
+        _STOPPED.log(version=__version__)
 
     app = FastAPI(
         title="fairtrial",

@@ -26,11 +26,15 @@ from prometheus_client.registry import Collector
 from starlette.middleware import Middleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from fairtrial.core.logs import LogEvent
 from fairtrial.errors import StudyError
 
 __all__ = ["Telemetry", "configure_logs", "request_id_of"]
 
-_LOG = logging.getLogger("fairtrial.server")
+_REFUSED = LogEvent("server", "refused", logging.WARNING, ("token", "reason", "request"))
+_REQUEST = LogEvent(
+    "server", "request", logging.INFO, ("request", "method", "route", "status", "seconds")
+)
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _NO_ROUTE = "none"
@@ -138,7 +142,7 @@ class Telemetry:
         known = reason if reason in _REASONS else _OTHER
         self._refusals.labels(known).inc()
         about = {"token": token, "reason": known, "request": request_id}
-        _LOG.warning("refused", extra={"facts": _given(about)})
+        _REFUSED.log(**_given(about))
 
     def notified(self, *, delivered: bool) -> None:
         """Count an attempt to deliver a webhook."""
@@ -178,7 +182,7 @@ class Telemetry:
             "status": status,
             "seconds": round(seconds, 6),
         }
-        _LOG.info("request", extra={"facts": facts})
+        _REQUEST.log(**facts)
 
 
 class _Studies(Collector):
@@ -302,7 +306,7 @@ class _Lines(logging.Formatter):
         line: dict[str, Any] = {
             "at": at,
             "level": record.levelname.lower(),
-            "event": record.getMessage().partition("\n")[0],
+            "event": getattr(record, "event", None) or record.getMessage().partition("\n")[0],
             **getattr(record, "facts", {}),
         }
         if record.exc_info and record.exc_info[0] is not None:

@@ -27,6 +27,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from fairtrial.client.address import is_loopback
+from fairtrial.core.logs import LogEvent
 from fairtrial.core.wording import plural
 from fairtrial.errors import FairtrialError, InvalidArgument, StudyNotFound
 from fairtrial.server.telemetry import Telemetry
@@ -36,6 +37,9 @@ from fairtrial.study.long_reads import LongRead, interruptible
 __all__ = ["Webhooks", "check_webhook", "signature"]
 
 _LOG = logging.getLogger("fairtrial.server")
+_UNDELIVERED = LogEvent(
+    "server", "webhook not delivered", logging.WARNING, ("message", "failures", "answer")
+)
 
 _TIMEOUT = 10.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 3_600.0
@@ -410,8 +414,7 @@ class Webhooks:
             notice.is_delivered, notice.failures = True, 0
             return
         self._put_off(notice)
-        facts = {"message": notice.id, "failures": notice.failures, "answer": said}
-        _LOG.warning("a webhook was not delivered", extra={"facts": facts})
+        _UNDELIVERED.log(message=notice.id, failures=notice.failures, answer=said)
 
 
 def _pause(failures: int, longest: float) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ from pathlib import Path
 from secrets import token_hex
 
 from fairtrial.core import Policy, Problem
+from fairtrial.core.logs import LogEvent
 from fairtrial.core.parameters import Parametrized
 from fairtrial.errors import (
     CorruptLog,
@@ -28,7 +30,17 @@ from fairtrial.study.store import NewStudy, Store, StudyRow
 from fairtrial.study.witness import Witness
 from fairtrial.version import __version__
 
-__all__ = ["Classes", "create_study", "find_or_insert", "import_study", "open_study"]
+__all__ = [
+    "CREATED",
+    "Classes",
+    "create_study",
+    "find_or_insert",
+    "import_study",
+    "open_study",
+]
+
+CREATED = LogEvent("study", "study created", logging.INFO, ("study", "storage"))
+_OPENED = LogEvent("study", "study opened", logging.DEBUG, ("study", "storage", "events"))
 
 Classes = tuple[Sequence[type[Parametrized]], Sequence[type[Problem]]]
 """The caller's own policies, with the classes of their parts, and the caller's own problems."""
@@ -62,13 +74,15 @@ def create_study(
     kept = _witness_at(witness)
     with _opened(storage, durability) as store:
 
-        def found_or_made() -> StudyRow:
-            row, _ = find_or_insert(
+        def found_or_made() -> tuple[StudyRow, bool]:
+            return find_or_insert(
                 store, name, spec, fresh, secret, exist_ok=exist_ok, any_seed=any_seed
             )
-            return row
 
-        return _session(store, storage, store.transact(found_or_made), own, kept)
+        row, is_new = store.transact(found_or_made)
+        if is_new:
+            CREATED.log(study=name, storage=store.url)
+        return _session(store, storage, row, own, kept)
 
 
 def find_or_insert(
@@ -172,6 +186,7 @@ def _session(
         raise CorruptLog(
             f"the specification of study {row.name!r} is not the one that it was created with"
         )
+    _OPENED.log(study=row.name, storage=store.url, events=row.head_seq)
     build = partial(_built, spec, row.name, own, row.secret)
     return Session(*(store, row, build, spec), owns_store=store is not storage, witness=witness)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -12,7 +13,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from fairtrial.core import Policy, Problem
 from fairtrial.core.loading import NotLoaded, loaded_only, uninterrupted
-from fairtrial.core.logs import logger
+from fairtrial.core.logs import LogEvent
 from fairtrial.core.policy import State
 from fairtrial.errors import ConnectionLost, CorruptLog, NotSupported, StorageError
 from fairtrial.study.arguments import check_unit
@@ -33,7 +34,9 @@ __all__ = ["Behind", "Committer", "Session", "transact"]
 
 _Answer = TypeVar("_Answer")
 
-_LOG = logger("study")
+_FINISHED = LogEvent("study", "study finished", logging.INFO, ("study", "status", "events"))
+_RETRIED = LogEvent("study", "write retried", logging.WARNING, ("storage", "attempt"))
+_NO_SNAPSHOT = LogEvent("study", "snapshot not saved", logging.WARNING, ("study", "error"))
 _MOST_LOST = 3
 """Number of connections lost in one write after which the write is given up."""
 
@@ -43,11 +46,15 @@ class _TimePassed:
 
 
 class _Carried(NamedTuple, Generic[_Answer]):
-    """The result of an operation: its answer, the study after it, and its last event."""
+    """The result of an operation: its answer, the study after it, and its last event.
+
+    `has_finished` says whether it has ended the study.
+    """
 
     answer: _Answer
     head: StudyRow
     last: Record | None
+    has_finished: bool
 
 
 class Behind(BaseException):
@@ -94,6 +101,7 @@ def transact(store: Store, operation: Callable[[], _Answer]) -> _Answer:
             lost += 1
             if lost == _MOST_LOST:
                 raise
+            _RETRIED.log(storage=store.url, attempt=lost + 1)
         except Behind as far:
             # Outside the transaction, so that other writers do not wait for a long replay.
             far.catch_up()
@@ -168,6 +176,7 @@ class Session:
         # The study as left so far by a transaction with several writes.
         self._joined: StudyRow | None = None
         self._is_written = False
+        self._has_finished = False
 
     def close(self) -> None:
         """Save a snapshot, so that the next opening is quick, and release the store."""
@@ -188,7 +197,7 @@ class Session:
         except NotSupported:
             pass
         except StorageError as error:
-            _LOG.warning("no snapshot of study %r could be saved: %s", self.name, error)
+            _NO_SNAPSHOT.log(study=self.name, error=type(error).__name__)
 
     # ----------------------------------------------------------------------- reading
 
@@ -362,6 +371,8 @@ class Session:
         self._has_written = True
         if self._witness is not None and done.last is not None:
             self._witness.note(done.head)
+        if done.has_finished:
+            _log_end(done.head)
         return done.answer
 
     def _carry_out(
@@ -377,7 +388,9 @@ class Session:
         if self.committer is not None and writer.has_news:
             # This also counts if the flush fails half-way.
             self.committer.has_written = True
-        return _Carried(answer, writer.flush(), writer.last)
+        head = writer.flush()
+        has_finished = study.status == "running" != head.status
+        return _Carried(answer, head, writer.last, has_finished)
 
     def catch_up(self) -> None:
         """Advance the policy to the head of the log, which can take long."""
@@ -399,6 +412,7 @@ class Session:
         self._cache.settle(done.head, done.last)
         self._joined = done.head
         self._is_written |= done.last is not None
+        self._has_finished |= done.has_finished
 
     @property
     def is_ahead(self) -> bool:
@@ -407,7 +421,7 @@ class Session:
 
     def undo(self) -> None:
         """Note that the transaction was rolled back."""
-        self._joined, self._is_written = None, False
+        self._joined, self._is_written, self._has_finished = None, False, False
         self._cache.forget()
 
     def commit(self) -> None:
@@ -415,7 +429,9 @@ class Session:
         self._has_written = True
         if self._witness is not None and self._is_written and self._joined is not None:
             self._witness.note(self._joined)
-        self._joined, self._is_written = None, False
+        if self._has_finished and self._joined is not None:
+            _log_end(self._joined)
+        self._joined, self._is_written, self._has_finished = None, False, False
 
     def save_if_due(self) -> None:
         """Save a snapshot every thousand events, after a commit."""
@@ -438,6 +454,10 @@ class Session:
         """
         with self.at_head():
             self._cache.save()
+
+
+def _log_end(head: StudyRow) -> None:
+    _FINISHED.log(study=head.name, status=head.status, events=head.head_seq)
 
 
 def _warn_of_version(row: StudyRow, policy: Policy) -> None:

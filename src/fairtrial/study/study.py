@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 from fairtrial.core import Policy, Problem, Progress, Pull, Recommendation
 from fairtrial.core.frames import Library
 from fairtrial.core.keywords import named_arguments
+from fairtrial.core.logs import LogEvent
 from fairtrial.core.parameters import Parametrized
 from fairtrial.core.seeds import as_seed
 from fairtrial.core.validation import check_instance, check_integer
@@ -43,6 +45,9 @@ if TYPE_CHECKING:
     from fairtrial.core.seeds import Seed
 
 __all__ = ["Study"]
+
+
+_WARNED = LogEvent("study", "new warnings", logging.WARNING, ("study", "new", "warnings"))
 
 
 class Study(BaseStudy):
@@ -81,6 +86,7 @@ class Study(BaseStudy):
         self.seed = session.seed
         self._session = session
         self._store = session.store
+        self._seen: set[str] = set()
 
     @property
     def session(self) -> Session:
@@ -447,7 +453,15 @@ class Study(BaseStudy):
         # After the lock is released, so that others can write while a long log is read.
         told = assumption_warnings(self._store.steps(row.id, until=row.head_seq), policy)
         sentences = [BLINDED if blinded and one.is_about_arms else one.sentence for one in told]
+        self._log_new(found + sentences)
         return list(dict.fromkeys(found + sentences))
+
+    def _log_new(self, warnings: Sequence[str]) -> None:
+        """Log that there are warnings that this handle has not found before."""
+        new = set(warnings) - self._seen
+        if new:
+            self._seen |= new
+            _WARNED.log(study=self.name, new=len(new), warnings=len(set(warnings)))
 
     @property
     def secret(self) -> str | None:

@@ -28,7 +28,7 @@ from fairtrial.server.service import Answer, IdempotencyKey, Service, TheService
 from fairtrial.study import Store
 from fairtrial.study.arguments import check_name
 from fairtrial.study.long_reads import keep_going
-from fairtrial.study.opening import find_or_insert
+from fairtrial.study.opening import CREATED, find_or_insert
 from fairtrial.study.specification import Specification
 from fairtrial.study.store import StudyRow
 
@@ -43,6 +43,7 @@ _LARGEST = {
 }
 """Sizes of problems that take a second and some 100 MB: a request with a larger one is refused."""
 _NAMES = 1_000
+_NEW = 201
 """Number of names that are read at a time."""
 
 
@@ -107,10 +108,13 @@ async def make_study(
         except StudyExists as error:
             # Remove the beginning of the message, which says where the studies are kept.
             raise StudyExists(str(error).removeprefix(f"{store.url} has ")) from None
-        return Answer(201 if is_new else 200, to_text(_whole(row, viewer, store)))
+        return Answer(_NEW if is_new else 200, to_text(_whole(row, viewer, store)))
 
     known = key_of(request, viewer, key, body.model_dump())
-    return answered(await service.write_on_store(make, known))
+    answer = await service.write_on_store(make, known)
+    if answer.status == _NEW:
+        CREATED.log(study=body.name, storage="service")
+    return answered(answer)
 
 
 def _specified(service: Service, body: NewStudy) -> tuple[Specification, Policy]:
