@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import fairtrial
-from fairtrial.core.logs import LogEvent, logger
+from fairtrial.core.logs import LogEvent
 from fairtrial.errors import ConnectionLost
 from fairtrial.study import Study
 from fairtrial.study.memory import MemoryStore
@@ -46,7 +46,6 @@ def events(caplog):
 
 
 def test_a_program_that_sets_up_nothing_sees_nothing():
-    logger("study")
     handlers = logging.getLogger("fairtrial").handlers
     assert any(isinstance(handler, logging.NullHandler) for handler in handlers)
 

@@ -7,6 +7,10 @@ from dataclasses import dataclass
 
 __all__ = ["LogEvent", "logger"]
 
+_TOP = logging.getLogger("fairtrial")
+# Otherwise Python writes warnings to the standard error of programs that asked for none.
+_TOP.addHandler(logging.NullHandler())
+
 
 def logger(name: str) -> logging.Logger:
     """Return the logger ``fairtrial.<name>``; the program decides whether anything is shown.
@@ -16,11 +20,7 @@ def logger(name: str) -> logging.Logger:
     >>> logger("allocation").name
     'fairtrial.allocation'
     """
-    top = logging.getLogger("fairtrial")
-    if not any(isinstance(handler, logging.NullHandler) for handler in top.handlers):
-        # Otherwise Python writes warnings to the standard error of programs that asked for none.
-        top.addHandler(logging.NullHandler())
-    return top.getChild(name)
+    return _TOP.getChild(name)
 
 
 @dataclass(frozen=True, slots=True)
