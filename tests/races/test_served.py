@@ -78,15 +78,14 @@ def test_processes_that_are_killed_share_a_race_and_repeat_only_what_was_in_flig
         assert start(most).wait(60) == -signal.SIGKILL
     workers = [start(10_000) for _ in range(2)]
     answers = [json.loads(worker.communicate(timeout=120)[0]) for worker in workers]
-    assert answers[0] == answers[1]
-    best, evaluations = answers[0]
-    assert best == "b"
+    assert [best for best, _ in answers] == ["b", "b"]
     calls = Counter(map(tuple, map(json.loads, paid.read_text().splitlines())))
-    assert evaluations <= len(calls)
     # At most three were in flight at each of the two kills.
     assert calls.total() - len(calls) <= 2 * 3
     again = run(url, delta=1e-3, score=lambda *_: pytest.fail("a score was paid again"))
-    assert (again.best, again.evaluations) == ("b", evaluations)
+    assert again.best == "b"
+    # Results that were in flight at the decision come after a caller has counted.
+    assert max(number for _, number in answers) <= again.evaluations <= len(calls)
     assert again.study.verify().ok
 
 
