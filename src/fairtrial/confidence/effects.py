@@ -327,7 +327,7 @@ def difference_with_guesses(
     >>> results = GuessedResults(50 * ones, none, off, squares, none, none, none)
     >>> found = difference_with_guesses(results, np.array([1.0, -1.0]), 0.0, 1.0, 0.05)
     >>> [round(end, 2) for end in found]
-    [0.2, 0.13, 0.27]
+    [0.2, 0.12, 0.28]
     """
     wanted = target != 0.0
     drawn = results.counts + results.losses

@@ -64,8 +64,8 @@ class PredictionTest:
     Examples
     --------
     >>> test = PredictionTest(2, 1)
-    >>> frozen = FrozenPredictions(np.array([50.0, 50.0]), 0.5, 0.0, 1.0)
-    >>> for _ in range(50):
+    >>> frozen = FrozenPredictions(np.array([100.0, 100.0]), 0.5, 0.0, 1.0)
+    >>> for _ in range(100):
     ...     test.add(0, 0, 0, 0.4, frozen)
     ...     test.add(0, 1, 0, 0.6, frozen)
     >>> test.complete(0)

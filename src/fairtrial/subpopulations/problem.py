@@ -43,6 +43,7 @@ from fairtrial.subpopulations._measured import (
     objective_in_words,
     objective_of,
 )
+from fairtrial.subpopulations._prediction import Prediction
 from fairtrial.subpopulations.limits import (
     LimitRow,
     Limits,
@@ -51,7 +52,6 @@ from fairtrial.subpopulations.limits import (
     require_possible,
     row_of_quality,
 )
-from fairtrial.subpopulations.prediction import Prediction
 
 __all__ = ["LimitRow", "Problem"]
 

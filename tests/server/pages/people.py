@@ -8,12 +8,10 @@ from contextlib import contextmanager
 from html.parser import HTMLParser
 from typing import Any
 
-import httpx
-
 with warnings.catch_warnings():
-    # It recommends a successor of httpx that is not one of our dependencies.
+    # It recommends a successor of httpx, and uses that where it is installed.
     warnings.simplefilter("ignore")
-    from starlette.testclient import TestClient
+    from starlette.testclient import TestClient, httpx
 
 from fairtrial.server.app import create_app
 from fairtrial.study import Tokens

@@ -46,6 +46,7 @@ from fairtrial.subpopulations._kernels import blocks
 from fairtrial.subpopulations._kernels.block_state import CONSTANTS, Constants, Rules
 from fairtrial.subpopulations._kernels.control_limits import ROLES
 from fairtrial.subpopulations._kernels.model import CEILING, OVERALL_DIFFERENCE
+from fairtrial.subpopulations._prediction import TOO_LATE
 from fairtrial.subpopulations.environments import CellEnvironment
 from fairtrial.subpopulations.policies import cell_report
 from fairtrial.subpopulations.policies.cell_report import ArmsWithLimits, Cells
@@ -65,7 +66,6 @@ from fairtrial.subpopulations.policies.stated_noise import (
     warnings_of,
 )
 from fairtrial.subpopulations.policies.units import column_of, far_from_zero, model_of, unit_of
-from fairtrial.subpopulations.prediction import TOO_LATE
 from fairtrial.subpopulations.problem import Problem
 
 __all__ = ["BlockBetting"]

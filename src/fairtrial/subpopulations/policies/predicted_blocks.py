@@ -29,8 +29,8 @@ from fairtrial.subpopulations._kernels.measures.items import ROLES
 from fairtrial.subpopulations._kernels.measures.model import Model
 from fairtrial.subpopulations._kernels.measures.predictions import MISSING
 from fairtrial.subpopulations._kernels.measures.state import EXPECTED
+from fairtrial.subpopulations._prediction import Prediction
 from fairtrial.subpopulations.policies.measured_blocks import MeasuredBlocks, model_of_measures
-from fairtrial.subpopulations.prediction import Prediction
 from fairtrial.subpopulations.problem import Problem
 
 __all__ = ["PredictedBlocks", "as_measured"]
