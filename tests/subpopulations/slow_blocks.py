@@ -12,7 +12,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from scipy.integrate import quad
 from scipy.optimize import brentq, minimize_scalar, nnls
+from scipy.stats import norm
 
 GRID = 24
 OM = 1.5
@@ -88,6 +90,31 @@ class End:
         """Return the effect with which the ledger just gets what it needs, if m is no larger."""
         effect = math.sqrt(2.0 * self.need / (f + f * self.ahead))
         return effect if m <= effect else None
+
+    def log_conditional_error(self, f: float, later: float, score: float) -> float:
+        """Return by how much a block changes the chance to cross a level by the end, as a log."""
+        need = self.need + 1e-6  # a little more than is needed, for rounding
+        alpha = math.exp(-need)
+        if later == 0:
+            return need if norm.sf(score / math.sqrt(f)) <= alpha else -700.0
+
+        def crosses(distance: float) -> float:
+            return 2 * norm.sf(distance / math.sqrt(later)) if distance > 0 else 1.0
+
+        def chance(level: float) -> float:
+            sd = math.sqrt(f)
+            inner, _ = quad(
+                lambda x: crosses(level - x) * norm.pdf(x / sd) / sd,
+                -12 * sd,
+                min(level, 12 * sd),
+                epsabs=1e-13,
+            )
+            return inner + norm.sf(level / sd)
+
+        level = brentq(
+            lambda b: chance(b) - alpha, -8 * math.sqrt(f), 40 * math.sqrt(f + later), xtol=1e-13
+        )
+        return max(-700.0, math.log(max(crosses(level - score), 1e-320)) + need)
 
 
 @dataclass
@@ -169,6 +196,9 @@ class GaussianBet:
     sd: float
     noise_variances: dict[Any, float]
     aim: float | None = None
+    end: End | None = None
+    """The end, if the whole error is spent by then; and the precision of the planned block."""
+    planned: float = 0.0
 
     def log_wealth(self, rewards: dict[Any, list[float]]) -> float:
         if any(not rewards[cell] for cell in self.coefficients):
@@ -179,6 +209,8 @@ class GaussianBet:
             a * a * self.noise_variances[c] / len(rewards[c]) for c, a in self.coefficients.items()
         )
         f, e = self.sd**2 / variance, estimate / self.sd
+        if self.end is not None:
+            return self.end.log_conditional_error(f, self.planned * self.end.ahead, e * f)
         if self.aim is not None:
             return self.aim * e * f - self.aim**2 * f / 2
         return log_bet(self.m, f, e)
@@ -288,6 +320,7 @@ class Setting:
     losses_ignorable: bool = False
     max_pulls: int | None = None
     """The planned end."""
+    is_normal: bool = False
     tolerance: float = 0.0
     floor_tolerance: float = 0.0
     control: int | None = None
@@ -1163,6 +1196,10 @@ class SlowBlocks:
         estimate = math.fsum([*(a * means[c] for c, a in effect.items()), constant])
         of_block = math.fsum(a * a * variances[c] / draws[c] for c, a in effect.items())
         aim = self.end.aim(estimate / sd, sd**2 / of_block) if self.end else None
+        if self.setting.is_normal:
+            return GaussianBet(
+                effect, constant, estimate / sd, sd, variances, None, self.end, sd**2 / of_block
+            )
         return GaussianBet(effect, constant, estimate / sd, sd, variances, aim)
 
     def takes_late(self, serial: int, cell: Cell) -> bool:

@@ -46,7 +46,12 @@ class Twins:
         self.policy._blocks.has_worst_values = False
         ignorable = options.get("losses") == "ignorable"
         end = options.get("max_pulls") if options.get("planned_end") else None
-        setting = replace(setting_of(problem, delta), losses_ignorable=ignorable, max_pulls=end)
+        setting = replace(
+            setting_of(problem, delta),
+            losses_ignorable=ignorable,
+            max_pulls=end,
+            is_normal=options.get("noise") == "normal",
+        )
         self.slow = SlowBlocks(setting)
         self.known = 0
         self.paid = 0

@@ -4,9 +4,11 @@ import math
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
+from fairtrial.confidence.block_betting.end_bets import log_end_bet
 from fairtrial.confidence.block_betting.planned_end import chance_by_end
-from fairtrial.errors import InvalidArgument, NothingToAsk
+from fairtrial.errors import InvalidArgument, NothingToAsk, NotSupported
 from fairtrial.presentation.words import pull_sentence
 from fairtrial.subpopulations import (
     BernoulliEnvironment,
@@ -238,6 +240,99 @@ def test_an_end_needs_the_initial_pulls_and_one_block(arms: int) -> None:
     assert error.value.name == "max_pulls"
     assert str(7 * arms) in str(error.value)
     BlockBetting(problem, max_pulls=7 * arms, planned_end=True)
+
+
+# -------------------------------------------------------------------------- normal noise
+
+NORMAL = {**END, "noise": "normal"}
+
+
+@pytest.mark.parametrize("seed", range(effort.runs(4, whole=20)))
+def test_end_bets_pay_what_the_slow_implementation_pays(seed: int) -> None:
+    rng = np.random.default_rng([4, seed])
+    gaps = rng.uniform(0.0, 0.5, (3, 1 + seed % 2))
+    problem = Problem(*gaps.shape, floors=-0.3 if seed % 3 == 0 else None, noise_std=1.0)
+    twins = Twins(problem, delta=0.2, **NORMAL)
+    while not twins.policy.stopped:
+        pull = twins.ask()
+        twins.tell(pull, rng.normal(gaps[twins.cell(pull)]))
+    assert twins.paid > 3
+
+
+@pytest.mark.parametrize(
+    ("error", "inside", "later", "score", "expected"),
+    [
+        (0.025, 0.1, 0.9, 0.0, -0.32048098),
+        (0.025, 0.1, 0.9, 0.6, 1.20712301),
+        (0.05, 0.5, 0.5, 1.0, 1.26443696),
+        (0.3, 0.2, 0.4, -0.3, -1.26035436),
+        (0.025, 0.03, 0.97, 0.2, 0.42389095),
+    ],
+)
+def test_an_end_bet_pays_the_reference_value(
+    error: float, inside: float, later: float, score: float, expected: float
+) -> None:
+    # Payments exceed the reference by up to a millionth, on purpose.
+    assert log_end_bet(-math.log(error), inside, later, score) == pytest.approx(expected, abs=5e-6)
+
+
+@pytest.mark.parametrize("need", [0.01, 0.5, 3.0, 30.0])
+@pytest.mark.parametrize(("inside", "later"), [(0.1, 0.9), (0.9, 0.1), (1e-6, 1.0), (1.0, 0.0)])
+def test_an_end_bet_gains_nothing_on_average(need: float, inside: float, later: float) -> None:
+    scores = math.sqrt(inside) * np.linspace(-9.0, 9.0, 801)
+    paid = np.exp([log_end_bet(need, inside, later, score) for score in scores])
+    assert (np.diff(paid) >= -1e-9 * paid[1:]).all()
+    assert paid.max() <= math.exp(need + 1e-5)
+    chances = np.diff(norm.cdf(scores / math.sqrt(inside)))
+    # Payments rise with the score, so those at the lower ends are at most what is paid on average.
+    assert paid[:-1] @ chances <= 1.0 + 1e-9
+    assert later == 0.0 or paid[1:] @ chances >= 1.0 - 1e-3
+
+
+def test_wealth_never_exceeds_what_is_needed() -> None:
+    policy = BlockBetting(TWO_ARMS, delta=0.05, **NORMAL)
+    told(policy, 200, gap=2.0)
+    assert policy.recommend().arm == "0"
+    assert policy._wealth[1] == pytest.approx(-math.log(0.05), abs=1e-5)
+    assert policy._wealth[1] >= -math.log(0.05)
+
+
+def test_the_guarantee_names_normal_noise() -> None:
+    stated = BlockBetting(TWO_ARMS, **NORMAL).guarantee
+    assert "proven for normal noise" in stated.name
+    assert any("normal" in assumption for assumption in stated.assumptions)
+
+
+def test_after_the_last_block_nothing_more_is_issued() -> None:
+    policy = BlockBetting(TWO_ARMS, **NORMAL, seed=0)
+    last = in_flight_at_the_end(policy)
+    policy.fail(last[0])
+    for pull in last[1:]:
+        policy.tell(pull, 0.0)
+    assert policy.stopped
+    assert policy.recommend().status == "undecided"
+    assert np.isfinite(policy._wealth[:2]).all()
+
+
+@pytest.mark.parametrize(
+    ("noise", "options", "error"),
+    [
+        ({"noise_std": 1.0}, {}, InvalidArgument),
+        ({"noise_std": 1.0}, {"planned_end": False}, InvalidArgument),
+        ({"reward_range": (0, 1)}, {"planned_end": True}, NotSupported),
+        (
+            {"measures": ["a"], "objective": "a", "noise_std": {"a": 1.0}},
+            {"planned_end": True},
+            NotSupported,
+        ),
+    ],
+)
+def test_normal_noise_is_refused_where_bets_cannot_use_it(
+    noise: dict, options: dict, error: type[Exception]
+) -> None:
+    problem = Problem(2, 1, **noise)
+    with pytest.raises(error):
+        BlockBetting(problem, max_pulls=200, noise="normal", **options)
 
 
 # ------------------------------------------------------------------- the chance to decide

@@ -11,6 +11,7 @@ from typing import Annotated, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fairtrial.confidence.block_betting.end_bets import log_end_bet
 from fairtrial.core.arithmetic import square
 from fairtrial.core.compilation import inlined, kernel
 
@@ -226,6 +227,8 @@ class Bets(NamedTuple):
     estimate: Annotated[Floats, "slots bets"]  # of the effect, in units of its standard error
     variance: Annotated[Floats, "slots bets"]  # of that estimate
     aim: Annotated[Floats, "slots bets"]  # the only effect that is bet on; 0 for a whole grid
+    need: Annotated[Floats, "slots bets"]  # what an end bet's ledger lacks; 0 for other bets
+    later: Annotated[Floats, "slots bets"]  # precision that an end bet expects of later blocks
     cash: Annotated[Floats, "slots bets"]  # the stake that no result changes
     thetas: Annotated[Floats, "slots bets points"]  # stake per unit of a step
     stakes: Annotated[Floats, "slots bets points"]
@@ -309,4 +312,7 @@ def known_noise_gain(bets: Bets, slot: int, bet: int, effect: float, variance: f
     precision, found = earlier / variance, effect / math.sqrt(earlier)
     if aim > 0.0:
         return aim * precision * (found - 0.5 * aim)
+    if bets.need[slot, bet] > 0.0:
+        later = bets.later[slot, bet]
+        return log_end_bet(bets.need[slot, bet], precision, later, precision * found)
     return log_bet(bets.estimate[slot, bet], precision, found)

@@ -155,7 +155,7 @@ def begin_bets(book: Book, bets: Bets, slot: int, target: int) -> None:
     bets.number[slot] = bets.ledger.shape[1]
     for bet in range(bets.number[slot]):
         bets.ledger[slot, bet] = NO_BET
-        bets.aim[slot, bet] = 0.0
+        bets.aim[slot, bet] = bets.need[slot, bet] = 0.0
     if target < book.stated.shape[0]:
         book.led[target] = 1
 

@@ -32,6 +32,7 @@ class End(NamedTuple):
     """What the bets of a block know about the planned end; without one, nothing."""
 
     is_planned: bool
+    is_normal: bool  # whether the noise is known to be normal
     needs: Floats  # by bet: what its ledger lacks, in nats
     ahead: float  # later pulls of the experiment, per pull of the block
 
@@ -48,7 +49,7 @@ def pulls_until_end(rules: Any, blocks: Blocks) -> float:
 @kernel
 def no_end() -> End:
     """Return what bets know if no end is planned."""
-    return End(False, np.empty(0), math.inf)
+    return End(False, False, np.empty(0), math.inf)
 
 
 @kernel
@@ -68,7 +69,7 @@ def end_after(rules: Any, state: Any, slot: int, needs: Floats) -> End:
         lacking[target] = for_runner_up[target]
     pulls = sum_of(state.blocks.planned[slot])
     ahead = max(0.0, pulls_until_end(rules, state.blocks)) / pulls
-    return End(True, lacking, ahead)
+    return End(True, rules.normal, lacking, ahead)
 
 
 @inlined
@@ -99,11 +100,16 @@ def leaves_tie(state: Any, slot: int, rival: int, end: End) -> bool:
 def aim_bet(bets: Bets, slot: int, bet: int, block_variance: float, end: End) -> None:
     """Aim a bet at the planned end, unless the estimated effect is larger than it need be.
 
-    The bet's estimate is already stored. `block_variance`: variance of the block's effect.
+    With normal noise, every bet is one for the end. The bet's estimate is already stored.
+    `block_variance`: variance of the block's effect.
     """
     if not end.is_planned:
         return
     precision = bets.variance[slot, bet] / block_variance
+    if end.is_normal:
+        bets.need[slot, bet] = end.needs[bet]
+        bets.later[slot, bet] = precision * end.ahead
+        return
     effect = math.sqrt(2.0 * end.needs[bet] / (precision * (1.0 + end.ahead)))
     if bets.estimate[slot, bet] <= effect < math.inf:
         bets.aim[slot, bet] = effect
@@ -115,11 +121,15 @@ def size_until_end(size: float, left: float) -> float:
     return left if left < LAST_BLOCK * size else size
 
 
-def chance_by_end(need: float, pulls: float, forecast: float | None) -> float:
+def chance_by_end(
+    need: float, pulls: float, forecast: float | None, *, is_normal: bool = False
+) -> float:
     """Return the chance that aimed bets bring a ledger what it lacks by the planned end.
 
     The score is a Brownian motion with the estimated drift, and the bet pays enough as soon as it
     crosses a line (Siegmund 1985, equation 3.15). Later changes of the aim are left out.
+
+    With normal noise, the line is a level; otherwise it rises.
 
     Parameters
     ----------
@@ -141,15 +151,20 @@ def chance_by_end(need: float, pulls: float, forecast: float | None) -> float:
         return 1.0
     if pulls <= 0.0:
         return 0.0
-    normal = NormalDist()
+    standard = NormalDist()
     aim = math.sqrt(2.0 * need)
     drift = 0.0 if forecast is None else aim * math.sqrt(pulls / max(forecast, 1.0))
+    if is_normal:
+        begin, slope = -standard.inv_cdf(max(0.5 * math.exp(-need), 1e-300)), 0.0
+    else:
+        begin, slope = 0.5 * aim, 0.5 * aim
+    ends_above = standard.cdf(drift - slope - begin)
     # The second part is at most 1, although its first factor can be large.
-    log_odds = aim * (drift - 0.5 * aim)
-    crossed_before = normal.cdf(-drift)
+    crossed_before = standard.cdf(slope - drift - begin)
     if crossed_before > 0.0:
-        crossed_before = math.exp(min(0.0, log_odds + math.log(crossed_before)))
-    return min(1.0, normal.cdf(drift - aim) + crossed_before)
+        logarithm = 2.0 * begin * (drift - slope) + math.log(crossed_before)
+        crossed_before = math.exp(min(0.0, logarithm))
+    return min(1.0, ends_above + crossed_before)
 
 
 @kernel

@@ -66,6 +66,7 @@ class BlockPolicy(FixedConfidencePolicy):
 
     batch: int | None
     losses: str = "informative"
+    noise: str = "sub-Gaussian"
     randomize: Randomize
     assigned: ArrayLike | None
     _blocks: LiveBlocks
@@ -293,7 +294,8 @@ class BlockPolicy(FixedConfidencePolicy):
         if self._end is None or evidence is None or threshold is None or self.stopped:
             return None
         until = self._end - self._blocks.made
-        return chance_by_end(threshold - evidence, until, self._blocks.pulls_left)
+        missing, forecast = threshold - evidence, self._blocks.pulls_left
+        return chance_by_end(missing, until, forecast, is_normal=self.noise == "normal")
 
     @property
     def _no_forecast(self) -> str:

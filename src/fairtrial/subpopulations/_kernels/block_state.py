@@ -22,6 +22,7 @@ class Rules(NamedTuple):
     `doubt`. No bets are placed while the leader's weakest item has less than `pause` squared. If
     `pulls_again` is set, a lost pull is made again. Otherwise it counts as the worst value, or,
     under known noise, not at all. `max_pulls`: the planned end, infinite if there is none.
+    `normal`: whether its bets may assume normal noise.
     """
 
     bounded: bool
@@ -41,6 +42,7 @@ class Rules(NamedTuple):
     shift: float
     separately: bool
     max_pulls: float
+    normal: bool
 
 
 class Constants(NamedTuple):

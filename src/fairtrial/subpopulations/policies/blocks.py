@@ -41,7 +41,7 @@ from fairtrial.core.validation import (
     check_optional_integer,
 )
 from fairtrial.core.wording import choices, listed
-from fairtrial.errors import InvalidArgument
+from fairtrial.errors import InvalidArgument, NotSupported
 from fairtrial.subpopulations._kernels import blocks
 from fairtrial.subpopulations._kernels.block_state import CONSTANTS, Constants, Rules
 from fairtrial.subpopulations._kernels.control_limits import ROLES
@@ -73,6 +73,15 @@ __all__ = ["BlockBetting"]
 Floats = NDArray[np.float64]
 
 _LOSSES_IGNORABLE = "whether a result gets lost does not depend on its value"
+
+_END_BETS = "block betting, proven for normal noise"
+
+_NORMAL_NOISE = (
+    "the noise of each reward is normal with the stated standard deviation, whatever happened "
+    "before"
+)
+
+_PLANNED_ENDS = "docs/explanation/planned-ends.md"
 
 _TOO_MANY_LOST = (
     "too many results are lost: each counts as its worst value, and at this rate more results will "
@@ -124,6 +133,10 @@ class BlockBetting(BlockPolicy):
     planned_end : bool
         Plan for the end that `max_pulls` states: by then, the power is far higher than without, but
         pulls after it are not possible. All pulls count, also those without a result.
+    noise : {"sub-Gaussian", "normal"}
+        What is known of the shape of the noise. "normal" makes the bets of a planned end stronger:
+        they need no more results than a sequential test with a flat boundary. The guarantee then
+        holds for normal noise with the stated `noise_std` only.
     losses : {"informative", "ignorable"}
         Whether the value of a result may influence whether it gets lost (default). If not, a lost
         pull is repeated, which costs only that pull; the guarantee then names the assumption, and
@@ -175,6 +188,7 @@ class BlockBetting(BlockPolicy):
         initial_pulls: int | None = None,
         max_pulls: int | None = None,
         planned_end: bool = False,
+        noise: str = "sub-Gaussian",
         losses: str = "informative",
         assigned: ArrayLike | None = None,
         randomize: Randomize = True,
@@ -193,6 +207,7 @@ class BlockBetting(BlockPolicy):
         if planned_end and max_pulls is None:
             raise InvalidArgument("planned_end", "must be given together with max_pulls")
         self._end = self.max_pulls if planned_end else None
+        self.noise = self._checked_noise(noise)
         # Rewards are maximised, in units that keep their squares well within a float's range.
         self._inward = problem.sign / unit_of(problem)
         self._answers = ArmsWithLimits(problem)
@@ -245,6 +260,18 @@ class BlockBetting(BlockPolicy):
             as_worst = Constants(model, self._rules._replace(pulls_again=False))
             found.as_worst, _ = CONSTANTS.pack(as_worst)
         return found
+
+    def _checked_noise(self, noise: str) -> str:
+        """Return what is known of the shape of the noise; "normal" only where bets can use it."""
+        check_choice("noise", noise, ["sub-Gaussian", "normal"])
+        if noise == "normal" and self._end is None:
+            raise InvalidArgument("noise", "must be 'normal' only with planned_end", noise)
+        if noise == "normal" and (self._bounded or self.problem.measures):
+            raise NotSupported(
+                "noise='normal' needs one measure with a known noise_std: without it, planned_end "
+                "aims the bets at the end for every noise and range"
+            )
+        return noise
 
     def _require_pulls_for_a_bet(self) -> None:
         """Refuse a planned end before the first block that is bet on could be complete."""
@@ -314,6 +341,7 @@ class BlockBetting(BlockPolicy):
             shift=shift,
             separately=self._separately,
             max_pulls=float(self._end or math.inf),
+            normal=self.noise == "normal",
         )
 
     @property
@@ -730,4 +758,7 @@ class BlockBetting(BlockPolicy):
             "whatever the true means are",
             "the true mean of each arm in each group does not change during the study",
         )
+        if self.noise == "normal":
+            known = (_NORMAL_NOISE, *stated.assumptions[1:])
+            return replace(stated, name=_END_BETS, assumptions=known, source=_PLANNED_ENDS)
         return stated if self._predicted is None else stated.assuming(_RECORDED_BEFORE)
