@@ -266,7 +266,8 @@ class BlockBetting(BlockPolicy):
         check_choice("noise", noise, ["sub-Gaussian", "normal"])
         if noise == "normal" and self._end is None:
             raise InvalidArgument("noise", "must be 'normal' only with planned_end", noise)
-        if noise == "normal" and (self._bounded or self.problem.measures):
+        is_known = not (self._bounded or self.problem.measures or self.problem.estimates_noise)
+        if noise == "normal" and not is_known:
             raise NotSupported(
                 "noise='normal' needs one measure with a known noise_std: without it, planned_end "
                 "aims the bets at the end for every noise and range"
