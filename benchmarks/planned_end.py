@@ -6,6 +6,8 @@ needs for a power of .9 at a difference of .25.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from fairtrial import simulate
@@ -16,6 +18,12 @@ MAXIMA = {0.025: 673, 0.05: 549}
 
 GAPS = (0.25, 0.5, 0.0)
 
+RULES: dict[str, dict[str, Any]] = {
+    "no planned end": {},
+    "planned end": {"planned_end": True},
+    "planned end, normal noise": {"planned_end": True, "noise": "normal"},
+}
+
 
 def run(*, quick: bool) -> None:
     """Print how often each rule decides, after how many pulls, and how often wrongly in a tie."""
@@ -23,9 +31,8 @@ def run(*, quick: bool) -> None:
     problem = Problem(2, 1, floors=None, noise_std=1.0)
     print(f"\ntwo arms, {runs} runs: share decided (standard error), mean pulls (standard error)")
     for delta, most in MAXIMA.items():
-        for planned_end in (False, True):
-            policy = BlockBetting(problem, delta, max_pulls=most, planned_end=planned_end)
-            said = "planned end" if planned_end else "no planned end"
+        for said, rule in RULES.items():
+            policy = BlockBetting(problem, delta, max_pulls=most, **rule)
             print(f"delta {delta}, at most {most} pulls, {said}")
             for gap in GAPS:
                 environment = GaussianEnvironment(problem, [[gap], [0.0]])
