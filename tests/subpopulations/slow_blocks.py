@@ -7,6 +7,7 @@ negate rewards, floors and range first.
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -14,7 +15,6 @@ from typing import Any
 import numpy as np
 from scipy.integrate import quad
 from scipy.optimize import brentq, minimize_scalar, nnls
-from scipy.stats import norm
 
 GRID = 24
 OM = 1.5
@@ -79,6 +79,11 @@ def log_bet(m: float, f: float, e: float) -> float:
     return mixture(cash, weights, [u * e * f - u * u * f / 2 for u in points])
 
 
+def upper_tail(x: float) -> float:
+    """Return the probability that a standard normal number exceeds x."""
+    return 0.5 * math.erfc(x / math.sqrt(2))
+
+
 @dataclass
 class End:
     """What the ledger of a bet lacks, and the later draws of the experiment per draw of a block."""
@@ -96,23 +101,34 @@ class End:
         need = self.need + 1e-6  # a little more than is needed, for rounding
         alpha = math.exp(-need)
         if later == 0:
-            return need if norm.sf(score / math.sqrt(f)) <= alpha else -700.0
+            return need if upper_tail(score / math.sqrt(f)) <= alpha else -700.0
 
         def crosses(distance: float) -> float:
-            return 2 * norm.sf(distance / math.sqrt(later)) if distance > 0 else 1.0
+            return 2 * upper_tail(distance / math.sqrt(later)) if distance > 0 else 1.0
 
         def chance(level: float) -> float:
-            sd = math.sqrt(f)
-            inner, _ = quad(
-                lambda x: crosses(level - x) * norm.pdf(x / sd) / sd,
-                -12 * sd,
-                min(level, 12 * sd),
-                epsabs=1e-13,
+            sd, peak = math.sqrt(f), level * f / (f + later)
+            ends = sorted({min(0.0, peak) - 12 * sd, min(0.0, level), min(peak, level), level})
+            inner = math.fsum(
+                quad(
+                    lambda x: (
+                        crosses(level - x)
+                        * math.exp(-0.5 * (x / sd) ** 2)
+                        / (sd * math.sqrt(2 * math.pi))
+                    ),
+                    *pair,
+                    epsabs=0,
+                    epsrel=1e-9,
+                )[0]
+                for pair in itertools.pairwise(ends)
             )
-            return inner + norm.sf(level / sd)
+            return inner + upper_tail(level / sd)
 
         level = brentq(
-            lambda b: chance(b) - alpha, -8 * math.sqrt(f), 40 * math.sqrt(f + later), xtol=1e-13
+            lambda b: math.log(chance(b) / alpha),
+            -8 * math.sqrt(f),
+            36 * math.sqrt(f + later),
+            xtol=1e-11,
         )
         return max(-700.0, math.log(max(crosses(level - score), 1e-320)) + need)
 

@@ -4,9 +4,11 @@ import math
 
 import numpy as np
 import pytest
+from scipy.integrate import trapezoid
+from scipy.special import log_ndtr, ndtr
 from scipy.stats import norm
 
-from fairtrial.confidence.block_betting.end_bets import log_end_bet
+from fairtrial.confidence.block_betting.end_bets import level_of, log_end_bet
 from fairtrial.confidence.block_betting.planned_end import chance_by_end
 from fairtrial.errors import InvalidArgument, NothingToAsk, NotSupported
 from fairtrial.presentation.words import pull_sentence
@@ -257,6 +259,18 @@ def test_end_bets_pay_what_the_slow_implementation_pays(seed: int) -> None:
         pull = twins.ask()
         twins.tell(pull, rng.normal(gaps[twins.cell(pull)]))
     assert twins.paid > 3
+
+
+@pytest.mark.parametrize("error", [0.5, 1e-3, 1e-18, 1e-60, 1e-250])
+@pytest.mark.parametrize("ahead", [0.05, 1.0, 300.0])
+def test_an_end_bet_spends_exactly_the_error_that_is_left(error: float, ahead: float) -> None:
+    level = level_of(error, 1.0, ahead)
+    weighed = level / (1.0 + ahead)
+    # A sum over a fine grid, around 0 and around the most likely score of paths to the level.
+    scores = np.linspace(min(0.0, weighed) - 14.0, min(level, max(0.0, weighed) + 14.0), 400_001)
+    logs = -0.5 * scores**2 + log_ndtr((scores - level) / math.sqrt(ahead))
+    later = 2.0 * trapezoid(np.exp(logs), scores) / math.sqrt(2.0 * math.pi)
+    assert later + ndtr(-level) == pytest.approx(error, rel=1e-6, abs=0.0)
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,8 @@ NOTHING = -700.0
 _ON_THE_SAFE_SIDE = 1e-6
 """Evidence by which a payment exceeds what a ledger lacks, so that rounding leaves no rest."""
 
-_TAIL = 8.0
-"""Standard deviations beyond which a score is ignored: a probability of 1e-15."""
+_REACH = 8.0
+"""Standard deviations around the scores that matter most; what is beyond is 1e-14 of them."""
 
 _STEPS = 60
 """Bisections of an interval around a level."""
@@ -47,12 +47,14 @@ def mean_crossing(level: float, inside: float, later: float) -> float:
     `inside`, `later`: precision of the block, and of the blocks after it.
     """
     deviation = math.sqrt(inside)
-    # If the level is far away, nodes up to there would miss the scores that happen.
-    half = 0.5 * (min(level, _TAIL * deviation) + _TAIL * deviation)
+    # Paths to a level far away mostly make this part of the way in the block.
+    most_likely = level * inside / (inside + later)
+    begin = most_likely - _REACH * deviation
+    half = 0.5 * (min(level, most_likely + _REACH * deviation) - begin)
     found = upper_tail(level / deviation)
     density = 1.0 / (deviation * math.sqrt(2.0 * math.pi))
     for i in range(_NODES.size):
-        x = half * (_NODES[i] + 1.0) - _TAIL * deviation
+        x = half * (_NODES[i] + 1.0) + begin
         weight = half * _WEIGHTS[i] * density * math.exp(-0.5 * square(x) / inside)
         found += weight * _crossing(level - x, later)
     return found
@@ -61,7 +63,7 @@ def mean_crossing(level: float, inside: float, later: float) -> float:
 @kernel
 def level_of(error: float, inside: float, later: float) -> float:
     """Return the level that is crossed with a probability of at most the error, below 1."""
-    low, high = -_TAIL * math.sqrt(inside), math.sqrt(inside + later)
+    low, high = -_REACH * math.sqrt(inside), math.sqrt(inside + later)
     while mean_crossing(high, inside, later) > error:
         high *= 2.0
     for _ in range(_STEPS):
