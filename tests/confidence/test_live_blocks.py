@@ -1,9 +1,11 @@
 """The live part of block betting is the same in every family that bets on blocks."""
 
+import numpy as np
 import pytest
 
 from fairtrial import delayed, linear, subpopulations
 from fairtrial.core import Policy, Pull
+from fairtrial.errors import InvalidArgument
 
 FAMILIES = {
     "subpopulations": lambda most: subpopulations.BlockBetting(
@@ -177,3 +179,15 @@ def test_a_late_result_of_an_initial_pull_enters_effects_and_the_noise_test(fami
     found, expected = (policy._blocks.state.settled_noise for policy in (late, in_time))
     assert found == pytest.approx(expected)
     assert late.progress().effects == in_time.progress().effects
+
+
+@pytest.mark.parametrize("buffer", ["_blocks.floats", "_blocks.integers"])
+def test_a_state_with_another_layout_is_refused(make, buffer):
+    policy = make(60)
+    in_a_bet(policy)
+    state = policy.get_state()
+    # One number more or less, as of a version with other arrays.
+    for other in (state[buffer][:-1], np.append(state[buffer], state[buffer][-1:])):
+        with pytest.raises(InvalidArgument) as caught:
+            make(60).set_state({**state, buffer: other})
+        assert caught.value.name == "state"

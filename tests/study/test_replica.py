@@ -8,6 +8,7 @@ from fairtrial.errors import CorruptLog, InvalidArgument, NotSupported
 from fairtrial.study import Study, cache, replica
 from fairtrial.study.snapshots import restore, take, undeclared
 from fairtrial.study.sqlite import SQLiteStore
+from fairtrial.subpopulations import BlockBetting, Problem
 from tests.study.tools import Fault, connect, replayed, same_state
 from tests.study.toys import OWN, Elimination, Racing, Serving, ToyProblem
 
@@ -186,6 +187,28 @@ class Forgetful(Elimination):
     """Forgets to list what it learns in `state_fields`."""
 
     state_fields = ()
+
+
+class CountingBets(BlockBetting):
+    """Keeps a number that `state_fields` does not name."""
+
+    def __init__(self, problem, *, seed=None):
+        super().__init__(problem, seed=seed)
+        self.count = 0
+
+    def learn(self, pull, outcome, **details):
+        self.count += 1
+        super().learn(pull, outcome, **details)
+
+
+@pytest.mark.parametrize("prediction", [None, (0, 1)])
+def test_what_block_betting_saves_is_its_whole_state(prediction):
+    problem = Problem(2, 1, floors=None, reward_range=(0, 1), prediction=prediction)
+    predicted = {} if prediction is None else {"prediction": 0.5}
+    for policy, forgotten in ((BlockBetting(problem), []), (CountingBets(problem), ["count"])):
+        for _ in range(50):
+            policy.tell(policy.ask(**predicted), 0.5)
+        assert undeclared(policy) == forgotten
 
 
 def test_a_policy_that_forgets_its_state_fields_still_works_without_snapshots(file_study, path):

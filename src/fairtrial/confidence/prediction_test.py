@@ -10,8 +10,7 @@ is that over blocks, and the mean over stakes, arms and groups.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -106,18 +105,12 @@ class PredictionTest:
         mean = float(np.exp(self.logs - largest).mean())
         return math.exp(min(700.0, largest + math.log(mean)))
 
-    def get_state(self) -> dict[str, Floats]:
-        """Return the evidence as arrays."""
-        blocks = list(self.started)
-        rows = [self.started[block] for block in blocks]
-        return {
-            "test_logs": self.logs.copy(),
-            "test_blocks": np.array(blocks, dtype=np.float64),
-            "test_started": np.array(rows).reshape(len(rows), *self.logs.shape),
-        }
+    @property
+    def open_blocks(self) -> Floats:
+        """The blocks whose pulls are not all issued: in each row its number and its logarithms."""
+        rows = [[block, *logs.ravel()] for block, logs in self.started.items()]
+        return np.array(rows, dtype=np.float64).reshape(len(rows), 1 + self.logs.size)
 
-    def set_state(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Continue from what `get_state` returned."""
-        self.logs = np.array(state["test_logs"])
-        blocks = map(int, state["test_blocks"].tolist())
-        self.started = dict(zip(blocks, np.array(state["test_started"]), strict=True))
+    @open_blocks.setter
+    def open_blocks(self, rows: Floats) -> None:
+        self.started = {int(row[0]): row[1:].reshape(self.logs.shape) for row in rows}

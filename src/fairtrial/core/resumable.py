@@ -56,6 +56,11 @@ class Resumable(Parametrized):
         self._values_so_far: dict[int, NDArray[np.float64]] = {}
         """With measures: known values of pulls that were not told yet; NaN for the rest."""
 
+    @property
+    def _saved_fields(self) -> tuple[str, ...]:
+        """All fields of the state: a subclass adds those that only some problems need."""
+        return self.state_fields
+
     def generator(self) -> np.random.Generator:
         """Return random numbers for the current decision.
 
@@ -88,7 +93,7 @@ class Resumable(Parametrized):
             state["reported_pulls"] = np.array([*self._values_so_far], dtype=np.int64)
             values = np.array([*self._values_so_far.values()], dtype=np.float64)
             state["reported_values"] = values.reshape(-1, len(self.problem.measures))
-        for name in self.state_fields:
+        for name in self._saved_fields:
             state[name] = self._as_array(name)
         return state
 
@@ -126,7 +131,7 @@ class Resumable(Parametrized):
             numbers, values = state["reported_pulls"], state["reported_values"]
             pairs = zip(numbers.tolist(), np.array(values), strict=True)
             self._values_so_far = {number: row.copy() for number, row in pairs}
-        for name in self.state_fields:
+        for name in self._saved_fields:
             owner, own = self._place_of(name)
             is_list = isinstance(getattr(owner, own, None), list)
             value = state[name]
@@ -144,7 +149,7 @@ class Resumable(Parametrized):
         from the copied arrays.
         """
         vars(self).update(attributes)
-        for field in self.state_fields:
+        for field in self._saved_fields:
             owner, own = self._place_of(field)
             if hasattr(owner, own):
                 setattr(owner, own, getattr(owner, own))
@@ -160,7 +165,7 @@ class Resumable(Parametrized):
             )
         own = ("made_from", "asked", "told", "outstanding", "lost")
         values = () if self.problem.measured is None else ("reported_pulls", "reported_values")
-        for name in (*own, *values, *self.state_fields):
+        for name in (*own, *values, *self._saved_fields):
             if name not in state:
                 raise InvalidArgument("state", f"must have the field {name!r}", sorted(state))
 

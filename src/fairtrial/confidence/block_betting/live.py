@@ -198,6 +198,10 @@ class LiveBlocks:
 
     @integers.setter
     def integers(self, buffer: Integers) -> None:
+        # A state that another version has saved must not be read as one of this version.
+        layout = self.kernels.STATE
+        if (self._floats.size, buffer.size) != layout.sizes(**layout.lengths(buffer)):
+            raise InvalidArgument("state", "must be of the same version of the policy")
         self._integers = buffer
         self._forget_views()
 

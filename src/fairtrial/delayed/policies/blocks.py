@@ -169,7 +169,7 @@ class BlockBetting(BlockPolicy):
     """
 
     problem: Problem
-    version = 6
+    version = 7
     _compares_units = True
     environments = TimedEnvironment
     state_fields = ("_valued", "_blocks.unneeded", *BlockPolicy.state_fields)

@@ -98,7 +98,7 @@ class BlockBetting(BlockPolicy):
     'ab'
     """
 
-    version = 9
+    version = 10
     problem: Problem
     environments = ArmEnvironment
 

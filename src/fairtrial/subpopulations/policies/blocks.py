@@ -31,7 +31,6 @@ from fairtrial.core.progress_parts import Losses, Parts
 from fairtrial.core.pull import Pull
 from fairtrial.core.recommendation import Effect, Estimate, Guarantee, Status
 from fairtrial.core.replications import Replications, from_streams, of_generator
-from fairtrial.core.resumable import State
 from fairtrial.core.runs import Runs
 from fairtrial.core.streams import Reseeded, Streams
 from fairtrial.core.validation import (
@@ -426,22 +425,11 @@ class BlockBetting(BlockPolicy):
             raise InvalidArgument("prediction", TOO_LATE, prediction)
         super().tell(pull, outcome)
 
-    def get_state(self) -> State:
-        """Return the whole state as named arrays; `set_state` continues from it."""
-        state = super().get_state()
-        if self._predicted is not None:
-            state |= self._predicted.get_state()
-        return state
-
-    def set_state(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Continue from a state that a policy with the same problem and parameters returned."""
-        own = {} if self._predicted is None else self._predicted.get_state()
-        for name in own:
-            if name not in state:
-                raise InvalidArgument("state", f"must have the field {name!r}", sorted(state))
-        super().set_state(state)
-        if self._predicted is not None:
-            self._predicted.set_state(state)
+    @property
+    def _saved_fields(self) -> tuple[str, ...]:
+        if self._predicted is None:
+            return self.state_fields
+        return (*self.state_fields, *(f"_blocks.{name}" for name in PredictedBlocks.more_fields))
 
     def _told(self, pull: Pull, outcome: Any) -> Any:
         if self._predicted is not None:

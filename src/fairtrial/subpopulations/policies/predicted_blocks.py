@@ -7,8 +7,7 @@ objective nor a limit uses it.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,6 +108,9 @@ class PredictedBlocks(MeasuredBlocks):
         The evidence that predictions depend on the arm.
     """
 
+    more_fields: ClassVar[tuple[str, ...]] = ("predictions", "test.logs", "test.open_blocks")
+    """The attributes that are saved besides `fields`."""
+
     def __init__(
         self,
         problem: Problem,
@@ -159,15 +161,6 @@ class PredictedBlocks(MeasuredBlocks):
     def depend_on_arm(self) -> bool:
         """Whether predictions differ between arms far more than chance allows."""
         return self.test.e_value >= ALARM
-
-    def get_state(self) -> dict[str, NDArray[Any]]:
-        """Return the predictions so far, and the test of them."""
-        return {"predictions": np.array(self.predictions), **self.test.get_state()}
-
-    def set_state(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Continue from what `get_state` returned."""
-        self.predictions = state["predictions"].tolist()
-        self.test.set_state(state)
 
     def of_pull(self, pull: Pull, reward: float) -> Floats:
         """Return the reward of a pull and its prediction; that of unsolicited data is missing."""
