@@ -1,7 +1,9 @@
 """The processor time of tests is measured and shown."""
 
+import json
 import subprocess
 import sys
+from unittest.mock import Mock
 
 import pytest
 
@@ -24,14 +26,19 @@ def measured(costs: Costs, name: str, *commands: list[str]) -> pytest.TestReport
     return pytest.TestReport._from_json(report._to_json())
 
 
-def test_the_costliest_tests_come_first_and_processes_that_they_start_count():
-    worker, shown = Costs(), Costs()
+def test_the_costliest_tests_come_first_and_processes_that_they_start_count(tmp_path):
+    place = tmp_path / "costs.json"
+    worker, shown = Costs(place), Costs(place)
     shown.pytest_runtest_logreport(measured(worker, "t.py::test_cheap"))
     shown.pytest_runtest_logreport(
         measured(worker, "t.py::test_costly", [sys.executable, "-c", WORK])
     )
-    total, costly, cheap = shown.lines()
+    total, in_file, _, costly, cheap = shown.lines()
+    assert in_file.split()[2:] == ["t.py"]
+    assert float(in_file.split()[0]) >= float(costly.split()[0])
     assert costly.split()[2:] == ["t.py::test_costly"]
     assert float(costly.split()[0]) >= 0.3
     assert cheap.split()[2:] == ["t.py::test_cheap"]
     assert total.endswith("s for 2 tests, of which")
+    shown.pytest_terminal_summary(Mock())
+    assert list(json.loads(place.read_text())) == ["t.py::test_costly", "t.py::test_cheap"]
