@@ -43,8 +43,9 @@ _LARGEST = {
 }
 """Sizes of problems that take a second and some 100 MB: a request with a larger one is refused."""
 _NAMES = 1_000
-_NEW = 201
 """Number of names that are read at a time."""
+_NEW = 201
+"""Status of the answer to a request that created a study."""
 
 
 @routes.get("/v1/studies", response_model=StudiesAnswer, summary="List studies")
