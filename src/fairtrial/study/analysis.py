@@ -38,6 +38,7 @@ from fairtrial.study.table_checks import (
     crowded_units,
     outlying_units,
     planned_shares,
+    require_no_outcomes,
     require_no_sorting,
     stretches,
 )
@@ -100,6 +101,7 @@ def analyse(
     unit: str | None = None,
     count: str | None = None,
     successes: str | None = None,
+    prediction: str | None = None,
     shares: Mapping[str, float] | None = None,
     decimal: str | None = None,
     storage: Storage = "memory://",
@@ -147,6 +149,10 @@ def analyse(
     successes : str, optional
         With `count`, instead of `outcome`: the column that says how many of these units have the
         outcome 1, such as conversions; the others have the outcome 0.
+    prediction : str, optional
+        If the problem has a prediction: the column with what was known of each unit before its arm
+        was drawn. Outcomes of this table must not have been used to compute it. A blank cell is a
+        unit without a prediction.
     shares : mapping of str to float, optional
         The planned share of the units of each arm, such as ``{"old": 0.9, "new": 0.1}``. By default
         they are equal; in the families ``linear`` and ``causal`` none are then assumed.
@@ -166,8 +172,8 @@ def analyse(
     ------
     InvalidArgument
         If a column is missing, a label is unknown, the order column cannot be sorted, has the same
-        value in all rows, or is one of the labels, the rows are sorted by outcome, or an arm has no
-        row.
+        value in all rows, or is one of the labels, the rows are sorted by outcome, an arm has no
+        row, or the predictions look like the outcomes themselves.
     InvalidOutcome
         If the problem refuses an outcome; the row is named.
     NotSupported
@@ -179,8 +185,8 @@ def analyse(
         If units that appear in several rows were left out, if rows have equal values in the order
         column, if the weights of groups are those of the table, or if a check of the table fails:
         the number of units per arm contradicts the planned shares, some arms lack far more outcomes
-        than others, the rows look sorted by arm or outcome, or single units have implausibly many
-        rows or extreme outcomes.
+        than others, the rows look sorted by arm, outcome or prediction, or single units have
+        implausibly many rows or extreme outcomes.
 
     Notes
     -----
@@ -206,6 +212,7 @@ def analyse(
         unit=unit,
         count=count,
         successes=successes,
+        prediction=prediction,
         shares=shares,
         storage=storage,
         name=name,
@@ -257,6 +264,7 @@ def study_of_table(
     shares: Mapping[str, float] | None,
     storage: Storage,
     name: str,
+    prediction: str | None = None,
     segments: Sequence[str] = (),
     on_progress: Callable[[int, int], None] | None = None,
 ) -> Analysis:
@@ -275,8 +283,10 @@ def study_of_table(
         rows = _Rows(problem, table, columns or {}, outcome, order)
     else:
         rows = _counted(problem, table, columns or {}, outcome, order, unit, count, successes)
+    rows.read_predictions(prediction)
     repeated = RepeatedUnits() if unit is None else rows.keep_first_of(unit)
     remarks = rows.about_order(order) if count is None else (_about_counts(order),)
+    remarks = (*remarks, *rows.about_predictions())
     if group_weights is not None:
         problem = _weighed(problem, rows, group_weights)
         remarks = (*remarks, _ABOUT_WEIGHTS)
@@ -415,6 +425,7 @@ class _Rows:
         if order in names.values():
             raise InvalidArgument("order", "must not be the column of the outcomes", order)
         sources = _sources_of(problem, columns)
+        self._sources = (*sources.values(), *names.values())
         self._outcomes = {name: self._results(column) for name, column in names.items()}
         number = len(next(iter(self._outcomes.values())))
         for name, values in self._outcomes.items():
@@ -435,6 +446,8 @@ class _Rows:
             if number > 1 and len(set(self._places)) == 1:
                 raise InvalidArgument("order", "must not have the same value in all rows", order)
             self.order.sort(key=self._places.__getitem__)
+        self._prediction = ""
+        self._predictions: list[float | None] | None = None
         self._units: list[str] | None = None
         self._crowded: tuple[OddUnit, ...] = ()
         self._usual_rows = 1
@@ -468,6 +481,41 @@ class _Rows:
             if error.name == "table":
                 raise
             raise InvalidOutcome(f"table, {error.name}", error.accepted, error.given) from None
+
+    def read_predictions(self, column: str | None) -> None:
+        """Read the column of the predictions, if the problem has them."""
+        stated = getattr(self._problem, "prediction", None)
+        if stated is None:
+            if column is not None:
+                accepted = "must be left out: the problem has no prediction"
+                raise InvalidArgument("prediction", accepted, column)
+            return
+        if column is None:
+            accepted = "must name the column with the predictions that the problem states"
+            raise InvalidArgument("prediction", accepted)
+        found = self._table.numbers(column)
+        _require_length(column, found, len(self.order))
+        for row in self.order:
+            try:
+                stated.check(found[row])
+            except InvalidArgument as error:
+                where = f"{self._table.where(row)}: {column}"
+                accepted = "must be a number, or the problem states missing = 'mean'"
+                raise InvalidArgument(where, accepted, error.given) from None
+        if column in self._sources:
+            accepted = "must not be the column of a label or an outcome"
+            raise InvalidArgument("prediction", accepted, column)
+        self._prediction, self._predictions = column, found
+
+    def about_predictions(self) -> tuple[str, ...]:
+        """Return what makes predictions useless; refuse those that are the outcomes."""
+        if self._predictions is None or self._single is None:
+            return ()
+        known = self._numbers(self._predictions)
+        require_no_outcomes(self._prediction, self._numbers(self._single), known)
+        if np.unique(known[~np.isnan(known)]).size > 1:
+            return ()
+        return (f"prediction: {self._prediction!r} is the same in all rows, so it saves nothing",)
 
     def keep_first_of(self, unit: str) -> RepeatedUnits:
         """Drop the rows of units in several variants, and further rows of units in the same one."""
@@ -547,6 +595,9 @@ class _Rows:
             looks.append(stretches(name or _OUTCOME, beyond_median(outcomes[came])))
             found = outlying_units(outcomes[came])
             outlying += [OddUnit(self._name(int(came[at])), value) for at, value in found]
+        if self._predictions is not None:
+            known = self._numbers(self._predictions)
+            looks.append(stretches("prediction", beyond_median(known[~np.isnan(known)])))
         return TableCheck(
             self._arm_units(shares),
             tuple(look for look in looks if look is not None),
@@ -606,7 +657,8 @@ class _Rows:
             action = actions.get(key)
             if action is None:
                 action = actions[key] = self._action(row)
-            yield AssignedUnit(action, self._outcome(row))
+            known = None if self._predictions is None else self._predictions[row]
+            yield AssignedUnit(action, self._outcome(row), known)
 
     def _action(self, row: int) -> int:
         labels = {name: column[row] for name, column in self.labels.items()}

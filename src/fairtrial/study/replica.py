@@ -151,12 +151,20 @@ class Replica:
             )
             raise InvalidArgument("group", accepted, group)
 
-    def ask_many(self, most: int) -> list[Pull]:
-        """Let the policy choose up to `most` pulls, without a context."""
+    def ask_many(self, contexts: Sequence[Mapping[str, Any]]) -> list[Pull]:
+        """Let the policy choose a pull for each context, until it has none for one of them."""
         if self.stop_reason is not None:
             return []
         self.ahead = True
-        return self.policy.ask(most)
+        if not any(contexts):
+            return self.policy.ask(len(contexts))
+        found: list[Pull] = []
+        for context in contexts:
+            pulls = self.policy.ask(1, **context)
+            if not pulls:
+                break
+            found += pulls
+        return found
 
     def perform(self, step: Step) -> None:
         """Pass the policy an event that is about to be written."""

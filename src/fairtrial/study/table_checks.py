@@ -29,6 +29,7 @@ __all__ = [
     "crowded_units",
     "outlying_units",
     "planned_shares",
+    "require_no_outcomes",
     "require_no_sorting",
     "stretches",
 ]
@@ -50,6 +51,9 @@ _NO_CHANCE = math.log(1e6)
 
 _CROWDED, _TIMES_USUAL = 20, 10.0
 """Rows of a crowded unit: at least so many, and so many times those of 99 % of the units."""
+
+_OUTCOME_ITSELF, _FEWEST_TO_CORRELATE = 0.999, 10
+"""Correlation with the outcome, in at least so many rows, above which nothing is a prediction."""
 
 _OUTLYING, _SHARE_OF_SQUARES = 10.0, 0.01
 """Distance of an outlying value from the mean in standard deviations, and its part in them."""
@@ -361,6 +365,44 @@ def require_no_sorting(order: str, arms: NDArray[np.int64], outcomes: NDArray[np
             "was sorted by outcome, and in such an order nothing is guaranteed"
         )
         raise InvalidArgument("order", accepted, order)
+
+
+def require_no_outcomes(
+    column: str, outcomes: NDArray[np.float64], predictions: NDArray[np.float64]
+) -> None:
+    """Refuse predictions that are the outcomes, or could only be computed from them.
+
+    Parameters
+    ----------
+    column : str
+        The column of the predictions.
+    outcomes, predictions : array
+        Both in the same order; NaN if missing.
+
+    Raises
+    ------
+    InvalidArgument
+        If the correlation of the two is above .999 in ten rows or more.
+
+    Examples
+    --------
+    >>> require_no_outcomes("score", np.arange(20.0), np.sin(np.arange(20.0)))
+    """
+    known = ~np.isnan(outcomes + predictions)
+    if known.sum() < _FEWEST_TO_CORRELATE:
+        return
+    offs = []
+    for values in (outcomes[known], predictions[known]):
+        # Squares of very large or small numbers would leave a float's range.
+        scaled = values / max(float(np.abs(values).max()), np.finfo(float).tiny)
+        offs.append(scaled - scaled.mean())
+    both, first, second = offs[0] @ offs[1], offs[0] @ offs[0], offs[1] @ offs[1]
+    if abs(both) > _OUTCOME_ITSELF * math.sqrt(first * second) > 0.0:
+        accepted = (
+            "must be known before the outcome: its correlation with the outcome is above "
+            f"{_OUTCOME_ITSELF:g}, so it looks like the outcome itself"
+        )
+        raise InvalidArgument("prediction", accepted, column)
 
 
 # ---------------------------------------------------------------------------- odd units

@@ -72,10 +72,26 @@ _NO_PULL: _About = (None, None, None, None)
 
 
 class AssignedUnit(NamedTuple):
-    """A unit of a finished experiment; its outcome is None if missing."""
+    """A unit of a finished experiment.
+
+    Attributes
+    ----------
+    action : int
+        What was assigned to it.
+    outcome : Outcome or None
+        Its outcome; None if missing.
+    prediction : float or None
+        What was known of it before the assignment, if the problem has predictions.
+    """
 
     action: int
     outcome: Outcome | None
+    prediction: float | None = None
+
+    @property
+    def context(self) -> dict[str, Any]:
+        """What a request for its pull would state."""
+        return {} if self.prediction is None else {"prediction": self.prediction}
 
 
 class Writer:
@@ -322,16 +338,20 @@ class Writer:
                 f"study {self._study.name!r} was written to by others while its table was read; "
                 "analyse the table again under another name"
             )
-        begin = 0
+        begin, contexts = 0, [unit.context for unit in units]
         while begin < len(units):
-            pulls = self._replica.ask_many(len(units) - begin)
+            pulls = self._replica.ask_many(contexts[begin:])
             if not pulls:
                 self._tell_rest(units[begin:])
                 return
-            rows = [self._issue(pull, None, None, None, None) for pull in pulls]
-            for row, unit in zip(rows, units[begin : begin + len(rows)], strict=True):
+            end = begin + len(pulls)
+            rows = [
+                self._issue(pull, None, None, None, to_json(context=said) if said else None)
+                for pull, said in zip(pulls, contexts[begin:end], strict=True)
+            ]
+            for row, unit in zip(rows, units[begin:end], strict=True):
                 self._end(row, unit)
-            begin += len(rows)
+            begin = end
 
     def _end(self, row: PullRow, unit: AssignedUnit) -> None:
         if unit.outcome is None:

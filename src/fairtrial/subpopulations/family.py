@@ -20,7 +20,6 @@ from fairtrial.core.family import Family
 from fairtrial.core.lossy import LossyEnvironment
 from fairtrial.core.mistakes import Mistakes
 from fairtrial.core.scenario import Scenario
-from fairtrial.errors import NotSupported
 from fairtrial.subpopulations import scenarios
 from fairtrial.subpopulations.environments import (
     BernoulliEnvironment,
@@ -131,10 +130,6 @@ class Subpopulations(Family):
 
     def analysis(self, problem: Problem, actions: Sequence[int], delta: float) -> BlockBetting:
         """Return block betting for units whose arms were assigned by others."""
-        if problem.prediction is not None:
-            raise NotSupported(
-                "finished experiments cannot be analysed with predictions yet: leave out prediction"
-            )
         return BlockBetting(problem, delta, assigned=list(actions))
 
 

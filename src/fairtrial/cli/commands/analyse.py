@@ -79,6 +79,12 @@ _MOST_AUDITED = 100_000
     "is 1, such as conversions; that of the others is 0.",
 )
 @click.option(
+    "--prediction",
+    metavar="COLUMN",
+    help="If the problem has a prediction: column with what was known of each unit before its arm "
+    "was drawn. Outcomes of this table must not have been used to compute it.",
+)
+@click.option(
     "--segment",
     "segments",
     multiple=True,
@@ -104,6 +110,7 @@ def analyse(
     unit: str | None,
     count: str | None,
     successes: str | None,
+    prediction: str | None,
     segments: tuple[str, ...],
     decimal: str | None,
     name: str | None,
@@ -135,6 +142,7 @@ def analyse(
             unit=unit,
             count=count or tables.count,
             successes=successes or tables.successes,
+            prediction=prediction,
             shares=tables.shares,
             segments=segments,
             storage=configuration.study.storage,

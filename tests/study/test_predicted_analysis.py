@@ -1,0 +1,133 @@
+"""Finished experiments whose units have predictions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fairtrial import analyse, errors
+from fairtrial.study import Study
+from fairtrial.subpopulations import BlockBetting, Problem
+
+PROBLEM = Problem(["old", "new"], ["f", "m"], floors=None, reward_range=(0, 1), prediction=(0, 1))
+
+
+def trial(units: int = 260, seed: int = 0, gain: float = 0.15) -> pd.DataFrame:
+    """A randomised trial whose scores explain a third of the variance of outcomes."""
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(
+        {"arm": rng.choice(["old", "new"], units), "group": rng.choice(["f", "m"], units)}
+    )
+    frame["score"] = rng.choice([0.1, 0.5, 0.9], units)
+    chance = 0.05 + 0.8 * frame.score * (1.0 - gain) + gain * (frame.arm == "new")
+    frame["outcome"] = (rng.random(units) < chance).astype(float)
+    frame["day"] = np.arange(units)
+    return frame
+
+
+def wealth(study: Study) -> list[float]:
+    return study.policy._wealth.tolist()
+
+
+def test_predictions_of_a_table_are_used_as_a_live_study_uses_them() -> None:
+    frame = trial()
+    with analyse(PROBLEM, frame, order="day", prediction="score") as study:
+        actions = [PROBLEM.action(arm=row.arm, group=row.group) for row in frame.itertuples()]
+        policy = BlockBetting(PROBLEM, assigned=actions)
+        for row in frame.itertuples():
+            if policy.stopped:
+                break
+            policy.tell(policy.ask(prediction=row.score), row.outcome)
+        assert wealth(study) == policy._wealth.tolist()
+        assert study.progress().asked == policy.asked
+        assert study.verify().ok
+        guarantee = study.recommend().guarantee
+        assert guarantee.proven
+        assert any("before the arm" in one for one in guarantee.assumptions)
+
+
+def test_predictions_narrow_the_difference_and_raise_the_evidence() -> None:
+    frame = trial(gain=0.03)
+    plain = PROBLEM.clone(prediction=None)
+    with (
+        analyse(PROBLEM, frame, order="day", prediction="score") as study,
+        analyse(plain, frame, order="day") as other,
+    ):
+        effect, unadjusted = study.progress().effects[0], other.progress().effects[0]
+        assert effect.upper - effect.lower < 0.95 * (unadjusted.upper - unadjusted.lower)
+
+
+def test_useless_predictions_leave_the_evidence_as_it_is() -> None:
+    frame = trial()
+    frame["score"] = 0.5
+    with pytest.warns(UserWarning, match="saves nothing"):
+        study = analyse(PROBLEM, frame, order="day", prediction="score")
+    with study, analyse(PROBLEM.clone(prediction=None), frame, order="day") as other:
+        assert wealth(study) == pytest.approx(wealth(other), rel=1e-6)
+
+
+def test_the_log_keeps_the_prediction_of_every_unit_that_is_asked_for(tmp_path) -> None:
+    frame, storage = trial(90), f"sqlite:///{tmp_path / 'study.db'}"
+    analyse(PROBLEM, frame, order="day", prediction="score", storage=storage, name="s").close()
+    with Study.open(storage=storage, name="s") as study:
+        asks = [event.body["context"] for event in study.events() if event.kind == "ask"]
+        assert asks == [{"prediction": score} for score in frame.score[: len(asks)]]
+        assert study.verify().ok
+
+
+def test_a_unit_without_a_prediction_counts_as_the_mean_of_its_group_if_that_is_stated() -> None:
+    frame = trial()
+    frame.loc[::7, "score"] = None
+    with pytest.raises(errors.InvalidArgument) as error:
+        analyse(PROBLEM, frame, order="day", prediction="score")
+    assert error.value.name.endswith(": score")
+    problem = PROBLEM.clone(prediction={"range": (0, 1), "missing": "mean"})
+    with analyse(problem, frame, order="day", prediction="score") as study:
+        said = study.progress().details["prediction"]
+        assert said["share_missing"] == pytest.approx(1 / 7, abs=0.02)
+
+
+def test_rows_of_a_table_of_counts_share_their_prediction() -> None:
+    frame = trial()
+    counts = frame.groupby(["arm", "group", "score", "outcome"], as_index=False).size()
+    options = {"order": "at random", "count": "size", "prediction": "score"}
+    with pytest.warns(UserWarning, match="order"), analyse(PROBLEM, counts, **options) as study:
+        assert study.progress().details["prediction"]["groups"]["f"]["r_squared"] > 0.05
+
+
+def test_a_table_sorted_by_prediction_is_warned_of() -> None:
+    frame = trial().sort_values("score", kind="stable")
+    with pytest.warns(UserWarning, match="sorted by prediction"):
+        analyse(PROBLEM, frame, order="as given", prediction="score").close()
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-130, -1e130])
+def test_the_outcome_is_no_prediction(scale: float) -> None:
+    frame = trial()
+    frame["late"] = scale * frame.outcome
+    with pytest.raises(errors.InvalidArgument) as error:
+        analyse(PROBLEM, frame, order="day", prediction="late")
+    assert error.value.name == "prediction"
+
+
+@pytest.mark.parametrize("column", ["outcome", "arm", "group", None, "absent"])
+def test_a_column_that_holds_no_predictions_is_refused(column: str | None) -> None:
+    with pytest.raises(errors.InvalidArgument) as error:
+        analyse(PROBLEM, trial(100), order="day", prediction=column)
+    assert error.value.name != "outcome"
+
+
+def test_a_problem_without_predictions_takes_no_column_of_them() -> None:
+    with pytest.raises(errors.InvalidArgument) as error:
+        analyse(PROBLEM.clone(prediction=None), trial(100), order="day", prediction="score")
+    assert error.value.name == "prediction"
+
+
+@pytest.mark.parametrize("odd", [np.inf, "soon"])
+def test_a_prediction_that_is_no_number_is_refused_with_its_row(odd: object) -> None:
+    frame = trial(100).astype({"score": object})
+    frame.loc[3, "score"] = odd
+    with pytest.raises(errors.InvalidArgument) as error:
+        analyse(PROBLEM, frame, order="day", prediction="score")
+    assert "3" in error.value.name
