@@ -98,6 +98,50 @@ def test_ask_gives_one_pull_and_of_the_group_that_has_arrived(created, document)
     assert events[0]["actor"] == "Ann"
 
 
+def test_a_unit_that_asks_again_gets_the_same_pull(created, document):
+    first, _ = document("study", "ask", created, "--unit", "user-1", "--group", "x")
+    (other,) = document("study", "ask", created, "--unit", "user-2")[0]["pulls"]
+    again, result = document("study", "ask", created, "--unit", "user-1", "--group", "y")
+    assert (again, result.exit_code) == (first, ExitCode.OK)
+    assert other["pull_id"] != first["pulls"][0]["pull_id"]
+    assert len(document("study", "history", created)[0]["events"]) == 2
+
+
+def test_a_unit_keeps_its_pull_when_its_result_is_known_and_the_study_has_stopped(
+    created, document
+):
+    (first,) = document("study", "ask", created, "--unit", "user-1")[0]["pulls"]
+    document("study", "tell", created, first["pull_id"], "0.5")
+    document("study", "stop", created, "--reason", "enough")
+    (again,) = document("study", "ask", created, "--unit", "user-1")[0]["pulls"]
+    assert (again["pull_id"], again["labels"]) == (first["pull_id"], first["labels"])
+    found, result = document("study", "ask", created, "--unit", "user-2")
+    assert (result.exit_code, found["error"]["type"]) == (ExitCode.FAILURE, "ExperimentFinished")
+
+
+def test_the_name_of_a_unit_is_stored_nowhere(created, invoke):
+    assert invoke("study", "ask", created, "--unit", "user-4711").exit_code == ExitCode.OK
+    assert not [file for file in Path().iterdir() if b"user-4711" in file.read_bytes()]
+
+
+@pytest.mark.parametrize(
+    ("options", "argument"),
+    [
+        (["--unit", "u", "-n", 2], "n"),
+        (["--unit", ""], "unit"),
+        (["--unit", "u", "--participant", "1"], "unit"),
+    ],
+)
+def test_units_that_cannot_have_a_pull_are_refused_and_change_nothing(
+    created, document, options, argument
+):
+    before = head()
+    found, result = document("study", "ask", created, *options)
+    assert (result.exit_code, found["error"]["type"]) == (ExitCode.USAGE, "InvalidArgument")
+    assert found["error"]["message"].startswith(argument)
+    assert head() == before
+
+
 @pytest.mark.parametrize(
     ("given", "seconds"), [("90s", 90), ("1.5h", 5400), ("2d", 172_800), ("1w", 604_800)]
 )

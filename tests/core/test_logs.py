@@ -4,9 +4,13 @@ import importlib
 import logging
 import pkgutil
 import re
+import time
 from pathlib import Path
 
+import pytest
+
 import fairtrial
+from fairtrial.core import background
 from fairtrial.core.logs import LogEvent
 from fairtrial.errors import ConnectionLost
 from fairtrial.study import Study
@@ -115,3 +119,37 @@ def test_a_service_logs_its_start_and_its_end(caplog):
         pass
     facts = {"version": fairtrial.__version__}
     assert events(caplog) == [("service started", facts), ("service stopped", facts)]
+
+
+@pytest.fixture
+def compiler(monkeypatch):
+    """A compiler in the background that is due, and compiles nothing."""
+    monkeypatch.setattr(background, "kernels", list)
+    monkeypatch.setattr(background, "COMPILING_SECONDS", 5.0)
+    monkeypatch.setattr(background, "seconds_interpreted", lambda: 100.0)
+    return background._Compiler()
+
+
+@pytest.mark.parametrize("exit_code", [0, 3])
+def test_compiling_in_the_background_logs_its_start_and_its_end(
+    caplog, monkeypatch, compiler, exit_code
+):
+    child = f"import sys; sys.stdin.buffer.read(); sys.exit({exit_code})"
+    monkeypatch.setattr(background, "_CHILD", child)
+    with caplog.at_level("INFO", "fairtrial"):
+        compiler.compile_missing()
+        assert events(caplog) == [("compiling started", {"kernels": 0})]
+        patience = time.monotonic() + 60.0
+        while len(caplog.records) == 1 and time.monotonic() < patience:
+            compiler.compile_missing()
+            time.sleep(0.01)
+    [_, (event, facts)] = events(caplog)
+    assert (event, facts["exit_code"]) == ("compiling ended", exit_code)
+    assert 0.0 <= facts["seconds"] < 60.0
+
+
+def test_a_process_that_cannot_be_started_logs_nothing(caplog, monkeypatch, compiler):
+    monkeypatch.setattr(background.sys, "executable", "/nowhere/python")
+    with caplog.at_level("DEBUG", "fairtrial"):
+        compiler.compile_missing()
+    assert events(caplog) == []

@@ -14,7 +14,11 @@ from tests.matrix.places import Place, Unavailable
 
 REPOSITORY = Path(__file__).parents[2]
 
-EXTRAS = ("plots", "data", "excel", "postgres", "distributed", "sklearn", "server", "client")
+EXTRAS = (
+    *("plots", "data", "polars", "excel", "postgres", "distributed", "sklearn"),
+    *("server", "client", "inspect", "openfeature", "mcp"),
+)
+"""Every extra for users; `dev` holds what only developers need."""
 TOOLS = ("pytest", "pytest-timeout", "hypothesis", "mypy")
 LIBRARIES = ("numpy", "scipy", "numba", "pandas", "scikit-learn", "pydantic")
 
@@ -29,9 +33,7 @@ _MODULES = """
 import importlib, pkgutil, sys, fairtrial
 assert "site-packages" in fairtrial.__file__, fairtrial.__file__
 for module in pkgutil.walk_packages(fairtrial.__path__, "fairtrial."):
-    # inspect_ai, the SDK of OpenFeature and mcp are not installed there.
-    others = "__main__", "inspect.early_stopping", "openfeature.provider", "mcp.server"
-    if not module.name.endswith(others):
+    if not module.name.endswith("__main__"):
         importlib.import_module(module.name)
 """
 

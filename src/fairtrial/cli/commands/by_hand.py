@@ -76,6 +76,11 @@ def create(config: Path, as_json: bool) -> None:
     metavar="NUMBER",
     help="Number of the participant, in the form that the study was created with.",
 )
+@click.option(
+    "--unit",
+    help="Whom or what the pull is for, such as a visitor's id: a unit that asks again gets the "
+    "same pull. Only a keyed hash of it is stored.",
+)
 @table_option
 @force_option
 @click.option(
@@ -92,6 +97,7 @@ def ask(
     number: int,
     group: str | None,
     participant: str | None,
+    unit: str | None,
     table: Path | None,
     force: bool,
     lease: float | None,
@@ -108,9 +114,9 @@ def ask(
     with open_study(study, storage) as opened:
         context = _context(opened.problem, group)
         details = {"worker": worker, "lease": lease, "participant": participant, **context}
-        pulls = opened.ask(number, **details)
+        pulls = opened.ask(number, unit=unit, **details)
         # A single ask gives the reason why there is none.
-        pulls = pulls or [opened.ask(**details)]
+        pulls = pulls or [opened.ask(unit=unit, **details)]
         _show_pulls(opened, pulls, table, as_json)
         if len(pulls) < number:
             say(
