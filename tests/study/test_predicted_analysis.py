@@ -84,8 +84,8 @@ def test_a_unit_without_a_prediction_counts_as_the_mean_of_its_group_if_that_is_
     assert error.value.name.endswith(": score")
     problem = PROBLEM.clone(prediction={"range": (0, 1), "missing": "mean"})
     with analyse(problem, frame, order="day", prediction="score") as study:
-        said = study.progress().details["prediction"]
-        assert said["share_missing"] == pytest.approx(1 / 7, abs=0.02)
+        said = study.progress().predictions
+        assert said.missing == pytest.approx(1 / 7, abs=0.02)
 
 
 def test_rows_of_a_table_of_counts_share_their_prediction() -> None:
@@ -93,7 +93,7 @@ def test_rows_of_a_table_of_counts_share_their_prediction() -> None:
     counts = frame.groupby(["arm", "group", "score", "outcome"], as_index=False).size()
     options = {"order": "at random", "count": "size", "prediction": "score"}
     with pytest.warns(UserWarning, match="order"), analyse(PROBLEM, counts, **options) as study:
-        assert study.progress().details["prediction"]["groups"]["f"]["r_squared"] > 0.05
+        assert study.progress().predictions.groups[0].r_squared > 0.02
 
 
 def test_a_table_sorted_by_prediction_is_warned_of() -> None:
@@ -131,3 +131,34 @@ def test_a_prediction_that_is_no_number_is_refused_with_its_row(odd: object) -> 
     with pytest.raises(errors.InvalidArgument) as error:
         analyse(PROBLEM, frame, order="day", prediction="score")
     assert "3" in error.value.name
+
+
+def test_differences_use_all_units_also_those_before_and_after_the_blocks() -> None:
+    """The sums of what is in no block are those of its outcomes minus one guess per group."""
+    frame = trial(400, gain=0.6)
+    frame.loc[::9, "outcome"] = None
+    with analyse(PROBLEM, frame, order="day", prediction="score") as study:
+        policy = study.policy
+        asked = study.progress().asked
+        assert policy.stopped
+        assert asked < 300
+        cuts, blocks = policy._cuts, policy._blocks
+        before, after = policy._outside_blocks(cuts)
+        guess, unit = blocks._mean_until_stop(before), blocks._units.unit[0]
+        parts = blocks._with_one_guess(before, blocks._middle), blocks._with_one_guess(after, guess)
+    frame["outcome"] /= unit
+    until = frame[:asked].dropna()
+    for group, name in enumerate(["f", "m"]):
+        mean = until[until.group == name].outcome.mean()
+        assert [guess[group], guess[2 + group]] == pytest.approx([mean, mean])
+        for part, rows, own in (
+            (parts[0], frame[: cuts.begin], 0.5 / unit),
+            (parts[1], frame[asked:], mean),
+        ):
+            for arm, label in enumerate(["old", "new"]):
+                cell = rows[(rows.arm == label) & (rows.group == name)].outcome
+                off, at = cell.dropna() - own, (0, 2 * arm + group)
+                assert (part.counts[at], part.losses[at]) == (len(off), cell.isna().sum())
+                assert part.sums[at] == pytest.approx(off.sum())
+                assert part.squares[at] == pytest.approx((off**2).sum())
+                assert part.lost_guesses[at] == pytest.approx(own * cell.isna().sum())

@@ -3,10 +3,16 @@
 import numpy as np
 import pytest
 
-from fairtrial import analyse, simulate
+from fairtrial import simulate
 from fairtrial.core.mistakes import Mistakes
-from fairtrial.errors import InvalidArgument, NotSupported
-from fairtrial.subpopulations import BlockBetting, PredictedEnvironment, Problem
+from fairtrial.errors import InvalidArgument
+from fairtrial.subpopulations import (
+    BlockBetting,
+    PredictedEnvironment,
+    Problem,
+    ReplayEnvironment,
+    scenarios,
+)
 from fairtrial.subpopulations.family import FAMILY
 
 MEANS = [[0.3, 0.2], [0.5, 0.1]]
@@ -93,7 +99,71 @@ def test_a_file_that_states_it_wrongly_is_refused(prediction, given):
     assert mistakes
 
 
-def test_finished_experiments_with_predictions_are_refused_before_anything_is_kept():
-    rows = {"arm": ["a", "b"] * 50, "group": ["x"] * 100, "day": range(100), "outcome": [0, 1] * 50}
-    with pytest.raises(NotSupported):
-        analyse(problem_of(), rows, order="day")
+def recorded(number=60):
+    """Return rows whose scores predict their rewards, by arm and group."""
+    random = np.random.default_rng(3)
+    table = {"arm": [], "group": [], "reward": [], "score": []}
+    for _ in range(number):
+        arm, score = str(random.choice(["a", "b"])), float(random.choice([0.1, 0.4, 0.8]))
+        table["arm"].append(arm)
+        table["group"].append(str(random.choice(["x", "y"])))
+        table["score"].append(score)
+        table["reward"].append(float(random.random() < score + 0.1 * (arm == "b")))
+    return table
+
+
+def test_replayed_units_keep_the_means_of_the_table_and_predictions_like_in_all_arms():
+    table = recorded()
+    environment = ReplayEnvironment(problem_of(), table, prediction="score")
+    plain = ReplayEnvironment(problem_of(prediction=None), table)
+    assert environment.truth.means == pytest.approx(plain.truth.means)
+    random = np.random.default_rng(1)
+    units, run = {}, environment.begin(random)
+    for _ in range(4_000):
+        unit = run.context(random)
+        for arm in ("a", "b"):
+            reward = run.sample(environment.problem.pull(arm=arm, group=unit["group"]), random)
+            units.setdefault((arm, unit["group"]), []).append((unit["prediction"], reward))
+    for (arm, group), own in units.items():
+        known, rewards = np.array(own).T
+        mean = environment.truth.means["ab".index(arm), "xy".index(group)]
+        # 1,200 units or more: a standard error of .015.
+        assert rewards.mean() == pytest.approx(mean, abs=0.06)
+        assert np.corrcoef(known, rewards)[0, 1] > 0.3
+        assert known.tolist() == np.array(units["a", group])[:, 0].tolist()
+
+
+def test_rows_with_predictions_are_moved_as_a_whole():
+    problem = problem_of(reward_range=(-1, 2))
+    environment = ReplayEnvironment(problem, recorded(), prediction="score")
+    moved = scenarios.with_means(environment, environment.cell_means + 0.25)
+    assert moved.cell_means == pytest.approx(environment.cell_means + 0.25)
+    same = scenarios.at_effect(environment, 0.0, "b")
+    assert same.cell_means[0].tolist() == environment.cell_means[1].tolist()
+    for one, other in zip(moved.predictions, environment.predictions, strict=True):
+        assert one.tolist() == other.tolist()
+    with pytest.raises(InvalidArgument):
+        scenarios.with_means(environment, environment.cell_means + 1.5)
+
+
+@pytest.mark.parametrize("blank", [None, "", np.nan])
+def test_a_replayed_unit_may_lack_its_prediction_only_if_that_is_stated(blank):
+    table = recorded()
+    table["score"][7] = blank
+    with pytest.raises(InvalidArgument) as error:
+        ReplayEnvironment(problem_of(), table, prediction="score")
+    assert error.value.name == "table row 7: score"
+    problem = problem_of(prediction={"range": (0, 1), "missing": "mean"})
+    environment = ReplayEnvironment(problem, table, prediction="score")
+    random = np.random.default_rng(1)
+    without = sum("prediction" not in environment.context(random) for _ in range(2_000))
+    # About 1 of 60 units.
+    assert 8 <= without <= 80
+
+
+@pytest.mark.parametrize(
+    ("prediction", "column"), [((0, 1), None), (None, "score"), ((0, 1), "no")]
+)
+def test_the_column_of_replayed_predictions_must_fit_the_problem(prediction, column):
+    with pytest.raises(InvalidArgument):
+        ReplayEnvironment(problem_of(prediction=prediction), recorded(), prediction=column)

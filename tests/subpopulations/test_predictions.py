@@ -633,9 +633,9 @@ def test_progress_says_what_predictions_explain_and_how_many_are_missing_or_cut(
         policy.tell(pull, units.reward(pull.arm, unit["prediction"]))
         if policy.stopped:
             break
-    said = policy.progress().details["prediction"]
+    said = policy.progress().predictions
     known = [one for one in given if one is not None]
-    assert said["share_missing"] == pytest.approx(1.0 - len(known) / len(given))
-    assert said["share_cut"] == pytest.approx(sum(one > 0.6 for one in known) / len(known))
-    assert 0.05 < said["groups"]["x"]["r_squared"] < 0.6
+    assert said.missing == pytest.approx(1.0 - len(known) / len(given))
+    assert said.cut == pytest.approx(sum(one > 0.6 for one in known) / len(known))
+    assert 0.05 < said.groups[0].r_squared < 0.6
     assert any("outside of their range" in warning for warning in policy.warnings())

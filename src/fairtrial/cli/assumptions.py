@@ -42,12 +42,17 @@ def replay_to_plan_in(environment: Any, std: Any, mistakes: list[str]) -> Enviro
     mistakes : list of str
         The list that mistakes are added to.
     """
+    own: Environment = environment
+    if getattr(environment.problem, "prediction", None) is not None:
+        if std is None:
+            return own
+        mistakes.append("plan.std: must be left out if rows have predictions")
+        return None
     rows = _rows_by_cell(environment)
     if std is not None:
         return _with_noise_given(environment, rows, std, mistakes)
     silent = _silent(rows)
     if environment.get_params().get("noise_std", 0.0) > 0.0 or not any(silent.values()):
-        own: Environment = environment
         return own
     known = _known_noise(environment.problem, rows, silent)
     if known is None:

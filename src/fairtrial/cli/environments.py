@@ -86,7 +86,10 @@ def build_replay(
     except InvalidArgument as error:
         mistakes.append(f"source.reward: {error.accepted}; got {error.given!r}")
         return None
-    columns = {key: labels[key] for key in keys} | rewards
+    known = _prediction_column(problem, section.prediction, mistakes)
+    if known is None:
+        return None
+    columns = {key: labels[key] for key in keys} | rewards | known
     fixed = _fixed(problem, section)
     sheet = _open(folder / section.table, columns, mistakes, fixed, decimal)
     if sheet is None:
@@ -98,12 +101,14 @@ def build_replay(
         _check_labels(problem, key, columns[key], table[columns[key]], mistakes)
     for key, column in rewards.items():
         table[column] = _rewards(problem, sheet, key, column, mistakes)
+    for column in known.values():
+        table[column] = _predictions(sheet, column, mistakes)
     if len(mistakes) > before:
         return None
     found = Mistakes("source", mistakes)
     own = {key: labels[key] for key in keys}
     given = rewards if problem.measures else rewards["reward"]
-    return found.build(family.replay, problem, table, **own, reward=given, **options)
+    return found.build(family.replay, problem, table, **own, reward=given, **known, **options)
 
 
 def _reward_columns(problem: Problem, given: str | Mapping[str, str]) -> dict[str, str]:
@@ -116,6 +121,31 @@ def _reward_columns(problem: Problem, given: str | Mapping[str, str]) -> dict[st
     if not isinstance(given, str):
         raise InvalidArgument("reward", "must be the name of a column", given)
     return {"reward": given}
+
+
+def _prediction_column(
+    problem: Problem, column: str | None, mistakes: list[str]
+) -> dict[str, str] | None:
+    """Return the column of the predictions, if the problem has some; None after a mistake."""
+    expected = getattr(problem, "prediction", None) is not None
+    if expected and column is None:
+        mistakes.append(
+            "source.prediction: is required: the column with the predictions that the problem "
+            "states"
+        )
+        return None
+    if column is not None and not expected:
+        mistakes.append("source.prediction: must be left out: the problem has no prediction")
+        return None
+    return {} if column is None else {"prediction": column}
+
+
+def _predictions(sheet: Sheet, column: str, mistakes: list[str]) -> list[float | None]:
+    try:
+        return sheet.numbers(column)
+    except InvalidArgument as error:
+        mistakes.append(f"source.prediction: {error}")
+        return []
 
 
 def _fixed(problem: Problem, section: ReplaySource) -> dict[str, str]:

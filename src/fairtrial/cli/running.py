@@ -7,7 +7,7 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Self
@@ -34,10 +34,12 @@ def drive(
     interrupted: Callable[[], bool],
     limit: int | None = None,
     actor: str | None = None,
+    units: Callable[[int], Mapping[str, Any]] | None = None,
 ) -> Ending:
     """Run a study until it stops, `limit` pulls are told, or an interruption is requested.
 
     `actor` is the source of the rewards; the log records it at the first result of the session.
+    `units` returns what is known of the unit of a pull, by its number, before it is requested.
 
     A pull that a dead process left open is measured first. If a source fails or is interrupted, its
     pull stays open, so that the next session measures that pull.
@@ -48,7 +50,7 @@ def drive(
         If the source fails; everything that was told before is kept.
     """
     with joined(study) as runner:
-        session = _Session(study, runner, interrupted, actor)
+        session = _Session(study, runner, interrupted, actor, units)
         try:
             for told, pull in enumerate(session.pulls(), start=1):
                 session.tell(pull, source.reward(pull), last=told == limit)
@@ -110,8 +112,10 @@ class _Session:
         runner: Runner,
         interrupted: Callable[[], bool],
         actor: str | None,
+        units: Callable[[int], Mapping[str, Any]] | None,
     ) -> None:
         self._study = study
+        self._units = units
         self._actor = actor
         self._runner = runner
         self._left_open = deque(runner.left_open())
@@ -136,7 +140,8 @@ class _Session:
         if last or actor or self._left_open or self._interrupted():
             self._study.tell(pull, reward, actor=actor)
         else:
-            self._next = next(iter(self._study.tell_and_ask(pull, reward, 1)), None)
+            unit = self._next_unit()
+            self._next = next(iter(self._study.tell_and_ask(pull, reward, 1, **unit)), None)
 
     def _take(self) -> StudyPull | None:
         if self._left_open:
@@ -144,15 +149,20 @@ class _Session:
         pull, self._next = self._next, None
         return pull or self._ask()
 
+    def _next_unit(self) -> Mapping[str, Any]:
+        return {} if self._units is None else self._units(self._study.policy.asked)
+
     def _ask(self) -> StudyPull | None:
         try:
-            return self._study.ask()
+            issued: StudyPull = self._study.ask(**self._next_unit())
         except ExperimentFinished:
             self._ended = True
         except NothingToAsk:
             # First another runner must tell a result, perhaps of a pull that it left open.
             time.sleep(_WAIT_SECONDS)
             self._left_open.extend(self._runner.left_open())
+        else:
+            return issued
         return None
 
 

@@ -96,6 +96,7 @@ class ReplaySource(_Section):
     arm: str = "arm"
     group: str = "group"
     reward: str | dict[str, str] = "reward"
+    prediction: str | None = Field(default=None, min_length=1)
     noise_std: float = Field(default=0.0, ge=0, allow_inf_nan=False)
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Protocol
+from typing import IO, TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -34,7 +34,7 @@ __all__ = [
     "RewardSource",
 ]
 
-_REWARD_STREAM = 1
+_REWARD_STREAM, _UNIT_STREAM = 1, 2
 
 
 class RewardSource(Protocol):
@@ -68,11 +68,30 @@ class EnvironmentRewards:
     def __init__(self, environment: Environment, seed: int) -> None:
         self.environment = environment
         self.seed = seed
+        self._number: int | None = None
+        self._environment = environment
+
+    @property
+    def units(self) -> Callable[[int], Mapping[str, Any]] | None:
+        """What tells of a unit before its pull is requested; None if nothing is known of units."""
+        is_silent = not self.environment.context(np.random.default_rng(0))
+        return None if is_silent else self._unit
+
+    def _unit(self, number: int) -> Mapping[str, Any]:
+        """Return what is known of the unit of a pull: the same whenever it is asked for."""
+        self._environment = self.environment.begin(self._stream(_UNIT_STREAM, number))
+        self._number = number
+        return self._environment.context(self._stream(_UNIT_STREAM, number))
 
     def reward(self, pull: Pull) -> Outcome:
         """Return the pull's reward."""
-        stream = np.random.SeedSequence(self.seed, spawn_key=(_REWARD_STREAM, pull.number))
-        return self.environment.sample(pull, np.random.default_rng(stream))
+        if self._number != pull.number:
+            self._unit(pull.number)
+        return self._environment.sample(pull, self._stream(_REWARD_STREAM, pull.number))
+
+    def _stream(self, stream: int, number: int) -> np.random.Generator:
+        seeds = np.random.SeedSequence(self.seed, spawn_key=(stream, number))
+        return np.random.default_rng(seeds)
 
 
 class CommandFailed(FairtrialError):

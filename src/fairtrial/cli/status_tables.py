@@ -36,6 +36,11 @@ from fairtrial.presentation.missing_values import (
     missing_values,
     summary_of_missing,
 )
+from fairtrial.presentation.predictions import (
+    PREDICTIONS,
+    about_predictions,
+    predictions_by_group,
+)
 from fairtrial.presentation.shares import (
     BEHIND,
     carried_note,
@@ -82,6 +87,8 @@ def _tables(progress: Progress, minimize: bool) -> Iterator[tuple[Table, str]]:
         yield estimates_table("Limits on other predictions", shown, standings), cut.note
     if (found := differences(progress, minimize)) is not None and found.overall:
         yield _differences(found), found.note
+    if explained := predictions_by_group(progress):
+        yield _predictions(explained), about_predictions(progress)
     if held := limited(progress):
         yield _limits_against(held, standings), ""
     if rails := guardrails(progress, minimize):
@@ -101,6 +108,13 @@ def _differences(found: Differences) -> Table:
     for effect in found.overall:
         ends = f"{shown_number(effect.lower)} to {shown_number(effect.upper)}"
         table.add_row(str(effect.arm), shown_number(effect.difference), ends)
+    return table
+
+
+def _predictions(rows: Sequence[tuple[str, str, str]]) -> Table:
+    table = _table(PREDICTIONS, ["group"], ["slope", "explained"])
+    for row in rows:
+        table.add_row(*row)
     return table
 
 

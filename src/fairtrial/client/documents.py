@@ -12,10 +12,12 @@ from fairtrial.core import (
     ArmStatus,
     Effect,
     Estimate,
+    GroupPredictions,
     Guarantee,
     Losses,
     MeasureLimit,
     MeasureValues,
+    Predictions,
     Progress,
     Recommendation,
     ShareOfPulls,
@@ -198,6 +200,7 @@ def progress_of(document: _Document) -> Progress:
         value_limits=tuple(_part(ValueLimit, one) for one in document["value_limits"]),
         measures=tuple(_part(MeasureValues, one) for one in document["measures"]),
         losses=None if document["losses"] is None else _part(Losses, document["losses"]),
+        predictions=_predictions(document["predictions"]),
         shares=tuple(_part(ShareOfPulls, one) for one in document["shares"]),
         largest_shortfall=_number(document["largest_shortfall"]),
         chance_to_decide=_number(document["chance_to_decide"]),
@@ -205,6 +208,14 @@ def progress_of(document: _Document) -> Progress:
         readings=document["readings"],
         live=None if document["live"] is None else tuple(document["live"]),
     )
+
+
+def _predictions(document: _Document | None) -> Predictions | None:
+    if document is None:
+        return None
+    known = {name: own for name, own in document.items() if name != "depend_on_arm"}
+    groups = tuple(_part(GroupPredictions, one) for one in document["groups"])
+    return Predictions(**{**known, "groups": groups})
 
 
 def _answer(document: _Document) -> AnswerStatus:

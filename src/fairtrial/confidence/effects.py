@@ -256,6 +256,12 @@ class GuessedResults:
     lost_guesses: Floats
     lost_squares: Floats
 
+    def followed_by(self, later: GuessedResults) -> GuessedResults:
+        """Return the results of these blocks and of later ones."""
+        names = self.__dataclass_fields__
+        pairs = ((getattr(self, name), getattr(later, name)) for name in names)
+        return GuessedResults(*(np.concatenate(pair) for pair in pairs))
+
     def only(self, blocks: NDArray[np.bool_], actions: NDArray[np.bool_]) -> GuessedResults:
         """Return the results of the selected blocks and actions only."""
         fields = (getattr(self, name) for name in self.__dataclass_fields__)

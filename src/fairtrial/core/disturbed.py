@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,12 @@ class DisturbedEnvironment(Environment):
     def about(self) -> str | None:
         """What a reader must know about the results."""
         return self.environment.about
+
+    def begin(self, generator: np.random.Generator) -> DisturbedEnvironment:
+        """Return the environment of one run, which shares no memory with others."""
+        found = copy(self)
+        found.environment = self.environment.begin(generator)
+        return found
 
     def context(self, generator: np.random.Generator) -> dict[str, Any]:
         """Return the context that the other environment gives before a pull."""

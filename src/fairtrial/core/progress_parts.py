@@ -13,10 +13,12 @@ from fairtrial.core.parameters import plain
 __all__ = [
     "AnswerStatus",
     "ArmStatus",
+    "GroupPredictions",
     "Losses",
     "MeasureLimit",
     "MeasureValues",
     "Parts",
+    "Predictions",
     "ShareOfPulls",
     "ValueLimit",
 ]
@@ -193,6 +195,79 @@ class Losses(_Part):
 
 
 @dataclass(frozen=True, slots=True)
+class GroupPredictions(_Part):
+    """What predictions of the units of a group explain so far.
+
+    Parameters
+    ----------
+    group : str
+        The group.
+    slope : float
+        The slope of the reward on the prediction that bets of the next block use.
+    mean : float
+        The mean prediction.
+    r_squared : float
+        The share of the variance of rewards, within arms, that this slope explains; negative if the
+        slope is stated and makes the variance larger.
+
+    Examples
+    --------
+    >>> GroupPredictions("x", slope=0.8, mean=0.5, r_squared=0.3).to_dict()["r_squared"]
+    0.3
+    """
+
+    group: str
+    slope: float
+    mean: float
+    r_squared: float
+
+
+@dataclass(frozen=True, slots=True)
+class Predictions(_Part):
+    """What predictions that are known before the arm did so far.
+
+    Parameters
+    ----------
+    groups : tuple of GroupPredictions
+        What they explain, by group.
+    variance_left : float
+        The variance of an adjusted overall difference between two arms, as a part of that of the
+        plain difference: the part of the results that it needs.
+    missing, cut : float
+        The share of pulls without a prediction, and of predictions that were cut to the range.
+    e_value : float
+        The evidence that predictions depend on the arm: at least x with probability at most 1/x,
+        ever, if they do not.
+    alarm : float
+        The e-value from which this is warned of.
+
+    Examples
+    --------
+    >>> found = Predictions((), variance_left=0.7, e_value=1.2, alarm=100.0)
+    >>> found.depend_on_arm
+    False
+    """
+
+    groups: tuple[GroupPredictions, ...]
+    variance_left: float
+    e_value: float
+    alarm: float
+    missing: float = 0.0
+    cut: float = 0.0
+
+    @property
+    def depend_on_arm(self) -> bool:
+        """Whether predictions differ between arms by more than chance."""
+        return self.e_value >= self.alarm
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as JSON's own types, and whether predictions depend on the arm."""
+        groups = [one.to_dict() for one in self.groups]
+        found: dict[str, Any] = plain(asdict(self))
+        return {**found, "groups": groups, "depend_on_arm": self.depend_on_arm}
+
+
+@dataclass(frozen=True, slots=True)
 class ShareOfPulls(_Part):
     """A share of the pulls that is guaranteed to an arm, or to a group of arms together.
 
@@ -262,6 +337,7 @@ class Parts(TypedDict, total=False):
     value_limits: tuple[ValueLimit, ...]
     measures: tuple[MeasureValues, ...]
     losses: Losses | None
+    predictions: Predictions | None
     shares: tuple[ShareOfPulls, ...]
     largest_shortfall: float | None
     arm_states: tuple[ArmStatus, ...]

@@ -14,6 +14,7 @@ from fairtrial.core.progress_parts import (
     Losses,
     MeasureLimit,
     MeasureValues,
+    Predictions,
     ShareOfPulls,
     ValueLimit,
 )
@@ -331,6 +332,8 @@ class Progress:
         How many values of every measure of an action are known.
     losses : Losses or None
         What lost results count as, if the rule says so.
+    predictions : Predictions or None
+        What predictions that are known before the arm did, if the problem has them.
     shares : tuple of ShareOfPulls
         The guaranteed shares of the pulls: those of all arms, then those of groups of arms.
     largest_shortfall : float or None
@@ -369,6 +372,7 @@ class Progress:
     value_limits: tuple[ValueLimit, ...] = ()
     measures: tuple[MeasureValues, ...] = ()
     losses: Losses | None = None
+    predictions: Predictions | None = None
     shares: tuple[ShareOfPulls, ...] = ()
     largest_shortfall: float | None = None
     arm_states: tuple[ArmStatus, ...] = ()
@@ -412,6 +416,7 @@ class Progress:
             "value_limits": [one.to_dict() for one in self.value_limits],
             "measures": [one.to_dict() for one in self.measures],
             "losses": None if self.losses is None else self.losses.to_dict(),
+            "predictions": None if self.predictions is None else self.predictions.to_dict(),
             "shares": [one.to_dict() for one in self.shares],
             "largest_shortfall": self.largest_shortfall,
             "arm_states": [one.to_dict() for one in self.arm_states],

@@ -17,6 +17,11 @@ from fairtrial.presentation.counted import (
 from fairtrial.presentation.cuts import Cut, cut_of_arms
 from fairtrial.presentation.effects import differences
 from fairtrial.presentation.limits import finite
+from fairtrial.presentation.predictions import (
+    PREDICTIONS,
+    about_predictions,
+    predictions_by_group,
+)
 from fairtrial.presentation.shares import (
     earlier_note,
     shares_of,
@@ -42,7 +47,8 @@ def arms(found: Findings) -> Markup:
         return section("Arms", element("p", "The policy reports no estimates by action."))
     # If shares are guaranteed, the section on fairness shows them next to what is owed.
     where = None if shares_of(found.progress) else _allocation(found)
-    return section("Arms", _qualities(found), _differences(found), _weighted(found), where)
+    parts = _qualities(found), _differences(found), _predictions(found), _weighted(found), where
+    return section("Arms", *parts)
 
 
 def _overall(found: Findings) -> tuple[tuple[Estimate, ...], Cut]:
@@ -136,6 +142,22 @@ def _differences(found: Findings) -> Markup | None:
             _differences_table("Overall", shown.overall),
             element("p", shown.note),
             _by_group(shown.by_group),
+        ]
+    )
+
+
+def _predictions(found: Findings) -> Markup | None:
+    """Return what predictions explain, if the problem has them."""
+    rows = predictions_by_group(found.progress)
+    if not rows:
+        return None
+    heads = ("Group", "Slope", "Variance explained")
+    shown = [(label(group), *values) for group, *values in rows]
+    return text_of(
+        [
+            element("h3", PREDICTIONS),
+            element("p", about_predictions(found.progress)),
+            table("What predictions explain, by group", heads, shown, words={0}),
         ]
     )
 

@@ -11,6 +11,7 @@ from fairtrial.core.policy import Policy
 from fairtrial.core.problem import Problem
 from fairtrial.core.recommendation import Estimate, Progress, Recommendation
 from fairtrial.presentation.counted import intervals_note, name_of_mean
+from fairtrial.presentation.predictions import about_predictions
 from fairtrial.presentation.sources import StudyLike, is_endless
 from fairtrial.presentation.words import because, count, number
 from fairtrial.report.decision import verdict, verdict_of
@@ -126,6 +127,7 @@ def _found(progress: Progress, *, endless: bool) -> list[Markup]:
         verdict_of(progress, endless=endless),
         *([_table_of(progress, estimates)] if estimates else []),
         *([element("p", note)] if (note := intervals_note(progress)) else []),
+        *([element("p", said)] if (said := about_predictions(progress)) else []),
         element("details", element("summary", "Guarantee"), *guarantee),
     ]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from copy import copy
 from functools import cached_property
 from itertools import product
 from typing import Any
@@ -12,13 +13,19 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairtrial.confidence.complexity import EvidencePrice
+from fairtrial.core.cells import is_blank
 from fairtrial.core.draw_kernels import GAUSSIAN, POINTS
 from fairtrial.core.draws import Source, VectorSource
 from fairtrial.core.environment import Truth
 from fairtrial.core.frames import plain_data
 from fairtrial.core.pull import Pull
 from fairtrial.core.stationary import StationaryEnvironment, require_binary
-from fairtrial.core.tables import columns_of_measures, outcomes_by_labels, rewards_by_labels
+from fairtrial.core.tables import (
+    column_of,
+    columns_of_measures,
+    outcomes_by_labels,
+    rewards_by_labels,
+)
 from fairtrial.core.validation import as_floats, check_array, check_instance, require_each
 from fairtrial.core.wording import plural, said_of_rows
 from fairtrial.errors import InvalidArgument
@@ -519,6 +526,9 @@ class ReplayEnvironment(CellEnvironment):
     arrivals : array-like of shape (L,) or mapping by group, optional
         The proportions in which groups arrive by themselves. By default the policy chooses the
         group.
+    prediction : str, optional
+        Name of the column with what was known of each unit before its arm was drawn, if the problem
+        has a prediction.
 
     Raises
     ------
@@ -526,6 +536,13 @@ class ReplayEnvironment(CellEnvironment):
         If a column is missing, a label is unknown, or a cell has no row.
     InvalidOutcome
         If the problem refuses a reward; the error names the row.
+
+    Notes
+    -----
+    With predictions, units come by themselves: a group, and a prediction from the rows of the group
+    in all arms. The reward under an arm is that of a row of this arm and group whose prediction has
+    the same rank. So the truth stays the table's cell means, and predictions do not depend on the
+    arm.
 
     Examples
     --------
@@ -543,10 +560,13 @@ class ReplayEnvironment(CellEnvironment):
         group: str = "group",
         reward: str | Mapping[str, str] = "reward",
         arrivals: Any = None,
+        prediction: str | None = None,
     ) -> None:
         self.problem = check_instance("problem", problem, Problem)
         self._let_arrive(arrivals)
         self.table = table = plain_data(table)
+        self.prediction = prediction
+        self._place: float | None = None
         self.arm, self.group, self.reward = arm, group, reward
         arms, groups = problem.arms, problem.groups
         accepted = f"must name an arm of {[*arms]} and a group of {[*groups]}"
@@ -561,6 +581,9 @@ class ReplayEnvironment(CellEnvironment):
                 labels = problem.labels(action)
                 raise InvalidArgument("table", f"must have a row for every cell; none for {labels}")
         self.rows = [np.array(rows) for rows in found.values()]
+        self.predictions: list[Floats] = []
+        if self._checked_column(prediction) is not None:
+            self._sort_by_prediction()
         if problem.measured is not None:
             self._require_known_means()
 
@@ -573,8 +596,72 @@ class ReplayEnvironment(CellEnvironment):
                 accepted = f"must have a value of {name!r} for every cell; none for "
                 raise InvalidArgument("table", f"{accepted}{self.problem.labels(action)}")
 
-    def with_rows(self, rows: Sequence[Floats]) -> ReplayEnvironment:
-        """Return an environment with other rows, one array for every cell."""
+    def _checked_column(self, prediction: str | None) -> str | None:
+        """Return the column of the predictions; None if the problem has no prediction."""
+        if self.problem.prediction is None and prediction is not None:
+            accepted = "must be left out: the problem has no prediction"
+            raise InvalidArgument("prediction", accepted, prediction)
+        if self.problem.prediction is not None and prediction is None:
+            accepted = "must name the column with the predictions that the problem states"
+            raise InvalidArgument("prediction", accepted)
+        return prediction
+
+    def _sort_by_prediction(self) -> None:
+        """Sort the rows of every cell by their predictions; those without one come last."""
+        stated, cells = self.problem.prediction, product(self.problem.arms, self.problem.groups)
+        found: dict[tuple[str, ...], list[float]] = {cell: [] for cell in cells}
+        names = self.arm, self.group, str(self.prediction)
+        columns = [column_of(self.table, name) for name in names]
+        if len({*map(len, columns)}) > 1:
+            raise InvalidArgument("table", "must have columns of equal length")
+        for row, (arm, group, value) in enumerate(zip(*columns, strict=True)):
+            try:
+                known = None if is_blank(value) else value
+                checked = None if stated is None else stated.check(known)
+            except InvalidArgument as error:
+                name = f"table row {row}: {self.prediction}"
+                raise InvalidArgument(name, error.accepted, error.given) from None
+            found[str(arm), str(group)].append(np.nan if checked is None else checked)
+        self.predictions = [np.array(own) for own in found.values()]
+        orders = [np.argsort(own, kind="stable") for own in self.predictions]
+        self.rows = [own[order] for own, order in zip(self.rows, orders, strict=True)]
+        self.predictions = [own[order] for own, order in zip(self.predictions, orders, strict=True)]
+        groups = len(self.problem.groups)
+        self._pooled = [
+            np.sort(np.concatenate(self.predictions[group::groups])) for group in range(groups)
+        ]
+        if self.arrivals is None:
+            self._let_arrive(self.problem.shares)
+            self.arrivals = None
+
+    def begin(self, generator: np.random.Generator) -> ReplayEnvironment:
+        """Return the environment of one run; with predictions a copy, which remembers its unit."""
+        return copy(self) if self.predictions else self
+
+    def context(self, generator: np.random.Generator) -> dict[str, Any]:
+        """Return what is known of the next unit: its group if groups arrive, its prediction."""
+        if not self.predictions:
+            return super().context(generator)
+        groups = self.problem.groups
+        group = int(generator.choice(len(groups), p=self._arriving))
+        self._place = float(generator.random())
+        known = _at(self._pooled[group], self._place)
+        unit = {} if np.isnan(known) else {"prediction": known}
+        return {"group": groups[group], **unit}
+
+    def sample(self, pull: Pull, generator: np.random.Generator) -> Any:
+        """Return a drawn reward of the pull's action, or that of the unit which has come."""
+        if self._place is None:
+            return super().sample(pull, generator)
+        return _at(self.rows[pull.action], self._place)
+
+    def with_rows(
+        self, rows: Sequence[Floats], predictions: Sequence[Floats] | None = None
+    ) -> ReplayEnvironment:
+        """Return an environment with other rows, one array for every cell.
+
+        By default their predictions are those of the rows so far.
+        """
         cells = [
             (*labels.values(), own)
             for labels, own in zip(self.problem.action_labels, rows, strict=True)
@@ -589,12 +676,16 @@ class ReplayEnvironment(CellEnvironment):
         else:
             for name, column in zip(self._columns, values.T, strict=True):
                 table[name] = column.tolist()
+        if self.predictions:
+            known = np.concatenate(self.predictions if predictions is None else list(predictions))
+            table[str(self.prediction)] = [None if np.isnan(one) else one for one in known.tolist()]
         return self.clone(table=table)
 
     def with_rows_of(self, arm: int) -> ReplayEnvironment:
         """Return the environment in which every arm has the rows of this one."""
         arms, groups = self.problem.shape
-        return self.with_rows(self.rows[arm * groups : (arm + 1) * groups] * arms)
+        own = slice(arm * groups, (arm + 1) * groups)
+        return self.with_rows(self.rows[own] * arms, self.predictions[own] * arms)
 
     @property
     def about(self) -> str:
@@ -629,3 +720,8 @@ class ReplayEnvironment(CellEnvironment):
         if self.problem.measured is not None:
             return VectorSource.replay(self.rows)
         return Source.replay(self.rows)
+
+
+def _at(values: Floats, place: float) -> float:
+    """Return the value at a place between 0 and 1."""
+    return float(values[int(place * len(values))])

@@ -73,7 +73,7 @@ def with_means(environment: CellEnvironment, means: Any) -> CellEnvironment:
     if not isinstance(environment, ReplayEnvironment):
         return environment.clone(means=means)
     rows = environment.rows
-    if problem.measured is not None:
+    if problem.measured is not None or environment.predictions:
         return environment.with_rows(_shifted(environment, means))
     names = [f"means[{', '.join(labels.values())}]" for labels in problem.action_labels]
     given = zip(names, rows, means.ravel().tolist(), strict=True)
@@ -83,7 +83,7 @@ def with_means(environment: CellEnvironment, means: Any) -> CellEnvironment:
 
 
 def _shifted(environment: ReplayEnvironment, means: Floats) -> list[Floats]:
-    """Return rows of measures with other means: shifted as a whole, so that values stay together.
+    """Return rows with other means, shifted as a whole, so that values of a row stay together.
 
     Raises
     ------
@@ -91,15 +91,17 @@ def _shifted(environment: ReplayEnvironment, means: Floats) -> list[Floats]:
         If a value would leave its range.
     """
     problem, found = environment.problem, []
-    ranges = np.broadcast_to([-np.inf, np.inf], (len(problem.measures), 2))
+    ranges = np.broadcast_to([-np.inf, np.inf], (max(1, len(problem.measures)), 2))
     if problem.measure_ranges is not None:
         ranges = problem.measure_ranges
+    elif problem.reward_range is not None:
+        ranges = np.array([problem.reward_range])
     wanted = means.reshape(problem.n_actions, -1)
     for action, (own, mean) in enumerate(zip(environment.rows, wanted, strict=True)):
         moved = own + (mean - np.nanmean(own, axis=0))
         if (moved < ranges[:, 0]).any() or (moved > ranges[:, 1]).any():
             name = f"means[{', '.join(problem.labels(action).values())}]"
-            accepted = "must keep shifted rows of several measures in their ranges"
+            accepted = "must keep shifted rows, with all that belongs to them, in their ranges"
             raise InvalidArgument(name, accepted, mean.tolist())
         found.append(np.where(np.isnan(own), own, moved))
     return found

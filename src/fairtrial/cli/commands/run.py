@@ -97,7 +97,7 @@ def _drive(
     assert configuration.environment is not None, "checked when the file was loaded"
     environment = EnvironmentRewards(configuration.environment, study.seed)
     actor = None if configuration.rows is None else replay_actor(configuration.rows)
-    return drive(study, environment, display, interruption, pulls, actor)
+    return drive(study, environment, display, interruption, pulls, actor, environment.units)
 
 
 def _document(study: Study, ending: Ending, progress: dict[str, object]) -> dict[str, object]:

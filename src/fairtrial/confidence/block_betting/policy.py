@@ -331,6 +331,9 @@ class BlockPolicy(FixedConfidencePolicy):
     _compares_units: bool = False
     """Whether differences in a finished experiment use all its units, also those in no block."""
 
+    _keeps_outside: bool = False
+    """Whether results of a finished experiment that are in no block are recorded."""
+
     @abstractmethod
     def _cut(self, assigned: ArrayLike) -> Cuts:
         """Return the blocks of a finished experiment."""
@@ -345,7 +348,7 @@ class BlockPolicy(FixedConfidencePolicy):
         if self.batch is not None or self.max_pulls is not None:
             raise InvalidArgument("assigned", "must be given without batch and max_pulls")
         self._cuts = cuts
-        if self._compares_units:
+        if self._compares_units or self._keeps_outside:
             self._outside = OutsideResults(self.problem.n_actions, self.problem.reward_range)
         self._blocks.skip_initial_block()
 
@@ -368,12 +371,8 @@ class BlockPolicy(FixedConfidencePolicy):
         cuts = self._cuts
         if cuts is None or not self._compares_units:
             return None
-        parts = [self._blocks.paid_results(losses_count=True)]
-        if min(self._outstanding, default=self.asked) >= cuts.begin:
-            parts.insert(0, self._outside.as_block(False, cuts.initial_counts))
-        if self.stopped:
-            last = self.asked if self._finished else cuts.rest
-            parts.append(self._outside.as_block(True, cuts.counts_after(last)))
+        before, after = self._outside_blocks(cuts)
+        parts = before, self._blocks.paid_results(losses_count=True), after
         found = [part for part in parts if part is not None]
         if not found:
             return None
@@ -381,6 +380,16 @@ class BlockPolicy(FixedConfidencePolicy):
         if not self._losses_count:
             results = results.without_losses()
         return partial(difference_of_arms, results, spread=spread)
+
+    def _outside_blocks(self, cuts: Cuts) -> tuple[BlockResults | None, BlockResults | None]:
+        """Return the results before and after the blocks, as a block each, once they are known."""
+        before = after = None
+        if min(self._outstanding, default=self.asked) >= cuts.begin:
+            before = self._outside.as_block(False, cuts.initial_counts)
+        if self.stopped:
+            last = self.asked if self._finished else cuts.rest
+            after = self._outside.as_block(True, cuts.counts_after(last))
+        return before, after
 
     def _next_assigned(self, cuts: Cuts) -> tuple[int, int] | None:
         """Return action and tag of the next assigned unit.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
@@ -88,14 +88,6 @@ _TOO_MANY_LOST = (
 )
 
 _RECORDED_BEFORE = "each prediction was recorded before the arm was drawn"
-
-_DEPEND_ON_ARM = (
-    "predictions differ between arms by more than chance: they must be recorded before the arm is "
-    "drawn, of whoever comes next"
-)
-
-_MANY_CUT = 0.05
-"""Share of predictions outside of their range that is worth a warning."""
 
 _MANY_CELLS = 500
 """With more cells, initial pulls and the minimal block would be most of a study."""
@@ -236,6 +228,7 @@ class BlockBetting(BlockPolicy):
         else:
             self._blocks = self._blocks_of_one_measure(problem)
         self._compares_units = not problem.measures and problem.prediction is None
+        self._keeps_outside = problem.prediction is not None
         self._follow(assigned)
         self._require_pulls_for_a_bet()
 
@@ -612,7 +605,9 @@ class BlockBetting(BlockPolicy):
         """Return what finds a difference; None before there is any result to find it from."""
         problem = self.problem
         if self._predicted is not None:
-            return self._predicted.difference(cell_report.effect_level(problem, self.delta))
+            level = cell_report.effect_level(problem, self.delta)
+            outside = (None, None) if self._cuts is None else self._outside_blocks(self._cuts)
+            return self._predicted.difference(level, *outside)
         spread = Spread(problem.scale.ravel(), problem.reward_range)
         if self._measured is not None:
             spread = self._measured.objective_spread
@@ -642,6 +637,8 @@ class BlockBetting(BlockPolicy):
             holds = not self._why_approximate
             parts["measure_limits"] = limits_of_measures(*known, self._threshold, holds=holds)
             parts["measures"] = values_of_measures(*known)
+        if self._predicted is not None:
+            parts["predictions"] = self._predicted.found
         return parts
 
     @property
@@ -672,30 +669,7 @@ class BlockBetting(BlockPolicy):
         found = warnings_of(self._contradiction)
         if self._predicted is None:
             return found
-        if self._predicted.depend_on_arm:
-            found = (*found, _DEPEND_ON_ARM)
-        cut = self._predicted.shares()[1]
-        if cut > _MANY_CUT:
-            said = f"{cut:.0%} of the predictions are outside of their range, and were cut"
-            found = (*found, said)
-        return found
-
-    def _details(self) -> Mapping[str, Any]:
-        """Return, with predictions, what they explain, as further facts."""
-        found = super()._details()
-        if self._predicted is None:
-            return found
-        slopes, expected, _ = self._predicted.fit.tolist()
-        missing, cut = self._predicted.shares()
-        explained = self._predicted.r_squared.tolist()
-        groups = {
-            group: {"slope": slope, "mean": mean, "r_squared": share}
-            for group, slope, mean, share in zip(
-                self.problem.groups, slopes, expected, explained, strict=True
-            )
-        }
-        stated = {"groups": groups, "share_missing": missing, "share_cut": cut}
-        return {**found, "prediction": stated}
+        return (*found, *self._predicted.warnings())
 
     def warnings(self) -> tuple[str, ...]:
         """Return what the results contradict, what delays the evidence, and losses."""

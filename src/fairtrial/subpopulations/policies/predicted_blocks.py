@@ -7,6 +7,7 @@ objective nor a limit uses it.
 from __future__ import annotations
 
 import math
+from functools import reduce
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,12 +16,14 @@ from numpy.typing import NDArray
 from fairtrial.confidence.block_betting import LiveBlocks, Randomize
 from fairtrial.confidence.block_betting.live import serial_of_tag
 from fairtrial.confidence.effects import (
+    BlockResults,
     Difference,
     DifferenceInterval,
     GuessedResults,
     difference_with_guesses,
 )
 from fairtrial.confidence.prediction_test import ALARM, FrozenPredictions, PredictionTest
+from fairtrial.core.progress_parts import GroupPredictions, Predictions
 from fairtrial.core.pull import UNSOLICITED, Pull
 from fairtrial.subpopulations._kernels.block_state import Rules
 from fairtrial.subpopulations._kernels.measures import blocks
@@ -35,6 +38,14 @@ from fairtrial.subpopulations.problem import Problem
 __all__ = ["PredictedBlocks", "as_measured"]
 
 Floats = NDArray[np.float64]
+
+_DEPEND_ON_ARM = (
+    "predictions differ between arms by more than chance: they must be recorded before the arm is "
+    "drawn, of whoever comes next"
+)
+
+_MANY_CUT = 0.05
+"""Share of predictions outside of their range that is worth a warning."""
 
 _REWARD, _PREDICTION = "reward", "prediction"
 """The names of the two measures."""
@@ -157,6 +168,12 @@ class PredictedBlocks(MeasuredBlocks):
         expected = float(self.state.guess[slot, group, EXPECTED])
         return FrozenPredictions(planned, expected, *self.state.clip[slot].tolist())
 
+    def warnings(self) -> tuple[str, ...]:
+        """Return what is wrong with the predictions."""
+        cut = self.shares()[1]
+        said = f"{cut:.0%} of the predictions are outside of their range, and were cut"
+        return (*[_DEPEND_ON_ARM] * self.depend_on_arm, *[said] * (cut > _MANY_CUT))
+
     @property
     def depend_on_arm(self) -> bool:
         """Whether predictions differ between arms far more than chance allows."""
@@ -185,14 +202,30 @@ class PredictedBlocks(MeasuredBlocks):
         """Return whether some arms lose far more results than others in their group."""
         return LiveBlocks.loses_unequally(self, groups)
 
-    def difference(self, level: float) -> Difference | None:
-        """Return what finds a difference of means, adjusted for predictions; None if too early."""
-        if not self._first.item() == len(self.paid) > 0:
+    def difference(
+        self, level: float, before: BlockResults | None = None, after: BlockResults | None = None
+    ) -> Difference | None:
+        """Return what finds a difference of means, adjusted for predictions; None if too early.
+
+        Parameters
+        ----------
+        level : float
+            The probability that an interval ever fails.
+        before, after : BlockResults or None
+            Results of a finished experiment before and after its blocks. Their guesses do not use
+            predictions.
+        """
+        parts = [] if before is None else [self._with_one_guess(before, self._middle)]
+        if self._first.item() == len(self.paid) > 0:
+            counts = self.in_paid_blocks("blocks.results")
+            losses = self.in_paid_blocks("blocks.losses")
+            sums = self.in_paid_blocks("adjusted").reshape(*counts.shape, -1)
+            parts.append(GuessedResults(counts, losses, *np.moveaxis(sums, 2, 0)))
+        if after is not None:
+            parts.append(self._with_one_guess(after, self._mean_until_stop(before)))
+        if not parts:
             return None
-        counts = self.in_paid_blocks("blocks.results")
-        losses = self.in_paid_blocks("blocks.losses")
-        sums = self.in_paid_blocks("adjusted").reshape(*counts.shape, -1)
-        results = GuessedResults(counts, losses, *np.moveaxis(sums, 2, 0))
+        results = reduce(GuessedResults.followed_by, parts)
         adjusted, unit = self.adjusted_means.ravel(), float(self._units.unit[0])
         low, high = self._units.inward(np.array(self._problem.measure_ranges).T)[:, 0].tolist()
 
@@ -202,6 +235,44 @@ class PredictedBlocks(MeasuredBlocks):
             return found and found.times(unit).around(float(target[used] @ adjusted[used]))
 
         return find
+
+    @property
+    def _middle(self) -> Floats:
+        """The middle of the range of rewards, in the units of the kernels, by action."""
+        ends = self._units.inward(np.array(self._problem.measure_ranges).T)[:, 0]
+        return np.full(self.state.blocks.came.size, ends.mean())
+
+    def _mean_until_stop(self, before: BlockResults | None) -> Floats:
+        """Return the mean reward of every group until the stop, repeated for its arms."""
+        counts, sums = self.state.blocks.came.copy(), np.zeros(self.state.blocks.came.size)
+        if len(self.paid):
+            values = self.in_paid_blocks("values").sum(axis=0)
+            sums += values.reshape(counts.size, -1)[:, 0]
+        if before is not None:
+            counts += before.counts[0]
+            sums += before.counts[0] * self._inward_centre(before) + self._inward_sums(before)
+        totals = sums.reshape(-1, self.groups).sum(axis=0)
+        numbers = counts.reshape(-1, self.groups).sum(axis=0)
+        known = np.where(numbers > 0.0, totals / np.maximum(numbers, 1.0), self._middle[0])
+        return np.tile(known, counts.size // self.groups)
+
+    def _inward_centre(self, results: BlockResults) -> Floats:
+        return np.asarray((results.centres[0] - self._units.low[0]) / self._units.unit[0])
+
+    def _inward_sums(self, results: BlockResults) -> Floats:
+        return np.asarray(results.sums[0] / self._units.unit[0])
+
+    def _with_one_guess(self, results: BlockResults, guesses: Floats) -> GuessedResults:
+        """Return a block of results in the units of the kernels, with one guess for each action."""
+        counts, losses = results.counts[0], results.losses[0]
+        sums, off = self._inward_sums(results), self._inward_centre(results) - guesses
+        squares = results.squares[0] / self._units.unit[0] ** 2
+        rows = (
+            *(counts, losses, sums + counts * off),
+            squares + 2.0 * off * sums + counts * off**2,
+            *(losses, losses * guesses, losses * guesses**2),
+        )
+        return GuessedResults(*(row[np.newaxis] for row in rows))
 
     @property
     def adjusted_means(self) -> Floats:
@@ -222,8 +293,28 @@ class PredictedBlocks(MeasuredBlocks):
         return missing, float(np.mean((known < low) | (known > high))) if known.size else 0.0
 
     @property
-    def r_squared(self) -> Floats:
-        """The share of the variance within arms that predictions explain, by group, shape (L,)."""
+    def found(self) -> Predictions:
+        """What predictions did so far."""
+        missing, cut = self.shares()
+        slopes, expected, _ = self.fit
+        explained, total = self._variances
+        shares = np.where(total > 0.0, explained / np.where(total > 0.0, total, 1.0), 0.0)
+        rows = np.stack([slopes, expected, shares], axis=1).tolist()
+        named = zip(self._problem.groups, rows, strict=True)
+        weights = np.square(self._problem.shares)
+        plain, saved = float(weights @ total), float(weights @ explained)
+        return Predictions(
+            groups=tuple(GroupPredictions(group, *row) for group, row in named),
+            variance_left=1.0 - saved / plain if plain > 0.0 else 1.0,
+            missing=missing,
+            cut=cut,
+            e_value=self.test.e_value,
+            alarm=ALARM,
+        )
+
+    @property
+    def _variances(self) -> tuple[Floats, Floats]:
+        """The variance of rewards within arms by group, shape (L,): the explained one, and all."""
         state = self.state
         counts = np.maximum(state.counts[..., 0, 0], 1.0)
         pairs = np.maximum(state.counts[..., 1, 1], 1.0)
@@ -233,7 +324,8 @@ class PredictedBlocks(MeasuredBlocks):
         both = (state.products[..., 0, 1] - rewards * known / counts).sum(axis=0)
         slopes = blocks.fit_now(self.arrays)[0]
         explained = 2.0 * slopes * both - slopes**2 * spread
-        return np.where(total > 0.0, explained / np.where(total > 0.0, total, 1.0), 0.0)
+        pulls = np.maximum(state.counts[..., 0, 0].sum(axis=0), 1.0)
+        return explained / pulls, total / pulls
 
     @property
     def fit(self) -> Floats:
