@@ -67,6 +67,9 @@ def test_a_running_study_says_once_who_leads_and_how_many_pulls_there_were():
     text = answer_text(replace(running, recommendation=answer))
     assert [text.count(fact) for fact in ("zdv_ddi", "40 pulls", "not enough evidence")] == [1] * 3
     assert text.endswith("  So far      evidence 1.5 of 3, about 60 pulls left")
+    bounded = replace(running, remaining_at_most=5_000)
+    assert answer_text(bounded).endswith("about 60 pulls left, at most 5,000")
+    assert answer_text(replace(bounded, remaining=None)).endswith("at most 5,000 pulls left")
     waits = replace(running, remaining=None, no_forecast="nothing can be forecast until then")
     assert answer_text(waits).endswith("evidence 1.5 of 3, nothing can be forecast until then")
 

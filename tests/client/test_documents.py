@@ -46,6 +46,7 @@ PROGRESS = Progress(
     evidence=1.5,
     threshold=3.0,
     remaining=60.0,
+    remaining_at_most=80,
     no_forecast="nothing can be forecast until then",
     actions=(ESTIMATE,),
     arms=(ESTIMATE, ESTIMATE),

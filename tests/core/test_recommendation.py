@@ -117,6 +117,7 @@ def test_all_of_it_is_json() -> None:
         "threshold": 6.0,
         "evidence_scale": "statistic",
         "remaining": 12.0,
+        "remaining_at_most": None,
         "no_forecast": "",
         "actions": [written["arms"][0]],
         "effects": [

@@ -141,6 +141,10 @@ def test_pulls_used_outstanding_and_expected():
     assert pull_sentence(running) == expected
     assert "expected" not in pull_sentence(replace(running, remaining=math.inf))
     assert pull_sentence(progress_of_grid()) == "1,322 results of 1,326 pulls, 4 outstanding."
+    bounded = replace(running, remaining_at_most=5_000)
+    assert "; about 420 more expected, at most 5,000." in pull_sentence(bounded)
+    for nothing_more in ({"remaining": None}, {"remaining": 4_800.0}, {"remaining": math.nan}):
+        assert pull_sentence(replace(bounded, **nothing_more)).endswith("; at most 5,000 more.")
     waits = replace(running, remaining=None, no_forecast="nothing can be forecast until then")
     assert pull_sentence(waits) == (
         "1,322 results of 1,326 pulls, 4 outstanding; nothing can be forecast until then."

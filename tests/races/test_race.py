@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -546,6 +547,51 @@ def test_progress_says_who_leads_and_who_leaves(capsys):
     told = capsys.readouterr().err
     assert "'b' leads" in told
     assert "'a' is rejected" in told
+
+
+def close_scores(items=400):
+    rng = np.random.default_rng(1)
+    return {name: rng.permutation(np.linspace(0, 1, items)).tolist() for name in "abc"}
+
+
+def test_a_race_that_goes_on_says_what_is_expected_and_what_it_costs_at_most():
+    costs = {"a": 1.0, "b": 2.0}
+    known = {"a": [0.4] * 400, "b": [0.45] * 400}
+    given = {"reward_range": (0, 1), "cost": costs}
+    early, later = (
+        ft.race(["a", "b"], range(400), known, max_evaluations=most, **given) for most in (8, 30)
+    )
+    assert early.remaining is None
+    assert early.remaining_at_most == 800 - 8
+    assert early.in_words().endswith("; at most 792 evaluations (cost 1188) left")
+    assert 0 < later.remaining < later.remaining_at_most == 800 - 30
+    words = later.in_words()
+    assert re.search(r"; about \d+ \(cost \d+\) more expected, at most 770 evaluations ", words)
+    assert "at most 770 evaluations" in later._repr_html_()
+    whole = ft.race(["a", "b"], range(400), known, **given)
+    assert whole.evaluations == pytest.approx(30 + later.remaining, rel=0.1)
+    assert (whole.remaining, whole.remaining_at_most) == (0.0, 0)
+    assert "left" not in whole.in_words()
+
+
+def test_a_tie_promises_no_early_end():
+    equal = {"a": [0.4, 0.6] * 150, "b": [0.4, 0.6] * 150}
+    tied = ft.race(["a", "b"], range(300), equal, reward_range=(0, 1), max_evaluations=100)
+    assert "expected" not in tied.in_words()
+    assert "at most 500 evaluations left" in tied.in_words()
+
+
+def test_what_an_earlier_race_has_paid_is_not_expected_again(tmp_path):
+    given = {"reward_range": (0, 1), "storage": tmp_path / "s.db", "max_evaluations": 200}
+    given["delta"] = 1e-6
+    scores = close_scores()
+    ft.race(["a", "b"], range(400), scores, name="first", **given).study.close()
+    more = ft.race(["a", "b", "c"], range(400), scores, extends="first", **given)
+    assert more.reused > 0
+    assert more.remaining_at_most == 1_200 - 200 - more.evaluations
+    known = more.study.progress()
+    assert more.remaining < known.remaining
+    more.study.close()
 
 
 @pytest.mark.parametrize("progress", [True, False])

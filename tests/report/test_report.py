@@ -372,6 +372,8 @@ def test_decision_of_a_running_study_says_what_is_missing(report):
     assert "1,322 results of 1,326 pulls, 4 outstanding." in said
     assert said.count("420") == 1
     assert "Answer" not in said
+    bounded = section(report(FakeStudy(replace(progress, remaining_at_most=900))), "Decision").text
+    assert "at most 900" in bounded
     waits = replace(progress, remaining=None, no_forecast="nothing can be forecast until then")
     said = section(report(FakeStudy(waits)), "Decision").text
     assert said.count("Nothing can be forecast until then.") == 1

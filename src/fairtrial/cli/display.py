@@ -27,7 +27,7 @@ from fairtrial.presentation.counted import name_of_mean, some_do_not_count
 from fairtrial.presentation.cuts import cut_by
 from fairtrial.presentation.limits import Standings
 from fairtrial.presentation.sources import arm_of
-from fairtrial.presentation.words import chance_by_end, out_of_sight
+from fairtrial.presentation.words import chance_by_end, forecast_of, out_of_sight
 
 if TYPE_CHECKING:
     from fairtrial.simulation import OperatingCharacteristics, Proportion
@@ -161,11 +161,15 @@ def _so_far(progress: Progress) -> str:
 
 
 def _left(progress: Progress) -> str:
-    if progress.no_forecast or not progress.remaining:
+    if progress.no_forecast:
         return progress.no_forecast
     if far := out_of_sight(progress):
         return far
-    return f"about {plural(_rounded(progress.remaining), 'pull')} left"
+    forecast, most = forecast_of(progress), progress.remaining_at_most
+    if forecast:
+        bound = f", at most {most:,}" if most else ""
+        return f"about {plural(_rounded(forecast), 'pull')} left{bound}"
+    return f"at most {plural(most, 'pull')} left" if most else ""
 
 
 def _panel(title: str, progress: Progress) -> RenderableType:

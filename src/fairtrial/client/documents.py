@@ -184,6 +184,7 @@ def progress_of(document: _Document) -> Progress:
         evidence=_number(document["evidence"]),
         threshold=_number(document["threshold"]),
         remaining=_number(document["remaining"]),
+        remaining_at_most=document["remaining_at_most"],
         no_forecast=document["no_forecast"],
         actions=_estimates(document["actions"]),
         arms=_estimates(document["arms"]),

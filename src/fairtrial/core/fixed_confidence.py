@@ -68,6 +68,7 @@ class FixedConfidencePolicy(Policy):
     `_candidates`         the answers that are not ruled out, if they are a confidence set
     `_more_evidence`      further numbers behind the reason
     `_remaining`          a forecast of the pulls still needed
+    `_remaining_at_most`  a bound on them, if there is one
     `_no_forecast`        why nothing can be forecast now
     `_parts`              the typed parts that the family adds to its progress
     `_details`            further facts for people
@@ -187,6 +188,11 @@ class FixedConfidencePolicy(Policy):
         return self.told * max(0.0, threshold / evidence - 1.0)
 
     @property
+    def _remaining_at_most(self) -> int | None:
+        """A bound on the results that are still needed; None if none is known."""
+        return None
+
+    @property
     def _no_forecast(self) -> str:
         """Why nothing can be forecast before the policy stops; empty if something can."""
         return ""
@@ -301,6 +307,7 @@ class FixedConfidencePolicy(Policy):
             evidence=evidence,
             threshold=threshold,
             remaining=self._left(evidence, threshold) if forecasts else None,
+            remaining_at_most=self._remaining_at_most,
             no_forecast=no_forecast,
             actions=actions,
             arms=arms,

@@ -294,6 +294,9 @@ class Progress:
         Evidence for the leader, and the value that stops the policy, in the same units.
     remaining : float or None
         A rough forecast of the pulls still needed.
+    remaining_at_most : int or None
+        A bound on the results that are still needed, if the rule knows one: a race over a list ends
+        at its end.
     actions : tuple of Estimate
         One per action.
     arms : tuple of Estimate
@@ -356,6 +359,7 @@ class Progress:
     evidence: float | None = None
     threshold: float | None = None
     remaining: float | None = None
+    remaining_at_most: int | None = None
     actions: tuple[Estimate, ...] = ()
     arms: tuple[Estimate, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
@@ -401,6 +405,7 @@ class Progress:
             "threshold": self.threshold,
             "evidence_scale": self.evidence_scale,
             "remaining": self.remaining,
+            "remaining_at_most": self.remaining_at_most,
             "no_forecast": self.no_forecast,
             "actions": [estimate.to_dict() for estimate in self.actions],
             "arms": [estimate.to_dict() for estimate in self.arms],

@@ -13,6 +13,7 @@ from fairtrial.presentation.words import (
     chance_by_end,
     count,
     ended,
+    forecast_of,
     joined,
     label_of,
     listed,
@@ -153,14 +154,17 @@ def still_missing(progress: Progress) -> list[str]:
         points.append(f"{plural(len(open_answers), 'other answer')} to be ruled out: {names}.")
     if progress.outstanding:
         points.append(f"The results of {plural(progress.outstanding, 'open pull')}.")
-    forecast = finite(progress.remaining)
+    forecast, most = forecast_of(progress), progress.remaining_at_most
     if progress.no_forecast:
         points.append(ended(progress.no_forecast[0].upper() + progress.no_forecast[1:]))
     elif far := out_of_sight(progress):
         points.append(ended(far[0].upper() + far[1:]))
     elif forecast:
         more = plural(max(round(forecast), 1), "more pull")
-        points.append(f"About {more}, if results go on as they have.")
+        bound = "" if most is None else f"; at most {most:,}"
+        points.append(f"About {more}, if results go on as they have{bound}.")
+    elif most:
+        points.append(f"At most {plural(most, 'more pull')}.")
     if chance := chance_by_end(progress):
         points.append(ended(f"The study {chance}"))
     return points or ["More results."]

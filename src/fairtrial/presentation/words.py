@@ -20,6 +20,7 @@ __all__ = [
     "decimals",
     "ended",
     "fixed",
+    "forecast_of",
     "headline",
     "joined",
     "label_of",
@@ -31,6 +32,7 @@ __all__ = [
     "pull_sentence",
     "pulls_used",
     "safe",
+    "says_no_more",
     "shorten",
     "support",
 ]
@@ -39,6 +41,8 @@ MINUS = "\N{MINUS SIGN}"
 NOTHING = "\N{EN DASH}"
 
 
+_NEARLY_ALL = 0.9
+"""A forecast beyond this part of a bound says no more than the bound."""
 _FARTHEST = 100
 """A forecast beyond this multiple of the results so far says nothing."""
 
@@ -237,13 +241,41 @@ def ended(text: str) -> str:
 def pull_sentence(progress: Progress) -> str:
     """Return a sentence with the pulls used and, while the study runs, those expected."""
     sentence = pulls_used(progress)
-    forecast = finite(progress.remaining)
     if progress.no_forecast:
         sentence += f"; {progress.no_forecast}"
-    elif progress.recommendation.status == "running" and forecast is not None:
-        far = out_of_sight(progress)
-        sentence += f"; {far}" if far else f"; about {count(forecast)} more expected"
+    elif progress.recommendation.status == "running" and (more := _expected(progress)):
+        sentence += f"; {more}"
     return sentence + (f"; {chance}." if (chance := chance_by_end(progress)) else ".")
+
+
+def _expected(progress: Progress) -> str:
+    if far := out_of_sight(progress):
+        return far
+    forecast, most = forecast_of(progress), progress.remaining_at_most
+    if forecast is not None:
+        bound = "" if most is None else f", at most {count(most)}"
+        return f"about {count(forecast)} more expected{bound}"
+    return "" if most is None else f"at most {count(most)} more"
+
+
+def forecast_of(progress: Progress) -> float | None:
+    """Return the forecast of the pulls still needed, if it says more than the bound on them.
+
+    Examples
+    --------
+    >>> from fairtrial.core import Recommendation
+    >>> running = Recommendation(None, "running")
+    >>> forecast_of(Progress(running, 40, 40, 0, remaining=95.0, remaining_at_most=1000))
+    95.0
+    >>> forecast_of(Progress(running, 40, 40, 0, remaining=95.0, remaining_at_most=100))
+    """
+    forecast, most = finite(progress.remaining), progress.remaining_at_most
+    return None if forecast is None or says_no_more(forecast, most) else forecast
+
+
+def says_no_more(forecast: float, most: float | None) -> bool:
+    """Return whether a forecast is hardly below a bound, if there is one."""
+    return most is not None and forecast > _NEARLY_ALL * most
 
 
 def chance_by_end(progress: Progress) -> str:

@@ -17,6 +17,7 @@ from fairtrial.core.recommendation import Guarantee
 from fairtrial.core.tables import as_frame
 from fairtrial.core.wording import listed, or_within, plural
 from fairtrial.delayed import PairedRacing
+from fairtrial.presentation.words import says_no_more
 from fairtrial.report import write_report
 
 if TYPE_CHECKING:
@@ -157,6 +158,38 @@ class RaceResult:
         return self._n_items * len(self._policy.problem.arms)
 
     @property
+    def remaining(self) -> float | None:
+        """A forecast of the evaluations until the race is decided; None if nothing can be forecast.
+
+        It lets the items left be like those so far. The race may need fewer or more.
+        """
+        if self.status != "running":
+            return 0.0
+        expected = self._expected
+        return None if expected is None else float(expected.sum())
+
+    @property
+    def remaining_at_most(self) -> int:
+        """The evaluations until all items are used up, without repeated attempts."""
+        return int(self._may_be_paid.sum())
+
+    @property
+    def _may_be_paid(self) -> NDArray[np.bool_]:
+        """Whether an evaluation may still have to be paid, by item and candidate."""
+        may_come = self._policy.may_come
+        assert may_come is not None
+        return may_come if self._is_known is None else may_come & ~self._is_known
+
+    @property
+    def _expected(self) -> NDArray[np.float64] | None:
+        """The forecast of evaluations by candidate, without those that are paid already."""
+        expected, may_come = self._policy.expected_pulls, self._policy.may_come
+        if expected is None or may_come is None:
+            return None
+        share = self._may_be_paid.sum(axis=0) / np.maximum(1, may_come.sum(axis=0))
+        return np.asarray(expected * share)
+
+    @property
     def cost(self) -> float | None:
         """Cost of the evaluations so far, without failed ones; None if no cost was stated."""
         if self._costs is None:
@@ -245,7 +278,22 @@ class RaceResult:
         state = f"{self.leader!r} leads, {left} left, after {spent}"
         if self.status == "undecided":
             return f"undecided, because {self.study.recommend().reason}: {state}"
-        return state
+        return f"{state}; {self._left_in_words()}"
+
+    def _left_in_words(self) -> str:
+        expected, may_be_paid = self._expected, self._may_be_paid.sum(axis=0)
+        most = f"at most {self._with_cost(may_be_paid, 'evaluation')} left"
+        if expected is None or says_no_more(float(expected.sum()), float(may_be_paid.sum())):
+            return most
+        return f"about {self._with_cost(np.ceil(expected))} more expected, {most}"
+
+    def _with_cost(self, evaluations: NDArray[Any], noun: str = "") -> str:
+        total = float(evaluations.sum())
+        number = plural(total, noun) if noun else f"{total:,.0f}"
+        if self._costs is None:
+            return number
+        cost = math.fsum(evaluations * np.array(list(self._costs.values())))
+        return f"{number} (cost {cost:.4g})"
 
     def _answer_in_words(self, best: str) -> str:
         if self._policy.is_unopposed:

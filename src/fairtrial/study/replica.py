@@ -104,6 +104,7 @@ class Replica:
             progress,
             recommendation=answer,
             remaining=0.0,
+            remaining_at_most=None,
             no_forecast="",
             chance_to_decide=None,
         )

@@ -94,6 +94,8 @@ def _document(result: RaceResult) -> dict[str, Any]:
         "reused": result.reused,
         "explained_by_judge": result.explained_by_judge,
         "saved": result.saved,
+        "remaining": result.remaining,
+        "remaining_at_most": result.remaining_at_most,
         "cost": result.cost,
         "guarantee": {
             "label": result.guarantee.label,

@@ -31,6 +31,11 @@ from fairtrial.delayed.policies.paired_evidence import (
     StudentEvidence,
     best_two,
 )
+from fairtrial.delayed.policies.race_forecast import (
+    FEWEST_BLOCKS,
+    blocks_needed,
+    repeated_blocks,
+)
 from fairtrial.delayed.problem import Problem
 from fairtrial.errors import InvalidArgument, NotSupported
 
@@ -45,6 +50,8 @@ _WITHDRAWS = frozenset({"error", "user"})
 _NOBODY = -1
 # Evidence, in nats, that no accepted error probability exceeds.
 _CERTAIN = 1e4
+# A race without an end of blocks is forecast until it has this many times its blocks.
+_HORIZON = 10
 # Number of blocks that are shown because results on them differ.
 _DISPUTED = 8
 # Sums of scores that differ by less, relative to their size, are equal: only rounding matters.
@@ -175,7 +182,6 @@ class PairedRacing(FixedConfidencePolicy):
     version = 4
     has_shared_blocks = True
     results_are_independent = False
-    _forecasts = False
     _nothing_yet = "every arm was withdrawn"
     state_fields = (
         "_scores",
@@ -238,6 +244,7 @@ class PairedRacing(FixedConfidencePolicy):
         self._open_from = 0
         self._out_of_reach = False
         self._test = self._fresh_test()
+        self._forecast: tuple[object, Floats | None] | None = None
         self._begin()
 
     def _begin(self) -> None:
@@ -366,10 +373,13 @@ class PairedRacing(FixedConfidencePolicy):
         return int(self._places[tag]) if self.shuffle else tag
 
     def _fresh_test(self) -> Evidence:
+        return self._test_with(self._ordered_judge)
+
+    def _test_with(self, judge: Judge | None) -> Evidence:
         if self.problem.reward_range is None:
             return StudentEvidence(self.problem.tolerance, self.overlap)
         low, high = self.problem.reward_range
-        tolerance, limits, judge = self.problem.tolerance, self._limits, self._ordered_judge
+        tolerance, limits = self.problem.tolerance, self._limits
         if limits is not None:
             return LimitedEvidence(tolerance, high - low, self.n_blocks, limits, judge)
         if judge is not None:
@@ -605,6 +615,92 @@ class PairedRacing(FixedConfidencePolicy):
         """Continue from the state of a policy with the same problem, parameters and seed."""
         super().set_state(state)
         self._test = self._fresh_test()
+        self._forecast = None
+
+    # -------------------------------------------------------------------- forecast
+
+    @property
+    def expected_pulls(self) -> Floats | None:
+        """A forecast of the pulls of each arm until the race is decided.
+
+        It lets the blocks left be like those so far, and takes rivals to be a little better than
+        they were, because the leader is the leader partly by luck. Arms that were set aside are
+        not forecast to return. None before there are enough blocks, while arms catch up, or if the
+        race would not be decided.
+        """
+        if self.stopped or self._complete < FEWEST_BLOCKS or self._is_catching_up:
+            return None
+        known = (self._complete, self._arm_states.tobytes())
+        if self._forecast is None or self._forecast[0] != known:
+            self._forecast = known, self._blocks_left()
+        blocks = self._forecast[1]
+        if blocks is None:
+            return None
+        told = (self._cells[self._complete :] == _TOLD).sum(axis=0)
+        return np.asarray(np.maximum(0.0, blocks - told))
+
+    def _blocks_left(self) -> Floats | None:
+        """Return how many more blocks each arm needs; None if the race would not be decided."""
+        leader, rivals = self._leader_and_rivals()
+        blocks, end = self._complete, self._n_listed
+        end = _HORIZON * blocks if end is None else end
+        limits = self._limits
+        places = repeated_blocks(blocks, end, None if limits is None else limits.categories)
+        test = self._test_with(self._repeated_judge(places))
+
+        def evidence(scores: Floats, targets: NDArray[np.intp]) -> Floats:
+            return self._against(scores, targets, leader, rivals, test)[1]
+
+        low, high = self.problem.reward_range or (0.0, math.inf)
+        scores, targets = self._table(), self._targets[:blocks]
+        needed = blocks_needed(
+            evidence, scores, targets, places, leader, rivals, self._level, high - low
+        )
+        if self.n_blocks is not None:
+            needed = np.minimum(needed, self.n_blocks - blocks)
+        if not np.isfinite(needed).all():
+            return None
+        left = np.where(self._is_tried, needed.max(), 0.0)
+        left[rivals] = needed
+        return left
+
+    def _repeated_judge(self, places: NDArray[np.intp]) -> Judge | None:
+        """Return a judge whose scores on the blocks left are those of earlier blocks."""
+        judge = self._ordered_judge
+        if judge is None:
+            return None
+        return Judge(np.concatenate([judge.scores[: self._complete], judge.scores[places]]))
+
+    @property
+    def may_come(self) -> NDArray[np.bool_] | None:
+        """Whether a result may still come, by listed block and arm; None without an end of blocks.
+
+        Those are the unknown results of all arms that are in the race or may return to it, and of
+        pulls in flight.
+        """
+        end = self._n_listed
+        if end is None:
+            return None
+        may_come = np.full((end, len(self.problem.arms)), not self.stopped)
+        may_come &= self._is_tried | (self._arm_states == _SET_ASIDE)
+        known = self._cells[:end]
+        may_come[: len(known)] &= known != _TOLD
+        may_come = self._listed(may_come, False)
+        for action, tag in self._outstanding.values():
+            may_come[tag, action] = not self.stopped
+        return may_come
+
+    def _remaining(self, evidence: float | None, threshold: float | None) -> float | None:
+        expected = self.expected_pulls
+        return None if expected is None else float(expected.sum())
+
+    @property
+    def _remaining_at_most(self) -> int | None:
+        may_come = self.may_come
+        most = [] if may_come is None else [int(may_come.sum())]
+        if self.max_pulls is not None:
+            most.append(max(0, self.max_pulls - self.told))
+        return min(most, default=None)
 
     # ---------------------------------------------------------------------- answer
 
@@ -907,7 +1003,9 @@ class PairedRacing(FixedConfidencePolicy):
         told = self._cells[: self._complete] == _TOLD
         known = np.where(told, self._scores[: self._complete], np.nan)
         shared = np.flatnonzero(told.sum(axis=1) >= 2)
-        spread = np.nanstd(known[shared], axis=1)
+        # The square of a large score would overflow.
+        unit = float(np.nanmax(abs(known), initial=0.0)) or 1.0
+        spread = np.nanstd(known[shared] / unit, axis=1)
         places = shared[np.argsort(-spread, kind="stable")][: min(_DISPUTED, (spread > 0).sum())]
         return [
             {
