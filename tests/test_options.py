@@ -38,6 +38,7 @@ PROBLEM = {
     "`costs`": {"costs": 2.0},
     "`top`": {"top": 2},
     "`prediction`": {"prediction": (0, 1)},
+    '`outcomes="binary"`': {"outcomes": "binary"},
     "`direction`": {"direction": "minimize"},
 }
 ITS_OWN = {

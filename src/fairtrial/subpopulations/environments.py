@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fairtrial.confidence.complexity import EvidencePrice
 from fairtrial.core.cells import is_blank
-from fairtrial.core.draw_kernels import GAUSSIAN, POINTS
+from fairtrial.core.draw_kernels import BERNOULLI, GAUSSIAN, POINTS
 from fairtrial.core.draws import Source, VectorSource
 from fairtrial.core.environment import Truth
 from fairtrial.core.frames import plain_data
@@ -103,6 +103,14 @@ class CellEnvironment(StationaryEnvironment):
     @abstractmethod
     def source(self) -> Any:
         """The environment in the form that kernels read."""
+
+    @property
+    def gives_binary(self) -> bool:
+        """Whether every reward is 0 or 1."""
+        source = self.source
+        if source.kind == BERNOULLI:
+            return True
+        return not source.second.any() and bool(np.isin(source.first, (0.0, 1.0)).all())
 
     @property
     @abstractmethod

@@ -58,6 +58,7 @@ __all__ = ["LimitRow", "Problem"]
 Floats = NDArray[np.float64]
 ESTIMATED = "estimated"
 AUTO = "auto"
+ANY, BINARY = "any", "binary"
 
 _SMALLEST, _LARGEST = 1e-140, 1e140
 """Limits for scales: a float can hold their squares and what is computed from them."""
@@ -152,6 +153,9 @@ class Problem(BaseProblem):
         is assumed about how good it is. Given is the range to which predictions are cut, or a
         mapping: ``range``; ``fit``, whether the slope on it is fitted to the results (default), or
         1; ``missing``, ``"refuse"`` (default) or ``"mean"`` if some units may have none.
+    outcomes : {"any", "binary"}
+        Which values in its range a reward can have. "binary" says that every reward is 0 or 1; all
+        others are then refused. With two arms, a planned end gets exact bets from it.
 
     Raises
     ------
@@ -256,6 +260,7 @@ class Problem(BaseProblem):
         objective: str | Mapping[str, float] | None = None,
         noise_cov: ArrayLike | None = None,
         prediction: tuple[float, float] | Mapping[str, Any] | None = None,
+        outcomes: str = ANY,
     ) -> None:
         self.arms = check_labels("arms", arms)
         groups = _with_weights(groups)
@@ -288,6 +293,7 @@ class Problem(BaseProblem):
         )
         self.objective: Any = objective
         self.noise_cov: Any = noise_cov
+        self.outcomes = check_choice("outcomes", outcomes, [ANY, BINARY])
         self.prediction: Prediction | None = None
         if prediction is not None:
             self.prediction = Prediction.given(prediction)
@@ -297,6 +303,11 @@ class Problem(BaseProblem):
         else:
             self._take_measures(measured, floors, ceilings, noise_std, reward_range)
         self._freeze()
+
+    @property
+    def is_binary(self) -> bool:
+        """Whether every reward is 0 or 1."""
+        return self.outcomes == BINARY
 
     def _refuse_predictions_not_covered(self, measured: Measures | None, reward_range: Any) -> None:
         if measured is not None:
@@ -326,6 +337,9 @@ class Problem(BaseProblem):
             floors = None if has_others else 0.0
         self.floors = self._given_limits("floors", floors, free=-self.sign * math.inf)
         self.noise_std, self.reward_range = self._given_noise(noise_std, given)
+        if self.is_binary and self.reward_range != (0.0, 1.0):
+            accepted = "must be (0, 1) with outcomes='binary'"
+            raise InvalidArgument("reward_range", accepted, self.reward_range)
         self._check_intervals()
         self._check_reach()
 
@@ -336,6 +350,8 @@ class Problem(BaseProblem):
         if isinstance(floors, str) and floors == AUTO:
             floors = None
         self.measured = measured
+        if self.is_binary:
+            raise InvalidArgument("outcomes", "must be left out if measures is given", BINARY)
         for name, value in (
             ("floor_tolerance", self.floor_tolerance or None),
             ("reward_range", reward_range),
@@ -399,6 +415,8 @@ class Problem(BaseProblem):
             words["Control"] = self.control
         if self.measured is None:
             words["Rewards"] = rewards_in_words(self.reward_range, self.noise_std)
+            if self.is_binary:
+                words["Rewards"] = "A reward is 0 or 1"
             if self.prediction is not None:
                 words["Prediction"] = self.prediction.in_words()
         else:
@@ -864,6 +882,8 @@ class Problem(BaseProblem):
             low, high = self.reward_range
             if not low <= reward <= high:
                 raise InvalidOutcome(name, f"must be in [{low:g}, {high:g}]", outcome)
+        if self.is_binary and reward not in (0.0, 1.0):
+            raise InvalidOutcome(name, "must be 0 or 1", outcome)
         return reward
 
     def to_dict(self) -> dict[str, Any]:
@@ -872,6 +892,8 @@ class Problem(BaseProblem):
         if self.prediction is None:
             # Problems without predictions are written as before there were any.
             del data["prediction"]
+        if not self.is_binary:
+            del data["outcomes"]
         if self.measured is not None:
             return data
         for name in ("measures", "objective", "noise_cov"):

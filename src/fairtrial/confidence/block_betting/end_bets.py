@@ -16,13 +16,16 @@ from fairtrial.core.compilation import inlined, kernel
 NOTHING = -700.0
 """The logarithm of a payment of zero, which keeps ledgers finite."""
 
-_ON_THE_SAFE_SIDE = 1e-6
+ON_THE_SAFE_SIDE = 1e-6
 """Evidence by which a payment exceeds what a ledger lacks, so that rounding leaves no rest."""
+
+HOPELESS = 650.0
+"""With more evidence lacking than this, nothing is bet: the numbers would leave a float's range."""
 
 _REACH = 8.0
 """Standard deviations around the scores that matter most; what is beyond is 1e-14 of them."""
 
-_STEPS = 60
+STEPS = 60
 """Bisections of an interval around a level."""
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
@@ -35,7 +38,7 @@ def upper_tail(x: float) -> float:
 
 
 @inlined
-def _crossing(distance: float, later: float) -> float:
+def crossing(distance: float, later: float) -> float:
     """Return the probability that a Brownian motion rises by a distance within a time."""
     return 1.0 if distance <= 0.0 else 2.0 * upper_tail(distance / math.sqrt(later))
 
@@ -56,7 +59,7 @@ def mean_crossing(level: float, inside: float, later: float) -> float:
     for i in range(_NODES.size):
         x = half * (_NODES[i] + 1.0) + begin
         weight = half * _WEIGHTS[i] * density * math.exp(-0.5 * square(x) / inside)
-        found += weight * _crossing(level - x, later)
+        found += weight * crossing(level - x, later)
     return found
 
 
@@ -66,7 +69,7 @@ def level_of(error: float, inside: float, later: float) -> float:
     low, high = -_REACH * math.sqrt(inside), math.sqrt(inside + later)
     while mean_crossing(high, inside, later) > error:
         high *= 2.0
-    for _ in range(_STEPS):
+    for _ in range(STEPS):
         middle = 0.5 * (low + high)
         if mean_crossing(middle, inside, later) > error:
             low = middle
@@ -88,12 +91,14 @@ def log_end_bet(need: float, inside: float, later: float, score: float) -> float
     score : float
         Its mean is the effect times `inside`, and its variance `inside`.
     """
-    wanted = need + _ON_THE_SAFE_SIDE
+    wanted = need + ON_THE_SAFE_SIDE
+    if wanted > HOPELESS:
+        return 0.0
     error = math.exp(-wanted)
     if later <= 0.0:
         return wanted if upper_tail(score / math.sqrt(inside)) <= error else NOTHING
     level = level_of(error, inside, later)
-    chance = _crossing(level - score, later)
+    chance = crossing(level - score, later)
     if chance <= 0.0:
         return NOTHING
     return max(NOTHING, math.log(chance / max(error, mean_crossing(level, inside, later))))

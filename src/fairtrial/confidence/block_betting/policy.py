@@ -288,6 +288,11 @@ class BlockPolicy(FixedConfidencePolicy):
     def _remaining(self, evidence: float | None, threshold: float | None) -> float | None:
         return self._blocks.pulls_left
 
+    @property
+    def _spends_error(self) -> bool:
+        """Whether the bets of a planned end spend the whole error that is left."""
+        return False
+
     def _chance_to_decide(self) -> float | None:
         """Return the chance of a decision by the planned end at the estimates; None without one."""
         evidence, threshold = self._evidence()
@@ -295,7 +300,7 @@ class BlockPolicy(FixedConfidencePolicy):
             return None
         until = self._end - self._blocks.made
         missing, forecast = threshold - evidence, self._blocks.pulls_left
-        return chance_by_end(missing, until, forecast, is_normal=self.noise == "normal")
+        return chance_by_end(missing, until, forecast, is_normal=self._spends_error)
 
     @property
     def _no_forecast(self) -> str:

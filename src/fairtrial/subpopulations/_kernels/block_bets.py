@@ -21,6 +21,7 @@ from fairtrial.confidence.block_betting.book import (
     pair_ledger,
     rival_ledger,
 )
+from fairtrial.confidence.block_betting.exact_bets import log_exact_bet
 from fairtrial.confidence.block_betting.planned_end import (
     NOBODY,
     End,
@@ -29,7 +30,7 @@ from fairtrial.confidence.block_betting.planned_end import (
     leaves_tie,
     target_of,
 )
-from fairtrial.core.arithmetic import square
+from fairtrial.core.arithmetic import square, sum_of
 from fairtrial.core.compilation import inlined, kernel
 from fairtrial.subpopulations._kernels.block_losses import lift_by_losses
 from fairtrial.subpopulations._kernels.block_state import (
@@ -77,6 +78,9 @@ def place_bets(
     arms, groups = seen.means.shape
     leader, bets = state.target[slot], state.bets
     begin_bets(state.book, bets, slot, leader)
+    if rules.exact:
+        _place_exact_bets(rules, state, slot, end)
+        return
     if state.runner_up[slot] != NOBODY and is_lacking(end, leader):
         _bet_on_gap(model, rules, state, slot, leader, seen, end)
     for bet in range(bets.number[slot]):
@@ -94,6 +98,32 @@ def place_bets(
             _bet_on_difference(model, rules, state, slot, bet, seen, end)
         elif state.blocks.planned[slot, leader * groups + group] > 0.0:
             _bet_on_limit(model, rules, state, slot, bet, seen, end)
+
+
+@kernel
+def _place_exact_bets(rules: Rules, state: State, slot: int, end: End) -> None:
+    """Freeze the bets on two arms whose rewards are 0 or 1: one against each.
+
+    They are paid from the block's numbers of ones. Of the past they use only a forecast: how much
+    the scores of later blocks will vary.
+    """
+    ones = sum_of(state.sums) - rules.low * sum_of(state.counts)
+    share = (ones + 0.5) / (sum_of(state.counts) + 1.0)
+    pulls = end.ahead * sum_of(state.blocks.planned[slot])
+    for rival in range(state.book.stated.shape[0]):
+        if not is_lacking(end, rival):
+            continue
+        target = 1 - rival
+        fill(state.coefficients[slot, rival], 0.0)
+        fill(state.centres[slot, rival], 0.0)
+        state.coefficients[slot, rival, TARGET, 0] = 1.0
+        state.coefficients[slot, rival, RIVAL, 0] = -1.0
+        state.rival[slot, rival] = rival
+        state.constant[slot, rival] = 0.0
+        state.bets.ledger[slot, rival] = pair_ledger(state.book, rival, target)
+        state.bets.need[slot, rival] = end.needs[rival]
+        state.bets.later[slot, rival] = 0.25 * pulls * share * (1.0 - share)
+        state.book.led[target] = 1
 
 
 @kernel(inline="always")
@@ -371,6 +401,12 @@ def is_bet_on(model: Model, state: State, slot: int, cell: int) -> bool:
 
 
 @inlined
+def result_moves_bets(rules: Rules) -> bool:
+    """Return whether each result moves bets; otherwise these are paid from the block's sums."""
+    return rules.bounded and not rules.exact
+
+
+@inlined
 def multiply_bets(
     model: Model, rules: Rules, state: State, slot: int, cell: int, reward: float
 ) -> None:
@@ -400,6 +436,9 @@ def correct_bets(
 @kernel
 def pay_bets(model: Model, rules: Rules, state: State, slot: int) -> None:
     """Add the winnings of a complete block's bets to their ledgers."""
+    if rules.exact:
+        _pay_exact_bets(rules, state, slot)
+        return
     if rules.bounded:
         pay_bounded(state.bets, slot, state.book.ledgers)
         return
@@ -407,6 +446,33 @@ def pay_bets(model: Model, rules: Rules, state: State, slot: int) -> None:
         ledger = state.bets.ledger[slot, bet]
         if ledger != NO_BET:
             state.book.ledgers[ledger] += _known_noise_gain(model, state, slot, bet)
+
+
+@kernel
+def _pay_exact_bets(rules: Rules, state: State, slot: int) -> None:
+    """Pay the bets on two arms whose rewards are 0 or 1; a missing result counts as its worst."""
+    blocks = state.blocks
+    for rival in range(state.bets.number[slot]):
+        ledger = state.bets.ledger[slot, rival]
+        if ledger == NO_BET:
+            continue
+        target = 1 - rival
+        missing = blocks.planned[slot, rival] - blocks.results[slot, rival]
+        state.book.ledgers[ledger] += log_exact_bet(
+            state.bets.need[slot, rival],
+            state.bets.later[slot, rival],
+            int(blocks.planned[slot, target]),
+            int(blocks.planned[slot, rival]),
+            _ones(rules, state, slot, target),
+            _ones(rules, state, slot, rival) + int(missing),
+        )
+
+
+@inlined
+def _ones(rules: Rules, state: State, slot: int, cell: int) -> int:
+    """Return how many rewards of a cell were the better one of 0 and 1."""
+    blocks = state.blocks
+    return int(blocks.sums[slot, cell] - rules.low * blocks.results[slot, cell] + 0.5)
 
 
 @kernel

@@ -22,7 +22,11 @@ from fairtrial.core.arithmetic import square
 from fairtrial.core.compilation import inlined, kernel
 from fairtrial.core.draw_kernels import BERNOULLI, GAUSSIAN, draw
 from fairtrial.core.draws import Source
-from fairtrial.subpopulations._kernels.block_bets import multiply_bets, part_in_bet
+from fairtrial.subpopulations._kernels.block_bets import (
+    multiply_bets,
+    part_in_bet,
+    result_moves_bets,
+)
 from fairtrial.subpopulations._kernels.block_state import Rules, State
 from fairtrial.subpopulations._kernels.model import Floats, Model
 
@@ -55,7 +59,7 @@ def draw_block(
             _draw_normal(source, sign, cell, generator, int(pulls), with_first, summary)
         elif source.kind == BERNOULLI:
             ones = _draw_ones(source, sign, cell, generator, int(pulls), summary)
-            if rules.bounded:
+            if result_moves_bets(rules):
                 _multiply_alike(model, state, slot, cell, sign - rules.shift, ones)
                 _multiply_alike(model, state, slot, cell, -rules.shift, pulls - ones)
         else:
@@ -64,7 +68,7 @@ def draw_block(
                     source.kind, source.first, source.second, source.starts, cell, generator
                 )
                 _add_result(summary, reward)
-                if rules.bounded:
+                if result_moves_bets(rules):
                     multiply_bets(model, rules, state, slot, cell, reward - rules.shift)
         summary[MEAN] -= rules.shift
         sums = pulls * summary[MEAN]

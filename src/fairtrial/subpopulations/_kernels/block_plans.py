@@ -588,6 +588,16 @@ def close_support(active: Floats, leader: int, shares: Floats, support: Booleans
 
 
 @kernel
+def take_equally(shares: Floats, support: Booleans) -> int:
+    """Give every cell the same share, and mark it; return the number of cells."""
+    for k in range(shares.shape[0]):
+        for group in range(shares.shape[1]):
+            shares[k, group] = 1.0 / shares.size
+            support[k, group] = True
+    return shares.size
+
+
+@kernel
 def keep_open(active: Floats, book: Book, support: Booleans, number: int) -> int:
     """Drop the cells of closed arms from a support; if nothing is left, mark all other cells.
 

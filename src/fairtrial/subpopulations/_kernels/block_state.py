@@ -22,7 +22,8 @@ class Rules(NamedTuple):
     `doubt`. No bets are placed while the leader's weakest item has less than `pause` squared. If
     `pulls_again` is set, a lost pull is made again. Otherwise it counts as the worst value, or,
     under known noise, not at all. `max_pulls`: the planned end, infinite if there is none.
-    `normal`: whether its bets may assume normal noise.
+    `normal`: whether its bets may assume normal noise. `exact`: whether all rewards are 0 or 1, and
+    its bets on the two arms use that.
     """
 
     bounded: bool
@@ -43,6 +44,7 @@ class Rules(NamedTuple):
     separately: bool
     max_pulls: float
     normal: bool
+    exact: bool
 
 
 class Constants(NamedTuple):

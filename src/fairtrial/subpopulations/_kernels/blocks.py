@@ -41,6 +41,7 @@ from fairtrial.subpopulations._kernels.block_bets import (
     multiply_bets,
     pay_bets,
     place_bets,
+    result_moves_bets,
 )
 from fairtrial.subpopulations._kernels.block_draws import draw_block
 from fairtrial.subpopulations._kernels.block_loop import (
@@ -63,6 +64,7 @@ from fairtrial.subpopulations._kernels.block_plans import (
     leader_now,
     list_items,
     summarise,
+    take_equally,
 )
 from fairtrial.subpopulations._kernels.block_state import (
     STATE,
@@ -109,6 +111,19 @@ def start(arrays: Arrays) -> None:
         for r in range(state.book.stated.shape[1]):
             state.book.stated[k, r] = abs(model.limits[r // groups, k, r % groups]) < math.inf
     start_blocks(model, rules, state, _aim_at_leader)
+    if rules.exact and not state.finished[0]:
+        _bet_from_the_start(model, rules, state)
+
+
+@kernel
+def _bet_from_the_start(model: Model, rules: Rules, state: State) -> None:
+    """Freeze bets on the initial pulls: exact ones need no estimates."""
+    state.runner_up[0] = 1 - state.leader[0]
+    needs = np.empty(state.rival.shape[1])
+    fill_needs(state.book, rules.threshold, rules.separately, state.leader[0], needs)
+    none = np.empty(model.active.shape)
+    unused = Estimates(none, np.empty(model.weights.size), none)
+    place_bets(model, rules, state, 0, unused, end_after(rules, state, 0, needs))
 
 
 @kernel
@@ -156,6 +171,8 @@ def _plan_block(model: Model, rules: Rules, state: State, batch: float, assigned
         open_block(state.blocks, assigned)
     else:
         number = find_support(wanted, leader, doubted, needs, shares, support)
+        if rules.exact:
+            number = take_equally(shares, support)
         number = keep_open(model.active, state.book, support, number)
         planned = np.empty((arms, groups))
         pulls = sum_of(state.counts)
@@ -232,7 +249,7 @@ def _take(
     if slot == OUTSIDE:
         return
     _take_in_block(model, rules, state, cell, slot, reward, number)
-    if rules.bounded:
+    if result_moves_bets(rules):
         multiply_bets(model, rules, state, slot, cell, reward - rules.shift)
     # Passing the state costs more than all of the above, so call only if there is something to pay.
     if state.blocks.waiting[slot] == 0:
@@ -292,7 +309,7 @@ def tell_late(arrays: Arrays, cell: int, tag: int, reward: float, number: int) -
         return True
     _take_data(rules, state, cell, reward)
     _take_in_block(model, rules, state, cell, slot, reward, number)
-    if rules.bounded:
+    if result_moves_bets(rules):
         correct_bets(model, rules, state, slot, cell, LOST, reward - rules.shift)
     return True
 
@@ -307,7 +324,7 @@ def lose(arrays: Arrays, cell: int, tag: int) -> None:
     note_loss(state.blocks, slot, cell, rules.pulls_again)
     if rules.pulls_again:
         return
-    if rules.bounded:
+    if result_moves_bets(rules):
         multiply_bets(model, rules, state, slot, cell, LOST)
     _settle(model, rules, state)
 
@@ -328,7 +345,7 @@ def correct(arrays: Arrays, cell: int, tag: int, old: float, new: float, number:
     slot = slot_of(state.blocks, serial)
     if slot != OUTSIDE:
         replace_in_block(state.blocks, slot, cell, before, after)
-        if rules.bounded:
+        if result_moves_bets(rules):
             correct_bets(model, rules, state, slot, cell, before, after)
     if state.settled_noise.size and serial >= 0:
         record = state.noise[slot] if slot != OUTSIDE else state.settled_noise

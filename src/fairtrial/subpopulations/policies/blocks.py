@@ -75,6 +75,10 @@ _LOSSES_IGNORABLE = "whether a result gets lost does not depend on its value"
 
 _END_BETS = "block betting, proven for normal noise"
 
+_EXACT_BETS = "block betting with exact bets on rewards of 0 and 1"
+
+_BINARY = "every reward is 0 or 1"
+
 _NORMAL_NOISE = (
     "the noise of each reward is normal with the stated standard deviation, whatever happened "
     "before"
@@ -206,6 +210,7 @@ class BlockBetting(BlockPolicy):
         self.initial_pulls = check_optional_integer("initial_pulls", initial_pulls, low=0)
         self.losses = check_choice("losses", losses, ["informative", "ignorable"])
         self._refuse_what_is_not_covered()
+        self._require_what_exact_bets_need()
         self._rules = self._rules_of(problem)
         self.randomize = check_randomize(randomize, self.losses)
         self._measured: MeasuredBlocks | None = None
@@ -266,14 +271,37 @@ class BlockBetting(BlockPolicy):
             )
         return noise
 
+    @property
+    def _is_exact(self) -> bool:
+        """Whether bets use that rewards are 0 or 1."""
+        return self.problem.is_binary and self._end is not None
+
+    @property
+    def _spends_error(self) -> bool:
+        return self.noise == "normal" or self._is_exact
+
+    def _require_what_exact_bets_need(self) -> None:
+        """Refuse a planned end with rewards of 0 and 1 where no exact bets exist."""
+        problem = self.problem
+        is_plain = problem.shape == (2, 1) and problem.prediction is None
+        if self._is_exact and (not is_plain or problem.has_limits or self._separately):
+            raise NotSupported(
+                "with outcomes='binary', planned_end needs two arms and one group, without limits "
+                "(floors=None), tolerance and prediction: leave out outcomes, and planned_end aims "
+                "the bets at the end for every range"
+            )
+
     def _require_pulls_for_a_bet(self) -> None:
         """Refuse a planned end before the first block that is bet on could be complete."""
         if self._end is None or self._blocks.finished:
             return
         opening = self._blocks.state.blocks
-        needed = int(opening.pulls[0] + self._rules.touch * opening.width[0])
+        needed, which = int(opening.pulls[0]), "the initial pulls"
+        if not self._is_exact:
+            needed += int(self._rules.touch * opening.width[0])
+            which = "initial pulls and one block"
         if self._end < needed:
-            accepted = f"must be at least {needed} with planned_end: initial pulls and one block"
+            accepted = f"must be at least {needed} with planned_end: {which}"
             raise InvalidArgument("max_pulls", accepted, self._end)
 
     @property
@@ -335,6 +363,7 @@ class BlockBetting(BlockPolicy):
             separately=self._separately,
             max_pulls=float(self._end or math.inf),
             normal=self.noise == "normal",
+            exact=self._is_exact,
         )
 
     @property
@@ -481,6 +510,8 @@ class BlockBetting(BlockPolicy):
 
     def _can_run(self, environment: CellEnvironment, horizon: int | None, parallel: int) -> bool:
         if self._predicted is not None:
+            return False
+        if self._is_exact and not environment.gives_binary:
             return False
         return environment.arrivals is None and super()._can_run(environment, horizon, parallel)
 
@@ -721,6 +752,9 @@ class BlockBetting(BlockPolicy):
             "whatever the true means are",
             "the true mean of each arm in each group does not change during the study",
         )
+        if self._is_exact:
+            known = (_BINARY, *stated.assumptions[1:])
+            return replace(stated, name=_EXACT_BETS, assumptions=known, source=_PLANNED_ENDS)
         if self.noise == "normal":
             known = (_NORMAL_NOISE, *stated.assumptions[1:])
             return replace(stated, name=_END_BETS, assumptions=known, source=_PLANNED_ENDS)
