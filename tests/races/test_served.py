@@ -1,17 +1,21 @@
 """Races on the address of a service: several processes, kills, and what is refused."""
 
 import json
+import math
 import os
 import signal
 import subprocess
 import sys
 import textwrap
+import threading
+import time
 from collections import Counter
 
 import pytest
 
 import fairtrial as ft
-from fairtrial.errors import AccessRefused, InvalidArgument, StudyExists
+from fairtrial.errors import AccessRefused, StudyExists
+from fairtrial.races.scoring import Evaluation
 from fairtrial.study import Study, Tokens
 from tests.server.load import service
 
@@ -125,11 +129,75 @@ def test_a_changed_candidate_is_named(url):
         call("Answer!")
 
 
-@pytest.mark.parametrize("given", [{"max_evaluations": 5}, {"max_cost": 5, "cost": 1}])
-def test_limits_are_refused_because_a_service_keeps_none(given, url):
-    with pytest.raises(InvalidArgument) as error:
-        run(url, name="limited", **given)
-    assert error.value.name == next(iter(given))
+COSTS = {"a": 1.0, "b": 2.0, "c": 3.0}
+
+
+class Paid:
+    """A score function that notes its calls."""
+
+    def __init__(self):
+        self.calls = []
+
+    def __call__(self, candidate, item):
+        self.calls.append((candidate, item))
+        time.sleep(0.002)
+        return 0.5
+
+    @property
+    def cost(self):
+        return sum(COSTS[candidate] for candidate, _ in self.calls)
+
+
+@pytest.mark.parametrize("given", [{"max_evaluations": 20}, {"max_cost": 40.0, "cost": COSTS}])
+def test_all_callers_together_keep_a_limit_and_a_higher_one_continues(given, url):
+    paid, given = Paid(), {"name": f"limited {min(given)}", **given}
+
+    def call():
+        run(url, paid, parallel=2, **given).study.close()
+
+    threads = [threading.Thread(target=call) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    at_most = given.get("max_evaluations", math.inf), given.get("max_cost", math.inf)
+    assert len(paid.calls) <= at_most[0]
+    assert paid.cost <= at_most[1]
+    # The pull that was refused is not skipped for cheaper ones.
+    assert len(paid.calls) == at_most[0] or paid.cost > at_most[1] - 3.0
+    part = run(url, pytest.fail, **given)
+    assert (part.status, part.evaluations) == ("running", len(paid.calls))
+    limit = "max_cost" if "cost" in given else "max_evaluations"
+    more = run(url, paid, **{**given, limit: given[limit] + 6})
+    assert more.evaluations == len(paid.calls) == len(set(paid.calls)) > part.evaluations
+    assert more.study.verify().ok
+
+
+def test_a_limit_of_a_table_and_repeated_attempts_count_on_a_service(url, monkeypatch):
+    monkeypatch.setattr(Evaluation.__init__, "__defaults__", (0.0,))
+    table = {name: [score(name, item) for item in range(N)] for name in "abc"}
+    assert run(url, table, name="table", max_evaluations=7).evaluations == 7
+    calls = []
+
+    def failing(candidate, item):
+        calls.append(candidate)
+        if len(calls) % 3:
+            raise ConnectionError("busy")
+        return 0.5
+
+    part = run(url, failing, name="attempts", max_evaluations=7)
+    assert (len(calls), part.evaluations, part.status) == (7, 2, "running")
+
+
+def test_what_an_earlier_race_has_paid_is_free_on_a_service(url):
+    def both(candidate, item):
+        return 0.4 + 0.1 * (item % 2)
+
+    given = {"delta": 1e-9, "max_evaluations": 30}
+    run(url, both, "ab", name="base", **given).study.close()
+    more = run(url, both, "abc", name="wider", extends="base", **given)
+    assert more.reused > 0
+    assert more.evaluations == 30
 
 
 def test_a_token_that_may_not_create_studies_is_refused(url, monkeypatch):

@@ -25,6 +25,7 @@ __all__ = [
     "joined",
     "label_of",
     "listed",
+    "more_expected",
     "number",
     "out_of_sight",
     "percent",
@@ -243,12 +244,21 @@ def pull_sentence(progress: Progress) -> str:
     sentence = pulls_used(progress)
     if progress.no_forecast:
         sentence += f"; {progress.no_forecast}"
-    elif progress.recommendation.status == "running" and (more := _expected(progress)):
+    elif progress.recommendation.status == "running" and (more := more_expected(progress)):
         sentence += f"; {more}"
     return sentence + (f"; {chance}." if (chance := chance_by_end(progress)) else ".")
 
 
-def _expected(progress: Progress) -> str:
+def more_expected(progress: Progress) -> str:
+    """Return in words how many more pulls are expected, and how many at most; empty if unknown.
+
+    Examples
+    --------
+    >>> from fairtrial.core import Recommendation
+    >>> running = Recommendation(None, "running")
+    >>> more_expected(Progress(running, 40, 40, 0, remaining=95.0, remaining_at_most=1000))
+    'about 95 more expected, at most 1,000'
+    """
     if far := out_of_sight(progress):
         return far
     forecast, most = forecast_of(progress), progress.remaining_at_most

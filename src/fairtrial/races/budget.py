@@ -9,6 +9,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from fairtrial.client import RemoteStudy
 from fairtrial.core import Pull
 from fairtrial.delayed import PairedRacing
 from fairtrial.errors import InvalidArgument
@@ -44,8 +45,6 @@ class Budget:
     ----------
     costs, is_known
         As given.
-    is_spent : bool
-        Whether an evaluation was refused.
     """
 
     def __init__(
@@ -63,22 +62,19 @@ class Budget:
         self._max_cost = math.inf if max_cost is None else max_cost * _ROUNDING
         self._max_evaluations = math.inf if max_evaluations is None else max_evaluations
         self._lock = threading.Lock()
+        self._reading = threading.Lock()
+        self._read_until = 0
+        self._paid_so_far: list[tuple[int, float]] = []
         self._evaluations, self._cost = 0, 0.0
         self._repeated, self._cost_of_repeated = 0, 0.0
-        self.is_spent = False
 
-    def may_begin(self, study: Study, pull: Pull) -> bool:
+    def may_begin(self, study: Study | RemoteStudy, pull: Pull) -> bool:
         """Return whether a pull may be carried out, after all pulls with smaller numbers."""
-        if not self._has_limits:
+        if not self._has_limits or self._is_free(pull.action, pull.tag):
             return True
-        policy = study.policy
-        assert isinstance(policy, PairedRacing)
-        if self._is_free(pull):
-            return True
-        evaluations, cost = self._spent_until(policy, pull)
+        evaluations, cost = self._spent_until(study, pull)
         with self._lock:
             if not self._are_kept(evaluations, cost):
-                self.is_spent = True
                 return False
             # Pulls that were left open can begin after later ones.
             self._evaluations = max(self._evaluations, evaluations)
@@ -97,7 +93,6 @@ class Budget:
                 return True
             self._repeated -= 1
             self._cost_of_repeated -= cost
-            self.is_spent = True
             return False
 
     def _are_kept(self, evaluations: int, cost: float) -> bool:
@@ -106,18 +101,41 @@ class Budget:
             and cost + self._cost_of_repeated <= self._max_cost
         )
 
-    def _spent_until(self, policy: PairedRacing, pull: Pull) -> tuple[int, float]:
+    def _spent_until(self, study: Study | RemoteStudy, pull: Pull) -> tuple[int, float]:
         """Return the number and cost of this pull and of all with smaller numbers."""
         if self.costs is None and self.is_known is None:
             return pull.number + 1, 0.0
+        if isinstance(study, RemoteStudy):
+            return self._spent_by_log(study, pull)
+        policy = study.policy
+        assert isinstance(policy, PairedRacing)
         paid = policy.issued
         if self.is_known is not None:
             paid = paid - (policy.requested & self.is_known).sum(axis=0)
         for other in policy.outstanding():
-            if other.number > pull.number and not self._is_free(other):
+            if other.number > pull.number and not self._is_free(other.action, other.tag):
                 paid[other.action] -= 1
         costs = [0.0] * len(paid) if self.costs is None else list(self.costs.values())
         return int(paid.sum()), math.fsum(paid * np.array(costs))
 
-    def _is_free(self, pull: Pull) -> bool:
-        return self.is_known is not None and bool(self.is_known[pull.tag, pull.action])
+    def _spent_by_log(self, study: RemoteStudy, pull: Pull) -> tuple[int, float]:
+        """Return the same of a study whose policy a service keeps, from its log."""
+        with self._reading:
+            if len(self._paid_so_far) <= pull.number:
+                for event in study.events(self._read_until):
+                    self._read_until = event.seq
+                    if event.kind == "ask" and event.number == len(self._paid_so_far):
+                        self._add_price(event.action, event.tag)
+            return self._paid_so_far[pull.number]
+
+    def _add_price(self, action: int | None, tag: int | None) -> None:
+        assert action is not None
+        assert tag is not None
+        evaluations, cost = self._paid_so_far[-1] if self._paid_so_far else (0, 0.0)
+        if not self._is_free(action, tag):
+            evaluations += 1
+            cost += 0.0 if self.costs is None else [*self.costs.values()][action]
+        self._paid_so_far.append((evaluations, cost))
+
+    def _is_free(self, action: int, tag: int) -> bool:
+        return self.is_known is not None and bool(self.is_known[tag, action])

@@ -148,8 +148,8 @@ def race(
     max_cost, max_evaluations : float or int, optional
         Limits, including earlier and simultaneous calls with the same study. Evaluations that
         failed or were cancelled count, too; repeated attempts count in the call that makes them.
-        The race then ends undecided; the same call with higher limits continues. A service keeps
-        no such limits.
+        The race then ends undecided; the same call with higher limits continues. With a service
+        they hold for all calls with the same limits, and not for its other workers.
     seed : None, int or numpy.random.Generator
         Seed of the study; by default a random one. The order of the items comes from a secret of
         the study.
@@ -196,9 +196,8 @@ def race(
     }
     scores = _source(problem, named, rows, score, budget, options, known)
     if isinstance(storage, str) and is_service(storage):
-        _refuse_limits(max_cost=max_cost, max_evaluations=max_evaluations)
         with _naming_changes(storage, name, policy):
-            study = carry_out(policy, storage, name, seed, scores.work, progress=progress)
+            study = carry_out(policy, storage, name, seed, scores, budget, progress=progress)
     else:
         study = _study(policy, storage, name, seed)
         reporter = Reporter(budget, len(rows)) if progress else None
@@ -288,13 +287,6 @@ def _extended(
     return policy.clone(earlier_evidence=evidence), earlier.scores
 
 
-def _refuse_limits(**limits: float | None) -> None:
-    for name, limit in limits.items():
-        if limit is not None:
-            accepted = "must be left out with a service, which hands out evaluations to all callers"
-            raise InvalidArgument(name, accepted, limit)
-
-
 def _study(policy: PairedRacing, storage: Storage, name: str, seed: Seed) -> Study:
     """Return the study of this question: a new one, or the existing one."""
     with _naming_changes(storage, name, policy):
@@ -358,6 +350,29 @@ def _source(
     return _Table(table)
 
 
+@contextmanager
+def _until_limit() -> Iterator[None]:
+    """End without an error if a limit of the race is reached."""
+    try:
+        yield
+    except SourceError as error:
+        if str(error) != LIMIT_REACHED:
+            raise
+
+
+def _limited(
+    evaluate: Callable[[str, Report], float], study: RemoteStudy, budget: Budget
+) -> Callable[[str, Report], float]:
+    """Return a function that evaluates within the limits, and otherwise hands the pull back."""
+
+    def evaluate_if_possible(arm: str, report: Report) -> float:
+        if not budget.may_begin(study, report.pull):
+            raise SourceError(LIMIT_REACHED)
+        return evaluate(arm, report)
+
+    return evaluate_if_possible
+
+
 class _Table:
     """Scores that are known already."""
 
@@ -376,13 +391,14 @@ class _Table:
             if reporter is not None:
                 reporter(study)
 
-    def work(self, study: RemoteStudy, watch: Callable[[str], None] | None) -> None:
-        """Tell scores to a service until the study has stopped."""
+    def work(self, study: RemoteStudy, budget: Budget, watch: Callable[[str], None] | None) -> None:
+        """Tell scores to a service until the study has stopped or a limit is reached."""
 
         def known(_: str, report: Report) -> float:
             return float(self._scores[report.pull.tag, report.pull.action])
 
-        client.work(study, known, lease=LEASE, watch=watch)
+        with _until_limit():
+            client.work(study, _limited(known, study, budget), lease=LEASE, watch=watch)
 
 
 class _Function:
@@ -417,25 +433,24 @@ class _Function:
     def find(self, study: Study, budget: Budget, reporter: Reporter | None) -> None:
         """Evaluate until the study has stopped or a limit is reached."""
         try:
-            if not study.stopped:
-                self._driver(study, budget, reporter).run()
-        except SourceError as error:
-            if str(error) != LIMIT_REACHED:
-                raise
+            with _until_limit():
+                if not study.stopped:
+                    self._driver(study, budget, reporter).run()
         finally:
             self._evaluation.close()
 
-    def work(self, study: RemoteStudy, watch: Callable[[str], None] | None) -> None:
-        """Evaluate what a service hands out until the study has stopped."""
+    def work(self, study: RemoteStudy, budget: Budget, watch: Callable[[str], None] | None) -> None:
+        """Evaluate what a service hands out until the study has stopped or a limit is reached."""
         try:
-            client.work(
-                study,
-                self._evaluation,
-                parallel=self._parallel,
-                lease=LEASE,
-                max_failures=self._most_failures,
-                watch=watch,
-            )
+            with _until_limit():
+                client.work(
+                    study,
+                    _limited(self._evaluation, study, budget),
+                    parallel=self._parallel,
+                    lease=LEASE,
+                    max_failures=self._most_failures,
+                    watch=watch,
+                )
         finally:
             self._evaluation.close()
 

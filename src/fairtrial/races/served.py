@@ -8,24 +8,33 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from fairtrial import client
 from fairtrial.client.address import is_service
 from fairtrial.core.wording import plural
+from fairtrial.presentation.words import more_expected
 from fairtrial.study import Study
 
 if TYPE_CHECKING:
     from fairtrial.client import RemoteStudy
     from fairtrial.core.seeds import Seed
     from fairtrial.delayed import PairedRacing
+    from fairtrial.races.budget import Budget
     from fairtrial.study.location import Storage
 
-__all__ = ["LEASE", "carry_out", "opened"]
+__all__ = ["LEASE", "Scores", "carry_out", "opened"]
 
 LEASE = 60.0
 """Seconds after which an evaluation of a process that has died is handed out again."""
 _BETWEEN_LINES = 2.0
+
+
+class Scores(Protocol):
+    """Where scores come from."""
+
+    def work(self, study: RemoteStudy, budget: Budget, watch: Callable[[str], None] | None) -> None:
+        """Carry out pulls until the study has stopped or a limit is reached."""
 
 
 def opened(storage: Storage, name: str) -> Study:
@@ -47,7 +56,8 @@ def carry_out(
     url: str,
     name: str,
     seed: Seed,
-    evaluate: Callable[[RemoteStudy, Callable[[str], None] | None], None],
+    scores: Scores,
+    budget: Budget,
     *,
     progress: bool,
 ) -> Study:
@@ -61,15 +71,17 @@ def carry_out(
         The address of the service, and the name of the race there.
     seed : None, int or numpy.random.Generator
         Seed of the study.
-    evaluate : callable
-        ``evaluate(study, watch)`` carries out pulls until the study has stopped.
+    scores : Scores
+        Carries out pulls.
+    budget : Budget
+        The limits of the race.
     progress : bool
         Whether to print to standard error who leads.
     """
     with client.connect(url) as connection:
         study = connection.create(policy.problem, policy, name=name, seed=seed, exist_ok=True)
         with closing(study):
-            evaluate(study, _printer(study) if progress else None)
+            scores.work(study, budget, _printer(study) if progress else None)
             return _copy_of(study)
 
 
@@ -91,6 +103,8 @@ def _printer(study: RemoteStudy) -> Callable[[str], None]:
             progress = study.progress()
             answer, spent = progress.recommendation, plural(progress.told, "evaluation")
             line = f"{answer.leader!r} leads after {spent}: {answer.reason}"
+            if more := more_expected(progress):
+                line = f"{line}; {more}"
             print(line, file=sys.stderr, flush=True)  # noqa: T201
 
     return watch
