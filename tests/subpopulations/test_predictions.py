@@ -11,7 +11,13 @@ from fairtrial.errors import InvalidArgument, InvalidOutcome, NotSupported
 from fairtrial.subpopulations import BlockBetting, Problem, TrackAndStop
 from fairtrial.subpopulations._kernels.measures.bets import multiply_bets, role_in_bet, step_in_bet
 from fairtrial.subpopulations._kernels.measures.predictions import MISSING
-from fairtrial.subpopulations._kernels.measures.state import RIVAL, TARGET, opened
+from fairtrial.subpopulations._kernels.measures.state import (
+    OTHER,
+    RIVAL,
+    SLOPE,
+    TARGET,
+    opened,
+)
 
 
 def problem_of(arms=("now", "a", "b"), groups=("x", "y"), prediction=(0, 1), **others):
@@ -95,11 +101,12 @@ def _law(random, points, mean):
     return (1.0 - share) * law + share * np.eye(3)[end]
 
 
-def _worst_expectation(blocks, slot, bet, random):
+def _worst_expectation(blocks, slot, bet, random, as_stated=True):
     """Return the largest exact mean of what a bet pays, over random laws on its null.
 
-    A law has nine points (reward, prediction). In a group all arms have the same mean prediction;
-    otherwise laws differ in any way, and so does the dependence of reward and prediction.
+    A law has nine points (reward, prediction). In a group all arms have the same mean prediction,
+    the stated one if it is known (unless `as_stated` is False); otherwise laws differ in any way,
+    and so does the dependence of reward and prediction.
     """
     (model, _), state = opened.plain(blocks.arrays)
     arms, groups = state.pulls.shape
@@ -115,6 +122,8 @@ def _worst_expectation(blocks, slot, bet, random):
         laws, worst = {}, {}
         for group in range(groups):
             mean = random.uniform(*points[[0, 2]])
+            if as_stated and not math.isnan(model.known_means[group]):
+                mean = model.known_means[group]
             for arm in range(arms):
                 marginal = _law(random, points, mean)
                 given = random.dirichlet(np.ones(3) * 0.5, size=3)
@@ -162,6 +171,68 @@ def _worst_expectation(blocks, slot, bet, random):
         paid = state.bets.cash[slot, bet] + state.bets.stakes[slot, bet] @ np.exp(logs)
         most = max(most, paid)
     return most
+
+
+CENSUS = {"range": (0, 1), "known_mean": {"x": 0.55}}
+
+
+def test_no_bet_gains_on_average_if_the_mean_prediction_is_known():
+    """Where it is known, weights of predictions need not sum to zero, and floors gain the most."""
+    found, otherwise = [], []
+    for seed in range(6):
+        problem = problem_of(("a", "b"), ("x", "y"), CENSUS, floors=0.25)
+        policy = BlockBetting(problem, seed=seed, initial_pulls=6)
+        random = np.random.default_rng(seed)
+        follow(policy, Units(problem, seed, gap=0.1), 60 + 20 * seed)
+        blocks = policy._predicted
+        (model, _), state = opened.plain(blocks.arrays)
+        slot = int(state.blocks.first[0]) % state.blocks.waiting.size
+        for bet in range(state.bets.number[slot]):
+            if state.bets.ledger[slot, bet] == NO_BET:
+                continue
+            logs = state.bets.logs[slot, bet]
+            logs[:] = state.bets.thetas[slot, bet] * _effect_at_centres(model, state, slot, bet)
+            found.append(_worst_expectation(blocks, slot, bet, random))
+            otherwise.append(_worst_expectation(blocks, slot, bet, random, as_stated=False))
+        assert tuple(state.clip[slot]) == (0.0, 1.0)
+    assert len(found) >= 4
+    assert 0.5 < max(found) <= 1.0 + 1e-12
+    # What is stated is used: with other means a bet gains.
+    assert max(otherwise) > 1.001
+
+
+def test_with_a_known_mean_a_floor_uses_the_full_slope_and_no_other_arms():
+    weights = {}
+    for prediction in ((0, 1), {"range": (0, 1), "known_mean": {"x": 0.5}}):
+        problem = problem_of(("a", "b"), ("x",), prediction, floors=0.5)
+        policy = BlockBetting(problem, seed=1)
+        follow(policy, Units(problem, 1, gap=0.3), 70)
+        _, state = opened.plain(policy._predicted.arrays)
+        slot, limit = int(state.blocks.first[0]) % state.blocks.waiting.size, 2
+        assert (state.target[slot], state.bets.ledger[slot, limit] != NO_BET) == (1, True)
+        own, other = state.coefficients[slot, limit, [TARGET, OTHER], 0]
+        slope = state.guess[slot, 0, SLOPE]
+        weights[isinstance(prediction, dict)] = own[1] / (slope * own[0]), other[1]
+        assert state.centres[slot, limit, TARGET, 0, 1] == pytest.approx(0.5, abs=0.1)
+        assumed = any("known_mean" in one for one in policy.guarantee.assumptions)
+        assert assumed == isinstance(prediction, dict)
+    assert weights[True] == pytest.approx((-1.0, 0.0))
+    assert -1.0 < weights[False][0] < 0.0 < weights[False][1]
+
+
+def test_predictions_with_another_mean_than_stated_are_warned_of():
+    problem = problem_of(("now", "new"), ("x",), {"range": (0, 1), "known_mean": {"x": 0.3}})
+    policy, units = BlockBetting(problem, seed=1), Units(problem, 1, gap=0.0)
+    while policy.asked < 200 and not policy.stopped:
+        # Their mean is .5.
+        unit = units.arrive()
+        pull = policy.ask(**unit)
+        policy.tell(pull, units.reward(pull.arm, unit["prediction"]))
+    assert any("known_mean" in warning for warning in policy.warnings())
+    assert not policy.guarantee.proven
+    restored = BlockBetting(problem, seed=1)
+    restored.set_state(policy.get_state())
+    assert restored.warnings() == policy.warnings()
 
 
 @pytest.mark.parametrize("end", [{}, {"max_pulls": 400, "planned_end": True}])
@@ -460,6 +531,15 @@ def test_a_study_records_predictions_with_the_ask_and_replays_them(tmp_path):
         ({"range": (0, 1), "slope": 1}, "prediction"),
         ({"range": (0, 1), "fit": 1}, "prediction.fit"),
         ({"range": (0, 1), "missing": "zero"}, "prediction.missing"),
+        ({"range": (0, 1), "known_mean": 0.5}, "prediction.known_mean"),
+        ({"range": (0, 1), "known_mean": {}}, "prediction.known_mean"),
+        ({"range": (0, 1), "known_mean": {"x": 1.0}}, "prediction.known_mean"),
+        ({"range": (0, 1), "known_mean": {"x": math.nan}}, "prediction.known_mean"),
+        ({"range": (0, 1), "known_mean": {"z": 0.5}}, "prediction.known_mean"),
+        (
+            {"range": (0, 1), "known_mean": {"x": 0.5}, "missing": "mean"},
+            "prediction.known_mean",
+        ),
     ],
 )
 def test_a_statement_about_predictions_that_makes_no_sense_is_refused(prediction, name):
@@ -546,6 +626,9 @@ def test_a_problem_without_predictions_is_written_as_before():
     problem = problem_of(prediction={"range": (0, 2), "missing": "mean"})
     assert Problem.from_dict(problem.to_dict()) == problem
     assert problem.to_dict()["prediction"] == {"range": [0.0, 2.0], "fit": True, "missing": "mean"}
+    problem = problem_of(prediction={"range": (0, 2), "known_mean": {"x": 0.5}})
+    assert Problem.from_dict(problem.to_dict()) == problem
+    assert problem.to_dict()["prediction"]["known_mean"] == {"x": 0.5}
 
 
 # ------------------------------------------------------------------------------- effects

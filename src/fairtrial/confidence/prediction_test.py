@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ALARM", "FrozenPredictions", "PredictionTest"]
+__all__ = ["ALARM", "FrozenPredictions", "KnownMeanTest", "PredictionTest"]
 
 Floats = NDArray[np.float64]
 
@@ -101,9 +101,7 @@ class PredictionTest:
     @property
     def e_value(self) -> float:
         """The evidence: at least x with probability at most 1/x at any time if all is well."""
-        largest = float(self.logs.max())
-        mean = float(np.exp(self.logs - largest).mean())
-        return math.exp(min(700.0, largest + math.log(mean)))
+        return _mean_of(self.logs)
 
     @property
     def open_blocks(self) -> Floats:
@@ -114,3 +112,48 @@ class PredictionTest:
     @open_blocks.setter
     def open_blocks(self, rows: Floats) -> None:
         self.started = {int(row[0]): row[1:].reshape(self.logs.shape) for row in rows}
+
+
+class KnownMeanTest:
+    """The evidence that the mean prediction of a group is not the stated one.
+
+    Every prediction multiplies 1 + t (f - mean) for every stake t; the evidence is the mean over
+    stakes and groups.
+
+    Parameters
+    ----------
+    groups : int
+        Number of groups with a stated mean.
+
+    Attributes
+    ----------
+    logs : ndarray of shape (groups, S)
+        Logarithms of the products, by group and stake.
+
+    Examples
+    --------
+    >>> test = KnownMeanTest(1)
+    >>> for _ in range(200):
+    ...     test.add(0, 0.8, 0.5, 0.0, 1.0)
+    >>> test.e_value > ALARM
+    True
+    """
+
+    def __init__(self, groups: int) -> None:
+        self.logs: Floats = np.zeros((groups, _STAKES.size))
+
+    def add(self, group: int, prediction: float, mean: float, low: float, high: float) -> None:
+        """Add the prediction of a pull, which lies in a range."""
+        self.logs[group] += np.log1p(_STAKES * (prediction - mean) / (high - low))
+
+    @property
+    def e_value(self) -> float:
+        """The evidence: at least x with probability at most 1/x at any time if all is well."""
+        return _mean_of(self.logs) if self.logs.size else 1.0
+
+
+def _mean_of(logs: Floats) -> float:
+    """Return the mean of e-values from their logarithms."""
+    largest = float(logs.max())
+    mean = float(np.exp(logs - largest).mean())
+    return math.exp(min(700.0, largest + math.log(mean)))

@@ -152,7 +152,9 @@ class Problem(BaseProblem):
         ``ask(prediction=...)`` and saves up to the share of the variance that it explains; nothing
         is assumed about how good it is. Given is the range to which predictions are cut, or a
         mapping: ``range``; ``fit``, whether the slope on it is fitted to the results (default), or
-        1; ``missing``, ``"refuse"`` (default) or ``"mean"`` if some units may have none.
+        1; ``missing``, ``"refuse"`` (default) or ``"mean"`` if some units may have none;
+        ``known_mean``, by group the mean prediction of all units, if it is known: a limit of a
+        single arm then gains as much as a difference.
     outcomes : {"any", "binary"}
         Which values in its range a reward can have. "binary" says that every reward is 0 or 1; all
         others are then refused. With two arms, a planned end gets exact bets from it.
@@ -297,6 +299,7 @@ class Problem(BaseProblem):
         self.prediction: Prediction | None = None
         if prediction is not None:
             self.prediction = Prediction.given(prediction)
+            self.prediction.means_of(self.groups)
             self._refuse_predictions_not_covered(measured, reward_range)
         if measured is None:
             self._take_one_measure(floors, ceilings, noise_std, reward_range)

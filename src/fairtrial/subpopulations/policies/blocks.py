@@ -91,8 +91,6 @@ _TOO_MANY_LOST = (
     "not decide"
 )
 
-_RECORDED_BEFORE = "each prediction was recorded before the arm was drawn"
-
 _MANY_CELLS = 500
 """With more cells, initial pulls and the minimal block would be most of a study."""
 
@@ -715,8 +713,8 @@ class BlockBetting(BlockPolicy):
         left_out = self._missing if self._leaves_out_losses else 0
         stated = self._blocks.as_it_stands(stated, left_out=left_out)
         stated = self._after_closing(stated)
-        if self._predicted is not None and self._predicted.depend_on_arm:
-            stated = stated.weakened("predictions differ between arms by more than chance")
+        if self._predicted is not None:
+            stated = self._predicted.as_it_holds(stated)
         return as_results_allow(stated, self._contradiction)
 
     def _after_closing(self, stated: Guarantee) -> Guarantee:
@@ -758,4 +756,4 @@ class BlockBetting(BlockPolicy):
         if self.noise == "normal":
             known = (_NORMAL_NOISE, *stated.assumptions[1:])
             return replace(stated, name=_END_BETS, assumptions=known, source=_PLANNED_ENDS)
-        return stated if self._predicted is None else stated.assuming(_RECORDED_BEFORE)
+        return stated

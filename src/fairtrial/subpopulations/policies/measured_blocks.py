@@ -137,6 +137,7 @@ def model_of_measures(problem: Problem, units: Units) -> Model:
         costs=np.array(problem.costs),
         active=needed_cells(problem).astype(np.float64),
         directions=_inward_directions(problem, units),
+        known_means=np.full(groups, math.nan),
         noise=noise,
         tolerance=problem.tolerance / units.objective,
         control=_control_of(problem),

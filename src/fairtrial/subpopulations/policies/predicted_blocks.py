@@ -22,9 +22,15 @@ from fairtrial.confidence.effects import (
     GuessedResults,
     difference_with_guesses,
 )
-from fairtrial.confidence.prediction_test import ALARM, FrozenPredictions, PredictionTest
+from fairtrial.confidence.prediction_test import (
+    ALARM,
+    FrozenPredictions,
+    KnownMeanTest,
+    PredictionTest,
+)
 from fairtrial.core.progress_parts import GroupPredictions, Predictions
 from fairtrial.core.pull import UNSOLICITED, Pull
+from fairtrial.core.recommendation import Guarantee
 from fairtrial.subpopulations._kernels.block_state import Rules
 from fairtrial.subpopulations._kernels.measures import blocks
 from fairtrial.subpopulations._kernels.measures.items import ROLES
@@ -42,6 +48,14 @@ Floats = NDArray[np.float64]
 _DEPEND_ON_ARM = (
     "predictions differ between arms by more than chance: they must be recorded before the arm is "
     "drawn, of whoever comes next"
+)
+
+_OTHER_MEAN = "predictions of a group have another mean than prediction.known_mean states"
+
+_RECORDED_BEFORE = "each prediction was recorded before the arm was drawn"
+
+_STATED_MEANS = (
+    "units of a group come at random from those whose mean prediction is stated (known_mean)"
 )
 
 _MANY_CUT = 0.05
@@ -119,7 +133,9 @@ class PredictedBlocks(MeasuredBlocks):
         The evidence that predictions depend on the arm.
     """
 
-    more_fields: ClassVar[tuple[str, ...]] = ("predictions", "test.logs", "test.open_blocks")
+    more_fields: ClassVar[tuple[str, ...]] = (
+        *("predictions", "test.logs", "test.open_blocks", "known_test.logs"),
+    )
     """The attributes that are saved besides `fields`."""
 
     def __init__(
@@ -135,6 +151,8 @@ class PredictedBlocks(MeasuredBlocks):
         self.predictions: list[float] = []
         self.groups = len(problem.groups)
         self.test = PredictionTest(*problem.shape)
+        self._known_means = prediction.means_of(problem.groups)
+        self.known_test = KnownMeanTest(len(problem.groups) if prediction.known_mean else 0)
         measured = as_measured(problem, prediction)
         super().__init__(measured, rules, randomize, key, points, self._known_of)
 
@@ -142,7 +160,9 @@ class PredictedBlocks(MeasuredBlocks):
         model = model_of_measures(self._problem, self._units)
         reward, prediction = self._units.unit
         slope = math.nan if self._prediction.fit else float(prediction / reward)
-        return model._replace(predicted=1, slope=slope)
+        low = float(self._units.low[1])
+        known = (np.array(self._known_means) - low) / prediction
+        return model._replace(predicted=1, slope=slope, known_means=known)
 
     def _roles(self, model: Model) -> int:
         return ROLES
@@ -151,6 +171,7 @@ class PredictedBlocks(MeasuredBlocks):
         """Record the prediction of the pull that is issued next; it is frozen from now on."""
         del self.predictions[number:]
         self.predictions.append(MISSING if prediction is None else prediction)
+        self._test_known_mean(action % self.groups, prediction)
         serial = serial_of_tag(tag)
         if serial < 0:
             return
@@ -162,6 +183,12 @@ class PredictedBlocks(MeasuredBlocks):
         if self.state.blocks.unissued[slot] == 0:
             self.test.complete(serial)
 
+    def _test_known_mean(self, group: int, prediction: float | None) -> None:
+        mean = self._known_means[group]
+        if prediction is not None and not math.isnan(mean):
+            cut = self._prediction.cut(prediction)
+            self.known_test.add(group, cut, mean, *self._prediction.range)
+
     def _frozen(self, slot: int, group: int) -> FrozenPredictions:
         """Return what is fixed before the block in a slot, for the test of predictions."""
         planned = self.state.blocks.planned[slot].reshape(-1, self.groups)[:, group]
@@ -172,7 +199,27 @@ class PredictedBlocks(MeasuredBlocks):
         """Return what is wrong with the predictions."""
         cut = self.shares()[1]
         said = f"{cut:.0%} of the predictions are outside of their range, and were cut"
-        return (*[_DEPEND_ON_ARM] * self.depend_on_arm, *[said] * (cut > _MANY_CUT))
+        return (
+            *[_DEPEND_ON_ARM] * self.depend_on_arm,
+            *[_OTHER_MEAN] * self._has_other_means,
+            *[said] * (cut > _MANY_CUT),
+        )
+
+    @property
+    def _has_other_means(self) -> bool:
+        """Whether predictions contradict the stated means."""
+        return self.known_test.e_value >= ALARM
+
+    def as_it_holds(self, stated: Guarantee) -> Guarantee:
+        """Return a guarantee with what predictions add to its assumptions, as far as they hold."""
+        stated = stated.assuming(_RECORDED_BEFORE)
+        if self._prediction.known_mean:
+            stated = stated.assuming(_STATED_MEANS)
+        if self.depend_on_arm:
+            stated = stated.weakened("predictions differ between arms by more than chance")
+        if self._has_other_means:
+            stated = stated.weakened("predictions have another mean than stated")
+        return stated
 
     @property
     def depend_on_arm(self) -> bool:

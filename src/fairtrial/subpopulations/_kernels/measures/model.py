@@ -40,6 +40,7 @@ class Model(NamedTuple):
 
     If pulls have a prediction, it is the last measure (`predicted` is 1). The objective and the
     limits do not use it. `slope` is the stated slope of the reward on it; NaN if it is fitted.
+    `known_means` are the stated mean predictions; NaN for a group without one.
     """
 
     weights: Annotated[Floats, "groups"]
@@ -56,6 +57,7 @@ class Model(NamedTuple):
     costs: Annotated[Floats, "arms groups"]
     active: Annotated[Floats, "arms groups"]
     directions: Annotated[Floats, "arms groups directions measures"]
+    known_means: Annotated[Floats, "groups"]
     noise: int
     tolerance: float
     control: int

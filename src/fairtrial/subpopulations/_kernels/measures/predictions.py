@@ -1,9 +1,9 @@
 """What a prediction that is known before the arm adds to estimates, plans and bets.
 
 Within a group all arms have the same mean prediction, whatever it is. A bet may therefore subtract
-any combination of predictions whose weights sum to zero over the pulls of a group. What is left of
-the rewards varies less, and their means in the bet stay the same. Proof:
-docs/explanation/predictions.md.
+any combination of predictions whose weights sum to zero over the pulls of a group; if that mean is
+known, any combination of their distances from it. What is left of the rewards varies less, and
+their means in the bet stay the same. Proof: docs/explanation/predictions.md.
 """
 
 import math
@@ -73,6 +73,15 @@ def fit_predictions(model: Model, state: State, seen: Seen) -> None:
         middle = 0.5 * (model.low[at] + model.high[at])
         seen.expected[group] = total / number if number > 0.0 else middle
         seen.explained[group] = square(slope) * spread / max(1.0, number)
+        if _is_known(model, group):
+            # Nothing of it has to be estimated.
+            seen.expected[group], seen.explained[group] = model.known_means[group], 0.0
+
+
+@inlined
+def _is_known(model: Model, group: int) -> bool:
+    """Return whether the mean prediction of a group is stated."""
+    return not math.isnan(model.known_means[group])
 
 
 @inlined
@@ -121,11 +130,15 @@ def adjust_estimates(model: Model, state: State, seen: Seen) -> None:
 def freeze_fit(model: Model, state: State, slot: int, seen: Seen) -> None:
     """Freeze how a block cuts predictions, and how it guesses a reward from its prediction."""
     at = model.objective.size - 1
+    arms, groups = state.pulls.shape
+    any_known = False
+    for group in range(groups):
+        any_known = any_known or _is_known(model, group)
     state.clip[slot, 0] = max(model.low[at], state.reach[0])
     state.clip[slot, 1] = min(model.high[at], state.reach[1])
-    if state.clip[slot, 0] > state.clip[slot, 1]:
+    # A stated mean is that of predictions which are cut to the stated range.
+    if any_known or state.clip[slot, 0] > state.clip[slot, 1]:
         state.clip[slot, 0], state.clip[slot, 1] = model.low[at], model.high[at]
-    arms, groups = state.pulls.shape
     for group in range(groups):
         total = number = 0.0
         for k in range(arms):
@@ -150,8 +163,8 @@ def add_predictions(
 ) -> tuple[float, float, float]:
     """Freeze the weights of predictions in a bet, whose weights of rewards are frozen.
 
-    In every group, the weights of predictions sum to zero over the pulls of the block. They are the
-    ones that leave the least variance.
+    In every group, the weights of predictions sum to zero over the pulls of the block, unless the
+    mean prediction is known. They are the ones that leave the least variance.
 
     Parameters
     ----------
@@ -180,7 +193,7 @@ def add_predictions(
         slope, expected = seen.slopes[group], seen.expected[group]
         if pulls == 0.0:
             continue
-        mean = weight / pulls
+        mean = 0.0 if _is_known(model, group) else weight / pulls
         adjusts = adjusts or slope != 0.0
         for role in range(coefficients.shape[0]):
             coefficients[role, group, at] = slope * (mean - coefficients[role, group, 0])
