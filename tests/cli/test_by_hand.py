@@ -489,3 +489,29 @@ def test_a_participant_number_stands_for_a_pull(folder, invoke, document):
     assert amended[1].exit_code == ExitCode.OK
     with Study.open(STORAGE, "small") as opened:
         assert [event.kind for event in opened.events()] == ["ask", "kit", "tell", "amend"]
+
+
+def test_a_masked_study_is_supplied_sealed_and_unmasked(folder, invoke, document):
+    study = {"name": "small", "storage": STORAGE, "participants": "W#-###", "kits": "K####"}
+    path = write(folder, replayed(source=None, study=study | {"masked": True}))
+    assert invoke("study", "create", path).exit_code == ExitCode.OK
+    assert document("study", "supply", path, "5", "--csv", "kits.csv")[0]["kits"] == 10
+    kits = dict(line.split(",") for line in Path("kits.csv").read_text().split()[1:])
+    asked = document("study", "ask", path, "--participant", "W1-001")[0]["pulls"][0]
+    assert kits[asked["kits"][0]] == asked["labels"]["arm"]
+    assert invoke("study", "kit", path, "W1-001").output.split()[-1] in kits
+    arms = sorted(set(kits.values()))
+    Path("names.csv").write_text("arm,name\n" + "".join(f"{arm},{arm}!\n" for arm in arms))
+    assert document("study", "mask", path, "names.csv", "codes")[1].exit_code == ExitCode.OK
+    assert Path("codes").stat().st_mode & 0o077 == 0
+    again = document("study", "mask", path, "names.csv", "others")[1]
+    assert again.exit_code == ExitCode.USAGE
+    assert not Path("others").exists()
+    command = ("study", "unmask", path, "codes", "W1-001", "--reason", "overdose")
+    assert document(*command)[1].exit_code == ExitCode.USAGE
+    shown = document(*command, "--actor", "on call")[0]["names"]
+    assert shown == {asked["labels"]["arm"]: asked["labels"]["arm"] + "!"}
+    assert len(document(*command[:4], *command[5:], "--actor", "board")[0]["names"]) == len(arms)
+    for broken in ("nowhere", "kits.csv"):
+        refused = document("study", "unmask", path, broken, "--reason", "x", "--actor", "me")[1]
+        assert refused.exit_code not in (ExitCode.OK, ExitCode.INTERNAL)

@@ -30,6 +30,8 @@ BODIES = {
     "amend": {"value": 0.5, "reason": "typing error"},
     "heartbeat": {"lease": 60},
     "kit": {"kit": "K0001"},
+    "supply": {"number": 1},
+    "unmask": {"reason": "overdose"},
     "stop": {"reason": "recalled"},
     "close": {"group": "x", "reason": "recalled"},
     "studies": {"name": "new", "problem": PROBLEM.to_dict(), "policy": POLICY.to_dict()},

@@ -65,11 +65,13 @@ class StudySection(_Section):
     require_group: bool = False
     participants: str | None = None
     kits: str | None = None
+    masked: bool = False
 
     @property
     def conduct(self) -> dict[str, Any]:
         """What requests for pulls must state, by name."""
-        return {name: getattr(self, name) for name in ("require_group", "participants", "kits")}
+        names = ("require_group", "participants", "kits", "masked")
+        return {name: getattr(self, name) for name in names}
 
     @field_validator("storage")
     @classmethod

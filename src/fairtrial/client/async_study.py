@@ -150,6 +150,7 @@ class AsyncConnection:
         require_group: bool = False,
         participants: str | None = None,
         kits: str | None = None,
+        masked: bool = False,
         notes: Mapping[str, str] | None = None,
     ) -> AsyncStudy:
         """Create a study: see `Connection.create`."""
@@ -163,6 +164,7 @@ class AsyncConnection:
             require_group=require_group,
             participants=participants,
             kits=kits,
+            masked=masked,
             notes=notes,
         )
         return AsyncStudy(study, self._threads)

@@ -179,13 +179,14 @@ class Connection:
         require_group: bool = False,
         participants: str | None = None,
         kits: str | None = None,
+        masked: bool = False,
         notes: Mapping[str, str] | None = None,
     ) -> RemoteStudy:
         """Create a study; the token needs the scope ``admin``.
 
         Parameters
         ----------
-        problem, policy, name, seed, exist_ok, require_group, participants, kits, notes
+        problem, policy, name, seed, exist_ok, require_group, participants, kits, masked, notes
             As for `Study.create`. The service has no classes of your own: policy, problem and
             their parts must be classes of fairtrial.
 
@@ -210,7 +211,12 @@ class Connection:
             "seed": None if seed is None else as_seed(seed),
             "conduct": Conduct.of(
                 problem,
-                {"require_group": require_group, "participants": participants, "kits": kits},
+                {
+                    "require_group": require_group,
+                    "participants": participants,
+                    "kits": kits,
+                    "masked": masked,
+                },
             ).to_dict(),
             "notes": checked_notes(notes or {}),
         }

@@ -38,6 +38,7 @@ from fairtrial.study.base import BaseStudy
 from fairtrial.study.conduct import Conduct
 from fairtrial.study.export import ENDINGS, history
 from fairtrial.study.log import seal
+from fairtrial.study.pull import MASKED
 from fairtrial.study.pull_tables import ResultTable
 from fairtrial.study.witness import Witness
 from fairtrial.study.writes import (
@@ -267,11 +268,18 @@ class RemoteStudy(BaseStudy):
         return self._bind(list(map(self._pull, documents)))
 
     def _pull(self, document: Mapping[str, Any]) -> StudyPull:
-        action = document["action"]
-        about = document["number"], action, self.problem.labels(action), document["tag"] or 0
-        return StudyPull(
+        # A masked study shows neither the action nor its arm.
+        action = MASKED if document["action"] is None else document["action"]
+        labels = document["labels"] if action == MASKED else self.problem.labels(action)
+        about = document["number"], action, labels, document["tag"] or 0
+        pull = StudyPull(
             *about, document["id"], None, document["propensity"], document.get("block")
         )
+        pull.kits = tuple(document.get("kits") or ())
+        return pull
+
+    def _unmasked(self, event: Event) -> Mapping[str, Any]:
+        return event.body
 
     def _pull_path(self, pull: Pull | str) -> str:
         return f"{self._path}/pulls/{self.checks.pull_id(pull)}"
@@ -457,9 +465,9 @@ class RemoteStudy(BaseStudy):
         for row in table.rows:
             try:
                 action = actions.get(row.pull_id)
-                row.check_labels(
-                    self.problem, self._action_of(row.pull_id) if action is None else action
-                )
+                action = self._action_of(row.pull_id) if action is None else action
+                if action != MASKED:
+                    row.check_labels(self.problem, action)
                 if row.result is None:
                     accepted = "cannot be told by table to a service: fail these pulls one by one"
                     raise InvalidArgument("failed", accepted)
@@ -479,7 +487,8 @@ class RemoteStudy(BaseStudy):
             raise
 
     def _action_of(self, pull_id: str) -> int:
-        return int(self._transport.get(self._pull_path(pull_id))["action"])
+        action = self._transport.get(self._pull_path(pull_id))["action"]
+        return MASKED if action is None else int(action)
 
 
 def _lacking(found: Verification, digest: str) -> Verification:

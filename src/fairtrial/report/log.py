@@ -38,6 +38,9 @@ KINDS = {
     "stop": "study stopped by hand",
     "close": "arm or group closed by hand",
     "kit": "kit handed out",
+    "supply": "kits added",
+    "mask": "unmasking list made",
+    "unmask": "unmasking list opened",
 }
 """The kinds of events, in words."""
 

@@ -12,7 +12,14 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from fairtrial.errors import ConflictingOutcome, InvalidArgument, MistakesFound, NothingToAsk
+from fairtrial.errors import (
+    AlreadyTold,
+    ConflictingOutcome,
+    FairtrialError,
+    InvalidArgument,
+    MistakesFound,
+    NothingToAsk,
+)
 from fairtrial.server.documents import event_document
 from fairtrial.server.problems import Refusal
 from fairtrial.server.security.access import Caller
@@ -39,6 +46,8 @@ __all__ = [
     "require_correction",
     "require_own",
     "seal",
+    "sees_arms",
+    "should_stop",
     "write_as",
     "write_for",
 ]
@@ -54,6 +63,20 @@ def seal(state: str) -> str:
     find the outcome by trying which one gives that hash.
     """
     return hashlib.blake2b(state.encode(), key=_KEY, digest_size=16).hexdigest()
+
+
+def sees_arms(study: Study, viewer: Caller) -> bool:
+    """Return whether the caller may know which arm a pull has: in a masked study only readers."""
+    return viewer.can("read") or not study.checks.conduct.masked
+
+
+def should_stop(study: Study, viewer: Caller, pull: str) -> bool:
+    """Return whether a pull's outcome is no longer needed, as far as the caller may know.
+
+    In a masked study, that an outcome is not needed while others are would show who has the same
+    arm.
+    """
+    return study.should_stop(pull) if sees_arms(study, viewer) else study.stopped
 
 
 # ---------------------------------------------------------------------------- writing
@@ -91,6 +114,7 @@ async def write_as(
 def write_for(service: Service, study: Study, viewer: Caller, write: Write) -> Written:
     """Carry out a write; raise if its caller may not, or may not ask for more pulls."""
     require_own(study, viewer, *write.pulls)
+    _require_no_arm(study, viewer, write)
     if isinstance(write, Amend):
         require_correction(study, viewer, write)
     else:
@@ -101,9 +125,36 @@ def write_for(service: Service, study: Study, viewer: Caller, write: Write) -> W
         done = study.write(write)
     except MistakesFound as error:
         raise _mistakes_for(viewer, error) from None
+    except FairtrialError as error:
+        raise error if sees_arms(study, viewer) else _without_arm(error) from None
     if any(event.kind == "unsolicited" and event.actor != viewer.actor for event in done.events):
         raise _used_by_somebody_else(write.key)
     return done
+
+
+def _require_no_arm(study: Study, viewer: Caller, write: Write) -> None:
+    """Raise if somebody who must not see arms names one.
+
+    Raises
+    ------
+    Refusal
+        With the status 403.
+    """
+    if sees_arms(study, viewer):
+        return
+    writes = write.writes if isinstance(write, TellMany) else [write]
+    tells = [one.tell if isinstance(one, Ask) else one for one in writes]
+    if any(isinstance(one, Tell) and not isinstance(one.pull, str) for one in tells):
+        text = "the arms of this study are masked: without the scope 'read', a token tells results "
+        raise Refusal(403, "access-refused", text + "of its own pulls only", reason="scope")
+
+
+def _without_arm(error: FairtrialError) -> FairtrialError:
+    """Return the error, or one that says less if a pull with its arm is printed in it."""
+    if "arm=" not in str(error):
+        return error
+    text = "the pull takes this no more, or not yet"
+    return AlreadyTold(text) if isinstance(error, AlreadyTold) else InvalidArgument("pull", text)
 
 
 def _with_room(service: Service, study: Study, viewer: Caller, ask: Ask) -> Write:
@@ -414,6 +465,8 @@ def event_for(viewer: Caller, event: Event, study: Study) -> dict[str, Any]:
     document = event_document(event, unblinded=unblinded)
     if unblinded:
         return document
+    if not sees_arms(study, viewer):
+        document["action"] = None
     if event.actor != viewer.actor:
         if event.kind in _HOLD_RESULTS:
             raise _told_by_somebody_else(event.pull_id)

@@ -15,7 +15,7 @@ from pydantic import (
     Tag,
 )
 
-from fairtrial.study.arguments import LONGEST_UNIT
+from fairtrial.study.arguments import LONGEST_UNIT, MOST_AT_ONCE
 
 __all__ = [
     "Amendment",
@@ -35,6 +35,7 @@ __all__ = [
     "Reason",
     "StudiesAnswer",
     "StudyAnswer",
+    "Supply",
     "Tells",
     "Told",
     "Value",
@@ -154,9 +155,15 @@ class Asks(_Body):
 
 
 class Kit(_Body):
-    """The number of a kit that was handed out."""
+    """The number of a kit that was handed out; null if a masked study chooses one."""
 
-    kit: StrictStr
+    kit: StrictStr | None = None
+
+
+class Supply(_Body):
+    """How many kits to add to a masked study, for each arm."""
+
+    number: Annotated[StrictInt, Field(ge=1, le=MOST_AT_ONCE)]
 
 
 class Reading(BaseModel):
@@ -218,13 +225,14 @@ class PullAnswer(BaseModel):
 
     Pulls with the same `block` must be measured under the same circumstances; it is null if the
     policy does not compare results in this way. Without the scope ``read``, `propensity` is null,
-    and so is `tag` if the pull was drawn at random.
+    and so is `tag` if the pull was drawn at random. In a masked study, `action`, `tag` and `block`
+    are null without it, and `labels` has no arm.
     """
 
     id: str
     number: int
     labels: dict[str, Any]
-    action: int
+    action: int | None
     tag: int | None
     block: int | None
     state: Literal["open", "told", "expired", "cancelled", "lost"]

@@ -12,11 +12,12 @@ from fairtrial.core import Pull
 from fairtrial.core.keywords import NamedArguments
 from fairtrial.core.notebooks import ShownInNotebooks
 from fairtrial.core.problem import Outcome
-from fairtrial.errors import ExperimentFinished, NothingToAsk
+from fairtrial.errors import ExperimentFinished, InvalidArgument, NothingToAsk
 from fairtrial.study.arguments import as_pairs, as_path
 from fairtrial.study.log import Event
 from fairtrial.study.pull import StudyPull
 from fairtrial.study.pull_tables import Correction, ResultTable, write_pulls
+from fairtrial.study.unmasking import list_digest, opened_names
 from fairtrial.study.writes import (
     Amend,
     AmendTable,
@@ -29,11 +30,14 @@ from fairtrial.study.writes import (
     Kit,
     Report,
     Stop,
+    Supply,
     Tell,
     TellKnown,
     TellMany,
     TellManyKnown,
     TellTable,
+    Unmask,
+    UnmaskAll,
     Write,
     Written,
 )
@@ -203,20 +207,107 @@ class BaseStudy(ShownInNotebooks, NamedArguments, ABC):
             If this participant or unit has no pull.
         """
 
-    def record_kit(self, pull: Pull | str, kit: str, *, actor: str | None = None) -> Event:
+    def record_kit(
+        self, pull: Pull | str, kit: str | None = None, *, actor: str | None = None
+    ) -> Event:
         """Record the number of a kit that was handed out for a pull.
 
-        A pull can have several kits, but each kit belongs to one pull.
+        A pull can have several kits, but each kit belongs to one pull. A masked study chooses the
+        kits: leave out `kit` to get another one, for example because the first one broke.
 
         Raises
         ------
         InvalidArgument
             If the number does not have the form that the study was created with, or the kit was
-            handed out for another pull.
+            handed out for another pull; in a masked study, if it is not a kit of this pull.
+        NothingToAsk
+            If the kits of a masked study are used up.
         UnknownPull
             If it is not a pull of this study.
         """
         return self._carried_out(Kit(pull, kit, actor)).events[0]
+
+    def supply(self, number: int, *, actor: str | None = None) -> Event:
+        """Add kits to a masked study: that many for each arm.
+
+        Their numbers are drawn at random, so that they show nothing. The body of the event has
+        them by arm, for whoever packs the kits.
+
+        Parameters
+        ----------
+        number : int
+            How many kits of each arm.
+        actor : str, optional
+            Who adds them; recorded.
+
+        Raises
+        ------
+        InvalidArgument
+            If there are not twice as many numbers of the form.
+        NotSupported
+            If the study is not masked.
+        """
+        return self._carried_out(Supply(number, actor)).events[0]
+
+    def unmask(
+        self,
+        sealed: Mapping[str, Any],
+        reason: str,
+        *,
+        pull: Pull | str | None = None,
+        actor: str | None = None,
+    ) -> dict[str, str]:
+        """Return what is behind the codes of a masked study; record who asked, and why.
+
+        The access is recorded first: also one that then fails because of a wrong list.
+
+        Parameters
+        ----------
+        sealed : mapping
+            The content of the unmasking list that `Study.seal_names` returned.
+        reason : str
+            Why; it stays in the log.
+        pull : StudyPull or str, optional
+            The pull to unmask, in an emergency; by default all codes.
+        actor : str
+            Who wants to know. A service records the name of the token.
+
+        Returns
+        -------
+        dict of str to str
+            The name behind each code, or behind the code of the pull.
+
+        Raises
+        ------
+        InvalidArgument
+            If nobody is named, or `sealed` is not the list of this study.
+        NotSupported
+            If the study has no unmasking list, or is a copy without its secret.
+
+        Examples
+        --------
+        >>> import fairtrial as ft
+        >>> problem = ft.subpopulations.Problem(["A", "B"], ["all"], reward_range=(0, 1))
+        >>> policy = ft.subpopulations.BlockBetting(problem, delta=0.05)
+        >>> masked = {"kits": "K#####", "masked": True}
+        >>> study = ft.Study.create(problem, policy, storage="memory://", name="m", **masked)
+        >>> sealed = study.seal_names({"A": "placebo", "B": "20 mg"})
+        >>> event = study.supply(10)
+        >>> pull = study.ask()
+        >>> study.unmask(sealed, "overdose", pull=pull, actor="Dr Who") == {
+        ...     pull.arm: {"A": "placebo", "B": "20 mg"}[pull.arm]
+        ... }
+        True
+        """
+        wanted = UnmaskAll(reason, actor) if pull is None else Unmask(pull, reason, actor)
+        found = self._unmasked(self._carried_out(wanted).events[0])
+        if list_digest(sealed) != found["list_sha256"]:
+            raise InvalidArgument("list", "must be the unmasking list of this study, unchanged")
+        return opened_names(sealed, found["keys"])
+
+    @abstractmethod
+    def _unmasked(self, event: Event) -> Mapping[str, Any]:
+        """Return the keys that a recorded access opens, and the digest of the list."""
 
     def extend(self, pull: Pull | str, lease: float) -> Event:
         """Renew the lease of an open pull for `lease` seconds from now (a heartbeat).

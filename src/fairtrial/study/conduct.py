@@ -14,7 +14,7 @@ from fairtrial.core.validation import check_flag
 from fairtrial.core.wording import choices
 from fairtrial.errors import InvalidArgument
 
-__all__ = ["Conduct", "example"]
+__all__ = ["KINDS_OF_LETTERS", "Conduct", "example"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +31,15 @@ class Conduct:
         gets one pull.
     kits : str, optional
         The form of kit numbers, as above.
+    masked : bool
+        Whether those who recruit or treat see kits instead of arms: each pull gets a kit of its
+        arm, whose number shows nothing.
     """
 
     require_group: bool = False
     participants: str | None = None
     kits: str | None = None
+    masked: bool = False
 
     @classmethod
     def of(cls, problem: Problem, given: Mapping[str, Any]) -> Self:
@@ -59,6 +63,8 @@ class Conduct:
             form = getattr(made, name)
             if form is not None:
                 _check_form(name, form)
+        if check_flag("masked", made.masked):
+            _check_maskable(problem, made.kits)
         return made
 
     def to_dict(self) -> dict[str, Any]:
@@ -87,15 +93,35 @@ class Conduct:
             raise InvalidArgument("participant", accepted + example(self.participants))
         return _checked("participant", self.participants, number)
 
-    def check_kit(self, number: object) -> str:
-        """Return a kit number; raise if it is invalid, or not expected."""
+    def check_kit(self, number: object) -> str | None:
+        """Return a kit number; raise if it is invalid, or not expected.
+
+        In a masked study, None stands for a kit that the study chooses.
+        """
         if self.kits is None:
             _refuse_unexpected("kit", "kits", number)
             raise InvalidArgument("kit", "must be a number")
+        if number is None and self.masked:
+            return None
         return _checked("kit", self.kits, number)
 
+    def is_number(self, rule: str, number: str) -> bool:
+        """Return whether a number is one of participants or kits, and no date."""
+        try:
+            _checked(rule, getattr(self, rule), number)
+        except InvalidArgument:
+            return False
+        return True
 
-_KINDS = {"#": string.digits, "@": string.ascii_uppercase}
+    def shown_labels(self, problem: Problem, action: int, *, sees_arms: bool) -> dict[str, Any]:
+        """Return the labels of an action; to those who must not see arms, the group only."""
+        labels = problem.labels(action)
+        if sees_arms or not self.masked:
+            return dict(labels)
+        return {name: label for name, label in labels.items() if name in problem.stated_shares}
+
+
+KINDS_OF_LETTERS = {"#": string.digits, "@": string.ascii_uppercase}
 _LONGEST_FORM = 40
 _DATE = re.compile(r"\d{1,4}[-./]\d{1,2}[-./]\d{1,4}")
 _EIGHT_DIGITS = re.compile(r"\d{8}")
@@ -111,6 +137,15 @@ def example(form: str) -> str:
     'W1-A11'
     """
     return "".join({"#": "1", "@": "A"}.get(one, one) for one in form)
+
+
+def _check_maskable(problem: Problem, kits: str | None) -> None:
+    if kits is None:
+        accepted = "must be False without 'kits', the form of the numbers that are shown instead"
+        raise InvalidArgument("masked", accepted, True)
+    if "arm" not in problem.action_labels[0]:
+        accepted = "must be False: the actions of this problem have no arms that could be masked"
+        raise InvalidArgument("masked", accepted, True)
 
 
 def _check_form(name: str, form: object) -> None:
@@ -143,7 +178,7 @@ def _checked(name: str, form: str, number: object) -> str:
 
 
 def _fits(kind: str, letter: str) -> bool:
-    return letter in _KINDS.get(kind, kind)
+    return letter in KINDS_OF_LETTERS.get(kind, kind)
 
 
 def _is_date(digits: str) -> bool:

@@ -47,6 +47,9 @@ KINDS = (
     "stop",
     "close",
     "kit",
+    "supply",
+    "mask",
+    "unmask",
 )
 """Every kind of event.
 
@@ -54,11 +57,13 @@ KINDS = (
 lease had expired or its pull had been given up. `time`: the policy's `max_time` was over, that
 many seconds after the first event. `stop`: a user stopped the study.
 `close`: a user closed an arm or a group. `kit`: the number of a kit that was handed out.
+`supply`: kits were added. `mask`: an unmasking list was made. `unmask`: it was opened.
 """
 
 TELLS = ("tell", "late_tell", "unsolicited")
 """The kinds of events with a first outcome."""
 
+_WITHOUT_PULL = ("wait", "time", "stop", "close", "supply", "mask")
 _STATE_AFTER = {"expire": "expired", "cancel": "cancelled", "fail": "lost"}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -259,7 +264,7 @@ def project(record: Record, row: PullRow | None) -> PullRow | None:
         If the record cannot follow: its pull does not exist yet, or would be created twice.
     """
     kind, seq = record.kind, record.seq
-    if kind in ("wait", "time", "stop", "close"):
+    if kind in _WITHOUT_PULL or (kind == "unmask" and record.pull_id is None):
         return None
     if (row is None) != (kind in ("ask", "unsolicited")):
         raise ValueError(f"unexpected {kind} of pull {record.pull_id}")

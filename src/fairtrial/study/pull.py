@@ -9,7 +9,10 @@ from fairtrial.core import Pull
 from fairtrial.errors import NotSupported
 from fairtrial.study.log import Event
 
-__all__ = ["Issuer", "StudyPull"]
+__all__ = ["MASKED", "Issuer", "StudyPull"]
+
+MASKED = -1
+"""The action of a pull whose arm the caller must not see."""
 
 
 class Issuer(Protocol):
@@ -44,9 +47,14 @@ class StudyPull(Pull):
     block : int or None
         Pulls with the same number must be measured under the same circumstances; None if the policy
         does not compare results in this way.
+
+    Attributes
+    ----------
+    kits : tuple of str
+        The kits that a masked study chose for it.
     """
 
-    __slots__ = ("block", "id", "study")
+    __slots__ = ("block", "id", "kits", "study")
 
     def __init__(
         self,
@@ -63,6 +71,7 @@ class StudyPull(Pull):
         self.id = id
         self.study = study
         self.block = block
+        self.kits: tuple[str, ...] = ()
 
     def report(self, value: float | Mapping[str, float], **details: Any) -> Event:
         """Report a partial reading of this pull: see `Study.report`."""

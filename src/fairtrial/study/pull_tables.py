@@ -27,7 +27,7 @@ from fairtrial.core.sheets import read_sheet
 from fairtrial.core.tables import without_formula, write_table
 from fairtrial.errors import FairtrialError, InvalidArgument, InvalidTable
 from fairtrial.study.arguments import MOST_AT_ONCE, as_outcome
-from fairtrial.study.pull import StudyPull
+from fairtrial.study.pull import MASKED, StudyPull
 
 __all__ = ["Correction", "PullColumns", "ResultRow", "ResultTable", "write_pulls"]
 
@@ -79,9 +79,9 @@ class PullColumns:
 
     def row(self, pull: StudyPull) -> list[Any]:
         """Return the cells of a pull, with blank results."""
-        labels = (pull.labels[name] for name in self.labels.values())
-        known = self._problem.conditions(pull.action)
-        own = (_as_written(known[name]) for name in self.conditions)
+        labels = (pull.labels.get(name, "") for name in self.labels.values())
+        known = {} if pull.action == MASKED else self._problem.conditions(pull.action)
+        own = (_as_written(known[name]) if known else "" for name in self.conditions)
         about = [pull.id, pull.number, pull.block][: len(self._own)]
         return [*about, *labels, *own, *("" for _ in self.results)]
 

@@ -274,7 +274,7 @@ class Replica:
         elif kind == "amend":
             new = body.get("outcome") if value is None else value
             self.policy.amend(pull, body["old"], new)  # type: ignore[arg-type]
-        elif kind not in ("extend", "reissue", "kit"):
+        elif kind not in ("extend", "reissue", "kit", "unmask"):
             raise _Difference(f"its kind {kind!r} is unknown")
 
     def _other_decision(self, pull: Pull, *recorded: int | None) -> str:

@@ -20,12 +20,15 @@ from fairtrial.study.arguments import check_unit
 from fairtrial.study.cache import Cache
 from fairtrial.study.clock import leases_over, time_over
 from fairtrial.study.conduct import Conduct
+from fairtrial.study.kit_supply import arm_of, arms_of
 from fairtrial.study.log import Event, PullRow, Record, canonical
 from fairtrial.study.machine import environment
+from fairtrial.study.numbers import numbers_of
 from fairtrial.study.pull import StudyPull
 from fairtrial.study.replica import Replica
 from fairtrial.study.specification import Specification
 from fairtrial.study.store import Store, StudyRow
+from fairtrial.study.unmasking import unmasking_key
 from fairtrial.study.witness import Witness
 from fairtrial.study.writer import AssignedUnit, Previewed, Writer, unit_key
 from fairtrial.study.writes import Ask, Write, Written
@@ -275,6 +278,26 @@ class Session:
             )
         return unit_key(self._secret, check_unit(unit))
 
+    def unmasking_keys(self, *codes: str) -> dict[str, str]:
+        """Return the keys of the names behind codes; record the access before.
+
+        Raises
+        ------
+        NotSupported
+            If this is a copy of a study without its secret.
+        """
+        if self._secret is None:
+            raise NotSupported(f"study {self.name!r} is a copy without the secret: it has no keys")
+        secret = self._secret
+        return {code: unmasking_key(secret, code) for code in codes or arms_of(self.problem)}
+
+    def unmasked(self, event: Event) -> dict[str, Any]:
+        """Return what opens the unmasking list after an access: keys, and the list's digest."""
+        made = self.store.first(self.id, "mask")
+        assert made is not None, "an access needs a list"
+        codes = [] if event.action is None else [arm_of(self.problem, event.action)]
+        return {**Event.of(made).body, "keys": self.unmasking_keys(*codes)}
+
     def pull_with_key(self, key: str) -> PullRow | None:
         """Return the pull that was issued under the key of a participant or unit, or None."""
         self._require_open()
@@ -289,13 +312,18 @@ class Session:
     def pulls_of(self, rows: Sequence[PullRow]) -> list[StudyPull]:
         """Return pulls, not yet bound to a handle of the study."""
         labels, has_blocks = self.problem.labels, self.has_blocks
-        return [
+        pulls = [
             StudyPull(
                 *(row.number, row.action, labels(row.action), row.tag),
                 *(row.pull_id, None, row.propensity, row.tag if has_blocks else None),
             )
             for row in rows
         ]
+        if self.conduct.masked:
+            numbers = numbers_of(self.store, self.id, self.conduct, rows)
+            for pull, own in zip(pulls, numbers, strict=True):
+                pull.kits = own.kits
+        return pulls
 
     def _write(self, operation: Callable[[Writer], _Answer]) -> _Answer:
         def now(writer: Writer) -> _Answer | _TimePassed:
@@ -337,7 +365,7 @@ class Session:
         with self._lock:
             self._require_open()
             study = self.row()
-            writer = Writer(self.store, study, self._cache.at_head(study), self._software)
+            writer = self._writer(study, self._software)
             try:
                 writer.play(units, first)
                 head = transact(self.store, writer.flush)
@@ -357,6 +385,9 @@ class Session:
             is_over = not replica.stopped and time_over(*where) is not None
             if is_over or leases_over(*where):
                 self._transact(Writer.pass_time)
+
+    def _writer(self, study: StudyRow, software: str) -> Writer:
+        return Writer(self.store, study, self._cache.at_head(study), software, self.conduct)
 
     def _transact(self, operation: Callable[[Writer], _Answer]) -> _Answer:
         # Computed before the transaction, because the first time takes some milliseconds.
@@ -383,7 +414,7 @@ class Session:
         study = self._joined or self.store.read_study(self.id)
         if not self._cache.is_near(study):
             raise Behind(self.catch_up)
-        writer = Writer(self.store, study, self._cache.at_head(study), software)
+        writer = self._writer(study, software)
         answer = operation(writer)
         if self.committer is not None and writer.has_news:
             # This also counts if the flush fails half-way.

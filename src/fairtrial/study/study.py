@@ -28,6 +28,7 @@ from fairtrial.study.assumption_checks import BLINDED, assumption_warnings
 from fairtrial.study.audit import Verification, verify, verify_last
 from fairtrial.study.base import BaseStudy
 from fairtrial.study.export import export, history, records_of
+from fairtrial.study.kit_supply import arms_of
 from fairtrial.study.location import Durability, Storage
 from fairtrial.study.log import Event, PullRow
 from fairtrial.study.log_file import LogFile
@@ -37,9 +38,10 @@ from fairtrial.study.pull_histories import PullHistories
 from fairtrial.study.session import Session
 from fairtrial.study.specification import Specification, own_classes
 from fairtrial.study.trace import trace
+from fairtrial.study.unmasking import check_names, list_digest, sealed_names
 from fairtrial.study.witness import Witness
 from fairtrial.study.writer import participant_key
-from fairtrial.study.writes import Checks
+from fairtrial.study.writes import Checks, Mask
 
 if TYPE_CHECKING:
     from fairtrial.core.seeds import Seed
@@ -133,6 +135,7 @@ class Study(BaseStudy):
         require_group: bool = False,
         participants: str | None = None,
         kits: str | None = None,
+        masked: bool = False,
         notes: Mapping[str, str] | None = None,
     ) -> Self:
         """Create a study.
@@ -177,6 +180,9 @@ class Study(BaseStudy):
             number is never a name or a date of birth, and what does not have the form is refused.
         kits : str, optional
             The form of kit numbers, for `record_kit`.
+        masked : bool
+            Whether tokens without the scope ``read`` see kits instead of arms. Then call the arms
+            by codes; `supply` adds kits, and `seal_names` keeps what the codes mean.
         notes : mapping of str to str, optional
             What should be known about the study, by topic, such as ``{"Population": "adults"}``.
             They are part of the specification and of the report, and nothing depends on them.
@@ -200,7 +206,12 @@ class Study(BaseStudy):
                 problem,
                 policy,
                 as_seed(seed),
-                {"require_group": require_group, "participants": participants, "kits": kits},
+                {
+                    "require_group": require_group,
+                    "participants": participants,
+                    "kits": kits,
+                    "masked": masked,
+                },
                 notes,
             ),
             storage,
@@ -307,6 +318,34 @@ class Study(BaseStudy):
         if row is None:
             raise UnknownPull(f"study {self.name!r} has no pull of this participant or unit")
         return self._bind(self._session.pulls_of([row]))[0]
+
+    def seal_names(self, names: Mapping[str, str], *, actor: str | None = None) -> dict[str, Any]:
+        """Return the unmasking list of a masked study: what is behind each code, sealed.
+
+        Keep it in a file apart from the storage. Only `unmask` opens it, which records the access.
+        The log gets its SHA-256; a study has one list.
+
+        Parameters
+        ----------
+        names : mapping of str to str
+            What is behind each arm, for example ``{"A": "placebo", "B": "20 mg"}``.
+        actor : str, optional
+            Who made the list; recorded.
+
+        Raises
+        ------
+        InvalidArgument
+            If a code has no name or two have the same, or the study has a list already.
+        NotSupported
+            If the study is not masked, or is a copy without its secret.
+        """
+        checked = check_names(names, arms_of(self.problem))
+        sealed = sealed_names(self.name, checked, self._session.unmasking_keys())
+        self.write(Mask(list_digest(sealed), actor))
+        return sealed
+
+    def _unmasked(self, event: Event) -> Mapping[str, Any]:
+        return self._session.unmasked(event)
 
     # ----------------------------------------------------------------------- the clock
 

@@ -20,11 +20,16 @@ from fairtrial.errors import (
     InvalidArgument,
     InvalidOutcome,
     MistakesFound,
+    NothingToAsk,
+    NotSupported,
     PullClosed,
     StorageError,
     UnknownPull,
 )
 from fairtrial.study.clock import leases_over, time_over
+from fairtrial.study.conduct import Conduct
+from fairtrial.study.kit_supply import Supply as KitSupply
+from fairtrial.study.kit_supply import arms_of, drawn_kits
 from fairtrial.study.log import (
     TELLS,
     PullRow,
@@ -49,13 +54,17 @@ from fairtrial.study.writes import (
     Fail,
     FailMany,
     Kit,
+    Mask,
     Report,
     Stop,
+    Supply,
     Tell,
     TellKnown,
     TellMany,
     TellManyKnown,
     TellTable,
+    Unmask,
+    UnmaskAll,
     Write,
 )
 
@@ -110,12 +119,17 @@ class Writer:
         The replica, at the study's head.
     environment : str
         The software in use, as JSON; recorded with the first event that it writes.
+    conduct : Conduct
+        How people carry out the study.
     """
 
-    def __init__(self, store: Store, study: StudyRow, replica: Replica, environment: str) -> None:
+    def __init__(
+        self, store: Store, study: StudyRow, replica: Replica, environment: str, conduct: Conduct
+    ) -> None:
         self._store = store
         self._study = study
         self._replica = replica
+        self._conduct = conduct
         self._now = store.now()
         self._seq = study.head_seq
         self._hash = study.head_hash
@@ -210,7 +224,12 @@ class Writer:
             raise InvalidArgument("lease", accepted, write.lease)
 
     def _issue_all(self, write: Ask) -> list[PullRow]:
+        supply = self._supply() if self._conduct.masked else None
         context, n = dict(write.context), write.n
+        if supply is not None and supply.least < n:
+            if not supply.least and write.tell is None:
+                raise _used_up()
+            n = supply.least
         body = to_json(context=context) if context else None
         # A pull that somebody else did not finish is not given to another participant or unit.
         has_own = write.participant is not None or write.unit is not None
@@ -228,6 +247,10 @@ class Writer:
             if write.participant is not None:
                 said = _with(body, participant=write.participant)
             rows.append(self._issue(item, until, write.worker, key, said))
+        if supply is not None:
+            # Last, because a repeated request finds its pulls one after the other.
+            for row in rows[len(again) :]:
+                self._hand_out(supply, row, write.worker)
         if exhausted:
             self._add("wait", body=body)
         return rows
@@ -247,10 +270,60 @@ class Writer:
             raise InvalidArgument("participant", accepted)
         return earlier
 
+    def _supply(self) -> KitSupply:
+        """Return the kits that were not handed out before this write."""
+        found = (self._store.all_of(self._study.id, kind) for kind in ("supply", "kit"))
+        return KitSupply(self._replica.policy.problem, *found)
+
+    def _hand_out(self, supply: KitSupply, row: PullRow, actor: str | None) -> Record:
+        kit = supply.take(row.action)
+        return self._take("kit", row, actor=actor, request_id=kit_key(kit), body=to_json(kit=kit))
+
+    def _add_kits(self, write: Supply) -> list[Record]:
+        """Add kits of every arm, with numbers that nobody can tell apart."""
+        if not self._conduct.masked:
+            raise NotSupported("this study has no kits of its own: it was created without 'masked'")
+        earlier = self._earlier(write.request_id, ("supply",))
+        if earlier is not None:
+            return [earlier]
+        arms = arms_of(self._replica.policy.problem)
+        kits = drawn_kits(self._conduct, arms, write.number, self._supply().numbers)
+        said = to_json(kits=kits)
+        key = write.request_id
+        return [self._add("supply", actor=write.actor, request_id=key, body=said, perform=True)]
+
+    def _mask(self, write: Mask) -> list[Record]:
+        """Record that the unmasking list was made, which happens once."""
+        if not self._conduct.masked:
+            raise NotSupported("this study has no codes: it was created without 'masked'")
+        if self._store.first(self._study.id, "mask") is not None:
+            raise InvalidArgument("names", "were sealed before: there is one unmasking list")
+        body = to_json(list_sha256=write.list_sha256)
+        return [self._add("mask", actor=write.actor, body=body, perform=True)]
+
+    def _unmask(self, write: Unmask | UnmaskAll) -> list[Record]:
+        """Record an access to the unmasking list: every one, also a repeated one."""
+        if self._store.first(self._study.id, "mask") is None:
+            raise NotSupported(f"study {self._study.name!r} has no unmasking list")
+        body = to_json(reason=write.reason)
+        if isinstance(write, UnmaskAll):
+            return [self._add("unmask", actor=write.actor, body=body, perform=True)]
+        row = self.pull(str(write.pull))
+        return [self._take("unmask", row, actor=write.actor, body=body)]
+
     def _record_kit(self, write: Kit) -> list[Record]:
         """Record a kit of a pull; do nothing if it was recorded for the same pull."""
-        row, key = self.pull(str(write.pull)), kit_key(write.kit)
+        row = self.pull(str(write.pull))
+        if write.kit is None:
+            supply = self._supply()
+            if not supply.least:
+                raise _used_up()
+            return [self._hand_out(supply, row, write.actor)]
+        key = kit_key(write.kit)
         earlier = self._earlier(key, ("kit",))
+        if self._conduct.masked and (earlier is None or earlier.pull_id != row.pull_id):
+            # Whatever is wrong with the number: an answer must not compare arms.
+            raise InvalidArgument("kit", "must be left out: this study chooses the kit")
         if earlier is None:
             body = to_json(kit=write.kit)
             return [self._take("kit", row, actor=write.actor, request_id=key, body=body)]
@@ -631,6 +704,10 @@ class Writer:
         Stop: _stop,
         Close: _close_part,
         Kit: _record_kit,
+        Supply: _add_kits,
+        Mask: _mask,
+        Unmask: _unmask,
+        UnmaskAll: _unmask,
     }
 
     # -------------------------------------------------------------------- the log
@@ -764,6 +841,11 @@ def _with_propensity(body: str | None, propensity: float) -> str | None:
 
 def _used_before(request_id: str | None) -> InvalidArgument:
     return InvalidArgument("request_id", "was used before, for another request", request_id)
+
+
+def _used_up() -> NothingToAsk:
+    text = "the kits of this study are used up: somebody with the right to do so must add some "
+    return NothingToAsk(text + "(`fairtrial study supply`); nothing was drawn")
 
 
 def _is_stage(value: object) -> bool:

@@ -43,14 +43,18 @@ __all__ = [
     "Fail",
     "FailMany",
     "Kit",
+    "Mask",
     "Report",
     "Sent",
     "Stop",
+    "Supply",
     "Tell",
     "TellKnown",
     "TellMany",
     "TellManyKnown",
     "TellTable",
+    "Unmask",
+    "UnmaskAll",
     "Write",
     "Written",
 ]
@@ -303,13 +307,72 @@ class Ask(Write):
 
 @dataclass(frozen=True, slots=True)
 class Kit(Write):
-    """The number of a kit that was handed out for a pull."""
+    """The number of a kit that was handed out for a pull; None if a masked study chooses it."""
 
     pull: Pull | str
-    kit: str
+    kit: str | None = None
     actor: str | None = None
 
     path = "pulls/{pull}/kit"
+
+
+@dataclass(frozen=True, slots=True)
+class Supply(Write):
+    """More kits of a masked study: that many for each arm."""
+
+    number: int
+    actor: str | None = None
+    request_id: str | None = None
+
+    path = "supply"
+
+
+@dataclass(frozen=True, slots=True)
+class Mask(Write):
+    """The fingerprint of the unmasking list that was made; the list itself is kept elsewhere."""
+
+    list_sha256: str
+    actor: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Raise: the list is made where the storage is."""
+        raise NotSupported("the unmasking list is made where the storage is, not by a service")
+
+
+@dataclass(frozen=True, slots=True)
+class UnmaskAll(Write):
+    """An access to the whole unmasking list, with its reason."""
+
+    reason: str
+    actor: str | None = None
+
+    path = "unmask"
+
+    def check(self, study: Checks) -> Self:
+        """Return the write with its values as they are stored; raise if nobody is named."""
+        _require_somebody(study, self.actor)
+        return Write.check(self, study)
+
+
+@dataclass(frozen=True, slots=True)
+class Unmask(Write):
+    """An access to what is behind the code of one pull, with its reason."""
+
+    pull: Pull | str
+    reason: str
+    actor: str | None = None
+
+    path = "pulls/{pull}/unmask"
+
+    def check(self, study: Checks) -> Self:
+        """Return the write with its values as they are stored; raise if nobody is named."""
+        _require_somebody(study, self.actor)
+        return Write.check(self, study)
+
+
+def _require_somebody(study: Checks, actor: str | None) -> None:
+    if actor is None and not study.is_remote:
+        raise InvalidArgument("actor", "must name the person who unmasks: the log records it")
 
 
 @dataclass(frozen=True, slots=True)
@@ -588,6 +651,8 @@ _CHECKS: Mapping[str, Callable[[Checks, Any], Any]] = {
     "participant": lambda _, participant: participant,
     "unit": lambda _, unit: unit,
     "kit": lambda study, kit: study.conduct.check_kit(kit),
+    "number": lambda study, number: check_integer("number", number, low=1, high=study.most),
+    "list_sha256": lambda _, digest: digest,
     "group": lambda _, group: group,
     "reason": lambda _, reason: check_reason(reason),
     "actor": lambda study, actor: study.who(actor=actor),

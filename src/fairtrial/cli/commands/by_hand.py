@@ -25,6 +25,7 @@ from fairtrial.errors import (
     InvalidOutcome,
     StorageError,
 )
+from fairtrial.study.pull import MASKED
 
 if TYPE_CHECKING:
     from fairtrial.cli.opening import AnyStudy
@@ -33,7 +34,20 @@ if TYPE_CHECKING:
     from fairtrial.study import Event, StudyPull
     from fairtrial.study.pull_tables import Correction
 
-__all__ = ["amend", "ask", "close", "create", "fail", "kit", "outstanding", "stop", "tell"]
+__all__ = [
+    "amend",
+    "ask",
+    "check_table",
+    "close",
+    "create",
+    "fail",
+    "force_option",
+    "kit",
+    "outstanding",
+    "pull_named",
+    "stop",
+    "tell",
+]
 
 _NEGATIVE_NUMBERS = {"ignore_unknown_options": True}
 """With this, -0.5 is read as a value and not as an option."""
@@ -110,7 +124,7 @@ def ask(
     A pull stays open until its result is told, even if that is days later. `outstanding` lists the
     open pulls again.
     """
-    _check_table(table, force)
+    check_table(table, force)
     with open_study(study, storage) as opened:
         context = _context(opened.problem, group)
         details = {"worker": worker, "lease": lease, "participant": participant, **context}
@@ -135,7 +149,7 @@ def outstanding(
     study: str, table: Path | None, force: bool, storage: str | None, as_json: bool
 ) -> None:
     """Show the open pulls of STUDY: those without a result."""
-    _check_table(table, force)
+    check_table(table, force)
     with open_study(study, storage) as opened:
         _show_pulls(opened, opened.outstanding(), table, as_json)
 
@@ -185,7 +199,7 @@ def tell(
             value = _outcome(opened.problem, (pull, *values))
             events = [opened.tell(tried, value, request_id=key)]
         elif values:
-            events = _told(opened, _pull_named(opened, pull), values)
+            events = _told(opened, pull_named(opened, pull), values)
         else:
             events = opened.tell_table(_table_path(pull), decimal=decimal)
         _show_told(opened, events, events_before, as_json)
@@ -228,7 +242,7 @@ def fail(
             _fail_many(opened, since or 0, reason, yes or as_json, as_json)
             return
         events_before = opened.n_events
-        event = opened.fail(_pull_named(opened, pull), reason)
+        event = opened.fail(pull_named(opened, pull), reason)
         _show_event(opened, event, events_before, "failed", as_json)
 
 
@@ -290,7 +304,7 @@ def amend(
             return
         events_before = opened.n_events
         given = _measures if opened.problem.measures else _outcome
-        event = opened.amend(_pull_named(opened, pull), given(opened.problem, values), reason)
+        event = opened.amend(pull_named(opened, pull), given(opened.problem, values), reason)
         _show_event(opened, event, events_before, "corrected", as_json)
 
 
@@ -322,17 +336,21 @@ def stop(study: str, reason: str, storage: str | None, as_json: bool) -> None:
 @click.command(epilog=EPILOG)
 @click.argument("study")
 @click.argument("pull")
-@click.argument("number", metavar="KIT")
+@click.argument("number", metavar="[KIT]", required=False)
 @storage_option
 @json_option
-def kit(study: str, pull: str, number: str, storage: str | None, as_json: bool) -> None:
+def kit(study: str, pull: str, number: str | None, storage: str | None, as_json: bool) -> None:
     """Record that the kit with the number KIT was handed out for a pull of STUDY.
 
-    PULL is the id of the pull, or the number of its participant.
+    PULL is the id of the pull, or the number of its participant. In a masked study leave out KIT:
+    the study chooses another kit for the pull.
     """
     with open_study(study, storage) as opened:
         events_before = opened.n_events
-        event = opened.record_kit(_pull_named(opened, pull), number)
+        event = opened.record_kit(pull_named(opened, pull), number)
+        if opened.checks.conduct.masked and not as_json:
+            say(f"{opened.name}: kit {event.body['kit']}")
+            return
         _show_event(opened, event, events_before, "kit recorded", as_json)
 
 
@@ -376,7 +394,7 @@ def close(
 # ------------------------------------------------------------------------ arguments
 
 
-def _check_table(table: Path | None, force: bool) -> None:
+def check_table(table: Path | None, force: bool) -> None:
     """Refuse a table before pulls are issued for it."""
     if table is None:
         return
@@ -403,7 +421,7 @@ def _table_path(given: str) -> Path:
     )
 
 
-def _pull_named(study: AnyStudy, name: str) -> str:
+def pull_named(study: AnyStudy, name: str) -> str:
     """Return the id of a pull, which may be named by the number of its participant."""
     form = study.checks.conduct.participants
     is_number = form is not None and len(name) == len(form)
@@ -515,25 +533,31 @@ def _show_pulls(
     elif not pulls:
         say(f"{opened.name}: no pull is open")
     else:
-        names = list(opened.problem.action_labels[0])
+        # A masked study shows fewer labels, and kits.
+        names = list(pulls[0].labels)
         has_blocks = any(pull.block is not None for pull in pulls)
+        has_kits = any(pull.kits for pull in pulls)
         rows = [
             (
                 *(pull.id, str(pull.number)),
                 *([str(pull.block)] if has_blocks else []),
                 *(str(pull.labels[name]) for name in names),
+                *([", ".join(pull.kits)] if has_kits else []),
             )
             for pull in pulls
         ]
-        print_rows(("pull_id", "number", *(["block"] if has_blocks else []), *names), rows)
+        more = ["block"] if has_blocks else []
+        print_rows(("pull_id", "number", *more, *names, *(["kits"] if has_kits else [])), rows)
 
 
 def _pull_document(problem: Problem, pull: StudyPull) -> dict[str, Any]:
     document: dict[str, Any] = {"pull_id": pull.id, "number": pull.number}
     if pull.block is not None:
         document["block"] = pull.block
-    conditions = dict(problem.conditions(pull.action))
-    more = {"conditions": conditions} if conditions else {}
+    conditions = {} if pull.action == MASKED else dict(problem.conditions(pull.action))
+    more: dict[str, Any] = {"conditions": conditions} if conditions else {}
+    if pull.kits:
+        more["kits"] = list(pull.kits)
     return document | {"labels": dict(pull.labels)} | more
 
 

@@ -30,6 +30,7 @@ from fairtrial.server.blinding import (
     may_correct,
     require_correction,
     require_own,
+    sees_arms,
     write_as,
     write_for,
 )
@@ -54,7 +55,7 @@ from fairtrial.server.routes.common import PullId, StudyName, key_of
 from fairtrial.server.security.access import Caller
 from fairtrial.server.service import Answer, Service, TheService
 from fairtrial.study import Study
-from fairtrial.study.conduct import example
+from fairtrial.study.conduct import Conduct, example
 from fairtrial.study.log import PullRow, as_time
 from fairtrial.study.numbers import numbers_of
 from fairtrial.study.writes import (
@@ -135,28 +136,30 @@ async def show_entered(
         begin = max(after, -1)
         rows = store.some_pulls(opened.session.id, None, worker, begin, _MOST_ENTERED + 1)
         page = rows[:_MOST_ENTERED]
-        names = opened.problem.action_labels[0]
+        hidden = _Shown(opened, viewer)
         last = f"{address(study, 'entered')}?after={page[-1].number}" if page else ""
         return study_page(
             *(request, viewer, PULLS, view, [], "entered.html"),
             headers=_NO_CACHE,
             pulls=[
-                _entered_line(row, seen, opened.problem)
-                for row, seen in zip(page, entered(opened, viewer, page), strict=True)
+                _entered_line(row, seen, cells)
+                for row, seen, cells in zip(
+                    page, entered(opened, viewer, page), hidden.cells(page), strict=True
+                )
             ],
             later=last if len(rows) > len(page) else "",
             is_first=begin < 0,
-            columns=[str(name).capitalize() for name in names],
+            columns=hidden.columns,
         )
 
     return await shown(request, service, viewer, study, make, may_be_known=False)
 
 
-def _entered_line(row: PullRow, seen: Entered, problem: Problem) -> dict[str, Any]:
+def _entered_line(row: PullRow, seen: Entered, cells: Sequence[str]) -> dict[str, Any]:
     return {
         "id": row.pull_id,
         "number": row.number,
-        "cells": [str(label) for label in problem.labels(row.action).values()],
+        "cells": cells,
         "state": _STATES.get(row.state, row.state).partition(":")[0].partition(";")[0],
         "entered": "" if seen.values is None else _in_words(seen.values),
         "note": "corrected by somebody else" if seen.is_outdated else "",
@@ -179,6 +182,7 @@ async def _pulls_page(
         opened = view.observer.study
         store, worker = opened.session.store, None if viewer.can("read") else viewer.actor
         rows = store.some_pulls(opened.session.id, "open", worker, -1, _MOST_SHOWN)
+        labels = _Shown(opened, viewer, has_blocks=opened.session.has_blocks)
         return study_page(
             *(request, viewer, PULLS, view, [], "pulls.html"),
             status=status,
@@ -190,37 +194,67 @@ async def _pulls_page(
             close=close or (close_fields(opened) if viewer.can("admin") else None),
             may_stop=viewer.can("admin") and not opened.stopped,
             key=secrets.token_hex(16),
-            pulls=_pull_lines(opened, rows),
-            total=store.count_open(opened.session.id, worker),
-            columns=[
-                *(["Participant"] if opened.checks.conduct.participants else []),
-                *(str(name).capitalize() for name in opened.problem.action_labels[0]),
-                *(["Block"] if opened.session.has_blocks else []),
+            pulls=[
+                _pull_line(row, cells) for row, cells in zip(rows, labels.cells(rows), strict=True)
             ],
+            total=store.count_open(opened.session.id, worker),
+            columns=labels.columns,
         )
 
     return await shown(request, service, viewer, study, make, may_be_known=status == 200)
 
 
-def _pull_lines(study: Study, rows: Sequence[PullRow]) -> list[dict[str, Any]]:
-    session, conduct = study.session, study.checks.conduct
-    numbers = numbers_of(session.store, session.id, conduct, rows)
-    lines = [_pull_line(row, study.problem, has_blocks=session.has_blocks) for row in rows]
-    if conduct.participants is not None:
-        for line, one in zip(lines, numbers, strict=True):
-            line["cells"].insert(0, one.participant or "")
-    return lines
+class _Shown:
+    """What a table says about pulls: participants, labels, kits and blocks, as far as shown.
+
+    Parameters
+    ----------
+    study, viewer : Study, Caller
+        The study, and who looks at it.
+    has_blocks : bool
+        Whether there is a column for the block.
+    """
+
+    def __init__(self, study: Study, viewer: Caller, *, has_blocks: bool = False) -> None:
+        self._study = study
+        self._conduct = study.checks.conduct
+        self._sees_arms = sees_arms(study, viewer)
+        self._has_blocks = has_blocks and self._sees_arms
+
+    @property
+    def columns(self) -> list[str]:
+        """The titles of the columns."""
+        return [
+            *(["Participant"] if self._conduct.participants else []),
+            *(str(name).capitalize() for name in self._labels(0)),
+            *(["Kits"] if self._conduct.masked else []),
+            *(["Block"] if self._has_blocks else []),
+        ]
+
+    def _labels(self, action: int) -> dict[str, Any]:
+        return self._conduct.shown_labels(self._study.problem, action, sees_arms=self._sees_arms)
+
+    def cells(self, rows: Sequence[PullRow]) -> list[list[str]]:
+        """Return the cells of each pull."""
+        session = self._study.session
+        numbers = numbers_of(session.store, session.id, self._conduct, rows)
+        return [
+            [
+                *([own.participant or ""] if self._conduct.participants else []),
+                *map(str, self._labels(row.action).values()),
+                *([", ".join(own.kits)] if self._conduct.masked else []),
+                *([str(row.tag)] if self._has_blocks else []),
+            ]
+            for row, own in zip(rows, numbers, strict=True)
+        ]
 
 
-def _pull_line(row: PullRow, problem: Problem, *, has_blocks: bool) -> dict[str, Any]:
+def _pull_line(row: PullRow, cells: Sequence[str]) -> dict[str, Any]:
     due = "no date" if row.lease_until is None else f"{as_time(row.lease_until):%Y-%m-%d %H:%M} UTC"
     return {
         "id": row.pull_id,
         "number": row.number,
-        "cells": [
-            *(str(label) for label in problem.labels(row.action).values()),
-            *([str(row.tag)] if has_blocks else []),
-        ],
+        "cells": cells,
         "due": due,
         "worker": row.worker or "",
     }
@@ -267,7 +301,7 @@ async def _pull_page(
             number=row.number,
             pull_id=pull,
             seen=row.value_seq,
-            facts=_facts(opened, row, seen),
+            facts=_facts(opened, viewer, row, seen),
             forms_shown=forms,
             key=secrets.token_hex(16),
         )
@@ -282,23 +316,22 @@ def _row(study: Study, pull: str) -> PullRow:
     return row
 
 
-def _facts(study: Study, row: PullRow, seen: Entered) -> list[tuple[str, str]]:
-    problem = study.problem
-    facts = [
-        (str(name).capitalize(), str(label)) for name, label in problem.labels(row.action).items()
-    ]
+def _facts(study: Study, viewer: Caller, row: PullRow, seen: Entered) -> list[tuple[str, str]]:
+    problem, conduct, unmasked = study.problem, study.checks.conduct, sees_arms(study, viewer)
+    labels = conduct.shown_labels(problem, row.action, sees_arms=unmasked)
+    facts = [(str(name).capitalize(), str(label)) for name, label in labels.items()]
     facts += [
         (str(name), number(value) if isinstance(value, float) else str(value))
-        for name, value in problem.conditions(row.action).items()
+        for name, value in (problem.conditions(row.action) if unmasked else {}).items()
     ]
-    if study.session.has_blocks:
+    if study.session.has_blocks and unmasked:
         facts.append(("Block", str(row.tag)))
     facts.append(("State", _STATES.get(row.state, row.state)))
     if row.worker:
         facts.append(("Asked for by", row.worker))
     if row.state == "open" and row.lease_until is not None:
         facts.append(("Due", f"{as_time(row.lease_until):%Y-%m-%d %H:%M} UTC"))
-    session, conduct = study.session, study.checks.conduct
+    session = study.session
     [numbers] = numbers_of(session.store, session.id, conduct, [row])
     if numbers.participant is not None:
         facts.insert(0, ("Participant", numbers.participant))
@@ -331,7 +364,7 @@ def _forms_of(
     problem = study.problem
     known = list(seen.values or ()) if problem.measures else []
     tell = tell_fields(problem, [name for name in problem.outcome_fields if name not in known])
-    kits = study.checks.conduct.kits
+    conduct = study.checks.conduct
     corrections = [*correction_fields(problem, known), reason_field()]
     explanation = (
         "Enter the values that you have, and leave the others blank until you have them: each "
@@ -357,10 +390,12 @@ def _forms_of(
         ),
         "kit": Form(
             "kit",
-            "Record a kit",
-            "The number of the kit that was handed out. Each kit belongs to one pull.",
-            "Record the kit",
-            refused.get("kit") or Fields([kit_field(kits or "")]),
+            "Another kit" if conduct.masked else "Record a kit",
+            "If the first one is broken or used up: the study chooses it."
+            if conduct.masked
+            else "The number of the kit that was handed out. Each kit belongs to one pull.",
+            "Get another kit" if conduct.masked else "Record the kit",
+            refused.get("kit") or kit_fields(conduct),
         ),
         "fail": Form(
             "fail",
@@ -386,7 +421,7 @@ def _forms_of(
         names = ["tell"] if tell else []
         if row.state == "open":
             names += [*(["report"] if problem.has_readings else []), "fail"]
-    names += ["kit"] if kits is not None else []
+    names += ["kit"] if conduct.kits is not None else []
     # Show the refused form even if the pull has changed meanwhile.
     return [every[name] for name in dict.fromkeys([*refused, *names])]
 
@@ -438,9 +473,11 @@ def reason_field() -> Field:
     return Field("reason", "Reason", _REASON, lines=2)
 
 
-def kit_field(form: str) -> Field:
-    """Return the field for the number of a kit."""
-    return Field("kit", "Kit", f"A number such as {example(form)}.")
+def kit_fields(conduct: Conduct) -> Fields:
+    """Return the field for the number of a kit; a masked study chooses the kit by itself."""
+    if conduct.masked:
+        return Fields([])
+    return Fields([Field("kit", "Kit", f"A number such as {example(conduct.kits or '')}.")])
 
 
 def stop_fields() -> Fields:
@@ -575,8 +612,9 @@ async def kit(request: Request, service: TheService, study: StudyName) -> Respon
     """Record a kit of a pull."""
     form = await _Sent.of(request, service, study)
     checks = await _checks(service, study, form.viewer)
-    fields = Fields([kit_field(checks.conduct.kits or "")]).filled(form.given)
-    write = Kit(form.pull, fields["kit"], form.viewer.actor)
+    fields = kit_fields(checks.conduct).filled(form.given)
+    number = None if checks.conduct.masked else fields["kit"]
+    write = Kit(form.pull, number, form.viewer.actor)
     return await _on_pull(form, "kit", fields, write)
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from fastapi import Query, Response
 
 from fairtrial.errors import UnknownPull
-from fairtrial.server.blinding import entered, require_own
+from fairtrial.server.blinding import entered, require_own, sees_arms, should_stop
 from fairtrial.server.documents import pull_document
 from fairtrial.server.routes.common import Limit, PullId, StudyName, document, router
 from fairtrial.server.schemas import PullAnswer, PullsAnswer
@@ -33,6 +33,10 @@ def document_for(viewer: Caller, study: Study, row: PullRow) -> dict[str, Any]:
         has_blocks=study.session.has_blocks,
     )
     session, conduct = study.session, study.checks.conduct
+    if not sees_arms(study, viewer):
+        labels = conduct.shown_labels(study.problem, row.action, sees_arms=False)
+        # Blocks end, and the policy's tags count, by arm.
+        document |= {"labels": labels, "action": None, "tag": None, "block": None}
     [numbers] = numbers_of(session.store, session.id, conduct, [row])
     if conduct.participants is not None:
         document["participant"] = numbers.participant
@@ -119,7 +123,7 @@ async def show_pull(
         content["entered"] = seen.values
         if seen.is_outcome:
             content["outcome"] = seen.values
-        return {**content, "should_stop": opened.should_stop(pull)}
+        return {**content, "should_stop": should_stop(opened, viewer, pull)}
 
     found = await service.readers.run(study, find, viewer.actor)
     return document(found, {"Cache-Control": "no-store"})
@@ -137,6 +141,9 @@ async def to_cancel(service: TheService, viewer: TheViewer, study: StudyName) ->
     def find(opened: Study) -> dict[str, Any]:
         found = (row_of(opened, pull.id) for pull in opened.to_cancel())
         rows = [row for row in found if viewer.can("read") or row.worker == viewer.actor]
+        if not (sees_arms(opened, viewer) or opened.stopped):
+            # Whose result is no longer needed shows who has the same arm.
+            rows = []
         return {"pulls": [document_for(viewer, opened, row) for row in rows], "next": None}
 
     found = await service.readers.run(study, find, viewer.actor)

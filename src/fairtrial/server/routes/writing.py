@@ -13,7 +13,13 @@ from starlette.types import Message, Receive, Scope, Send
 
 from fairtrial.core.keywords import refuse_unknown
 from fairtrial.errors import FairtrialError, InvalidArgument
-from fairtrial.server.blinding import event_for, require_own, write_as, write_for
+from fairtrial.server.blinding import (
+    event_for,
+    require_own,
+    should_stop,
+    write_as,
+    write_for,
+)
 from fairtrial.server.documents import to_text
 from fairtrial.server.problems import Refusal
 from fairtrial.server.routes.common import (
@@ -41,6 +47,7 @@ from fairtrial.server.schemas import (
     Value,
 )
 from fairtrial.server.schemas import Kit as KitNumber
+from fairtrial.server.schemas import Supply as NumberOfKits
 from fairtrial.server.security.access import Caller
 from fairtrial.server.security.bodies import read_json
 from fairtrial.server.service import (
@@ -65,10 +72,13 @@ from fairtrial.study.writes import (
     Report,
     Sent,
     Stop,
+    Supply,
     Tell,
     TellKnown,
     TellMany,
     TellManyKnown,
+    Unmask,
+    UnmaskAll,
     Write,
     Written,
 )
@@ -90,6 +100,7 @@ class _Verb:
     text: str
     scope: TokenScope = "run"
     says_whether_to_stop: bool = False
+    unmasks: bool = False
 
     @property
     def path(self) -> str:
@@ -160,6 +171,23 @@ _VERBS = (
         "Ask nobody any more for an arm, which is then no answer, or for a group.",
         scope="admin",
     ),
+    _Verb(
+        *(Supply, "add_kits", NumberOfKits, EventAnswer, "Add kits"),
+        "Add kits to a masked study; the answer has their numbers by arm.",
+        scope="admin",
+    ),
+    _Verb(
+        *(Unmask, "unmask_pull", Reason, EventAnswer, "Unmask a pull"),
+        "Record an access to the unmasking list, and return the key of this pull's code.",
+        scope="admin",
+        unmasks=True,
+    ),
+    _Verb(
+        *(UnmaskAll, "unmask", Reason, EventAnswer, "Unmask all codes"),
+        "Record an access to the unmasking list, and return the keys of all codes.",
+        scope="admin",
+        unmasks=True,
+    ),
 )
 
 
@@ -192,8 +220,9 @@ class _Call:
             done = write_for(self.service, opened, self.viewer, write)
             return Answer(200, to_text(self._content(verb, opened, done, pull)))
 
-        if isinstance(write, Ask) and write.unit is not None:
+        if verb.unmasks or (isinstance(write, Ask) and write.unit is not None):
             # The unit is the key. The answer is not kept: its fingerprint would betray the unit.
+            # Nor is one with keys to the unmasking list kept, and each access is recorded.
             key = None
         else:
             key = key_of(self.request, self.viewer, self.key, body)
@@ -210,7 +239,10 @@ class _Call:
         if verb.answer is EventsAnswer:
             return {"events": events}
         if verb.says_whether_to_stop:
-            events[0]["should_stop"] = study.should_stop(pull)
+            events[0]["should_stop"] = should_stop(study, self.viewer, pull)
+        if verb.unmasks:
+            # What opens the list is in no event.
+            events[0]["body"] |= study.session.unmasked(done.events[0])
         return events[0]
 
 

@@ -1,0 +1,102 @@
+"""The kits of a masked study: numbers without a pattern, and the kit that each pull gets."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from math import prod
+from typing import Any
+
+from fairtrial.core import Problem
+from fairtrial.errors import InvalidArgument
+from fairtrial.study.conduct import KINDS_OF_LETTERS, Conduct
+from fairtrial.study.log import Record
+
+__all__ = ["Supply", "arm_of", "arms_of", "drawn_kits"]
+
+
+def arms_of(problem: Problem) -> list[str]:
+    """Return the arms of a problem, as text, in its order."""
+    return list(dict.fromkeys(str(labels["arm"]) for labels in problem.action_labels))
+
+
+def arm_of(problem: Problem, action: int) -> str:
+    """Return the arm of an action, as text."""
+    return str(problem.labels(action)["arm"])
+
+
+class Supply:
+    """The kits that a masked study has not handed out yet.
+
+    Parameters
+    ----------
+    problem : Problem
+        The study's problem.
+    supplied, handed_out : iterable of Record
+        The events with which kits were added, and those in which they were handed out.
+    """
+
+    def __init__(
+        self, problem: Problem, supplied: Iterable[Record], handed_out: Iterable[Record]
+    ) -> None:
+        self._problem = problem
+        self.numbers: set[str] = set()
+        self._free: dict[str, dict[str, None]] = {arm: {} for arm in arms_of(problem)}
+        for event in supplied:
+            for arm, kits in _said(event)["kits"].items():
+                self.numbers.update(kits)
+                self._free[arm].update(dict.fromkeys(kits))
+        for event in handed_out:
+            self._free[arm_of(problem, int(event.action or 0))].pop(_said(event)["kit"], None)
+
+    @property
+    def least(self) -> int:
+        """How many pulls can get a kit, whatever their arms are.
+
+        It does not depend on which arm is asked for next: a refusal shows nothing about it.
+        """
+        return min(map(len, self._free.values()))
+
+    def take(self, action: int) -> str:
+        """Return a kit of an action's arm, which is then handed out: any of them."""
+        free = self._free[arm_of(self._problem, action)]
+        kit = secrets.choice(list(free))
+        del free[kit]
+        return kit
+
+
+def drawn_kits(
+    conduct: Conduct, arms: Sequence[str], number: int, taken: Iterable[str]
+) -> dict[str, list[str]]:
+    """Return that many new kit numbers for each arm, drawn at random.
+
+    So neither a number nor the order of numbers shows an arm.
+
+    Raises
+    ------
+    InvalidArgument
+        If the form has too few numbers: half of them stay free.
+    """
+    form, used = str(conduct.kits), set(taken)
+    possible = prod(len(KINDS_OF_LETTERS.get(one, one)) for one in form)
+    wanted = number * len(arms)
+    if len(used) + wanted > possible // 2:
+        left = max(possible // 2 - len(used), 0) // len(arms)
+        accepted = f"must be at most {left:,} for each arm: kit numbers have the form {form}"
+        raise InvalidArgument("number", f"{accepted}, and half of them stay free", number)
+    drawn: list[str] = []
+    while len(drawn) < wanted:
+        kit = "".join(secrets.choice(KINDS_OF_LETTERS.get(one, one)) for one in form)
+        if kit not in used and conduct.is_number("kits", kit):
+            used.add(kit)
+            drawn.append(kit)
+    # In the order of their numbers: the order in which they were drawn is not shown either.
+    return {
+        arm: sorted(drawn[place * number : (place + 1) * number]) for place, arm in enumerate(arms)
+    }
+
+
+def _said(event: Record) -> Mapping[str, Any]:
+    said: Mapping[str, Any] = json.loads(event.body or "{}")
+    return said
