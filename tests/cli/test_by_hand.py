@@ -514,4 +514,4 @@ def test_a_masked_study_is_supplied_sealed_and_unmasked(folder, invoke, document
     assert len(document(*command[:4], *command[5:], "--actor", "board")[0]["names"]) == len(arms)
     for broken in ("nowhere", "kits.csv"):
         refused = document("study", "unmask", path, broken, "--reason", "x", "--actor", "me")[1]
-        assert refused.exit_code not in (ExitCode.OK, ExitCode.INTERNAL)
+        assert refused.exit_code == (ExitCode.FAILURE if broken == "nowhere" else ExitCode.USAGE)

@@ -81,6 +81,7 @@ def test_every_kind_of_write_is_tested_or_has_no_json():
     of_writes = {kind for kind in kinds if issubclass(kind, writes.Write)} - {writes.Write}
     assert of_writes - set(map(type, WRITES)) == {
         writes.FailMany,
+        writes.Mask,
         writes.TellTable,
         writes.AmendTable,
     }
