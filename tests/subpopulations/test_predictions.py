@@ -312,6 +312,45 @@ def test_weights_of_predictions_sum_to_zero_in_every_group_also_for_floors(end):
 # ------------------------------------------------------------------------------- policy
 
 
+def test_ignorable_losses_are_an_assumption_about_predictions_too():
+    problem = problem_of(("a", "b"), ("x",), floors=None)
+    for losses in ("informative", "ignorable"):
+        assumed = BlockBetting(problem, losses=losses).guarantee.assumptions
+        assert any("in all arms alike" in one for one in assumed) == (losses == "ignorable")
+
+
+def test_the_test_of_predictions_counts_as_many_pulls_of_an_arm_as_were_planned():
+    """Also if pulls that get lost are made again: their predictions were tested already."""
+    problem = problem_of(("a", "b"), ("x",), floors=None)
+    policy, units = BlockBetting(problem, seed=4, losses="ignorable"), Units(problem, 4, gap=0.0)
+    state, counted, lost = policy._predicted.state, {}, 0
+    added = policy._predicted.test.add
+
+    def add(block, arm, *others):
+        counted[block, arm] = counted.get((block, arm), 0) + 1
+        added(block, arm, *others)
+
+    policy._predicted.test.add = add
+    planned = {}
+    while policy.asked < 300 and not policy.stopped:
+        unit = units.arrive()
+        pull = policy.ask(**unit)
+        if pull.tag >= 0:
+            state = policy._predicted.state
+            planned[pull.tag] = state.blocks.planned[pull.tag % state.blocks.waiting.size].copy()
+        if units.random.random() < 0.3:
+            policy.fail(pull)
+            lost += 1
+        else:
+            policy.tell(pull, units.reward(pull.arm, unit["prediction"]))
+    assert lost > 50
+    complete = sorted(planned)[:-1]
+    assert len(complete) > 3
+    for serial in complete:
+        assert [counted[serial, arm] for arm in (0, 1)] == planned[serial].tolist()
+    assert not set(policy._predicted.test.started) & set(complete)
+
+
 def test_predictions_that_explain_much_save_pulls():
     problem = problem_of()
     with_them = _mean_pulls(problem, range(4))
@@ -566,7 +605,7 @@ def test_policies_without_blocks_refuse_predictions():
         TrackAndStop(problem_of(floors=0.1))
 
 
-@pytest.mark.parametrize("option", [{"losses": "ignorable"}, {"block_draws": True}])
+@pytest.mark.parametrize("option", [{"block_draws": True}])
 def test_options_that_predictions_exclude_are_refused(option):
     with pytest.raises(InvalidArgument) as error:
         BlockBetting(problem_of(), **option)

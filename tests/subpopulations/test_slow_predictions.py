@@ -64,3 +64,35 @@ def test_a_whole_run_has_the_wealth_of_a_slow_implementation(arms, floors, fit, 
             assert rejected == slow.rejected
     assert blocks >= 5
     assert moved >= 3
+
+
+@pytest.mark.parametrize(("losses", "rate"), [("informative", 0.0), ("ignorable", 0.25)])
+def test_a_live_run_has_the_wealth_of_a_slow_implementation(losses, rate):
+    """Lost pulls, whose prediction is known, are made again with other units."""
+    problem = Problem(2, ["x"], floors=None, reward_range=(0, 1), prediction=(0, 1))
+    policy = BlockBetting(problem, delta=0.02, seed=1, losses=losses)
+    slow = SlowPredictions([1.0], None, 2, (0.0, 1.0), delta=0.02)
+    random, of_block, settled, lost = np.random.default_rng(1), {}, 0, 0
+    while policy.asked < 300 and not policy.stopped:
+        f = float(random.beta(2, 2) * 1.2)
+        pull = policy.ask(group="x", prediction=f)
+        if random.random() < rate:
+            policy.fail(pull)
+            lost += 1
+            continue
+        chance = 0.1 + 0.5 * min(f, 1.0) + 0.25 * pull.action
+        reward = float(random.random() < chance)
+        policy.tell(pull, reward)
+        serial = pull.tag if pull.tag >= 0 else 0
+        of_block.setdefault(serial, []).append(Unit((pull.action, 0), min(f, 1.0), reward))
+        while settled < len(policy._blocks.paid):
+            units = of_block.pop(settled)
+            if settled == 0:
+                slow.told = units
+            else:
+                slow.settle(units)
+            settled += 1
+            assert policy._wealth[:2] == pytest.approx(slow.wealth(), rel=1e-9, abs=1e-9)
+    assert settled > 5
+    assert max(slow.wealth()) > 0.5
+    assert (lost > 30) == (rate > 0.0)

@@ -320,9 +320,6 @@ class BlockBetting(BlockPolicy):
             raise InvalidArgument(
                 "problem", "must give reward_range or a known noise_std for BlockBetting"
             )
-        if self.problem.prediction is not None and self.losses == "ignorable":
-            accepted = "must be 'informative' if the problem has a prediction"
-            raise InvalidArgument("losses", accepted, self.losses)
 
     @property
     def _separately(self) -> bool:
@@ -714,7 +711,7 @@ class BlockBetting(BlockPolicy):
         stated = self._blocks.as_it_stands(stated, left_out=left_out)
         stated = self._after_closing(stated)
         if self._predicted is not None:
-            stated = self._predicted.as_it_holds(stated)
+            stated = self._predicted.as_it_holds(stated, ignores_losses=self.losses == "ignorable")
         return as_results_allow(stated, self._contradiction)
 
     def _after_closing(self, stated: Guarantee) -> Guarantee:

@@ -54,6 +54,10 @@ _OTHER_MEAN = "predictions of a group have another mean than prediction.known_me
 
 _RECORDED_BEFORE = "each prediction was recorded before the arm was drawn"
 
+_LOSSES_IGNORE_PREDICTIONS = (
+    "whether a result gets lost depends on the prediction in all arms alike, if at all"
+)
+
 _STATED_MEANS = (
     "units of a group come at random from those whose mean prediction is stated (known_mean)"
 )
@@ -173,15 +177,25 @@ class PredictedBlocks(MeasuredBlocks):
         self.predictions.append(MISSING if prediction is None else prediction)
         self._test_known_mean(action % self.groups, prediction)
         serial = serial_of_tag(tag)
-        if serial < 0:
+        if serial < self._first.item():
+            # It is in no block, or in one that was closed before all its pulls were made.
             return
         slot = self._slot_of(serial)
-        if prediction is not None:
+        if prediction is not None and not self._is_replacement(slot, action):
             arm, group = divmod(action, self.groups)
             known = float(self._units.inward(np.array([0.0, self._prediction.cut(prediction)]))[1])
             self.test.add(serial, arm, group, known, self._frozen(slot, group))
         if self.state.blocks.unissued[slot] == 0:
             self.test.complete(serial)
+
+    def _is_replacement(self, slot: int, action: int) -> bool:
+        """Return whether the last issued pull of an action replaces one that got lost.
+
+        The test counts as many pulls of each arm as were planned: the first ones.
+        """
+        blocks = self.state.blocks
+        issued = blocks.losses[slot, action] - blocks.to_issue[slot, action]
+        return bool(self._makes_again and issued > 0.0)
 
     def _test_known_mean(self, group: int, prediction: float | None) -> None:
         mean = self._known_means[group]
@@ -210,9 +224,11 @@ class PredictedBlocks(MeasuredBlocks):
         """Whether predictions contradict the stated means."""
         return self.known_test.e_value >= ALARM
 
-    def as_it_holds(self, stated: Guarantee) -> Guarantee:
+    def as_it_holds(self, stated: Guarantee, *, ignores_losses: bool) -> Guarantee:
         """Return a guarantee with what predictions add to its assumptions, as far as they hold."""
         stated = stated.assuming(_RECORDED_BEFORE)
+        if ignores_losses:
+            stated = stated.assuming(_LOSSES_IGNORE_PREDICTIONS)
         if self._prediction.known_mean:
             stated = stated.assuming(_STATED_MEANS)
         if self.depend_on_arm:
