@@ -173,7 +173,12 @@ def test_a_judge_that_agrees_saves_evaluations_and_is_shown(tmp_path):
 
 @pytest.mark.parametrize(
     "given",
-    [{"judge": {"a": [0] * 200}}, {"judge": min}, {"judge": table(), "about": "items like these"}],
+    [
+        {"judge": {"a": [0] * 200}},
+        {"judge": min},
+        {"judge": table(), "about": "items like these"},
+        {"judge": table(), "reward_range": None},
+    ],
 )
 def test_a_judge_that_means_nothing_is_refused(given):
     with pytest.raises(InvalidArgument) as error:

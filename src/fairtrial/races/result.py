@@ -283,7 +283,9 @@ class RaceResult:
     def _left_in_words(self) -> str:
         expected, may_be_paid = self._expected, self._may_be_paid.sum(axis=0)
         most = f"at most {self._with_cost(may_be_paid, 'evaluation')} left"
-        if expected is None or says_no_more(float(expected.sum()), float(may_be_paid.sum())):
+        if expected is None or not np.ceil(expected).any():
+            return most
+        if says_no_more(float(expected.sum()), float(may_be_paid.sum())):
             return most
         return f"about {self._with_cost(np.ceil(expected))} more expected, {most}"
 

@@ -271,6 +271,8 @@ def _policy(
 def _judged(policy: PairedRacing, judge: Any, n_items: int) -> PairedRacing:
     """Return the rule with the scores of a judge."""
     problem = policy.problem
+    if policy.n_blocks is None or problem.reward_range is None:
+        raise InvalidArgument("judge", "needs about='these items' and a reward_range")
     table = table_of(judge, problem.arms, n_items, problem.reward_range, name="judge")
     if table is None:
         raise InvalidArgument("judge", "must be a table with a column for each candidate", judge)

@@ -52,6 +52,10 @@ _NOBODY = -1
 _CERTAIN = 1e4
 # A race without an end of blocks is forecast until it has this many times its blocks.
 _HORIZON = 10
+_PREDICTABLE_ON_A_BLOCK = (
+    "nobody's guess of the arm that is next on a block changes an outcome: only the order of blocks "
+    "is random"
+)
 # Number of blocks that are shown because results on them differ.
 _DISPUTED = 8
 # Sums of scores that differ by less, relative to their size, are equal: only rounding matters.
@@ -1070,7 +1074,7 @@ class PairedRacing(FixedConfidencePolicy):
                 self._noise_assumption(),
                 f"blocks are drawn {self._drawn()}, and are the same for all arms",
                 "a pull that is lost gives the same score when it is run again",
-                PREDICTABLE,
+                _PREDICTABLE_ON_A_BLOCK if self.shuffle else PREDICTABLE,
                 *self._said_of_earlier(),
                 *self._said_of_judge(),
                 *self._withdrawals(),
