@@ -53,8 +53,8 @@ _CERTAIN = 1e4
 # A race without an end of blocks is forecast until it has this many times its blocks.
 _HORIZON = 10
 _PREDICTABLE_ON_A_BLOCK = (
-    "nobody's guess of the arm that is next on a block changes an outcome: only the order of blocks "
-    "is random"
+    "nobody's guess of the arm that is next on a block changes an outcome: only the order of "
+    "blocks is random"
 )
 # Number of blocks that are shown because results on them differ.
 _DISPUTED = 8
