@@ -69,7 +69,7 @@ def follow(policy, units, pulls, in_flight=0):
 def test_a_block_pays_the_reference_value():
     """Arms a and b: n 3 and 4, per pull a = 1/3 and -1/4, d = .8 a, centres .5 and .45."""
     policy = BlockBetting(problem_of(("a", "b"), ("x",), floors=None))
-    blocks = policy._predicted
+    blocks = policy._blocks
     (model, _), state = opened.plain(blocks.arrays)
     slot, bet = 0, 1
     state.target[slot], state.bets.number[slot] = 0, 2
@@ -184,7 +184,7 @@ def test_no_bet_gains_on_average_if_the_mean_prediction_is_known():
         policy = BlockBetting(problem, seed=seed, initial_pulls=6)
         random = np.random.default_rng(seed)
         follow(policy, Units(problem, seed, gap=0.1), 60 + 20 * seed)
-        blocks = policy._predicted
+        blocks = policy._blocks
         (model, _), state = opened.plain(blocks.arrays)
         slot = int(state.blocks.first[0]) % state.blocks.waiting.size
         for bet in range(state.bets.number[slot]):
@@ -207,7 +207,7 @@ def test_with_a_known_mean_a_floor_uses_the_full_slope_and_no_other_arms():
         problem = problem_of(("a", "b"), ("x",), prediction, floors=0.5)
         policy = BlockBetting(problem, seed=1)
         follow(policy, Units(problem, 1, gap=0.3), 70)
-        _, state = opened.plain(policy._predicted.arrays)
+        _, state = opened.plain(policy._blocks.arrays)
         slot, limit = int(state.blocks.first[0]) % state.blocks.waiting.size, 2
         assert (state.target[slot], state.bets.ledger[slot, limit] != NO_BET) == (1, True)
         own, other = state.coefficients[slot, limit, [TARGET, OTHER], 0]
@@ -254,7 +254,7 @@ def test_no_bet_gains_on_average_under_its_null(arms, limits, end):
         units = Units(problem, seed, gap=0.1 * seed)
         random = np.random.default_rng(seed)
         follow(policy, units, 12 * len(arms) + 40 * seed + 8)
-        blocks = policy._predicted
+        blocks = policy._blocks
         (model, _), state = opened.plain(blocks.arrays)
         slot = int(state.blocks.first[0]) % state.blocks.waiting.size
         # The products so far belong to pulls that were told: a mean is that of a whole block.
@@ -295,7 +295,7 @@ def test_weights_of_predictions_sum_to_zero_in_every_group_also_for_floors(end):
     problem = problem_of(("a", "b", "c"), ("x", "y"), floors=0.2)
     policy = BlockBetting(problem, seed=1, **end)
     follow(policy, Units(problem, 1), 150)
-    (model, _), state = opened.plain(policy._predicted.arrays)
+    (model, _), state = opened.plain(policy._blocks.arrays)
     slot = int(state.blocks.first[0]) % state.blocks.waiting.size
     planned = state.blocks.planned[slot].reshape(state.pulls.shape)
     bets = [b for b in range(state.bets.number[slot]) if state.bets.ledger[slot, b] != NO_BET]
@@ -323,20 +323,20 @@ def test_the_test_of_predictions_counts_as_many_pulls_of_an_arm_as_were_planned(
     """Also if pulls that get lost are made again: their predictions were tested already."""
     problem = problem_of(("a", "b"), ("x",), floors=None)
     policy, units = BlockBetting(problem, seed=4, losses="ignorable"), Units(problem, 4, gap=0.0)
-    state, counted, lost = policy._predicted.state, {}, 0
-    added = policy._predicted.test.add
+    state, counted, lost = policy._blocks.state, {}, 0
+    added = policy._blocks.test.add
 
     def add(block, arm, *others):
         counted[block, arm] = counted.get((block, arm), 0) + 1
         added(block, arm, *others)
 
-    policy._predicted.test.add = add
+    policy._blocks.test.add = add
     planned = {}
     while policy.asked < 300 and not policy.stopped:
         unit = units.arrive()
         pull = policy.ask(**unit)
         if pull.tag >= 0:
-            state = policy._predicted.state
+            state = policy._blocks.state
             planned[pull.tag] = state.blocks.planned[pull.tag % state.blocks.waiting.size].copy()
         if units.random.random() < 0.3:
             policy.fail(pull)
@@ -348,7 +348,7 @@ def test_the_test_of_predictions_counts_as_many_pulls_of_an_arm_as_were_planned(
     assert len(complete) > 3
     for serial in complete:
         assert [counted[serial, arm] for arm in (0, 1)] == planned[serial].tolist()
-    assert not set(policy._predicted.test.started) & set(complete)
+    assert not set(policy._blocks.test.started) & set(complete)
 
 
 def test_predictions_that_explain_much_save_pulls():
@@ -459,7 +459,7 @@ def test_a_lost_pull_counts_with_the_worst_reward_and_its_own_prediction():
         if len(log) <= 20:
             for policy in (told, lost):
                 policy.tell(*log[-1])
-    blocks = told._predicted
+    blocks = told._blocks
     (_, _), state = opened.plain(blocks.arrays)
     pull = next(one for one, _ in log[20:] if one.tag > 0)
     slot = pull.tag % state.blocks.waiting.size
@@ -468,7 +468,7 @@ def test_a_lost_pull_counts_with_the_worst_reward_and_its_own_prediction():
     worst = 0.0 if state.coefficients[slot, bet, role, 0, 0] > 0.0 else 1.0
     told.tell(pull, worst)
     lost.fail(pull)
-    products = [policy._predicted.state.bets.products[slot, bet].copy() for policy in (told, lost)]
+    products = [policy._blocks.state.bets.products[slot, bet].copy() for policy in (told, lost)]
     assert not np.array_equal(products[0], np.ones_like(products[0]))
     assert products[1] == pytest.approx(products[0], rel=1e-12)
 
@@ -484,8 +484,8 @@ def test_a_missing_prediction_counts_as_the_mean():
             unit["prediction"] = None
         pull = policy.ask(**unit)
         policy.tell(pull, units.reward(pull.arm, reward_from))
-    assert policy._predicted.predictions.count(MISSING) == 20
-    (_, _), state = opened.plain(policy._predicted.arrays)
+    assert policy._blocks.predictions.count(MISSING) == 20
+    (_, _), state = opened.plain(policy._blocks.arrays)
     assert state.counts[:, :, 1, 1].sum() == 40
     assert policy._wealth[:2].max() > 0.0
 
@@ -497,7 +497,7 @@ def test_a_useless_or_constant_prediction_changes_little():
     for _ in range(60):
         pull = policy.ask(group="x", prediction=0.5)
         policy.tell(pull, units.reward(pull.arm, 0.5))
-    assert policy._predicted.fit[0].tolist() == [0.0]
+    assert policy._blocks.fit[0].tolist() == [0.0]
     plain = BlockBetting(problem.clone(prediction=None), seed=1)
     units = Units(problem, 1)
     for _ in range(60):
@@ -522,7 +522,7 @@ def test_decisions_do_not_depend_on_units(scale):
         first.tell(pull, reward)
         second.tell(pull, scale * reward)
     assert second._wealth == pytest.approx(first._wealth, rel=1e-6, abs=1e-9)
-    assert second._predicted.fit[0] * 3 == pytest.approx(first._predicted.fit[0], rel=1e-6)
+    assert second._blocks.fit[0] * 3 == pytest.approx(first._blocks.fit[0], rel=1e-6)
 
 
 def test_smaller_rewards_can_be_better():
@@ -688,7 +688,7 @@ def test_effects_are_adjusted_and_narrower_than_without_predictions():
     assert effect.lower < 0.0 < effect.upper
     assert effect.lower <= effect.difference <= effect.upper
     # The slope is about .8 less the shrinkage; predictions have a variance of about .107.
-    slopes, expected, explained = policy._predicted.fit
+    slopes, expected, explained = policy._blocks.fit
     assert slopes == pytest.approx(0.8, abs=0.2)
     assert expected == pytest.approx(0.5, abs=0.05)
     assert explained == pytest.approx(slopes**2 * 0.107, rel=0.1)
@@ -738,7 +738,7 @@ def test_predictions_that_depend_on_the_arm_are_warned_of_and_weaken_the_promise
             unit["prediction"] = float(units.random.choice([0.1, 0.5]))
         pull = policy.ask(**unit)
         policy.tell(pull, units.reward(pull.arm, unit["prediction"]))
-    assert policy._predicted.depend_on_arm
+    assert policy._blocks.depend_on_arm
     assert any("before the arm" in warning for warning in policy.warnings())
     assert not policy.guarantee.proven
 

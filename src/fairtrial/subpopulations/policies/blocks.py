@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike, NDArray
 from fairtrial.confidence.block_betting import (
     BlockKernels,
     BlockPolicy,
-    LiveBlocks,
     Randomize,
     check_randomize,
     promise,
@@ -48,6 +47,7 @@ from fairtrial.subpopulations._kernels.model import CEILING, OVERALL_DIFFERENCE
 from fairtrial.subpopulations._prediction import TOO_LATE
 from fairtrial.subpopulations.environments import CellEnvironment
 from fairtrial.subpopulations.policies import cell_report
+from fairtrial.subpopulations.policies.cell_blocks import CellBlocks
 from fairtrial.subpopulations.policies.cell_report import ArmsWithLimits, Cells
 from fairtrial.subpopulations.policies.measured_blocks import MeasuredBlocks
 from fairtrial.subpopulations.policies.measured_report import (
@@ -95,9 +95,15 @@ _MANY_CELLS = 500
 """With more cells, initial pulls and the minimal block would be most of a study."""
 
 
-class _Blocks(LiveBlocks):
+class _Blocks(CellBlocks):
     kernels: ClassVar[BlockKernels] = blocks
     verdict = ("answer",)
+
+    inward: float = 1.0
+    """What rewards are multiplied by."""
+
+    def of_pull(self, pull: Pull, outcome: Any) -> Any:
+        return self.inward * outcome
 
 
 @documented_by(BlockPolicy)
@@ -212,12 +218,10 @@ class BlockBetting(BlockPolicy):
         self._rules = self._rules_of(problem)
         self.randomize = check_randomize(randomize, self.losses)
         self._measured: MeasuredBlocks | None = None
-        self._predicted: PredictedBlocks | None = None
         if problem.prediction is not None:
-            self._predicted = PredictedBlocks(
+            self._blocks: CellBlocks = PredictedBlocks(
                 problem, problem.prediction, self._rules, self.randomize, self._key, points=GRID
             )
-            self._blocks: LiveBlocks = self._predicted
         elif problem.measures:
             self._measured = MeasuredBlocks(
                 problem,
@@ -250,7 +254,8 @@ class BlockBetting(BlockPolicy):
         )
         constants, _ = CONSTANTS.pack(Constants(model, self._rules))
         found = _Blocks(constants, self.randomize, self._key, **self._dimensions)
-        found.unit, found.centre = 1.0 / self._inward, self._rules.shift / self._inward
+        found.inward, found.unit = self._inward, 1.0 / self._inward
+        found.centre = self._rules.shift / self._inward
         if self._rules.pulls_again:
             as_worst = Constants(model, self._rules._replace(pulls_again=False))
             found.as_worst, _ = CONSTANTS.pack(as_worst)
@@ -394,8 +399,8 @@ class BlockBetting(BlockPolicy):
         """
         known = self._checked_prediction(group, prediction)
         choice = self._choose_cell(group)
-        if isinstance(choice, tuple) and self._predicted is not None:
-            self._predicted.issue(self.asked, known, choice[0], choice[1])
+        if isinstance(choice, tuple):
+            self._blocks.issue(self.asked, known, choice[0], choice[1])
         return choice
 
     def _checked_prediction(self, group: str | None, prediction: float | None) -> float | None:
@@ -444,14 +449,10 @@ class BlockBetting(BlockPolicy):
 
     @property
     def _saved_fields(self) -> tuple[str, ...]:
-        if self._predicted is None:
-            return self.state_fields
-        return (*self.state_fields, *(f"_blocks.{name}" for name in PredictedBlocks.more_fields))
+        return (*self.state_fields, *(f"_blocks.{name}" for name in self._blocks.more_fields))
 
     def _told(self, pull: Pull, outcome: Any) -> Any:
-        if self._predicted is not None:
-            return self._predicted.of_pull(pull, outcome)
-        return self._inward * outcome if self._measured is None else outcome
+        return self._blocks.of_pull(pull, outcome)
 
     def read(self, pull: Pull, value: Any, **details: Any) -> None:
         """Take values of some measures that come before the others; plans use them at once.
@@ -504,7 +505,7 @@ class BlockBetting(BlockPolicy):
         return f"{said}; the answer is one of the open arms, without {listed(closed)}"
 
     def _can_run(self, environment: CellEnvironment, horizon: int | None, parallel: int) -> bool:
-        if self._predicted is not None:
+        if not self._blocks.runs_compiled:
             return False
         if self._is_exact and not environment.gives_binary:
             return False
@@ -537,7 +538,7 @@ class BlockBetting(BlockPolicy):
     def _run_all(
         self, environment: CellEnvironment, streams: Streams, horizon: int | None
     ) -> Runs | None:
-        if self._measured is not None or self._predicted is not None:
+        if isinstance(self._blocks, MeasuredBlocks):
             return None
         reseeded = Reseeded()
         made = from_streams(streams, reseeded, self.problem.n_actions)
@@ -630,10 +631,10 @@ class BlockBetting(BlockPolicy):
     def _difference(self) -> Difference | None:
         """Return what finds a difference; None before there is any result to find it from."""
         problem = self.problem
-        if self._predicted is not None:
+        if isinstance(self._blocks, PredictedBlocks):
             level = cell_report.effect_level(problem, self.delta)
             outside = (None, None) if self._cuts is None else self._outside_blocks(self._cuts)
-            return self._predicted.difference(level, *outside)
+            return self._blocks.difference(level, *outside)
         spread = Spread(problem.scale.ravel(), problem.reward_range)
         if self._measured is not None:
             spread = self._measured.objective_spread
@@ -654,6 +655,7 @@ class BlockBetting(BlockPolicy):
         parts: Parts = {
             "losses": Losses(self._lost_counts_as, share, self._loses_too_many),
             "chance_to_decide": self._chance_to_decide(),
+            "predictions": self._blocks.found,
         }
         if not self._separately:
             # With a tolerance, evidence is about pairs of arms, not about a single answer.
@@ -663,8 +665,6 @@ class BlockBetting(BlockPolicy):
             holds = not self._why_approximate
             parts["measure_limits"] = limits_of_measures(*known, self._threshold, holds=holds)
             parts["measures"] = values_of_measures(*known)
-        if self._predicted is not None:
-            parts["predictions"] = self._predicted.found
         return parts
 
     @property
@@ -692,10 +692,7 @@ class BlockBetting(BlockPolicy):
         return bool(lost) and self._is_out_of_reach
 
     def _contradicted(self) -> tuple[str, ...]:
-        found = warnings_of(self._contradiction)
-        if self._predicted is None:
-            return found
-        return (*found, *self._predicted.warnings())
+        return (*warnings_of(self._contradiction), *self._blocks.warnings())
 
     def warnings(self) -> tuple[str, ...]:
         """Return what the results contradict, what delays the evidence, and losses."""
@@ -710,8 +707,7 @@ class BlockBetting(BlockPolicy):
         left_out = self._missing if self._leaves_out_losses else 0
         stated = self._blocks.as_it_stands(stated, left_out=left_out)
         stated = self._after_closing(stated)
-        if self._predicted is not None:
-            stated = self._predicted.as_it_holds(stated, ignores_losses=self.losses == "ignorable")
+        stated = self._blocks.as_it_holds(stated, ignores_losses=self.losses == "ignorable")
         return as_results_allow(stated, self._contradiction)
 
     def _after_closing(self, stated: Guarantee) -> Guarantee:

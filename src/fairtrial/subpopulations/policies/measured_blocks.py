@@ -29,6 +29,7 @@ from fairtrial.subpopulations._kernels.measures.model import (
     Model,
 )
 from fairtrial.subpopulations._kernels.measures.state import CONSTANTS, CONTROL, RIVAL, Constants
+from fairtrial.subpopulations.policies.cell_blocks import CellBlocks
 from fairtrial.subpopulations.policies.noise_directions import noise_directions
 from fairtrial.subpopulations.policies.units import far_from_zero, needed_cells, power_of_two
 from fairtrial.subpopulations.problem import LimitRow, Problem
@@ -193,7 +194,7 @@ def _first_true(flags: NDArray[np.bool_]) -> int:
     return int(flags.argmax()) if flags.any() else len(flags)
 
 
-class MeasuredBlocks(LiveBlocks):
+class MeasuredBlocks(CellBlocks):
     """The blocks of a live policy whose pulls give several measures.
 
     Parameters

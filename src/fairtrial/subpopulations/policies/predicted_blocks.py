@@ -140,7 +140,8 @@ class PredictedBlocks(MeasuredBlocks):
     more_fields: ClassVar[tuple[str, ...]] = (
         *("predictions", "test.logs", "test.open_blocks", "known_test.logs"),
     )
-    """The attributes that are saved besides `fields`."""
+
+    runs_compiled: ClassVar[bool] = False
 
     def __init__(
         self,
