@@ -70,6 +70,20 @@ def test_arrivals_that_make_no_sense_are_refused(folder, arrivals):
         load_configuration(path, "plan")
 
 
+@pytest.mark.parametrize("stated", [None, {"x": 0.9, "y": 0.1}])
+def test_groups_that_must_be_named_arrive_in_their_proportions(folder, stated):
+    plan = {**ASSUMED, "max_pulls": 100} | ({} if stated is None else {"arrivals": stated})
+    study = {"name": "small", "storage": "sqlite:///trial.db"}
+    given, block = {"source": None, "plan": plan}, '[[scenario]]\nname = "some"\neffect = 0.5'
+    path = file_of(folder, given | {"study": study | {"require_group": True}}, block)
+    found = load_configuration(path, "plan")
+    expected = stated or dict(found.problem.stated_shares["group"])
+    assert found.planned.arrivals == expected
+    assert found.scenarios[0].environment.arrivals == expected
+    path = file_of(folder, given | {"study": study}, block)
+    assert load_configuration(path, "plan").planned.arrivals == stated
+
+
 def test_arrivals_in_a_replay_still_say_that_its_rows_are_sampled(folder):
     path = write(folder, replayed(plan={"arrivals": {"x": 3, "y": 1}}))
     configuration = load_configuration(path, "plan")

@@ -385,11 +385,22 @@ class _Draft:
         return self._simulated(plan.given, "plan") if self._plan_gives_means else None
 
     def _let_arrive(self) -> None:
-        """Let groups arrive in the environment to plan in, as the plan states."""
+        """Let groups arrive in the environment to plan in, as the plan or the problem states."""
+        self._state_arrivals()
         planned = self._assumed or self._environment
         if planned is not None and self._plan is not None and self._plan.arrivals is not None:
             mistakes = Mistakes("plan", self._found["plan"])
             self._assumed = with_arrivals(planned, self._plan, mistakes)
+
+    def _state_arrivals(self) -> None:
+        """Plan for the problem's proportions if every request of the study names a group."""
+        plan, problem, study = self._plan, self._problem, self._study
+        if plan is None or plan.arrivals is not None or problem is None or study is None:
+            return
+        shares = problem.stated_shares.get("group")
+        can_arrive = family_of(problem.family).offers(Family.with_arrivals)
+        if study.require_group and shares and can_arrive:
+            self._plan = plan.model_copy(update={"arrivals": dict(shares)})
 
     def _parsed_scenarios(self) -> list[ScenarioSection]:
         given = self._data.get("scenario", [])

@@ -23,6 +23,7 @@ from fairtrial.core import Estimate, Progress, Recommendation
 from fairtrial.core.printing import printable
 from fairtrial.core.wording import plural
 from fairtrial.presentation.alternatives import candidates_sentence, evidence_so_far, summary, tally
+from fairtrial.presentation.closed import marked_labels
 from fairtrial.presentation.counted import name_of_mean, some_do_not_count
 from fairtrial.presentation.cuts import cut_by
 from fairtrial.presentation.limits import Standings
@@ -282,14 +283,9 @@ def wrapped(label: str, text: str) -> str:
 # --------------------------------------------------------------------------- tables
 
 
-def estimates_table(
-    title: str, estimates: Sequence[Estimate], standings: Standings | None = None
-) -> Table:
-    """Return a table of estimated means with intervals, limits, and status of the limits.
-
-    `standings` knows which limits are settled.
-    """
-    standings = standings or Standings()
+def estimates_table(title: str, estimates: Sequence[Estimate], progress: Progress) -> Table:
+    """Return a table of estimated means with intervals, limits, and status of the limits."""
+    standings = Standings.by(progress)
     table = Table(title=title, title_justify="left")
     for name in estimates[0].labels:
         table.add_column(str(name))
@@ -303,7 +299,7 @@ def estimates_table(
         table.add_column("standing")
     for estimate in estimates:
         table.add_row(
-            *(str(label) for label in estimate.labels.values()),
+            *marked_labels(progress, estimate.labels),
             f"{estimate.pulls:,}",
             *(f"{_counted(estimate):,}" for _ in waiting),
             *(shown_number(estimate.own_mean) for _ in own),

@@ -24,6 +24,7 @@ from fairtrial.presentation.bounds import (
     explanation_of_bounds,
     title_of_bounds,
 )
+from fairtrial.presentation.closed import marked
 from fairtrial.presentation.counted import counted_note, intervals_note
 from fairtrial.presentation.cuts import cut_of, cut_of_arms, shown_alternatives
 from fairtrial.presentation.effects import OVERALL, Differences, differences, limited
@@ -73,27 +74,30 @@ def _tables(progress: Progress, minimize: bool) -> Iterator[tuple[Table, str]]:
     if _has_own_estimates(progress):
         cut = cut_of_arms(progress, minimize)
         title = "Arms" if _is_grouped(progress) else "Answers"
-        yield estimates_table(title, cut.rank(progress.arms), standings), cut.note
+        yield estimates_table(title, cut.rank(progress.arms), progress), cut.note
     if progress.actions:
         cut = cut_of(progress, minimize)
         title = f"Arms by {_second_label(progress)}" if _is_grouped(progress) else "Arms"
         note = "\n".join(
             (cut.note, earlier_note(progress), counted_note(progress), intervals_note(progress))
         )
-        yield estimates_table(title, cut.rank(progress.actions), standings), note
+        yield estimates_table(title, cut.rank(progress.actions), progress), note
     if progress.limited:
         cut = cut_of_arms(progress, minimize)
         shown = cut.rank(progress.limited)
-        yield estimates_table("Limits on other predictions", shown, standings), cut.note
+        yield estimates_table("Limits on other predictions", shown, progress), cut.note
     if (found := differences(progress, minimize)) is not None and found.overall:
-        yield _differences(found), found.note
+        yield _differences(found, progress), found.note
     if explained := predictions_by_group(progress):
         yield _predictions(explained), about_predictions(progress)
     if held := limited(progress):
-        yield _limits_against(held, standings), ""
+        yield _limits_against(held, standings, progress), ""
     if rails := guardrails(progress, minimize):
         for kind in by_reference(rails):
-            yield _guardrails(*kind), EVIDENCE if any(one.log_wealth for one in kind[2]) else ""
+            yield (
+                _guardrails(progress, *kind),
+                EVIDENCE if any(one.log_wealth for one in kind[2]) else "",
+            )
     if lacking := missing_values(progress):
         note = f"{summary_of_missing(progress)}\n{counting_of_missing(progress)}"
         yield _missing(lacking), note
@@ -103,11 +107,11 @@ def _tables(progress: Progress, minimize: bool) -> Iterator[tuple[Table, str]]:
         yield _answers(progress, minimize)
 
 
-def _differences(found: Differences) -> Table:
+def _differences(found: Differences, progress: Progress) -> Table:
     table = _table(found.title, ["arm"], ["difference", "interval"])
     for effect in found.overall:
         ends = f"{shown_number(effect.lower)} to {shown_number(effect.upper)}"
-        table.add_row(str(effect.arm), shown_number(effect.difference), ends)
+        table.add_row(marked(progress, effect.arm), shown_number(effect.difference), ends)
     return table
 
 
@@ -144,7 +148,7 @@ def _say_what_is_hidden(table: Table, rows: Sequence[object]) -> None:
         table.caption = f"{hidden:,} more are not shown."
 
 
-def _limits_against(held: Sequence[Effect], standings: Standings) -> Table:
+def _limits_against(held: Sequence[Effect], standings: Standings, progress: Progress) -> Table:
     """Return the limits against the control, and their status for each arm."""
     title = f"Limits against {held[0].reference}"
     table = _frame(title, held, ["arm", "where"], ["difference", "limit"])
@@ -154,17 +158,18 @@ def _limits_against(held: Sequence[Effect], standings: Standings) -> Table:
         where = OVERALL if effect.group is None else effect.group
         difference = shown_number(effect.difference)
         state = standings.of_effect(effect).value
-        table.add_row(str(effect.arm), where, difference, limits, state)
+        table.add_row(marked(progress, effect.arm), where, difference, limits, state)
     return table
 
 
-def _guardrails(title: str, of: str, rails: Sequence[Guardrail]) -> Table:
+def _guardrails(progress: Progress, title: str, of: str, rails: Sequence[Guardrail]) -> Table:
     """Return limits of measures on what `of` names, and their status for each arm."""
     numbers = [of, "limit", "evidence that it is kept"]
     table = _frame(title, rails, ["arm", "measure", "where"], numbers)
     for one in rails[:_MOST_LIMITS]:
         table.add_row(
-            *(one.arm, one.measure, one.where, shown_number(one.estimate)),
+            *(marked(progress, one.arm), one.measure, marked(progress, one.where, "group")),
+            shown_number(one.estimate),
             one.limit(shown_number),
             "-" if one.log_wealth is None else strength(one.log_wealth),
             one.standing.value,

@@ -205,6 +205,7 @@ def progress_of(document: _Document) -> Progress:
         shares=tuple(_part(ShareOfPulls, one) for one in document["shares"]),
         largest_shortfall=_number(document["largest_shortfall"]),
         chance_to_decide=_number(document["chance_to_decide"]),
+        closed={name: tuple(labels) for name, labels in document.get("closed", {}).items()},
         arm_states=tuple(_part(ArmStatus, one) for one in document["arm_states"]),
         readings=document["readings"],
         live=None if document["live"] is None else tuple(document["live"]),

@@ -350,6 +350,8 @@ class Progress:
     chance_to_decide : float or None
         The probability of a decision by the planned end if the means are as estimated, if an end is
         planned. It is approximate.
+    closed : mapping of str to tuple of str
+        What people have closed by hand: labels under ``"arm"`` and ``"group"``.
     """
 
     recommendation: Recommendation
@@ -383,6 +385,7 @@ class Progress:
     readings: int | None = None
     live: tuple[str, ...] | None = None
     chance_to_decide: float | None = None
+    closed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def effects(self) -> tuple[Effect, ...]:
@@ -428,4 +431,5 @@ class Progress:
             "readings": self.readings,
             "live": None if self.live is None else list(self.live),
             "chance_to_decide": self.chance_to_decide,
+            **({"closed": plain(self.closed)} if self.closed else {}),
         }

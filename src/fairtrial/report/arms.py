@@ -8,6 +8,7 @@ import numpy as np
 
 from fairtrial.core.recommendation import Effect, Estimate
 from fairtrial.presentation.charts import Bar, ShareChart, interval_chart, share_chart
+from fairtrial.presentation.closed import marked, marked_labels
 from fairtrial.presentation.counted import (
     counted_note,
     intervals_note,
@@ -76,7 +77,7 @@ def _qualities(found: Findings) -> Markup | None:
                 _qualities_caption(found, every, cut.note),
                 folded(
                     f"The numbers: {plural(len(arms), 'arm')}",
-                    _qualities_table(arms, overall),
+                    _qualities_table(found, arms, overall),
                     len(arms),
                 ),
             ),
@@ -106,7 +107,7 @@ def _with_intervals(found: Findings) -> str:
     return "" if kind == "none" else f" with {kind} intervals"
 
 
-def _qualities_table(arms: Sequence[str], overall: Sequence[Estimate]) -> Markup:
+def _qualities_table(found: Findings, arms: Sequence[str], overall: Sequence[Estimate]) -> Markup:
     places = places_of(overall)
     # Answers that cannot be pulled have no results; some policies give no intervals.
     pulled_at_all = any(arm.pulls for arm in overall)
@@ -115,7 +116,7 @@ def _qualities_table(arms: Sequence[str], overall: Sequence[Estimate]) -> Markup
     own = any(arm.own_mean is not None for arm in overall)
     rows = [
         (
-            label(name),
+            label(marked(found.progress, name)),
             *([count(arm.pulls)] * pulled_at_all),
             *([count(arm.pulls if arm.counted is None else arm.counted)] * waiting),
             *([fixed(arm.own_mean, places)] * own),
@@ -139,9 +140,9 @@ def _differences(found: Findings) -> Markup | None:
     return text_of(
         [
             element("h3", "Difference from ", label(shown.reference)),
-            _differences_table("Overall", shown.overall),
+            _differences_table(found, "Overall", shown.overall),
             element("p", shown.note),
-            _by_group(shown.by_group),
+            _by_group(found, shown.by_group),
         ]
     )
 
@@ -162,21 +163,23 @@ def _predictions(found: Findings) -> Markup | None:
     )
 
 
-def _by_group(effects: Sequence[Effect]) -> Markup | None:
+def _by_group(found: Findings, effects: Sequence[Effect]) -> Markup | None:
     if not effects:
         return None
     rows = len(effects)
-    return folded(f"By group: {plural(rows, 'row')}", _differences_table("By group", effects), rows)
+    return folded(
+        f"By group: {plural(rows, 'row')}", _differences_table(found, "By group", effects), rows
+    )
 
 
-def _differences_table(title: str, effects: Sequence[Effect]) -> Markup:
+def _differences_table(found: Findings, title: str, effects: Sequence[Effect]) -> Markup:
     values = [(effect.difference, effect.lower, effect.upper) for effect in effects]
     places = decimals([value for row in values for value in row if value is not None], 3)
     grouped = any(effect.group is not None for effect in effects)
     rows = [
         (
-            label(str(effect.arm)),
-            *([label(effect.group or "")] if grouped else []),
+            label(marked(found.progress, effect.arm)),
+            *([label(marked(found.progress, effect.group or "", "group"))] if grouped else []),
             *(fixed(value, places) for value in row),
         )
         for effect, row in zip(effects, values, strict=True)
@@ -207,7 +210,7 @@ def _weighted(found: Findings) -> Markup | None:
         (*(str(key).capitalize() for key in labels), "Results", "Estimate", "Weighted"),
         [
             (
-                *(label(name) for name in action.labels.values()),
+                *map(label, marked_labels(found.progress, action.labels)),
                 count(action.pulls),
                 fixed(action.mean, places),
                 fixed(mean, places),
@@ -243,7 +246,7 @@ def _allocation(found: Findings) -> Markup:
                 f"{_allocation_caption(found, chart.total)} {chart.note}".strip(),
                 folded(
                     f"The numbers: {plural(len(chart.arms), 'arm')}",
-                    _allocation_table(chart),
+                    _allocation_table(found, chart),
                     len(chart.arms),
                 ),
             ),
@@ -276,7 +279,7 @@ def _allocation_caption(found: Findings, total: int) -> str:
     return f"{caption} {percent(misplaced)} of all went elsewhere than in the optimal allocation."
 
 
-def _allocation_table(chart: ShareChart) -> Markup:
+def _allocation_table(found: Findings, chart: ShareChart) -> Markup:
     def cell(bar: Bar | None) -> str:
         if bar is None:
             return ""
@@ -284,9 +287,10 @@ def _allocation_table(chart: ShareChart) -> Markup:
         return text if bar.optimal is None else f"{text} / {percent(bar.optimal)}"
 
     rows = [
-        (label(arm), *(cell(bars[row]) for _, bars in chart.panels))
+        (label(marked(found.progress, arm)), *(cell(bars[row]) for _, bars in chart.panels))
         for row, arm in enumerate(chart.arms)
     ]
     optimal = ", and after the slash the optimal share" if chart.has_optimal else ""
-    heads = ("Arm", *(label(name or "all") for name, _ in chart.panels))
+    panels = [marked(found.progress, name, "group") if name else "all" for name, _ in chart.panels]
+    heads = ("Arm", *map(label, panels))
     return table(f"Results and share{optimal}", heads, rows, words={0})

@@ -14,6 +14,7 @@ from fairtrial.presentation.bounds import (
     title_of_bounds,
 )
 from fairtrial.presentation.charts import IntervalChart, interval_chart
+from fairtrial.presentation.closed import marked, marked_labels
 from fairtrial.presentation.counted import (
     counted_note,
     intervals_note,
@@ -175,7 +176,7 @@ def _limits_of_measures(found: Findings) -> Markup | None:
     if not limits:
         return None
     kinds = by_reference(limits)
-    return text_of([_limits_of_a_kind(title, of, own) for title, of, own in kinds])
+    return text_of([_limits_of_a_kind(found, title, of, own) for title, of, own in kinds])
 
 
 _CAPTIONS = {
@@ -184,15 +185,15 @@ _CAPTIONS = {
 }
 
 
-def _limits_of_a_kind(title: str, of: str, limits: Sequence[Guardrail]) -> Markup:
+def _limits_of_a_kind(found: Findings, title: str, of: str, limits: Sequence[Guardrail]) -> Markup:
     """Return limits of measures on one kind of quantity, with a title."""
     places = places_of_measures(limits)
     has_evidence = any(one.log_wealth is not None for one in limits)
     rows = [
         (
-            label(one.arm),
+            label(marked(found.progress, one.arm)),
             label(one.measure),
-            label(one.where),
+            label(marked(found.progress, one.where, "group")),
             fixed(one.estimate, places[one.measure]),
             one.limit(partial(fixed, places=places[one.measure])),
             *([NOTHING if one.log_wealth is None else strength(one.log_wealth)] * has_evidence),
@@ -225,8 +226,10 @@ def _against_control(found: Findings) -> Markup | None:
     places, standings = places_of(held), Standings.by(found.progress)
     rows = [
         (
-            label(str(effect.arm)),
-            label(OVERALL if effect.group is None else effect.group),
+            label(marked(found.progress, effect.arm)),
+            label(
+                OVERALL if effect.group is None else marked(found.progress, effect.group, "group")
+            ),
             *(fixed(value, places) for value in (effect.difference, effect.lower, effect.upper)),
             " to ".join(fixed(limit, places) for limit in limits_of(estimate)),
             element("span", standings.of_effect(effect).value),
@@ -256,7 +259,7 @@ def _bounds(found: Findings) -> Markup | None:
     explained = explanation_of_bounds(values)
     rows = [
         (
-            label(one.arm),
+            label(marked(found.progress, one.arm)),
             label(one.of),
             fixed(one.value, places),
             *([NOTHING if one.log_wealth is None else strength(one.log_wealth)] * bool(explained)),
@@ -322,7 +325,7 @@ def _limit_row(
     estimated = (action.mean, action.lower, action.upper)
     distances = (found.distance_of(action), found.sure_distance_of(action))
     return (
-        *(label(name) for name in action.labels.values()),
+        *map(label, marked_labels(found.progress, action.labels)),
         *[count(action.pulls)] * pulled,
         *[count(action.pulls if action.counted is None else action.counted)] * waiting,
         *(fixed(value, places) for value in estimated),

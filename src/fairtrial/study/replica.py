@@ -97,6 +97,8 @@ class Replica:
     def progress(self) -> Progress:
         """Return the data for plots and pages."""
         progress = self.policy.progress()
+        if self.closings:
+            progress = replace(progress, closed=self._closed())
         answer = self._as_stopped(progress.recommendation)
         if self.stop_reason is None:
             return replace(progress, recommendation=answer) if self.closings else progress
@@ -108,6 +110,12 @@ class Replica:
             no_forecast="",
             chance_to_decide=None,
         )
+
+    def _closed(self) -> dict[str, tuple[str, ...]]:
+        closed: dict[str, tuple[str, ...]] = {}
+        for one in self.closings:
+            closed[one.name] = (*closed.get(one.name, ()), one.label)
+        return closed
 
     def _as_stopped(self, answer: Recommendation) -> Recommendation:
         if self.closings:
