@@ -1,24 +1,38 @@
 """Power at the same maximum, with and without a planned end.
 
-Two arms with normal noise of standard deviation 1. The maximum is what one test after all pulls
-needs for a power of .9 at a difference of .25.
+Two arms, and four of which the first is the control, with normal noise of standard deviation 1; two
+arms with rewards of 0 and 1. The maximum is what one test after all pulls needs for a power of .9:
+for normal noise at a difference of .25, with four arms by Dunnett's test; otherwise for rates of
+.10 and .12.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from fairtrial import simulate
-from fairtrial.subpopulations import BlockBetting, GaussianEnvironment, Problem
+from fairtrial.subpopulations import (
+    BernoulliEnvironment,
+    BlockBetting,
+    GaussianEnvironment,
+    Problem,
+)
 
-MAXIMA = {0.025: 673, 0.05: 549}
+TWO_ARMS = {0.025: 673, 0.05: 549}
 """Most pulls by delta, the probability of an error in each direction."""
+
+FOUR_ARMS = {0.025: 1_684, 0.05: 1_432}
+
+BINARY = {0.025: 10_278, 0.05: 8_376}
 
 GAPS = (0.25, 0.5, 0.0)
 
-RULES: dict[str, dict[str, Any]] = {
+Rules = Mapping[str, Mapping[str, Any]]
+
+RULES: Rules = {
     "no planned end": {},
     "planned end": {"planned_end": True},
     "planned end, normal noise": {"planned_end": True, "noise": "normal"},
@@ -27,17 +41,66 @@ RULES: dict[str, dict[str, Any]] = {
 
 def run(*, quick: bool) -> None:
     """Print how often each rule decides, after how many pulls, and how often wrongly in a tie."""
-    runs = 100 if quick else 3_000
+    _show_two_arms(100 if quick else 3_000)
+    _show_four_arms(20 if quick else 300)
+    _show_binary(10 if quick else 300)
+
+
+def _show_two_arms(runs: int) -> None:
     problem = Problem(2, 1, floors=None, noise_std=1.0)
-    print(f"\ntwo arms, {runs} runs: share decided (standard error), mean pulls (standard error)")
-    for delta, most in MAXIMA.items():
+    print(f"\ntwo arms, {runs} runs: share decided, mean pulls, each with its standard error")
+    for delta, most in TWO_ARMS.items():
         for said, rule in RULES.items():
             policy = BlockBetting(problem, delta, max_pulls=most, **rule)
             print(f"delta {delta}, at most {most} pulls, {said}")
             for gap in GAPS:
                 environment = GaussianEnvironment(problem, [[gap], [0.0]])
-                found = simulate(policy, environment, runs, seed=3, progress=False)
-                power, times = found.decided.mean(), found.stopping_time
-                error = np.sqrt(power * (1.0 - power) / runs)
-                print(f"{gap:>8}: {power:.3f} ({error:.3f})", end=", ")
-                print(f"{times.mean():.0f} ({times.std() / np.sqrt(runs):.1f})", flush=True)
+                _show(f"{gap:>8}", simulate(policy, environment, runs, seed=3, progress=False))
+
+
+def _show_four_arms(runs: int) -> None:
+    problem = Problem(["control", "a", "b", "c"], 1, floors=None, noise_std=1.0)
+    print(
+        f"\nfour arms, c better, {runs} runs: c chosen, control ruled out, c ruled out, mean pulls"
+    )
+    for delta, most in FOUR_ARMS.items():
+        for said, rule in RULES.items():
+            print(f"delta {delta}, at most {most} pulls, {said}")
+            for gap in GAPS:
+                environment = GaussianEnvironment(problem, [[0.0], [0.0], [0.0], [gap]])
+                ends = []
+                for seed in range(runs):
+                    policy = BlockBetting(problem, delta, max_pulls=most, **rule, seed=seed)
+                    policy.compiled_run(environment, np.random.default_rng([5, seed]), None)
+                    left = policy.recommend().candidates or ()
+                    ends.append((left == ("c",), "control" not in left, "c" not in left))
+                    ends[-1] = (*ends[-1], policy.told)
+                found = np.array(ends, dtype=np.float64)
+                shares = ", ".join(_with_error(column) for column in found[:, :3].T)
+                pulls = _with_error(found[:, 3], digits=0)
+                print(f"{gap:>8}: {shares}, {pulls}", flush=True)
+
+
+def _show_binary(runs: int) -> None:
+    problem = Problem(2, 1, floors=None, reward_range=(0, 1))
+    exact = problem.clone(outcomes="binary")
+    print(f"\nrewards of 0 and 1, {runs} runs: share decided, mean pulls")
+    for delta, most in BINARY.items():
+        for said, asked in (("aimed stakes", problem), ("exact bets", exact)):
+            policy = BlockBetting(asked, delta, max_pulls=most, planned_end=True, block_draws=True)
+            print(f"delta {delta}, at most {most} pulls, {said}")
+            for high in (0.12, 0.14, 0.10):
+                environment = BernoulliEnvironment(asked, [[0.10], [high]])
+                _show(f"{high:>8}", simulate(policy, environment, runs, seed=3, progress=False))
+
+
+def _show(said: str, found: Any) -> None:
+    pulls = _with_error(found.stopping_time, digits=0)
+    print(f"{said}: {_with_error(found.decided)}, {pulls}", flush=True)
+
+
+def _with_error(values: Any, digits: int = 3) -> str:
+    """Return a mean with its standard error."""
+    numbers = np.asarray(values, dtype=np.float64)
+    error = numbers.std() / np.sqrt(numbers.size)
+    return f"{numbers.mean():.{digits}f} ({error:.{digits if digits else 1}f})"

@@ -39,6 +39,19 @@ def mixture(cash: float, p: np.ndarray, logs: np.ndarray) -> float:
     return float(np.logaddexp.reduce(terms))
 
 
+def aimed_at(need: float, ahead: float, m: float, sd: float, variance: float) -> float | None:
+    """Return the effect with which a ledger just gets what it needs, if m is no larger.
+
+    `ahead`: later draws of the experiment per draw of the block; `variance`: the block's.
+    """
+    aim = math.sqrt(2 * need * variance / (1 + ahead)) / sd
+    return aim if m <= aim else None
+
+
+def log_aimed_bet(aim: float, f: float, e: float) -> float:
+    return aim * e * f - aim * aim * f / 2
+
+
 def log_bet(m: float, f: float, e: float) -> float:
     u, p, cash = stakes(m)
     return mixture(cash, p, u * e * f - u * u * f / 2)
@@ -53,6 +66,7 @@ class Bet:
     direction: np.ndarray  # h, so that x'h is the coefficient of a draw
     centre: np.ndarray  # theta on the border of the null
     thetas: np.ndarray
+    aim: float | None = None  # the only effect that is bet on, in units of sd
 
 
 @dataclass
@@ -166,6 +180,13 @@ class SlowBlocks:
             and not (self.pairwise and self.log_wealth(i, k) >= self.threshold)
         ]
 
+    def turned_pairs(self, leaders: set[int]) -> list[tuple[int, int]]:
+        """Return the pairs in which the best other candidate is to beat a leader."""
+        theta, _ = self.estimate(self.data)
+        others = [k for k in range(self.number) if k not in leaders and k not in self.rejected]
+        best = max(others, key=lambda k: (round(float(self.candidates[k] @ theta), 9), -k))
+        return [(best, i) for i in sorted(leaders) if self.log_wealth(best, i) < self.threshold]
+
     # ------------------------------------------------------------------- planning
 
     def targets(self, leaders: set[int]) -> np.ndarray:
@@ -187,12 +208,14 @@ class SlowBlocks:
             return math.inf
         return float(max(y @ inverse @ y for y in targets))
 
-    def open(self, counts: dict[int, int], leaders: set[int]) -> None:
+    def open(self, counts: dict[int, int], leaders: set[int], later: float | None = None) -> None:
+        """Freeze the bets of a block; `later`: draws between it and a planned end."""
         bets = []
+        ahead = None if later is None else later / sum(counts.values())
         theta, inverse = self.estimate(self.data)
         drawn = [k for k, n in counts.items() for _ in range(n)]
         own = np.linalg.pinv(self.gram(drawn), rcond=1e-9, hermitian=True)
-        for i, k in self.pairs(leaders):
+        for i, k in self.pairs(leaders) + ([] if ahead is None else self.turned_pairs(leaders)):
             y = self.candidates[i] - self.candidates[k]
             sd = math.sqrt(self.noise(theta) * float(y @ inverse @ y))
             gap = self.effect(y)
@@ -200,8 +223,17 @@ class SlowBlocks:
             at_border = float(y @ theta) + self.tolerance - self.bias(drawn, h)
             centre = theta - inverse @ y * at_border / float(y @ inverse @ y)
             seen = np.allclose(self.gram(drawn) @ h, y, atol=1e-7)
-            thetas = self.points(gap, sd, h, centre, theta, counts) if seen else np.zeros(0)
-            bets.append(Bet(i, k, gap / sd, sd, h, centre, thetas))
+            need, aim = self.threshold - self.log_wealth(i, k), None
+            if ahead is not None and need <= 0:
+                continue
+            if ahead is not None and seen:
+                variance = float(y @ h)
+                if self.bounds is not None:
+                    variance, _ = self.spread_and_ruin(h, centre, theta, counts)
+                aim = aimed_at(need, ahead, gap / sd, sd, variance)
+            points = stakes(gap / sd)[0] if aim is None else np.array([aim])
+            thetas = self.points(points, sd, h, centre, theta, counts) if seen else np.zeros(0)
+            bets.append(Bet(i, k, gap / sd, sd, h, centre, thetas, aim))
         self.blocks.append(Block(dict(counts), bets))
 
     def middle(self, arm: int, centre: np.ndarray) -> float:
@@ -210,7 +242,7 @@ class SlowBlocks:
 
     def points(
         self,
-        gap: float,
+        points: np.ndarray,
         sd: float,
         h: np.ndarray,
         centre: np.ndarray,
@@ -219,13 +251,21 @@ class SlowBlocks:
     ) -> np.ndarray:
         if self.bounds is None:
             return np.zeros(GRID)
+        inside, ruin = self.spread_and_ruin(h, centre, theta, counts)
+        return np.minimum(points * sd / inside, CAP / ruin)
+
+    def spread_and_ruin(
+        self, h: np.ndarray, centre: np.ndarray, theta: np.ndarray, counts: dict[int, int]
+    ) -> tuple[float, float]:
+        """Return the variance of the block's effect, and the most that one reward can lose."""
+        assert self.bounds is not None
         low, high = self.bounds
         inside, ruin = 0.0, 0.0
         for k, n in counts.items():
             a, c = float(self.arms[k] @ h), self.middle(k, centre)
             inside += n * a**2 * (self.noise(theta) + (float(self.arms[k] @ theta) - c) ** 2)
             ruin = max(ruin, a * (c - low), -a * (high - c))
-        return np.minimum(stakes(gap / sd)[0] * sd / inside, CAP / ruin)
+        return inside, ruin
 
     # -------------------------------------------------------------------- results
 
@@ -270,7 +310,8 @@ class SlowBlocks:
             variance = float(y @ inverse @ y)
             bias = self.bias([k for k, _ in block.rewards], inverse @ y)
             effect = float(y @ theta) + self.tolerance - bias
-            return log_bet(bet.m, bet.sd**2 / variance, effect / bet.sd)
+            f, e = bet.sd**2 / variance, effect / bet.sd
+            return log_bet(bet.m, f, e) if bet.aim is None else log_aimed_bet(bet.aim, f, e)
         if not bet.thetas.size:
             return 0.0
         planned = [k for k, n in block.counts.items() for _ in range(n)]
@@ -283,6 +324,8 @@ class SlowBlocks:
         for k, reward in [*block.rewards, *worst]:
             step = float(self.arms[k] @ bet.direction) * (reward - self.middle(k, bet.centre))
             logs = logs + np.log1p(bet.thetas * step)
+        if bet.aim is not None:
+            return float(logs[0])
         _, p, cash = stakes(bet.m)
         return mixture(cash, p, logs)
 

@@ -12,7 +12,15 @@ from typing import Any
 import numpy as np
 from scipy.optimize import nnls
 
-from tests.linear.slow_blocks import CAP, GRID, SlowBlocks, log_bet, mixture, stakes
+from tests.linear.slow_blocks import (
+    GRID,
+    SlowBlocks,
+    aimed_at,
+    log_aimed_bet,
+    log_bet,
+    mixture,
+    stakes,
+)
 
 TAU = 0.5
 
@@ -154,23 +162,30 @@ class SlowLimits(SlowBlocks):
 
     # ----------------------------------------------------------------------- blocks
 
-    def open_block(self, counts: dict[int, int], target: int) -> None:
+    def open_block(self, counts: dict[int, int], target: int, later: float | None = None) -> None:
+        """Freeze the bets of a block; `later`: draws between it and a planned end."""
+        ahead = None if later is None else later / sum(counts.values())
         theta, inverse = self.estimate(self.data)
         drawn = [k for k, n in counts.items() for _ in range(n)]
         matrix = self.gram(drawn)
         own = np.linalg.pinv(matrix, rcond=1e-9, hermitian=True)
         bets = []
-        if self.bets_now(target):
+        is_late = ahead is not None and (ahead == 0 or target < self.none)
+        if is_late or self.bets_now(target):
             for k in range(self.number):
                 settled = self.separately and self.against(k, target) == math.inf
                 if k == target or k in self.rejected or settled:
                     continue
                 effect, _ = self.effect_on(self.rows(k, target), matrix)
+                if effect is None and ahead is not None and target < self.none:
+                    effect = self.rows(k, target)[0]
                 place = ("own", k) if target == self.none else ("pair", k, target)
                 bets.append((place, effect))
             if target < self.none:
                 for r, (a, c) in enumerate(self.limits[target]):
                     bets.append((("kept", target, r), (-a, self.spare - c)))
+                if ahead is not None:
+                    bets += self.bets_on_the_leader(target)
         frozen = []
         for place, effect in bets:
             if effect is None:
@@ -180,24 +195,42 @@ class SlowLimits(SlowBlocks):
             if not np.allclose(matrix @ h, direction, atol=1e-7 * np.abs(direction).max()):
                 continue
             sd = math.sqrt(self.noise(theta) * float(direction @ inverse @ direction))
+            need = None if ahead is None else self.need_of(place, target)
+            if need is not None and need <= 0:
+                continue
             gap = float(direction @ theta) + constant
             centre = theta - inverse @ direction * gap / float(direction @ inverse @ direction)
-            thetas = np.zeros(GRID)
+            variance, thetas, aim = float(direction @ h), np.zeros(GRID), None
             if self.bounds is not None:
-                thetas = self.staked(gap, sd, h, centre, theta, counts)
-            frozen.append((place, direction, constant, gap / sd, sd, h, centre, thetas))
+                variance, _ = self.spread_and_ruin(h, centre, theta, counts)
+            if need is not None and ahead is not None:
+                aim = aimed_at(need, ahead, gap / sd, sd, variance)
+            if self.bounds is not None:
+                points = stakes(gap / sd)[0] if aim is None else np.array([aim])
+                thetas = self.points(points, sd, h, centre, theta, counts)
+            frozen.append((place, direction, constant, gap / sd, sd, h, centre, thetas, aim))
         self.blocks.append(SlowBlock(dict(counts), frozen))
 
-    def staked(self, gap: float, sd: float, h: np.ndarray, centre: np.ndarray,
-               theta: np.ndarray, counts: dict[int, int]) -> np.ndarray:  # fmt: skip
-        assert self.bounds is not None
-        low, high = self.bounds
-        inside, ruin = 0.0, 0.0
-        for k, n in counts.items():
-            a, c = float(self.arms[k] @ h), self.middle(k, centre)
-            inside += n * a**2 * (self.noise(theta) + (float(self.arms[k] @ theta) - c) ** 2)
-            ruin = max(ruin, a * (c - low), -a * (high - c))
-        return np.minimum(stakes(gap / sd)[0] * sd / inside, CAP / ruin)
+    def bets_on_the_leader(self, target: int) -> list[tuple[Any, Row]]:
+        """Return the bet on "the leader is as good as the best other one that keeps its limits"."""
+        theta, _ = self.estimate(self.data)
+        others = [
+            k
+            for k in range(self.number)
+            if k not in self.rejected and k != target and self.keeps(k)
+        ]
+        if not others:
+            return []
+        best = max(others, key=lambda k: (float(self.candidates[k] @ theta), -k))
+        gap = self.candidates[best] - self.candidates[target]
+        return [(("pair", target, best), (gap, self.tolerance))]
+
+    def need_of(self, place: Any, target: int) -> float:
+        """Return what a ledger lacks."""
+        if place[0] == "pair" and place[1] == target:
+            return self.needs(place[2]).get(target, 0.0)
+        item = ("limit", place[2]) if place[0] == "kept" else place[1]
+        return self.needs(target).get(item, 0.0)
 
     def pay_blocks(self) -> bool:
         before = self.settled
@@ -220,7 +253,8 @@ class SlowLimits(SlowBlocks):
         return self.settled > before
 
     def gain(self, block: SlowBlock, direction: np.ndarray, constant: float, m: float, sd: float,
-             h: np.ndarray, centre: np.ndarray, thetas: np.ndarray) -> float:  # fmt: skip
+             h: np.ndarray, centre: np.ndarray, thetas: np.ndarray,
+             aim: float | None) -> float:  # fmt: skip
         if self.bounds is None:
             theta, inverse = self.estimate(block.rewards)
             gram = self.gram([k for k, _ in block.rewards])
@@ -229,7 +263,8 @@ class SlowLimits(SlowBlocks):
                 return 0.0
             variance = float(direction @ inverse @ direction)
             effect = float(direction @ theta) + constant
-            return log_bet(m, sd**2 / variance, effect / sd)
+            f, e = sd**2 / variance, effect / sd
+            return log_bet(m, f, e) if aim is None else log_aimed_bet(aim, f, e)
         at_centre = constant
         for k, n in block.counts.items():
             at_centre += n * float(self.arms[k] @ h) * self.middle(k, centre)
@@ -239,6 +274,8 @@ class SlowLimits(SlowBlocks):
         for k, reward in [*block.rewards, *worst]:
             step = float(self.arms[k] @ h) * (reward - self.middle(k, centre))
             logs = logs + np.log1p(thetas * step)
+        if aim is not None:
+            return float(logs[0])
         _, p, cash = stakes(m)
         return mixture(cash, p, logs)
 

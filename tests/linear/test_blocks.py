@@ -40,7 +40,7 @@ class Twins:
             problem.top,
             problem.misspecification,
         )
-        self.known = self.paid = self.most_open = 0
+        self.known = self.paid = self.most_open = self.outside = 0
         self.follow()
 
     def follow(self) -> None:
@@ -50,8 +50,14 @@ class Twins:
             planned = state.blocks.planned[self.known % len(state.blocks.waiting)]
             counts = {int(k): int(planned[k]) for k in np.flatnonzero(planned)}
             leaders = set(map(int, np.flatnonzero(state.chosen)))
-            self.compare_plan(leaders, planned)
-            self.slow.open(counts, leaders)
+            later = None
+            if self.policy.planned_end:
+                earlier = sum(sum(block.counts.values()) for block in self.slow.blocks)
+                later = self.policy.max_pulls - self.outside - earlier - planned.sum()
+                assert later >= 0
+            if later is None or later > 0:
+                self.compare_plan(leaders, planned)
+            self.slow.open(counts, leaders, later)
             self.known += 1
 
     def compare_plan(self, leaders: set[int], planned: np.ndarray) -> None:
@@ -87,6 +93,7 @@ class Twins:
 
     def ask(self) -> Pull:
         pull = self.policy.ask()
+        self.outside += serial_of(pull) < 0
         self.follow()
         return pull
 

@@ -81,9 +81,17 @@ class Twins:
             (leader,) = np.flatnonzero(state.chosen)
             assert leader == self.slow.leader()
             counts = {int(k): int(planned[k]) for k in np.flatnonzero(planned)}
-            self.slow.open_block(counts, int(leader))
+            self.slow.open_block(counts, int(leader), self.later(planned))
             self.placed += len(self.slow.blocks[-1].bets)
             self.known += 1
+
+    def later(self, planned: np.ndarray) -> float | None:
+        """Return the pulls between a block and the planned end; None without one."""
+        if not self.policy.planned_end:
+            return None
+        issued = self.policy._blocks.state.opened.sum()
+        earlier = sum(sum(block.counts.values()) for block in self.slow.blocks)
+        return self.policy.max_pulls - issued - earlier - planned.sum()
 
     def compare(self) -> None:
         slow, ledgers = self.slow, self.policy._blocks.state.book.ledgers

@@ -53,23 +53,35 @@ def no_end() -> End:
 
 
 @kernel
-def end_after(rules: Any, state: Any, slot: int, needs: Floats) -> End:
+def end_after(rules: Any, state: Any, slot: int, target: int, runner_up: int, needs: Floats) -> End:
     """Return what the bets of the newest block know about the planned end.
 
-    The block's target and runner-up are set. `needs`: what each item lacks, for that target.
+    `target`, `runner_up`: those of the block. `needs`: what each item lacks, for that target.
     """
     if rules.max_pulls == math.inf:
         return no_end()
     lacking = needs.copy()
-    runner_up = state.runner_up[slot]
     if runner_up != NOBODY:
         for_runner_up = np.empty(needs.size)
         fill_needs(state.book, rules.threshold, rules.separately, runner_up, for_runner_up)
-        target = state.target[slot]
         lacking[target] = for_runner_up[target]
-    pulls = sum_of(state.blocks.planned[slot])
-    ahead = max(0.0, pulls_until_end(rules, state.blocks)) / pulls
+    return end_with(rules, state.blocks, slot, lacking)
+
+
+@kernel
+def end_with(rules: Any, blocks: Blocks, slot: int, lacking: Floats) -> End:
+    """Return what the bets of the newest block know about a planned end; `lacking`: by bet."""
+    ahead = max(0.0, pulls_until_end(rules, blocks)) / sum_of(blocks.planned[slot])
     return End(True, rules.normal, lacking, ahead)
+
+
+@inlined
+def must_bet_now(end: End, none_leads: bool) -> bool:
+    """Return whether a planned end leaves no time to wait for more information.
+
+    A wrong leader is bet on itself; "none" is not, so it may wait until the last block.
+    """
+    return end.is_planned and (end.ahead == 0.0 or not none_leads)
 
 
 @inlined

@@ -29,6 +29,7 @@ from fairtrial.core.policy import Choice
 from fairtrial.core.progress_parts import AnswerStatus
 from fairtrial.core.pull import Pull
 from fairtrial.core.recommendation import PREDICTABLE, Guarantee
+from fairtrial.core.validation import check_flag
 from fairtrial.core.wording import MANY_WAIT, listed, plural, said_of_standstill
 from fairtrial.errors import InvalidArgument
 
@@ -73,6 +74,8 @@ class BlockPolicy(FixedConfidencePolicy):
 
     _evidence_scale = "log_e_value"
 
+    planned_end: bool = False
+
     _cuts: Cuts | None = None
     """The blocks of a finished experiment, if all pulls were assigned by others."""
 
@@ -92,6 +95,19 @@ class BlockPolicy(FixedConfidencePolicy):
         super().conceal(secret)
         self._blocks.use_key(self._key)
 
+    def _end_as_planned(self, planned_end: bool) -> None:
+        """Aim bets at the end that `max_pulls` states, if this is asked for."""
+        self.planned_end = check_flag("planned_end", planned_end)
+        if planned_end and self.max_pulls is None:
+            raise InvalidArgument("planned_end", "must be given together with max_pulls")
+        self._end = self.max_pulls if planned_end else None
+
+    def _require_pulls(self, needed: int, which: str) -> None:
+        """Refuse a planned end before this number of pulls; `which` says what they are."""
+        if self._end is not None and self._end < needed:
+            accepted = f"must be at least {needed} with planned_end: {which}"
+            raise InvalidArgument("max_pulls", accepted, self._end)
+
     def _has_issued_all(self) -> bool:
         # With a planned end, each family counts the pulls of its blocks, also those that failed.
         return self._end is None and super()._has_issued_all()
@@ -100,7 +116,14 @@ class BlockPolicy(FixedConfidencePolicy):
         """Return the next pull of an open block, planning a new one when there is none."""
         if self._cuts is not None:
             return self._next_assigned(self._cuts)
-        return self._made_again() or self._blocks.choose(float(self.batch or 0))
+        again = self._made_again()
+        if again is None and self._is_all_issued(slice(None)):
+            return None
+        return again or self._blocks.choose(float(self.batch or 0))
+
+    def _is_all_issued(self, actions: slice) -> bool:
+        """Return whether a planned end leaves no pull of one of these actions."""
+        return self._end is not None and not self._blocks.has_pulls_until(self._end, actions)
 
     def _made_again(self, accepts: Callable[[int], bool] = lambda _: True) -> Choice:
         """Return a pull that a closed block lacks, if lost pulls are made again."""

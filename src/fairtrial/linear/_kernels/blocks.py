@@ -151,6 +151,7 @@ def _next_arm(
     if arm < 0 and not (state.estimable[0] and _has_begun(model, rules, state)):
         arm = _extra_arm(model, rules, state)
         state.opened[arm] += 1.0
+        state.blocks.pulls[0] += 1
     elif arm < 0 and next_slot(state.blocks) != OUTSIDE:
         _plan(model, rules, limits, state, batch, np.empty(0))
         arm, serial = next_pull(state.blocks, -1, 1)

@@ -18,8 +18,16 @@ from fairtrial.confidence.block_betting.book import (
     rival_ledger,
     rule_out_none,
 )
+from fairtrial.confidence.block_betting.planned_end import (
+    NOBODY,
+    end_after,
+    fit_to_end,
+    must_bet_now,
+    pulls_until_end,
+    size_until_end,
+)
 from fairtrial.core.arithmetic import square
-from fairtrial.core.compilation import kernel
+from fairtrial.core.compilation import inlined, kernel
 from fairtrial.linear._kernels.limits import (
     Limits,
     Metric,
@@ -38,14 +46,14 @@ from fairtrial.linear._kernels.matrices import (
     whitener,
     whitener_of_rows,
 )
-from fairtrial.linear._kernels.model import Model
+from fairtrial.linear._kernels.model import Model, difference
 from fairtrial.linear._kernels.planning import (
     MANY,
     MOST_ESTIMATE,
     block_counts,
     find_design,
     fit,
-    freeze_bounded,
+    freeze_bets,
     measures_all,
     mix,
     natural_size,
@@ -67,9 +75,25 @@ class Known(NamedTuple):
     """What is known when a block is planned."""
 
     leader: int
+    runner_up: int  # on which the leader is bet, too; only a planned end needs one
     metric: Metric  # the estimates from all data, and their precision
     noise: float  # variance of the noise
     pulls: float  # number of results
+
+
+@kernel
+def _best_feasible(model: Model, limits: Limits, state: State, metric: Metric, besides: int) -> int:
+    """Return the best live candidate besides one whose estimate keeps its limits, or `NOBODY`."""
+    best = NOBODY
+    most = -math.inf
+    for k in range(model.candidates.shape[0]):
+        is_live = k != besides and not state.book.rejected[k]
+        if is_live and keeps_limits(limits, k, metric.theta):
+            value = dot(model.candidates[k], metric.theta) + dot(model.rest[k], metric.theta)
+            if value > most:
+                most = value
+                best = k
+    return best
 
 
 @kernel
@@ -79,15 +103,8 @@ def leader_with_limits(model: Model, limits: Limits, state: State, metric: Metri
     If "none" is ruled out, return the live candidate closest to its limits.
     """
     candidates = model.candidates.shape[0]
-    best = -1
-    most = -math.inf
-    for k in range(candidates):
-        if not state.book.rejected[k] and keeps_limits(limits, k, metric.theta):
-            value = dot(model.candidates[k], metric.theta) + dot(model.rest[k], metric.theta)
-            if value > most:
-                most = value
-                best = k
-    if best >= 0:
+    best = _best_feasible(model, limits, state, metric, NOBODY)
+    if best != NOBODY:
         return best
     if not state.book.rejected[candidates]:
         return candidates
@@ -322,7 +339,10 @@ def plan_block_with_limits(
     candidates, rank = model.candidates.shape
     metric, noise = _metric_of_data(model, rules, state)
     leader = leader_with_limits(model, limits, state, metric)
-    known = Known(leader, metric, noise, state.counts.sum())
+    runner_up = NOBODY
+    if rules.max_pulls < math.inf and leader < candidates:
+        runner_up = _best_feasible(model, limits, state, metric, leader)
+    known = Known(leader, runner_up, metric, noise, state.counts.sum())
     choose(state, leader)
     slot = next_slot(state.blocks)
     for i in range(rank):
@@ -330,7 +350,10 @@ def plan_block_with_limits(
     needs = np.empty(candidates + limits.stated.shape[1])
     fill_needs(state.book, rules.threshold, rules.separately, leader, needs)
     planned = np.empty(model.arms.shape[0])
-    _plan_counts(model, limits, rules, state, known, needs, batch, planned)
+    size = _plan_counts(model, limits, rules, state, known, needs, batch, planned)
+    left = pulls_until_end(rules, state.blocks)
+    if left < math.inf:
+        fit_to_end(planned, size, left)
     weakest = _weakest_item(model, limits, rules, known, needs) / noise
     if assigned.size:
         open_block(state.blocks, assigned)
@@ -340,10 +363,10 @@ def plan_block_with_limits(
     if leader == candidates:
         pause = square(NONE_PAUSE) if rules.bounded else 0.0
     state.bets.number[slot] = 0
-    if weakest >= pause:
+    end = end_after(rules, state, slot, leader, runner_up, needs)
+    if weakest >= pause or must_bet_now(end, leader == candidates):
         _place_bets(model, limits, rules, state, slot, known)
-        if rules.bounded:
-            freeze_bounded(model, rules, state, slot, metric.root, metric.theta, noise)
+        freeze_bets(model, rules, state, slot, metric.root, metric.theta, noise, end)
 
 
 @kernel
@@ -375,8 +398,11 @@ def _plan_counts(
     needs: Floats,
     batch: float,
     planned: Floats,
-) -> None:
-    """Fill the pulls of the next block, and update the shares that plans start from."""
+) -> float:
+    """Fill the pulls of the next block, and update the shares that plans start from.
+
+    Return the size of the block; it may have more pulls, as many as its directions need.
+    """
     arms, rank = model.arms.shape
     targets = np.empty((needs.size, rank))
     trial = np.empty(arms)
@@ -393,6 +419,7 @@ def _plan_counts(
             number = _all_directions(model, targets)
         if size <= 0.0:
             size = natural_size(rules, state, rank, number + 1)
+        size = size_until_end(size, pulls_until_end(rules, state.blocks))
         if arms + number > MANY:
             # `plan_large` already plans twice, starting from the shares of the last block.
             value = plan_large(model, rules, targets[:number], size, state.shares, planned)
@@ -406,6 +433,7 @@ def _plan_counts(
         for k in range(arms):
             state.shares[k] = shares[k]
     state.forecast[0] = 2.0 * known.noise * value
+    return size
 
 
 @kernel
@@ -422,26 +450,48 @@ def _all_directions(model: Model, targets: Floats) -> int:
 
 
 @kernel
+def _fill_gap(model: Model, rules: Rules, winner: int, rival: int, direction: Floats) -> float:
+    """Fill the direction of "the rival is at least as good", whatever limits; return a constant."""
+    difference(model, winner, rival, direction)
+    return rules.tolerance
+
+
+@inlined
+def _is_zero(direction: Floats) -> bool:
+    return dot(direction, direction) == 0.0
+
+
+@kernel
 def _place_bets(
     model: Model, limits: Limits, rules: Rules, state: State, slot: int, known: Known
 ) -> None:
     """Freeze the bets of a block: one on each live rival, one on each limit of the leader.
 
-    The bets of a block share its pulls, so those on rivals use the ledger of the pair.
+    The bets of a block share its pulls, so those on rivals use the ledger of the pair. With a
+    planned end, one is on the leader itself, as the rival of the runner-up.
     """
     candidates = model.candidates.shape[0]
     leader, theta, bets = known.leader, known.metric.theta, state.bets
     metric = _metric_of_pulls(model, state.blocks.planned[slot], theta)
     begin_bets(state.book, bets, slot, leader)
     for bet in range(bets.number[slot]):
-        if not is_wanted(state.book, bet, leader, rules.separately):
+        is_own = bet == leader and known.runner_up != NOBODY
+        if not (is_own or is_wanted(state.book, bet, leader, rules.separately)):
             continue
-        if bet < candidates:
-            ledger = rival_ledger(state.book, bet, leader)
-        else:
-            ledger = limit_ledger(state.book, leader, bet - candidates)
         direction = state.directions[slot, bet]
-        _, constant = item_value(model, limits, rules.tolerance, leader, bet, metric, direction)
+        if is_own:
+            ledger = pair_ledger(state.book, leader, known.runner_up)
+            state.book.led[known.runner_up] = 1
+            constant = _fill_gap(model, rules, known.runner_up, leader, direction)
+        else:
+            _, constant = item_value(model, limits, rules.tolerance, leader, bet, metric, direction)
+            if bet < candidates:
+                ledger = rival_ledger(state.book, bet, leader)
+                if rules.max_pulls < math.inf and leader < candidates and _is_zero(direction):
+                    # A tie leaves no direction, but the block must not go to waste.
+                    constant = _fill_gap(model, rules, leader, bet, direction)
+            else:
+                ledger = limit_ledger(state.book, leader, bet - candidates)
         variance = known.noise * length_of(known.metric, direction)
         if not 0.0 < variance < math.inf or length_of(metric, direction) == math.inf:
             continue

@@ -10,8 +10,18 @@ from fairtrial.confidence.block_betting.blocks import (
     open_block,
     open_planned_block,
 )
+from fairtrial.confidence.block_betting.planned_end import (
+    End,
+    aim_bet,
+    end_with,
+    fit_to_end,
+    is_lacking,
+    no_end,
+    pulls_until_end,
+    size_until_end,
+)
 from fairtrial.core.arithmetic import square, sum_of
-from fairtrial.core.compilation import kernel
+from fairtrial.core.compilation import inlined, kernel
 from fairtrial.linear._kernels.matrices import (
     Floats,
     Integers,
@@ -171,11 +181,47 @@ def _list_pairs(rules: Rules, state: State, slot: int, threshold: float) -> int:
                 continue
             if rules.pairwise and wealth_of(state, i, k) >= threshold:
                 continue
-            state.winner[slot, number] = i
-            state.rival[slot, number] = k
-            state.bets.ledger[slot, number] = ledger_of(state, i, k)
+            _list_pair(state, slot, number, i, k)
             number += 1
     return number
+
+
+@inlined
+def _list_pair(state: State, slot: int, bet: int, winner: int, rival: int) -> None:
+    state.winner[slot, bet] = winner
+    state.rival[slot, bet] = rival
+    state.bets.ledger[slot, bet] = ledger_of(state, winner, rival)
+    state.bets.aim[slot, bet] = 0.0
+
+
+@kernel
+def _list_leaders(model: Model, rules: Rules, state: State, slot: int, theta: Floats) -> None:
+    """List a bet on every leader, too, as the rival of the best other candidate."""
+    best = -1
+    most = -math.inf
+    for k in range(state.chosen.size):
+        value = dot(model.candidates[k], theta)
+        if not state.chosen[k] and not state.book.rejected[k] and value > most:
+            best = k
+            most = value
+    if best < 0:
+        return
+    for i in range(state.chosen.size):
+        if state.chosen[i] and wealth_of(state, best, i) < rules.threshold:
+            _list_pair(state, slot, state.bets.number[slot], best, i)
+            state.bets.number[slot] += 1
+
+
+@kernel
+def _end_of(rules: Rules, state: State, slot: int) -> End:
+    """Return what the bets of the newest block know about the planned end."""
+    if rules.max_pulls == math.inf:
+        return no_end()
+    lacking = np.empty(state.bets.number[slot])
+    for bet in range(lacking.size):
+        won = wealth_of(state, state.winner[slot, bet], state.rival[slot, bet])
+        lacking[bet] = rules.threshold - won
+    return end_with(rules, state.blocks, slot, lacking)
 
 
 @kernel
@@ -382,6 +428,9 @@ def plan_block(model: Model, rules: Rules, state: State, batch: float, assigned:
     for i in range(rank):
         state.prediction[slot, i] = theta[i]
     live = _list_bets(rules, state, slot)
+    pairs = bets.number[slot]
+    if rules.max_pulls < math.inf:
+        _list_leaders(model, rules, state, slot, theta)
     targets = np.empty((bets.number[slot], rank))
     for bet in range(bets.number[slot]):
         winner, rival = state.winner[slot, bet], state.rival[slot, bet]
@@ -399,9 +448,13 @@ def plan_block(model: Model, rules: Rules, state: State, batch: float, assigned:
         scale = math.sqrt(need / (square(effect) + rules.kappa * variance))
         for i in range(rank):
             targets[bet, i] *= scale
+    # The bets on leaders measure what others do.
+    targets = targets[:pairs]
     size = batch
     if size <= 0.0:
         size = natural_size(rules, state, rank, live)
+    left = pulls_until_end(rules, state.blocks)
+    size = size_until_end(size, left)
     planned = np.empty(arms)
     if arms + targets.shape[0] > MANY:
         value = plan_large(model, rules, targets, size, state.shares, planned)
@@ -412,12 +465,13 @@ def plan_block(model: Model, rules: Rules, state: State, batch: float, assigned:
         for k in range(arms):
             state.shares[k] = shares[k]
     state.forecast[0] = 2.0 * noise * value
+    if left < math.inf:
+        fit_to_end(planned, size, left)
     if assigned.size:
         open_block(state.blocks, assigned)
     else:
         open_planned_block(state.blocks, planned)
-    if rules.bounded:
-        freeze_bounded(model, rules, state, slot, root, theta, noise)
+    freeze_bets(model, rules, state, slot, root, theta, noise, _end_of(rules, state, slot))
 
 
 # Passing a state costs more than the work, so the function is compiled into its callers.
@@ -437,8 +491,56 @@ def fill_direction(
 
 
 @kernel
-def freeze_bounded(
-    model: Model, rules: Rules, state: State, slot: int, root: Floats, theta: Floats, noise: float
+def freeze_bets(
+    model: Model,
+    rules: Rules,
+    state: State,
+    slot: int,
+    root: Floats,
+    theta: Floats,
+    noise: float,
+    end: End,
+) -> None:
+    """Freeze what bets need besides their effects, estimates and ledgers."""
+    for bet in range(state.bets.number[slot]):
+        if not is_lacking(end, bet):
+            state.bets.ledger[slot, bet] = NO_BET
+    if rules.bounded:
+        _freeze_bounded(model, rules, state, slot, root, theta, noise, end)
+    elif end.is_planned:
+        _aim_known_noise(model, rules, state, slot, end)
+
+
+@kernel
+def _aim_known_noise(model: Model, rules: Rules, state: State, slot: int, end: End) -> None:
+    """Aim the bets under noise of known scale at the planned end."""
+    rank = model.arms.shape[1]
+    matrix = np.empty((rank, rank))
+    inverse = np.empty((rank, rank))
+    null_space = np.empty((rank, rank))
+    gram(model.arms, state.blocks.planned[slot], matrix)
+    seen = invert(matrix, inverse, null_space)
+    target = np.empty(rank)
+    direction = np.empty(rank)
+    for bet in range(state.bets.number[slot]):
+        if state.bets.ledger[slot, bet] == NO_BET:
+            continue
+        fill_direction(model, rules, state, slot, bet, target)
+        if is_seen(null_space, seen, target):
+            multiply(inverse, target, direction)
+            aim_bet(state.bets, slot, bet, dot(target, direction), end)
+
+
+@kernel
+def _freeze_bounded(
+    model: Model,
+    rules: Rules,
+    state: State,
+    slot: int,
+    root: Floats,
+    theta: Floats,
+    noise: float,
+    end: End,
 ) -> None:
     """Freeze coefficients, centres and stakes of the bets on rewards in a known range."""
     rank = theta.size
@@ -482,6 +584,7 @@ def freeze_bounded(
         if inside <= 0.0:
             bets.ledger[slot, bet] = NO_BET
             continue
+        aim_bet(bets, slot, bet, inside, end)
         freeze_stakes(bets, slot, bet, at_centre, inside, ruin)
 
 

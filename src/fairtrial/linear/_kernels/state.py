@@ -38,6 +38,8 @@ class Rules(NamedTuple):
     shift: float  # subtracted from every reward, if the features include a constant
     separately: bool  # whether each ledger is tested alone: limits with a tolerance
     pause: float  # root of the smallest information on limits for which bets are placed
+    max_pulls: float  # the planned end; infinite if there is none
+    normal: bool  # whether its bets may assume normal noise
 
 
 class Constants(NamedTuple):

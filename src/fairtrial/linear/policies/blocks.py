@@ -78,6 +78,9 @@ class BlockBetting(BlockPolicy):
     initial_pulls : int, optional
         Initial pulls of every arm of a basis. By default the same number of pulls as 4 of each, but
         of different arms: none is repeated before every arm was pulled.
+    planned_end : bool
+        Plan for the end that `max_pulls` states: by then, the power is far higher than without, but
+        pulls after it are not possible. All pulls count, also those without a result.
 
     Notes
     -----
@@ -111,6 +114,7 @@ class BlockBetting(BlockPolicy):
         batch: int | None = None,
         initial_pulls: int | None = None,
         max_pulls: int | None = None,
+        planned_end: bool = False,
         assigned: ArrayLike | None = None,
         randomize: Randomize = True,
         seed: int | np.random.Generator | None = None,
@@ -124,6 +128,7 @@ class BlockBetting(BlockPolicy):
                 "proven; LinGapE takes an estimated noise",
                 problem.noise_std,
             )
+        self._end_as_planned(planned_end)
         self._answers = DistinctCandidates(problem)
         self._units = Units(problem)
         self.batch = check_optional_integer("batch", batch, low=1)
@@ -147,6 +152,9 @@ class BlockBetting(BlockPolicy):
         self._blocks = LinearBlocks(constants, self.randomize, self._key, **self._dimensions)
         self._blocks.arms, self._blocks.centre = self._units.model.arms, self._shift
         self._follow(assigned)
+        _, distinct, rank = self._units.shape
+        block = math.ceil(rules.touch * min(rank, distinct))
+        self._require_pulls(self._initial * rank + block, "initial pulls and one block")
         self._standing = BlockStanding(self._units, self._blocks, rules, opening, self._cuts)
         self._findings = Findings(self._answers, self._units, self._standing, self.delta)
 
@@ -251,6 +259,8 @@ class BlockBetting(BlockPolicy):
             shift=self._shift,
             separately=self._separately,
             pause=0.5,
+            max_pulls=float(self._end or math.inf),
+            normal=False,
         )
 
     @property
@@ -265,6 +275,8 @@ class BlockBetting(BlockPolicy):
             "limits": 0,
             "answers": candidates,
         }
+        if self._end is not None:
+            bets += top
         if self.problem.has_limits:
             book = book_dimensions(candidates, len(self.problem.requirements))
             bets = aimed = candidates + book["limits"]
@@ -387,11 +399,13 @@ class BlockBetting(BlockPolicy):
         return self._findings.details(self.warnings()) | {"blocks": self._blocks.planned}
 
     def _parts(self) -> Parts:
+        parts: Parts = {"chance_to_decide": self._chance_to_decide()}
         if self._pairwise or self._separately:
-            return {"answers": self._findings.rulings()}
+            return {**parts, "answers": self._findings.rulings()}
         rejected = self._blocks.state.book.rejected
         labels = self._answers.labels(range(rejected.size))
-        return {"answers": answers_with_wealth(labels, self._standing.wealth[0], rejected)}
+        wealth = self._standing.wealth[0]
+        return {**parts, "answers": answers_with_wealth(labels, wealth, rejected)}
 
     def _contradicted(self) -> tuple[str, ...]:
         return self._findings.warnings()

@@ -10,6 +10,7 @@ from fairtrial.confidence.block_betting.planned_end import (
     NOBODY,
     End,
     fit_to_end,
+    must_bet_now,
     size_until_end,
 )
 from fairtrial.core.arithmetic import square, sum_of
@@ -734,11 +735,8 @@ def initial_block(active: Floats, rules: Rules) -> Floats:
 
 @inlined
 def is_worth_a_bet(weakest: float, rules: Rules, none_leads: bool, end: End) -> bool:
-    """Return whether there is enough information on the leader's weakest item to bet on it.
-
-    A planned end leaves no time to wait, and a wrong leader is bet on itself.
-    """
-    if end.is_planned and (end.ahead == 0.0 or not none_leads):
+    """Return whether there is enough information on the leader's weakest item to bet on it."""
+    if must_bet_now(end, none_leads):
         return True
     pause = rules.pause
     if none_leads:

@@ -118,12 +118,13 @@ def start(arrays: Arrays) -> None:
 @kernel
 def _bet_from_the_start(model: Model, rules: Rules, state: State) -> None:
     """Freeze bets on the initial pulls: exact ones need no estimates."""
-    state.runner_up[0] = 1 - state.leader[0]
-    needs = np.empty(state.rival.shape[1])
-    fill_needs(state.book, rules.threshold, rules.separately, state.leader[0], needs)
+    leader, needs = state.leader[0], np.empty(state.rival.shape[1])
+    state.runner_up[0] = 1 - leader
+    fill_needs(state.book, rules.threshold, rules.separately, leader, needs)
+    end = end_after(rules, state, 0, leader, state.runner_up[0], needs)
     none = np.empty(model.active.shape)
     unused = Estimates(none, np.empty(model.weights.size), none)
-    place_bets(model, rules, state, 0, unused, end_after(rules, state, 0, needs))
+    place_bets(model, rules, state, 0, unused, end)
 
 
 @kernel
@@ -181,7 +182,7 @@ def _plan_block(model: Model, rules: Rules, state: State, batch: float, assigned
         open_planned_block(state.blocks, planned.reshape(planned.size))
     _aim_at_leader(state, slot)
     state.runner_up[slot] = runner_up
-    end = end_after(rules, state, slot, needs)
+    end = end_after(rules, state, slot, leader, runner_up, needs)
     if is_worth_a_bet(weakest, rules, leader == arms, end):
         place_bets(model, rules, state, slot, seen, end)
 

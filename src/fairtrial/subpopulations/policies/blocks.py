@@ -202,10 +202,7 @@ class BlockBetting(BlockPolicy):
         if block_draws and problem.prediction is not None:
             raise InvalidArgument("block_draws", "must be False with a prediction", block_draws)
         super().__init__(problem, delta, max_pulls, seed)
-        self.planned_end = check_flag("planned_end", planned_end)
-        if planned_end and max_pulls is None:
-            raise InvalidArgument("planned_end", "must be given together with max_pulls")
-        self._end = self.max_pulls if planned_end else None
+        self._end_as_planned(planned_end)
         self.noise = self._checked_noise(noise)
         # Rewards are maximised, in units that keep their squares well within a float's range.
         self._inward = problem.sign / unit_of(problem)
@@ -296,16 +293,14 @@ class BlockBetting(BlockPolicy):
 
     def _require_pulls_for_a_bet(self) -> None:
         """Refuse a planned end before the first block that is bet on could be complete."""
-        if self._end is None or self._blocks.finished:
+        if self._blocks.finished:
             return
         opening = self._blocks.state.blocks
         needed, which = int(opening.pulls[0]), "the initial pulls"
         if not self._is_exact:
             needed += int(self._rules.touch * opening.width[0])
             which = "initial pulls and one block"
-        if self._end < needed:
-            accepted = f"must be at least {needed} with planned_end: {which}"
-            raise InvalidArgument("max_pulls", accepted, self._end)
+        self._require_pulls(needed, which)
 
     @property
     def _bounded(self) -> bool:
@@ -421,20 +416,16 @@ class BlockBetting(BlockPolicy):
         if self._cuts is None:
             column = column_of(self.problem, group)
             again = self._made_again(partial(self._can_make, column))
-            if again is None and self._is_all_issued(column):
+            if again is None and self._is_all_issued(self._actions_of(column)):
                 return None
             return again or self._blocks.choose(column, float(self.batch or 0))
         if group is not None:
             raise InvalidArgument("group", "must not be given: all pulls are assigned", group)
         return self._next_assigned(self._cuts)
 
-    def _is_all_issued(self, column: int) -> bool:
-        """Return whether a planned end leaves no pull of a group, or of any if it is negative."""
-        if self._end is None:
-            return False
-        groups = len(self.problem.groups)
-        actions = slice(None) if column < 0 else slice(column, None, groups)
-        return not self._blocks.has_pulls_until(self._end, actions)
+    def _actions_of(self, column: int) -> slice:
+        """Return the actions of a group, or all if it is negative."""
+        return slice(None) if column < 0 else slice(column, None, len(self.problem.groups))
 
     def _can_make(self, column: int, action: int) -> bool:
         """Return whether an action is of the wanted group, or any of them, and its arm is open."""

@@ -223,7 +223,7 @@ def _plan_block(model: Model, rules: Rules, state: State, batch: float, assigned
     if model.predicted:
         freeze_fit(model, state, slot, seen)
     state.runner_up[slot] = runner_up
-    end = end_after(rules, state, slot, needs)
+    end = end_after(rules, state, slot, leader, runner_up, needs)
     if is_worth_a_bet(weakest, rules, leader == arms, end):
         place_bets(model, rules, state, slot, seen, programmes, work, end)
 
