@@ -15,12 +15,7 @@ from fairtrial.core.policy import Choice
 from fairtrial.core.progress_parts import ArmStatus, Parts
 from fairtrial.core.pull import UNSOLICITED, Pull
 from fairtrial.core.recommendation import PREDICTABLE, Estimate, Guarantee, Status
-from fairtrial.core.validation import (
-    check_flag,
-    check_instance,
-    check_number,
-    check_optional_integer,
-)
+from fairtrial.core.validation import check_flag, check_instance, check_optional_integer
 from fairtrial.core.wording import said_of_standstill
 from fairtrial.delayed.policies.answers import BestOfBlocks
 from fairtrial.delayed.policies.judged_evidence import Judge, JudgedEvidence
@@ -31,13 +26,23 @@ from fairtrial.delayed.policies.paired_evidence import (
     StudentEvidence,
     best_two,
 )
+from fairtrial.delayed.policies.paired_parameters import (
+    check_arms_from,
+    check_categories,
+    check_earlier,
+    check_judge,
+    check_margin,
+    check_overlap,
+    check_problem,
+    check_shuffle,
+)
 from fairtrial.delayed.policies.race_forecast import (
     FEWEST_BLOCKS,
     blocks_needed,
     repeated_blocks,
 )
 from fairtrial.delayed.problem import Problem
-from fairtrial.errors import InvalidArgument, NotSupported
+from fairtrial.errors import NotSupported
 
 __all__ = ["Departure", "PairedRacing"]
 
@@ -219,25 +224,25 @@ class PairedRacing(FixedConfidencePolicy):
         holds_back: bool = False,
         seed: int | np.random.Generator | None = None,
     ) -> None:
-        _check_problem(problem)
+        check_problem(problem)
         super().__init__(problem, delta, max_pulls, seed)
         self._answers = BestOfBlocks(problem.tolerance)
         self.parallel = check_optional_integer("parallel", parallel, low=1)
         self.n_blocks = check_optional_integer("n_blocks", n_blocks, low=1)
         self.max_blocks = check_optional_integer("max_blocks", max_blocks, low=1)
-        self.overlap = _check_overlap(overlap, problem, self.n_blocks)
-        self.shuffle = self._check_shuffle(shuffle)
+        self.overlap = check_overlap(overlap, problem, self.n_blocks)
+        self.shuffle = check_shuffle(shuffle, self._n_listed)
         self.holds_back = check_flag("holds_back", holds_back)
         self.blocks_from = (
             None if blocks_from is None else check_instance("blocks_from", blocks_from, str)
         )
-        self.arms_from = self._check_arms_from(arms_from)
-        self.margin = self._check_margin(margin)
-        self.categories = self._check_categories(categories)
+        self.arms_from = check_arms_from(arms_from, problem)
+        self.margin = check_margin(margin, problem, self._n_listed)
+        self.categories = check_categories(categories, self.margin, self._n_listed)
         arms = len(problem.arms)
         self._level = math.log(1.0 / self.delta)
-        self.earlier_evidence = self._check_earlier(earlier_evidence)
-        self.judge = self._check_judge(judge)
+        self.earlier_evidence = check_earlier(earlier_evidence, problem, self._level)
+        self.judge = check_judge(judge, problem, self.n_blocks)
         self._scores: Floats = np.full((8, arms), np.nan)
         self._cells = np.zeros((8, arms), dtype=np.int8)
         self._arm_states = np.zeros(arms, dtype=np.int8)
@@ -262,67 +267,6 @@ class PairedRacing(FixedConfidencePolicy):
         arms = len(self.problem.arms)
         return np.reshape(self.earlier_evidence or np.zeros((arms, arms)), (arms, arms))
 
-    def _check_earlier(
-        self, given: Sequence[Sequence[float]] | None
-    ) -> tuple[tuple[float, ...], ...] | None:
-        if given is None:
-            return None
-        arms = len(self.problem.arms)
-        if self.problem.reward_range is None:
-            raise InvalidArgument("earlier_evidence", "needs a problem with reward_range", given)
-        evidence = _finite_table("earlier_evidence", given, (arms, arms))
-        if (np.diagonal(evidence) >= self._level).all():
-            raise InvalidArgument("earlier_evidence", "must leave an arm in the race", given)
-        return tuple(tuple(row) for row in evidence.tolist())
-
-    def _check_judge(
-        self, judge: Sequence[Sequence[float]] | None
-    ) -> tuple[tuple[float, ...], ...] | None:
-        if judge is None:
-            return None
-        if None in (self.problem.reward_range, self.n_blocks):
-            raise InvalidArgument("judge", "needs a reward_range and n_blocks")
-        table = _finite_table("judge", judge, (self.n_blocks or 0, len(self.problem.arms)))
-        low, high = self.problem.reward_range or (0.0, 0.0)
-        if table.min() < low or table.max() > high:
-            accepted = f"must lie in reward_range, [{low:g}, {high:g}], as scores do"
-            raise InvalidArgument("judge", accepted, float(table.flat[abs(table).argmax()]))
-        return tuple(tuple(row) for row in table.tolist())
-
-    def _check_arms_from(self, arms_from: Sequence[str] | None) -> tuple[str, ...] | None:
-        if arms_from is None:
-            return None
-        arms = len(self.problem.arms)
-        is_sequence = isinstance(arms_from, Sequence) and not isinstance(arms_from, str | bytes)
-        if not is_sequence or len(arms_from) != arms:
-            raise InvalidArgument("arms_from", f"must have {arms} entries", arms_from)
-        return tuple(check_instance("arms_from", one, str) for one in arms_from)
-
-    def _check_margin(self, margin: float | None) -> float | None:
-        if margin is None:
-            return None
-        problem = self.problem
-        if problem.control is None or problem.reward_range is None or self._n_listed is None:
-            raise InvalidArgument(
-                "margin",
-                "needs a problem with control and reward_range, and n_blocks or max_blocks",
-                margin,
-            )
-        low, high = problem.reward_range
-        value = check_number("margin", margin, low=0.0)
-        if value > high - low:
-            raise InvalidArgument("margin", f"must be at most {high - low:g}, the range", margin)
-        return value
-
-    def _check_categories(self, categories: Sequence[str] | None) -> tuple[str, ...] | None:
-        if categories is None:
-            return None
-        if self.margin is None:
-            raise InvalidArgument("categories", "needs a margin", categories)
-        if isinstance(categories, str) or len(categories) != self._n_listed:
-            raise InvalidArgument("categories", f"must have {self._n_listed} entries", categories)
-        return tuple(check_instance("categories", one, str) for one in categories)
-
     def conceal(self, secret: str) -> None:
         """Before the first pull, take the random order from a secret instead of the seed."""
         super().conceal(secret)
@@ -343,11 +287,6 @@ class PairedRacing(FixedConfidencePolicy):
         order = self._order if self.shuffle else np.arange(listed)
         margin, has_end = self.margin, self.n_blocks is not None
         return Limits(control, margin, in_list[order], has_end=has_end)
-
-    def _check_shuffle(self, shuffle: bool) -> bool:
-        if check_flag("shuffle", shuffle) and self._n_listed is None:
-            raise InvalidArgument("shuffle", "needs n_blocks or max_blocks, to know the list", True)
-        return shuffle
 
     @property
     def _n_listed(self) -> int | None:
@@ -1129,36 +1068,3 @@ class PairedRacing(FixedConfidencePolicy):
         """Return the arms that failed: on the first block, or after counted blocks."""
         gone = (self._arm_states == _WITHDRAWN) & ((self._raced_until > 0) == after_blocks)
         return [self.problem.arms[arm] for arm in np.flatnonzero(gone)]
-
-
-def _finite_table(name: str, given: Any, shape: tuple[int, int]) -> Floats:
-    try:
-        table = np.array(given, dtype=float)
-    except (TypeError, ValueError):
-        table = np.empty(0)
-    if table.shape != shape or not np.isfinite(table).all():
-        raise InvalidArgument(name, f"must have {shape[0]} rows of {shape[1]} finite numbers")
-    return table
-
-
-def _check_overlap(overlap: float, problem: Problem, n_blocks: int | None) -> float:
-    share = check_number("overlap", overlap, low=0.0)
-    if share and (problem.reward_range is not None or n_blocks is not None):
-        raise InvalidArgument(
-            "overlap",
-            "must be 0 with a reward_range or n_blocks: the blocks then share no error",
-            share,
-        )
-    return share
-
-
-def _check_problem(problem: Problem) -> None:
-    check_instance("problem", problem, Problem)
-    if problem.top != 1:
-        raise InvalidArgument("problem", "must have top=1 for PairedRacing", problem)
-    if problem.feedback != "full":
-        raise InvalidArgument("problem", "must have feedback='full' for PairedRacing", problem)
-    if problem.failure_value is not None or problem.failure == "outcome":
-        raise InvalidArgument(
-            "problem", "must leave failures to PairedRacing, which tries a lost pull again", problem
-        )
