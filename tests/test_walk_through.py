@@ -32,6 +32,7 @@ class Reader:
             # Port 8000 may be in use where tests run.
             self.address = f"127.0.0.1:{place.getsockname()[1]}"
         self.service = None
+        self.errors_of_service = []
         self.workers = []
 
     def follow(self, block):
@@ -73,7 +74,7 @@ class Reader:
         errors = []
         threading.Thread(target=lambda: errors.extend(process.stderr), daemon=True).start()
         if words[0] == "serve":
-            self.service = process
+            self.service, self.errors_of_service = process, errors
             assert process.stdout.readline() == expected, "".join(errors)
         else:
             self.workers.append((process, expected, errors))
@@ -81,7 +82,7 @@ class Reader:
     def wait_for_workers(self):
         while self.workers:
             process, expected, errors = self.workers.pop()
-            assert process.wait(300) == 0, "".join(errors)
+            assert process.wait(300) == 0, "".join([*errors, *self.errors_of_service])
             assert process.stdout.read() == expected
 
     def run_python(self, text):

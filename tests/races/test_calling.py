@@ -66,7 +66,7 @@ def test_functions_run_in_processes_and_their_failures_count():
 
 @pytest.mark.parametrize("on_error", ["ask", "worst", "leave"])
 def test_what_an_executor_cannot_do_is_no_failure_of_a_candidate(on_error):
-    for function, about in ((lambda *_: 0.5, "pickle"), (killing, "3 times in a row")):
+    for function, about in ((lambda *_: 0.5, "the executor: "), (killing, "3 times in a row")):
         with pytest.raises(SourceError, match=about):
             run(function, executor=processes, on_error=on_error, attempts=1)
     with processes() as own, pytest.raises(SourceError, match="Pass a callable that makes one"):
