@@ -26,7 +26,7 @@ def actg175(outcome: Literal["cd4", "event_free"] = "cd4") -> dict[str, list[Any
     -------
     dict of str to list
         ``arm`` (zdv, zdv_ddi, zdv_ddc or ddi), ``stratum`` of earlier treatment (naive,
-        upto52w or over52w), and ``reward``.
+        upto52w or over52w), ``cd4_base``, the CD4 cells before the treatment, and ``reward``.
 
     Raises
     ------
@@ -55,7 +55,7 @@ def actg175(outcome: Literal["cd4", "event_free"] = "cd4") -> dict[str, list[Any
         ]
     else:
         reward = [1.0 - event for event in table["event"]]
-    return {"arm": table["arm"], "stratum": table["stratum"], "reward": reward}
+    return {name: table[name] for name in ("arm", "stratum", "cd4_base")} | {"reward": reward}
 
 
 def _cd4_gain(base: float, week20: float) -> float:
