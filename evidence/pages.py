@@ -1,0 +1,388 @@
+"""Write the pages of `docs/evidence` from the stored figures: texts with tables in them."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from evidence.growth import GROWTHS, exponent
+from evidence.policies import POLICIES, slug
+from evidence.questions import DELTA, QUESTIONS, Question
+from evidence.records import RESULTS, Record, read_all
+
+__all__ = ["pages", "write_pages"]
+
+TEXTS = Path(__file__).parent / "texts"
+PAGES = RESULTS.parent
+_PLACE = re.compile(r"^\{\{(\w+)(?: ([\w-]+))?\}\}$", re.MULTILINE)
+
+Records = Mapping[str, Record]
+Figures = dict[str, Any]
+
+
+def write_pages(records: Records | None = None, folder: Path = PAGES) -> Iterator[str]:
+    """Write all pages; yield their names."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in pages(read_all() if records is None else records).items():
+        (folder / name).write_text(text, encoding="utf-8")
+        yield name
+
+
+def pages(records: Records) -> dict[str, str]:
+    """Return the text of every page by the name of its file."""
+    return {
+        file.name: _PLACE.sub(lambda place: _filled(place, records), file.read_text("utf-8"))
+        for file in sorted(TEXTS.glob("*.md"))
+    }
+
+
+def _filled(place: re.Match[str], records: Records) -> str:
+    render, argument = _TABLES[place[1]], place[2]
+    return "\n".join(render(records) if argument is None else render(records, argument))
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]], texts: int = 1) -> Iterator[str]:
+    """Yield the lines of a table, whose first columns are texts and whose others are numbers.
+
+    Examples
+    --------
+    >>> list(table(["rule", "pulls"], [["a", "1"]]))
+    ['| rule | pulls |', '|---|--:|', '| a | 1 |']
+    """
+    yield f"| {' | '.join(head)} |"
+    yield f"|{'---|' * texts}{'--:|' * (len(head) - texts)}"
+    for row in rows:
+        yield f"| {' | '.join(row)} |"
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """Return a number with that many significant digits, and all digits before the point.
+
+    Examples
+    --------
+    >>> number(12345.6), number(1.2345), number(0.0123456), number(0.0), number(None)
+    ('12,346', '1.23', '0.0123', '0', '-')
+    """
+    if value is None or not math.isfinite(value):
+        return "-"
+    if value == 0:
+        return "0"
+    decimals = max(digits - 1 - math.floor(math.log10(abs(value))), 0)
+    return f"{value:,.{decimals}f}"
+
+
+# ------------------------------------------------------------------------------- provenance
+
+
+def provenance(records: Records, beginning: str = "") -> Iterator[str]:
+    """Yield a table that says where figures come from, and whether the machine was busy."""
+    chosen = [record for part, record in records.items() if part.startswith(beginning)]
+    if not chosen:
+        yield "*Nothing has been measured yet.*"
+        return
+    chosen.sort(key=_origin)
+    rows, busy = [], False
+    for origin, grouped in groupby(chosen, key=_origin):
+        group = list(grouped)
+        loads = [record.machine["load"] for record in group]
+        busy = busy or max(loads) > group[0].machine["cores"]
+        commit, date, seed, effort, processor, cores, python, numpy, numba = origin
+        versions = f"{python}, {numpy}, {numba}"
+        machine = f"{processor}, {cores} cores"
+        load = f"{min(loads):g} to {max(loads):g}"
+        rows.append(
+            [f"`{commit}`", date, machine, versions, str(seed), effort, str(len(group)), load]
+        )
+    head = ["commit", "day", "machine", "Python, numpy, numba", "seed", "effort"]
+    yield from table([*head, "parts", "load"], rows, texts=4)
+    yield ""
+    command = f"./dev evidence {beginning}".strip()
+    yield f"Measured with `{command}`, with the `--effort` and `--seed` of the table."
+    if busy:
+        yield (
+            "**The machine was busy**: more processes were running or waiting (load) than it has "
+            "cores. All times are processor time, which other processes lengthen, too, because "
+            "they share its caches. Pulls and errors do not depend on this."
+        )
+
+
+def _origin(record: Record) -> tuple[Any, ...]:
+    machine, versions = record.machine, record.machine["versions"]
+    return (
+        record.commit[:10],
+        record.date,
+        record.seed,
+        f"{record.effort:g} s",
+        *(machine["processor"], machine["cores"], machine["python"]),
+        *(versions["numpy"], versions["numba"]),
+    )
+
+
+# ---------------------------------------------------------------------------------- policies
+
+
+def decisions(records: Records, family: str) -> Iterator[str]:
+    """Yield a table of all policies for each question of a family."""
+    bounds = _by_case(records.get(f"bounds/{family}"))
+    for question in QUESTIONS[family]:
+        bound = bounds.get(question.name, {}).get("lower_bound")
+        yield from _heading(question, bound)
+        rows = []
+        for policy, figures in _of_policies(records, family, question):
+            if "missing" in figures:
+                continue
+            low, high = figures["interval"]
+            shown = f"{figures['wrong']} [{_share(low)}, {_share(high)}]"
+            ratio = figures["mean"] / bound if bound and not figures["undecided"] else None
+            tail = figures["quantile_99"] / bound if bound and not figures["undecided"] else None
+            claimed = figures["label"] if "budget" not in figures else "none"
+            rows.append(
+                [
+                    policy,
+                    claimed,
+                    number(figures["replications"], 1),
+                    f"{number(figures['mean'])} ({number(figures['standard_error'], 2)})",
+                    number(ratio),
+                    number(tail),
+                    f"**{shown}**" if low > DELTA else shown,
+                    number(figures["undecided"], 1),
+                    number(figures["microseconds"], 2),
+                ]
+            )
+        head = ["policy", "label", "runs", "mean pulls", "mean / bound", "99 % / bound"]
+        yield from table([*head, "wrong", "undecided", "µs a pull"], rows, texts=2)
+        yield from _left_out(records, family, question)
+        yield ""
+
+
+def shares(records: Records, family: str = "allocation") -> Iterator[str]:
+    """Yield a table of all allocation policies for each question."""
+    for question in QUESTIONS[family]:
+        yield from _heading(question, None)
+        rows = []
+        for policy, figures in _of_policies(records, family, question):
+            if "missing" in figures:
+                continue
+            behind = number(figures["behind"], 1)
+            rows.append(
+                [
+                    policy,
+                    figures["label"],
+                    number(figures["replications"], 1),
+                    behind if figures["behind"] == 0 else f"**{behind}**",
+                    f"{number(figures['regret'])} ({number(figures['standard_error'], 2)})",
+                    number(figures["microseconds"], 2),
+                ]
+            )
+        head = ["policy", "label", "runs", "most behind", "r-regret", "µs a pull"]
+        yield from table(head, rows, texts=2)
+        yield from _left_out(records, family, question)
+        yield ""
+
+
+def _heading(question: Question, bound: float | None) -> Iterator[str]:
+    yield f"### {question.kind.capitalize()}: {question.name}"
+    yield ""
+    told = [f"Runs end after {question.horizon:,} pulls at the latest"]
+    if question.parallel > 1:
+        told.append(f"{question.parallel} pulls are in flight at once")
+    if bound is not None:
+        told.append(f"the lower bound is {number(bound)} pulls")
+    elif question.family != "allocation":
+        told.append("there is no lower bound in this table")
+    yield "; ".join(told) + "."
+    yield ""
+
+
+def _of_policies(
+    records: Records, family: str, question: Question
+) -> Iterator[tuple[str, Figures]]:
+    for policy in POLICIES[family]:
+        record = records.get(f"policies/{family}.{slug(policy)}")
+        yield policy, _by_case(record).get(question.name, {"missing": "not measured yet"})
+
+
+def _left_out(records: Records, family: str, question: Question) -> Iterator[str]:
+    """Yield why policies are missing in the table, those with the same reason together."""
+    reasons: dict[str, list[str]] = {}
+    for policy, figures in _of_policies(records, family, question):
+        if "missing" in figures:
+            reasons.setdefault(figures["missing"], []).append(policy)
+    for reason, policies in reasons.items():
+        yield ""
+        yield f"Not in the table: {', '.join(policies)} ({reason})."
+
+
+def _by_case(record: Record | None) -> dict[str, Figures]:
+    return {case["case"]: case for case in record.cases} if record else {}
+
+
+def _share(value: float) -> str:
+    return f"{value:.3f}".lstrip("0") or "0"
+
+
+# ------------------------------------------------------------------------------- growth, peers
+
+
+def growth(records: Records) -> Iterator[str]:
+    """Yield a table of time and memory for each quantity that grows."""
+    for name, grown in GROWTHS.items():
+        record = records.get(f"growth/{name}")
+        yield f"### {grown.name.capitalize()}: {grown.policy}"
+        yield ""
+        if record is None:
+            yield "*Not measured yet.*"
+            yield ""
+            continue
+        found = [case for case in record.cases if "missing" not in case]
+        rows = [
+            [
+                number(float(case["case"]), 1),
+                number(case["units"], 1),
+                number(case["total_seconds"]),
+                number(case["microseconds"]),
+                number(case["megabytes"]),
+                number(max(case["growth_megabytes"], 0.0), 2),
+            ]
+            for case in found
+        ]
+        unit = grown.unit
+        head = [grown.name, f"{unit}s", "seconds", f"µs a {unit}", "peak MB", "MB more"]
+        yield from table(head, rows, texts=0)
+        yield ""
+        sizes = [float(case["case"]) for case in found]
+        power = exponent(sizes, [case["total_seconds"] for case in found])
+        each = exponent(sizes, [case["microseconds"] for case in found])
+        if power is not None:
+            yield f"Fitted exponents: {power:g} for the total time, {each:g} for one {unit}."
+        for case in record.cases:
+            if "missing" in case:
+                yield f"{number(float(case['case']), 1)}: {case['missing']}."
+        yield ""
+
+
+def coins(records: Records) -> Iterator[str]:
+    """Yield the table of rules that find the best of five coins."""
+    rows = [
+        [
+            _name(case),
+            number(case["replications"], 1),
+            number(case["mean"]),
+            number(case["quantile_99"]),
+            f"{case['wrong']} [{', '.join(map(_share, case['interval']))}]",
+            number(case["undecided"], 1),
+            number(case["microseconds"]),
+        ]
+        for case in _measured(records, "peers/coins")
+    ]
+    head = ["rule", "runs", "mean pulls", "99 %", "wrong", "undecided", "µs a pull"]
+    yield from _peers(records, "peers/coins", head, rows)
+
+
+def traffic(records: Records) -> Iterator[str]:
+    """Yield the table of rules that serve traffic."""
+    rows = [
+        [
+            _name(case),
+            number(case["reward"]),
+            number(case["behind"], 1),
+            number(case["least_share"], 2),
+            number(case["microseconds"]),
+        ]
+        for case in _measured(records, "peers/traffic")
+    ]
+    head = ["rule", "mean reward", "most behind", "least share", "µs a decision"]
+    yield from _peers(records, "peers/traffic", head, rows)
+
+
+def tuning(records: Records) -> Iterator[str]:
+    """Yield the table of searches."""
+    rows = [
+        [
+            _name(case),
+            case["promise"],
+            case["chosen"],
+            number(case["fits"], 1),
+            number(case["cpu_seconds"]),
+        ]
+        for case in _measured(records, "peers/tuning")
+    ]
+    head = ["search", "promise", "depth chosen", "fits", "processor seconds"]
+    yield from _peers(records, "peers/tuning", head, rows, texts=2)
+
+
+def _peers(
+    records: Records, part: str, head: list[str], rows: list[list[str]], texts: int = 1
+) -> Iterator[str]:
+    yield from table(head, rows, texts)
+    record = records.get(part)
+    for case in record.cases if record else ():
+        if "missing" in case:
+            yield ""
+            yield f"Not in the table: {case['case']} ({case['missing']})."
+
+
+def _measured(records: Records, part: str) -> Iterator[Figures]:
+    record = records.get(part)
+    yield from (case for case in (record.cases if record else ()) if "missing" not in case)
+
+
+def _name(case: Figures) -> str:
+    package, _, rest = case["case"].partition(", ")
+    return f"{package} {case['version']}, {rest}"
+
+
+# ------------------------------------------------------------------------------ papers, limits
+
+
+def papers(records: Records) -> Iterator[str]:
+    """Yield the table of all comparisons with published or reference values."""
+    rows = []
+    for part, record in records.items():
+        for case in record.cases if part.startswith("papers/") else ():
+            if "missing" in case:
+                rows.append([part.removeprefix("papers/"), case["missing"], "-", "-"])
+            else:
+                rows.append(
+                    [case["title"], number(case["agree"], 1), number(case["compared"], 1),
+                     number(case["seconds"])]
+                )  # fmt: skip
+    yield from table(["paper", "agree", "compared", "seconds"], rows)
+
+
+def disagreements(records: Records) -> Iterator[str]:
+    """Yield all comparisons that do not agree."""
+    for part, record in records.items():
+        for case in record.cases if part.startswith("papers/") else ():
+            for line in case.get("disagree", ()):
+                yield f"- {part.removeprefix('papers/')}: {line}"
+
+
+def given_up(records: Records) -> Iterator[str]:
+    """Yield everything that was tried and gave no figures, except what a policy refuses."""
+    rows = [
+        [part, case["case"], case["missing"]]
+        for part, record in records.items()
+        for case in record.cases
+        if "missing" in case and not case["missing"].startswith("refused")
+    ]
+    yield from table(["part", "case", "why"], rows, texts=3)
+
+
+_TABLES: dict[str, Callable[..., Iterator[str]]] = {
+    "coins": coins,
+    "decisions": decisions,
+    "disagreements": disagreements,
+    "given_up": given_up,
+    "growth": growth,
+    "papers": papers,
+    "provenance": provenance,
+    "shares": shares,
+    "traffic": traffic,
+    "tuning": tuning,
+}
+"""What the places in the texts stand for: ``{{name}}`` or ``{{name argument}}``."""

@@ -1,0 +1,62 @@
+"""The parts of the evidence: each is measured in a process of its own, case by case."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from evidence.growth import GROWTHS, measure_growth
+from evidence.peers import PEERS, measure_peer
+from evidence.policies import POLICIES, measure_bounds, measure_policy, slug
+from evidence.published import PAPERS, measure_paper
+from evidence.questions import QUESTIONS
+
+__all__ = ["PARTS", "Part"]
+
+Measure = Callable[[set[str], float, int], Iterator[dict[str, Any]]]
+
+
+@dataclass(frozen=True)
+class Part:
+    """Cases that one process measures.
+
+    Parameters
+    ----------
+    cases : tuple of str
+        Names of the cases, in the order in which they are measured.
+    measure : callable
+        ``measure(skip, effort, seed)`` yields the figures of every case that is not skipped.
+    seconds : float
+        Wall time after which a case is given up, besides the effort.
+    """
+
+    cases: tuple[str, ...]
+    measure: Measure
+    seconds: float = 60.0
+
+
+def _parts() -> dict[str, Part]:
+    parts = {}
+    for family, questions in QUESTIONS.items():
+        bounded = tuple(one.name for one in questions if one.bounded)
+        if family != "allocation":
+            parts[f"bounds/{family}"] = Part(bounded, partial(measure_bounds, family), 120.0)
+        names = tuple(one.name for one in questions)
+        for policy in POLICIES[family]:
+            parts[f"policies/{family}.{slug(policy)}"] = Part(
+                names, partial(measure_policy, family, policy)
+            )
+    for name, growth in GROWTHS.items():
+        sizes = tuple(map(str, growth.sizes))
+        parts[f"growth/{name}"] = Part(sizes, partial(measure_growth, name), 1_000.0)
+    for job, peers in PEERS.items():
+        parts[f"peers/{job}"] = Part(tuple(peers), partial(measure_peer, job), 300.0)
+    for paper in PAPERS:
+        parts[f"papers/{paper}"] = Part(("all",), partial(measure_paper, paper), 1_800.0)
+    return parts
+
+
+PARTS: dict[str, Part] = _parts()
+"""Every part by its name, in the order in which they are measured."""

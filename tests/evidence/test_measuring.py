@@ -1,0 +1,97 @@
+"""What is measured: every policy, every kind of question, and the figures of small runs."""
+
+import inspect
+
+import pytest
+
+import fairtrial as ft
+from evidence import growth, peers, policies
+from evidence.parts import PARTS
+from evidence.questions import QUESTIONS, Question
+from fairtrial.core import Policy
+from papers.baics.instances import NONE_FEASIBLE
+
+KINDS = {"small", "large", "near-tied", "infeasible", "adversarial", "real"}
+
+
+@pytest.mark.parametrize("family", QUESTIONS)
+def test_every_policy_of_a_family_meets_every_kind_of_question(family):
+    module = getattr(ft, family)
+    public = [getattr(module, name) for name in module.__all__]
+    classes = {one.__name__ for one in public if inspect.isclass(one) and issubclass(one, Policy)}
+    measured = {name.partition(",")[0] for name in policies.POLICIES[family]}
+    assert measured == classes - {"Policy"}
+    assert {question.kind for question in QUESTIONS[family]} == KINDS
+    names = [question.name for question in QUESTIONS[family]]
+    assert len(set(names)) == len(names)
+
+
+def test_names_of_parts_differ_and_every_part_has_cases():
+    assert len({part.lower() for part in PARTS}) == len(PARTS)
+    assert all(part.cases for part in PARTS.values())
+
+
+@pytest.fixture
+def easy(monkeypatch):
+    environment = NONE_FEASIBLE.environment
+    question = Question("subpopulations", "small", "easy", lambda: environment, 5_000)
+    monkeypatch.setitem(QUESTIONS, "subpopulations", [question])
+    return question
+
+
+def test_the_figures_of_a_policy_are_those_of_its_runs(easy):
+    [found] = policies.measure_policy("subpopulations", "BlockBetting", set(), 0.05, 3)
+    policy = ft.subpopulations.BlockBetting(NONE_FEASIBLE.problem, delta=0.1)
+    runs = ft.simulate(
+        policy, NONE_FEASIBLE.environment, found["replications"], seed=3, progress=False
+    )
+    assert found["case"] == "easy"
+    assert found["mean"] == runs.stopping_time.mean()
+    assert found["wrong"] == runs.wrong.sum()
+    assert (found["label"], found["undecided"]) == ("proven", 0)
+    assert found["interval"][0] <= found["wrong"] / found["replications"] <= found["interval"][1]
+    assert found["microseconds"] > 0
+
+
+def test_a_question_that_is_skipped_is_not_measured(easy):
+    assert not list(policies.measure_policy("subpopulations", "BlockBetting", {"easy"}, 0.05, 3))
+
+
+def test_a_policy_that_refuses_a_question_says_so(easy, monkeypatch):
+    monkeypatch.setitem(
+        policies.POLICIES["subpopulations"],
+        "BlockBetting",
+        lambda family, question, environment: family.BlockBetting(environment.problem, delta=2.0),
+    )
+    [found] = policies.measure_policy("subpopulations", "BlockBetting", set(), 0.05, 3)
+    assert found["missing"].startswith("refused: delta")
+
+
+def test_sizes_that_would_take_too_long_are_left_out(monkeypatch):
+    asked = []
+
+    def measured(name, size):
+        asked.append(size)
+        return {"total_seconds": size / 1_000}
+
+    monkeypatch.setattr(growth, "_in_own_process", measured)
+    found = list(growth.measure_growth("events", set(), 0.5, 1))
+    assert [case["case"] for case in found] == [
+        str(size) for size in growth.GROWTHS["events"].sizes
+    ]
+    assert asked == [1_000, 10_000]
+    assert ["missing" in case for case in found] == [False, False, True, True, True]
+
+
+def test_a_peer_that_is_not_installed_is_named(monkeypatch):
+    monkeypatch.setitem(peers.PEERS, "toys", {"toys, all": ("no-such-package", None)})
+    [found] = peers.measure_peer("toys", set(), 0.1, 1)
+    assert found["missing"] == "no-such-package is not installed"
+
+
+def test_peers_play_on_the_same_rewards():
+    rewards = peers.np.eye(10)[peers.np.arange(60) % 10]
+    assert len(peers._serve_ours("FairLearn", "UCB1", rewards)) == 60
+    figures = peers._traffic(lambda table: [9] * len(table), 0.1, 1)
+    assert figures["behind"] == peers._ROUNDS // 20
+    assert figures["least_share"] == 0.0

@@ -1,0 +1,108 @@
+"""Parts are measured in processes: what is stored, and what happens if a case hangs or fails."""
+
+import sys
+import textwrap
+from dataclasses import replace
+
+import pytest
+
+from evidence import running
+from evidence.parts import Part
+from evidence.records import Record, file_of, new_record, read_all
+
+CASES = ("a", "b", "c")
+
+
+@pytest.fixture
+def part(monkeypatch):
+    monkeypatch.setattr(running, "PARTS", {"toy": Part(CASES, lambda *_: iter(()), 0.3)})
+    monkeypatch.setattr(running, "_STARTING", 2.0)
+
+
+@pytest.fixture
+def measure(part, tmp_path):
+    """Return a function that measures the toy part by a program whose loop has the given body."""
+
+    def measured(body):
+        text = "import json, sys, time\n"
+        text += "for case in 'abc':\n    if case in sys.argv[4:]: continue\n"
+        text += textwrap.indent(textwrap.dedent(body), "    ")
+        text += "    print(json.dumps({'case': case, 'n': 1}), flush=True)\n"
+        program = [sys.executable, "-c", text]
+        return running.measure_part(
+            "toy", 0.01, 5, tmp_path, say=lambda line: None, program=program
+        )
+
+    return measured
+
+
+def test_the_figures_of_all_cases_are_stored_with_their_origin(measure, tmp_path):
+    record = measure("pass\n")
+    assert record.cases == [{"case": case, "n": 1} for case in CASES]
+    assert read_all(tmp_path) == {"toy": record}
+    assert (record.seed, record.effort, len(record.commit)) == (5, 0.01, 40)
+    assert record.command == "./dev evidence toy --effort 0.01 --seed 5"
+    assert record.machine["cores"] >= 1
+
+
+def test_a_case_that_hangs_is_given_up_and_the_others_are_measured(measure):
+    record = measure("if case == 'b': time.sleep(60)\n")
+    assert [case["case"] for case in record.cases] == list(CASES)
+    assert [case.get("n") for case in record.cases] == [1, None, 1]
+    assert record.cases[1]["missing"].startswith("no result within")
+
+
+def test_a_case_that_fails_is_named_with_its_error(measure):
+    record = measure("if case == 'a': sys.exit('out of paper')\n")
+    assert [case.get("n") for case in record.cases] == [None, 1, 1]
+    assert record.cases[0]["missing"] == "ended with code 1: out of paper"
+
+
+def test_a_program_that_measures_nothing_ends(measure):
+    record = measure("continue\n")
+    assert [case["missing"] for case in record.cases] == ["no figures"] * 3
+
+
+def test_a_peer_that_is_not_installed_keeps_its_figures(measure, tmp_path):
+    measure("pass\n")
+    absent = """
+        print(json.dumps({'case': case, 'missing': 'toys is not installed'}), flush=True)
+        continue
+    """
+    assert [case.get("n") for case in measure(absent).cases] == [1, 1, 1]
+    file_of("toy", tmp_path).unlink()
+    assert [case.get("n") for case in measure(absent).cases] == [None] * 3
+
+
+@pytest.mark.parametrize(
+    ("changes", "sources", "effort", "seed", "done"),
+    [
+        ({}, "s", 1.0, 1, True),
+        ({}, "s", 0.5, 1, True),
+        ({}, "s", 2.0, 1, False),
+        ({}, "s", 1.0, 2, False),
+        ({}, "other", 1.0, 1, False),
+        ({}, None, 9.0, 9, True),
+        ({"cases": [{"case": "a"}]}, None, 1.0, 1, False),
+    ],
+)
+def test_a_part_is_left_out_if_it_was_measured_in_the_same_way(
+    part, tmp_path, changes, sources, effort, seed, done
+):
+    cases = [{"case": case} for case in CASES]
+    record = replace(new_record("toy", 1.0, 1), sources="s", cases=cases)
+    replace(record, **changes).write(tmp_path)
+    assert running.is_done("toy", effort, seed, sources, tmp_path) is done
+
+
+def test_a_part_without_a_file_is_not_done(part, tmp_path):
+    assert not running.is_done("toy", 1.0, 1, None, tmp_path)
+
+
+def test_no_half_of_a_file_remains(tmp_path):
+    record = new_record("a/b", 1.0, 1)
+    with pytest.raises(ValueError, match="JSON"):
+        replace(record, cases=[{"case": "a", "n": float("nan")}]).write(tmp_path)
+    record.write(tmp_path)
+    assert [file.name for file in (tmp_path / "a").iterdir()] == ["b.json"]
+    assert Record.read(tmp_path / "a/b.json") == record
