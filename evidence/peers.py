@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 import fairtrial as ft
+from fairtrial.core.compilation import compiled
 from fairtrial.simulation.summary import error_interval
 
 __all__ = ["PEERS", "measure_peer"]
@@ -80,7 +81,7 @@ def _optuna(seed: int) -> tuple[int | None, int]:
 
     study.optimize(toss, n_trials=_TRIALS)
     # best_params would name the arm of the first trial with a 1; its mean is a fairer reading.
-    return int(np.argmax([np.mean(each) if each else -1.0 for each in values])), _TRIALS
+    return int(np.argmax([float(np.mean(each)) if each else -1.0 for each in values])), _TRIALS
 
 
 def _best_of_coins(play: Play, effort: float, seed: int) -> dict[str, Any]:
@@ -141,12 +142,13 @@ def _serve_mabwiser(name: str, rewards: np.ndarray[Any, Any]) -> list[int]:
 def _serve_river(name: str, rewards: np.ndarray[Any, Any]) -> list[int]:
     from river import bandit, proba
 
-    player = (
+    player: Any = (
         bandit.UCB(delta=1, seed=1)
         if name == "UCB1"
         else bandit.ThompsonSampling(reward_obj=proba.Beta(), seed=1)
     )
-    labels, arms = list(range(len(_MEANS))), []
+    labels = list(range(len(_MEANS)))
+    arms: list[int] = []
     for row in rewards.tolist():
         arm = player.pull(labels)
         player.update(arm, row[arm])
@@ -263,7 +265,10 @@ PEERS: dict[str, dict[str, tuple[str | None, Callable[[float, int], dict[str, An
 
 
 def measure_peer(job: str, skip: set[str], effort: float, seed: int) -> Iterator[dict[str, Any]]:
-    """Yield the figures of every peer that is installed, with its version."""
+    """Yield the figures of every peer that is installed, with its version.
+
+    Our own rules run as machine code, as after `fairtrial compile`.
+    """
     for name, (package, measure) in PEERS[job].items():
         if name in skip:
             continue
@@ -272,7 +277,7 @@ def measure_peer(job: str, skip: set[str], effort: float, seed: int) -> Iterator
         except PackageNotFoundError:
             yield {"case": name, "missing": f"{package} is not installed"}
             continue
-        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+        with compiled(), warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
             warnings.simplefilter("ignore")
             figures = measure(effort, seed)
         yield {"case": name, "version": installed, **figures}
