@@ -12,9 +12,11 @@ from fairtrial.cli.display import (
     print_table,
     shares_table,
 )
-from fairtrial.core import AnswerStatus
+from fairtrial.core import AnswerStatus, Progress, Recommendation
 from fairtrial.presentation.cuts import MOST_ARMS
 from tests.plots.plot_fakes import cell, progress_of_grid
+
+NOTHING = Progress(Recommendation(None, "running"), 0, 0, 0)
 
 
 def cells_of(table, column):
@@ -34,8 +36,8 @@ def test_of_many_shares_the_largest_are_listed_and_the_rest_is_said(number):
 
 def test_a_column_of_limits_is_there_only_if_one_has_a_limit():
     free, limited = cell(limit=None), cell(limit=0.5)
-    assert "limit" not in [column.header for column in estimates_table("", [free]).columns]
-    assert cells_of(estimates_table("", [free, limited]), -2) == ["-", "0.5"]
+    assert "limit" not in [column.header for column in estimates_table("", [free], NOTHING).columns]
+    assert cells_of(estimates_table("", [free, limited], NOTHING), -2) == ["-", "0.5"]
 
 
 def test_an_answer_says_what_speaks_against_the_others_and_not_a_clipped_evidence():
@@ -76,7 +78,7 @@ def test_a_running_study_says_once_who_leads_and_how_many_pulls_there_were():
 
 def test_labels_are_printed_as_they_are(capsys):
     labels = ["[bold]", "[/x]", ":smile:"]
-    print_table(estimates_table("", [cell(labels={"arm": name}) for name in labels]))
+    print_table(estimates_table("", [cell(labels={"arm": name}) for name in labels], NOTHING))
     printed = capsys.readouterr().out
     assert all(name in printed for name in labels)
 

@@ -423,6 +423,64 @@ def test_an_interrupted_simulation_keeps_the_scenarios_that_are_finished(
     assert (folder / "p.html").exists()
 
 
+def interrupted_after(finished, calls):
+    """Return a function that simulates as usual, and is interrupted after that many calls."""
+
+    def run(*arguments, **options):
+        if len(calls) == finished:
+            raise KeyboardInterrupt
+        calls.append(options["horizon"])
+        return simulate(*arguments, **options)
+
+    return run
+
+
+def test_an_interrupted_simulation_goes_on_where_it_was(folder, invoke, monkeypatch):
+    plan = {"source": None, "plan": {**ASSUMED, "max_pulls": 100}}
+    path, total = file_of(folder, plan), len(DEFAULTS) + 4
+    command = ("simulate", path, "--scenarios", "--csv")
+    assert invoke(*command, "whole.csv").exit_code == ExitCode.OK
+    kept = folder / "p.csv.unfinished"
+    for before, finished in ((0, 2), (2, len(DEFAULTS) + 1)):
+        calls = []
+        monkeypatch.setattr(operating, "simulate", interrupted_after(finished - before, calls))
+        assert invoke(*command, "p.csv").exit_code == ExitCode.INTERRUPTED
+        assert len(list(kept.glob("*.npz"))) == finished
+    # A damaged file counts as missing.
+    next(kept.glob("*.npz")).write_bytes(b"PK")
+    calls = []
+    monkeypatch.setattr(operating, "simulate", interrupted_after(-1, calls))
+    result = invoke(*command, "p.csv")
+    assert result.exit_code == ExitCode.OK
+    assert "Going on" in result.stderr
+    assert len(calls) == total - (len(DEFAULTS) + 1) + 1
+    assert (folder / "p.csv").read_text() == (folder / "whole.csv").read_text()
+    assert not kept.exists()
+
+
+@pytest.mark.parametrize("change", ["seed", "replications", "file", "version"])
+def test_after_a_change_a_simulation_starts_again(folder, invoke, monkeypatch, change):
+    plan = {"source": None, "plan": {**ASSUMED, "max_pulls": 100}}
+    path = file_of(folder, plan)
+    command = ["simulate", path, "--scenarios", "--report", "p.html"]
+    monkeypatch.setattr(operating, "simulate", interrupted_after(1, []))
+    assert invoke(*command).exit_code == ExitCode.INTERRUPTED
+    (folder / "p.html.unfinished" / "mine").touch()
+    if change == "file":
+        path.write_text(path.read_text() + "# another word\n")
+    elif change == "version":
+        monkeypatch.setattr("fairtrial.cli.commands.simulate.__version__", "0")
+    else:
+        command += [f"--{change}", "7"]
+    calls = []
+    monkeypatch.setattr(operating, "simulate", interrupted_after(3, calls))
+    result = invoke(*command)
+    assert "Starting again" in result.stderr
+    assert len(calls) == 3
+    # What is not ours stays.
+    assert (folder / "p.html.unfinished" / "mine").exists()
+
+
 def test_the_protocol_and_the_calendar_of_a_file_reach_the_results(folder, document, invoke):
     plan = {
         **ASSUMED,

@@ -16,6 +16,7 @@ from fairtrial.simulation import (
     Scenario,
     default_scenarios,
     example_runs,
+    operating,
     operating_characteristics,
     simulate,
 )
@@ -33,6 +34,59 @@ def found():
     return operating_characteristics(
         POLICY, SCENARIOS, [200, 40], replications=60, seed=3, pulls_per_day=10, progress=False
     )
+
+
+def counted(monkeypatch):
+    """Return a list that grows with every simulation."""
+    calls = []
+
+    def run(*arguments, **options):
+        calls.append(options["horizon"])
+        return simulate(*arguments, **options)
+
+    monkeypatch.setattr(operating, "simulate", run)
+    return calls
+
+
+def test_kept_runs_give_the_same_results_and_are_not_made_again(tmp_path, monkeypatch):
+    made = counted(monkeypatch)
+    given = {"replications": 20, "pulls_per_day": 2, "delay_days": 3, "progress": False}
+    found = [
+        operating_characteristics(POLICY, SCENARIOS, 60, **given, keep=keep).to_dict()
+        for keep in (None, tmp_path / "kept", tmp_path / "kept")
+    ]
+    assert found[0] == found[1] == found[2]
+    assert len(made) == 2 * len(SCENARIOS)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"seed": 4}, {"replications": 11}, {"max_pulls": 41}, {"parallel": 2},
+     {"policy": POLICY.clone(delta=0.3)},
+     {"scenarios": [Scenario("full", ASSUMED.clone(means=[[0.5, 0.5], [1.5, 1.25]]))]}],
+)  # fmt: skip
+def test_runs_are_made_again_if_anything_differs(tmp_path, monkeypatch, change):
+    given = {"policy": POLICY, "scenarios": SCENARIOS[2:3], "max_pulls": 40, "replications": 10}
+    options = {"progress": False, "keep": tmp_path}
+    operating_characteristics(**given, **options)
+    made = counted(monkeypatch)
+    operating_characteristics(**given, **options)
+    assert made == []
+    operating_characteristics(**given | change, **options)
+    assert len(made) == 1
+
+
+def test_an_environment_that_cannot_be_written_down_is_simulated_every_time(tmp_path, monkeypatch):
+    class Own(type(ASSUMED)):
+        def get_params(self):
+            return {**super().get_params(), "function": len}
+
+    own = Scenario("own", Own(PROBLEM, [[0.5, 0.5], [1.5, 1.5]]))
+    made = counted(monkeypatch)
+    for _ in range(2):
+        operating_characteristics(POLICY, [own], 40, 5, progress=False, keep=tmp_path)
+    assert len(made) == 2
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_planned_end_is_that_of_each_number_of_pulls():

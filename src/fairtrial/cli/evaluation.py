@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -76,12 +77,16 @@ class Evaluation:
 
 
 def evaluate(
-    configuration: Configuration, *, seed: int, replications: int | None = None
+    configuration: Configuration,
+    *,
+    seed: int,
+    replications: int | None = None,
+    keep: Path | None = None,
 ) -> Evaluation:
     """Return the policy's results in every scenario, with each number of pulls that is planned.
 
     If the file has no `max_pulls`, it is the number of pulls with which 95 % of 100 runs decide
-    when the means are as assumed.
+    when the means are as assumed. Finished runs are kept in the folder `keep`, if one is given.
 
     Raises
     ------
@@ -91,7 +96,7 @@ def evaluate(
     policy, plan = policy_of(configuration), configuration.plan
     scenarios = _scenarios(configuration)
     budgets = plan.budgets or [usual_horizon(configuration, policy, seed)]
-    runs = _Runs(configuration, policy, seed)
+    runs = _Runs(configuration, policy, seed, keep)
     number = replications or plan.replications or REPLICATIONS
     found, interrupted = runs.of(scenarios, budgets, number)
     known = _known_effects(configuration, found)
@@ -116,6 +121,7 @@ class _Runs:
     configuration: Configuration
     policy: Policy
     seed: int
+    keep: Path | None = None
 
     def of(
         self, scenarios: Sequence[Scenario], max_pulls: Sequence[int], replications: int
@@ -138,6 +144,7 @@ class _Runs:
             parallel=plan.parallel,
             delay_days=plan.days_to_result,
             looks=plan.look_days,
+            keep=self.keep,
         )
         try:
             return call(), False

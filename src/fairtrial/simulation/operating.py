@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +28,7 @@ from fairtrial.core.validation import (
     check_number,
 )
 from fairtrial.errors import InvalidArgument
+from fairtrial.simulation._kept_runs import KeptRuns
 from fairtrial.simulation.calendar import calendar_of, looks_of
 from fairtrial.simulation.characteristics import (
     POWERS,
@@ -64,6 +67,7 @@ def operating_characteristics(
     executor: Executor | None = None,
     workers: int | None = None,
     progress: bool = True,
+    keep: str | os.PathLike[str] | None = None,
 ) -> OperatingCharacteristics:
     """Return the behaviour of a policy in every scenario, with every limit of pulls.
 
@@ -87,6 +91,9 @@ def operating_characteristics(
         flight, so `parallel` must be left out; adds a calendar.
     looks : sequence of float
         Days of interim looks, counted from the first pull; they need `delay_days`.
+    keep : str or path, optional
+        A folder in which finished runs are kept: after an interruption, the same call continues.
+        Runs are made again if anything differs on which they depend, also the version of fairtrial.
 
     Raises
     ------
@@ -126,6 +133,8 @@ def operating_characteristics(
         parallel=parallel,
         estimates=True,
     )
+    folder = None if keep is None else Path(keep)
+    finished_runs = KeptRuns(folder, number, replications, parallel)
     found: list[list[Simulation]] = []
     kept = _Kept(level, per_day, delay, days, _assumed(chosen), number)
 
@@ -146,11 +155,9 @@ def operating_characteristics(
     try:
         for scenario in chosen:
             runs = [
-                run(
-                    _ending_after(most, policy),
-                    kept.simulated(scenario),
-                    horizon=most,
-                    progress=progress and name,
+                finished_runs.of(
+                    *(_ending_after(most, policy), kept.simulated(scenario), most),
+                    partial(run, progress=progress and name),
                 )
                 for most, name in _named(scenario, budgets)
             ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -16,8 +17,12 @@ from fairtrial.core.files import replacing
 from fairtrial.core.wording import listed
 from fairtrial.report import write_characteristics
 from fairtrial.simulation import example_runs
+from fairtrial.version import __version__
 
 __all__ = ["simulate"]
+
+_INPUTS = "inputs.txt"
+"""What the finished runs in a folder are of."""
 
 
 @click.command(epilog=EPILOG)
@@ -81,7 +86,10 @@ def _scenarios(
     as_json: bool,
 ) -> None:
     configuration = load_configuration(config, "simulate")
-    made = evaluate(configuration, seed=seed, replications=replications)
+    keep = None if report is None and table is None else Path(f"{report or table}.unfinished")
+    if keep is not None:
+        _open(keep, f"{__version__} {seed} {replications}\n{configuration.text}")
+    made = evaluate(configuration, seed=seed, replications=replications, keep=keep)
     if made.interrupted:
         names = listed(list(dict.fromkeys(row.scenario.name for row in made.found)))
         say(
@@ -97,7 +105,34 @@ def _scenarios(
     else:
         _print(made)
     if made.interrupted:
+        if keep is not None:
+            say("The same command goes on from there", err=True)
         raise SystemExit(ExitCode.INTERRUPTED)
+    if keep is not None:
+        _clear(keep)
+
+
+def _open(keep: Path, inputs: str) -> None:
+    """Prepare the folder of finished runs; empty it if they are of other inputs."""
+    note = keep / _INPUTS
+    before = note.read_text(encoding="utf-8") if note.is_file() else None
+    if before == inputs:
+        say(f"Going on from the runs that were finished before, in {keep}", err=True)
+        return
+    if before is not None:
+        _clear(keep)
+        text = "the file, the options or the version of fairtrial have changed since then"
+        say(f"Starting again, without the runs in {keep}: {text}", err=True)
+    keep.mkdir(exist_ok=True)
+    note.write_text(inputs, encoding="utf-8")
+
+
+def _clear(keep: Path) -> None:
+    """Remove finished runs, and the folder if it has nothing else."""
+    for file in (*keep.glob("*.npz"), keep / _INPUTS):
+        file.unlink(missing_ok=True)
+    with suppress(OSError):  # somebody else's files are in it
+        keep.rmdir()
 
 
 def _print(made: Evaluation) -> None:
