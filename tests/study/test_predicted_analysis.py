@@ -8,6 +8,7 @@ import pytest
 
 from fairtrial import analyse, errors
 from fairtrial.study import Study
+from fairtrial.study.fitted_predictions import fitted_predictions
 from fairtrial.subpopulations import BlockBetting, Problem
 
 PROBLEM = Problem(["old", "new"], ["f", "m"], floors=None, reward_range=(0, 1), prediction=(0, 1))
@@ -162,3 +163,74 @@ def test_differences_use_all_units_also_those_before_and_after_the_blocks() -> N
                 assert part.sums[at] == pytest.approx(off.sum())
                 assert part.squares[at] == pytest.approx((off**2).sum())
                 assert part.lost_guesses[at] == pytest.approx(own * cell.isna().sum())
+
+
+def asked_with(study: Study) -> list[float]:
+    asks = [event for event in study.events() if event.kind == "ask"]
+    return [event.body["context"]["prediction"] for event in asks]
+
+
+def with_features(units: int = 260, seed: int = 0) -> pd.DataFrame:
+    frame = trial(units, seed, gain=0.1)
+    rng = np.random.default_rng(seed)
+    frame["late"] = 30.0 - 10.0 * frame.score + rng.normal(size=units)
+    frame["noise"] = rng.normal(size=units)
+    return frame
+
+
+def test_features_are_fitted_to_earlier_blocks_only() -> None:
+    """Outcomes of a block and of later ones do not change its predictions."""
+    frame = with_features()
+    with analyse(PROBLEM, frame, order="day", features=["late", "noise"]) as study:
+        asks = asked_with(study)
+        ends = study.policy.ends_of_blocks
+        assert study.progress().predictions.groups[1].r_squared > 0.02
+        assert study.verify().ok
+    changed = frame.copy()
+    place = len(ends) // 2
+    begin, end = ends[place], ends[place + 1]
+    changed.loc[begin:, "outcome"] = 1.0 - changed.outcome[begin:]
+    with analyse(PROBLEM, changed, order="day", features=["late", "noise"]) as study:
+        other = asked_with(study)
+    assert other[:end] == asks[:end]
+    assert other[end:] != asks[end:]
+
+
+def test_fitted_predictions_are_those_of_least_squares() -> None:
+    """Beside the same regression with an indicator of every cell, from past units only."""
+    frame = with_features(120)
+    frame.loc[::11, "outcome"] = None
+    features = frame[["late", "noise"]].to_numpy()
+    cells = np.array([PROBLEM.action(arm=r.arm, group=r.group) for r in frame.itertuples()])
+    found = fitted_predictions(features, frame.outcome.to_numpy(), cells.tolist(), [40, 80, 120])
+    past = np.arange(120) < 80
+    scale = np.sqrt(
+        np.square(features[past & frame.outcome.notna()] - features[past].mean(0)).mean(0)
+    )
+    known = past & frame.outcome.notna().to_numpy()
+    design = np.hstack([features / scale, np.eye(4)[cells]])[known]
+    ridge = np.diag([1.0, 1.0, 0.0, 0.0, 0.0, 0.0])
+    slopes = np.linalg.solve(design.T @ design + ridge, design.T @ frame.outcome[known])[:2]
+    expected = (features - features[past].mean(0)) / scale @ slopes + frame.outcome[known].mean()
+    assert found[80:] == pytest.approx(expected[80:])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"features": ["late"], "prediction": "score"},
+        {"features": "late"},
+        {"features": ["outcome"]},
+        {"features": ["arm"]},
+        {"features": ["absent"]},
+        {"features": ["copy"]},
+    ],
+)
+def test_features_that_make_no_sense_are_refused(options: dict[str, object]) -> None:
+    frame = with_features(100)
+    frame["copy"] = 3.0 * frame.outcome
+    with pytest.raises(errors.InvalidArgument):
+        analyse(PROBLEM, frame, order="day", **options)
+    with pytest.raises(errors.InvalidArgument) as error:
+        analyse(PROBLEM.clone(prediction=None), frame, order="day", features=["late"])
+    assert error.value.name == "features"

@@ -26,6 +26,7 @@ from fairtrial.core.tables import columns_of_measures, open_table
 from fairtrial.core.validation import check_instance
 from fairtrial.core.wording import plural
 from fairtrial.errors import InvalidArgument, InvalidOutcome, NotSupported
+from fairtrial.study.fitted_predictions import fitted_predictions
 from fairtrial.study.location import Storage
 from fairtrial.study.segments import SegmentEffects, segment_effects
 from fairtrial.study.specification import LONGEST_TEXT, LONGEST_TOPIC
@@ -102,6 +103,7 @@ def analyse(
     count: str | None = None,
     successes: str | None = None,
     prediction: str | None = None,
+    features: Sequence[str] = (),
     shares: Mapping[str, float] | None = None,
     decimal: str | None = None,
     storage: Storage = "memory://",
@@ -153,6 +155,10 @@ def analyse(
         If the problem has a prediction: the column with what was known of each unit before its arm
         was drawn. Outcomes of this table must not have been used to compute it. A blank cell is a
         unit without a prediction.
+    features : sequence of str, optional
+        Instead of `prediction`: columns with numbers that were known of each unit before its arm
+        was drawn. Predictions are fitted to them by least squares, again for every block, to the
+        outcomes of earlier blocks only. A blank cell counts as the mean.
     shares : mapping of str to float, optional
         The planned share of the units of each arm, such as ``{"old": 0.9, "new": 0.1}``. By default
         they are equal; in the families ``linear`` and ``causal`` none are then assumed.
@@ -213,6 +219,7 @@ def analyse(
         count=count,
         successes=successes,
         prediction=prediction,
+        features=features,
         shares=shares,
         storage=storage,
         name=name,
@@ -265,6 +272,7 @@ def study_of_table(
     storage: Storage,
     name: str,
     prediction: str | None = None,
+    features: Sequence[str] = (),
     segments: Sequence[str] = (),
     on_progress: Callable[[int, int], None] | None = None,
 ) -> Analysis:
@@ -283,7 +291,10 @@ def study_of_table(
         rows = _Rows(problem, table, columns or {}, outcome, order)
     else:
         rows = _counted(problem, table, columns or {}, outcome, order, unit, count, successes)
-    rows.read_predictions(prediction)
+    if features:
+        rows.read_features(features, prediction)
+    else:
+        rows.read_predictions(prediction)
     repeated = RepeatedUnits() if unit is None else rows.keep_first_of(unit)
     remarks = rows.about_order(order) if count is None else (_about_counts(order),)
     remarks = (*remarks, *rows.about_predictions())
@@ -295,6 +306,8 @@ def study_of_table(
     check = rows.check(shares)
     effects = rows.segment_effects(segments, units, delta) if segments else None
     policy = family.analysis(problem, [one.action for one in units], delta)
+    if features:
+        units = rows.with_fitted_predictions(units, getattr(policy, "ends_of_blocks", []))
     found = {**_notes_on_table(unit, repeated, remarks, check), **_notes_on_segments(effects)}
     notes = {topic[:LONGEST_TOPIC]: said[:LONGEST_TEXT] for topic, said in found.items()}
     study = Study.create(problem, policy, storage=storage, name=name, seed=0, notes=notes)
@@ -447,6 +460,7 @@ class _Rows:
                 raise InvalidArgument("order", "must not have the same value in all rows", order)
             self.order.sort(key=self._places.__getitem__)
         self._prediction = ""
+        self._features: list[list[float | None]] = []
         self._predictions: list[float | None] | None = None
         self._units: list[str] | None = None
         self._crowded: tuple[OddUnit, ...] = ()
@@ -506,6 +520,35 @@ class _Rows:
             accepted = "must not be the column of a label or an outcome"
             raise InvalidArgument("prediction", accepted, column)
         self._prediction, self._predictions = column, found
+
+    def read_features(self, columns: Sequence[str], prediction: str | None) -> None:
+        """Read the columns from which predictions are fitted."""
+        if isinstance(columns, str):
+            raise InvalidArgument("features", "must be a list of columns", columns)
+        if prediction is not None:
+            accepted = "must be left out if features are given"
+            raise InvalidArgument("prediction", accepted, prediction)
+        if getattr(self._problem, "prediction", None) is None:
+            accepted = "must be left out: the problem has no prediction"
+            raise InvalidArgument("features", accepted, list(columns))
+        for name in columns:
+            if name in self._sources:
+                accepted = "must not name the column of a label or an outcome"
+                raise InvalidArgument("features", accepted, name)
+            found = self._table.numbers(name)
+            _require_length(name, found, len(self.order))
+            require_no_outcomes(name, self._numbers(self._outcomes[""]), self._numbers(found))
+            self._features.append(found)
+
+    def with_fitted_predictions(
+        self, units: Sequence[AssignedUnit], ends: Sequence[int]
+    ) -> list[AssignedUnit]:
+        """Return the units with predictions that are fitted between the blocks."""
+        features = np.stack([self._numbers(column) for column in self._features], axis=1)
+        outcomes = self._numbers(self._outcomes[""])
+        actions = [one.action for one in units]
+        found = fitted_predictions(features, outcomes, actions, ends).tolist()
+        return [one._replace(prediction=f) for one, f in zip(units, found, strict=True)]
 
     def about_predictions(self) -> tuple[str, ...]:
         """Return what makes predictions useless; refuse those that are the outcomes."""

@@ -85,6 +85,14 @@ _MOST_AUDITED = 100_000
     "was drawn. Outcomes of this table must not have been used to compute it.",
 )
 @click.option(
+    "--feature",
+    "features",
+    multiple=True,
+    metavar="COLUMN",
+    help="Instead of --prediction: column with a number that was known of each unit before. Can be "
+    "repeated: predictions are fitted to these columns between blocks.",
+)
+@click.option(
     "--segment",
     "segments",
     multiple=True,
@@ -111,6 +119,7 @@ def analyse(
     count: str | None,
     successes: str | None,
     prediction: str | None,
+    features: tuple[str, ...],
     segments: tuple[str, ...],
     decimal: str | None,
     name: str | None,
@@ -143,6 +152,7 @@ def analyse(
             count=count or tables.count,
             successes=successes or tables.successes,
             prediction=prediction,
+            features=features,
             shares=tables.shares,
             segments=segments,
             storage=configuration.study.storage,

@@ -419,6 +419,17 @@ class BlockPolicy(FixedConfidencePolicy):
             after = self._outside.as_block(True, cuts.counts_after(last))
         return before, after
 
+    @property
+    def ends_of_blocks(self) -> list[int]:
+        """The units of a finished experiment until the end of each block.
+
+        The first block is that without bets; the last one has the units that fill no block.
+        """
+        cuts = self._cuts
+        if cuts is None:
+            return []
+        return sorted({cuts.begin, *cuts.starts.values(), len(cuts.actions)})
+
     def _next_assigned(self, cuts: Cuts) -> tuple[int, int] | None:
         """Return action and tag of the next assigned unit.
 
