@@ -128,6 +128,7 @@ def _origin(record: Record) -> tuple[Any, ...]:
 def decisions(records: Records, family: str) -> Iterator[str]:
     """Yield a table of all policies for each question of a family."""
     bounds = _by_case(records.get(f"bounds/{family}"))
+    after = _by_case(records.get(f"labels/{family}"))
     for question in QUESTIONS[family]:
         bound = bounds.get(question.name, {}).get("lower_bound")
         yield from _heading(question, bound)
@@ -140,6 +141,8 @@ def decisions(records: Records, family: str) -> Iterator[str]:
             ratio = figures["mean"] / bound if bound and not figures["undecided"] else None
             tail = figures["quantile_99"] / bound if bound and not figures["undecided"] else None
             claimed = figures["label"] if "budget" not in figures else "none"
+            if question.broken and claimed != "none" and "label" in after.get(policy, {}):
+                claimed = _changed(claimed, after[policy])
             rows.append(
                 [
                     policy,
@@ -184,9 +187,22 @@ def shares(records: Records, family: str = "allocation") -> Iterator[str]:
         yield ""
 
 
+def _changed(before: str, found: Figures) -> str:
+    """Return a label with what it was after a run, and after how many pulls it changed."""
+    if found["label"] == before:
+        return f"{before}, still so after {number(found['pulls'], 1)} pulls"
+    return f"{before}, {found['label']} from pull {number(found['pulls'], 1)} on"
+
+
 def _heading(question: Question, bound: float | None) -> Iterator[str]:
-    yield f"### {question.kind.capitalize()}: {question.name}"
+    yield f"### {question.kind[0].upper()}{question.kind[1:]}: {question.name}"
     yield ""
+    if question.broken:
+        yield (
+            f"An assumption of all guarantees is false here: {question.broken}. So labels must "
+            "change; the table says after how many pulls that happened in one live run."
+        )
+        yield ""
     told = [f"Runs end after {question.horizon:,} pulls at the latest"]
     if question.parallel > 1:
         told.append(f"{question.parallel} pulls are in flight at once")
@@ -211,7 +227,8 @@ def _left_out(records: Records, family: str, question: Question) -> Iterator[str
     reasons: dict[str, list[str]] = {}
     for policy, figures in _of_policies(records, family, question):
         if "missing" in figures:
-            reasons.setdefault(figures["missing"], []).append(policy)
+            reason = figures["missing"].partition("; got ")[0]
+            reasons.setdefault(reason, []).append(policy)
     for reason, policies in reasons.items():
         yield ""
         yield f"Not in the table: {', '.join(policies)} ({reason})."
@@ -232,7 +249,7 @@ def growth(records: Records) -> Iterator[str]:
     """Yield a table of time and memory for each quantity that grows."""
     for name, grown in GROWTHS.items():
         record = records.get(f"growth/{name}")
-        yield f"### {grown.name.capitalize()}: {grown.policy}"
+        yield f"### {grown.name[0].upper()}{grown.name[1:]}: {grown.policy}"
         yield ""
         if record is None:
             yield "*Not measured yet.*"
@@ -251,14 +268,14 @@ def growth(records: Records) -> Iterator[str]:
             for case in found
         ]
         unit = grown.unit
-        head = [grown.name, f"{unit}s", "seconds", f"µs a {unit}", "peak MB", "MB more"]
+        head = [grown.name, f"{unit}s", "seconds", "µs each", "peak MB", "MB more"]
         yield from table(head, rows, texts=0)
         yield ""
         sizes = [float(case["case"]) for case in found]
-        power = exponent(sizes, [case["total_seconds"] for case in found])
-        each = exponent(sizes, [case["microseconds"] for case in found])
+        totals = [case["total_seconds"] for case in found]
+        power, last = exponent(sizes, totals), exponent(sizes[-2:], totals[-2:])
         if power is not None:
-            yield f"Fitted exponents: {power:g} for the total time, {each:g} for one {unit}."
+            yield f"Exponent of the total time: {power:g}; of the two largest sizes: {last:g}."
         for case in record.cases:
             if "missing" in case:
                 yield f"{number(float(case['case']), 1)}: {case['missing']}."
@@ -351,6 +368,9 @@ def papers(records: Records) -> Iterator[str]:
                     [case["title"], number(case["agree"], 1), number(case["compared"], 1),
                      number(case["seconds"])]
                 )  # fmt: skip
+    if not rows:
+        yield "*Not measured in this run of the evidence.*"
+        return
     yield from table(["paper", "agree", "compared", "seconds"], rows)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from evidence.growth import GROWTHS, measure_growth
 from evidence.peers import PEERS, measure_peer
-from evidence.policies import POLICIES, measure_bounds, measure_policy, slug
+from evidence.policies import POLICIES, measure_bounds, measure_labels, measure_policy, slug
 from evidence.published import PAPERS, measure_paper
 from evidence.questions import QUESTIONS
 
@@ -43,6 +43,9 @@ def _parts() -> dict[str, Part]:
         bounded = tuple(one.name for one in questions if one.bounded)
         if family != "allocation":
             parts[f"bounds/{family}"] = Part(bounded, partial(measure_bounds, family), 120.0)
+        if any(one.broken for one in questions):
+            measured = partial(measure_labels, family)
+            parts[f"labels/{family}"] = Part(tuple(POLICIES[family]), measured)
         names = tuple(one.name for one in questions)
         for policy in POLICIES[family]:
             parts[f"policies/{family}.{slug(policy)}"] = Part(

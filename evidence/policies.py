@@ -15,7 +15,7 @@ from evidence.questions import DELTA, QUESTIONS, Question
 from fairtrial.core import Environment, Policy
 from fairtrial.errors import FairtrialError
 
-__all__ = ["POLICIES", "measure_bounds", "measure_policy", "slug"]
+__all__ = ["POLICIES", "measure_bounds", "measure_labels", "measure_policy", "slug"]
 
 Maker = Callable[[Any, Question, Environment], Policy]
 
@@ -173,6 +173,25 @@ def measure_policy(
     for question in QUESTIONS[family]:
         if question.name not in skip:
             yield {"case": question.name, **_figures(family, name, question, effort, seed)}
+
+
+def measure_labels(
+    family: str, skip: set[str], effort: float, seed: int
+) -> Iterator[dict[str, Any]]:
+    """Yield the label of each policy after a live run on a question whose assumption is false."""
+    [question] = [one for one in QUESTIONS[family] if one.broken]
+    environment = question.make()
+    for name, make in POLICIES[family].items():
+        if name in skip:
+            continue
+        policy = make(getattr(ft, family), question, environment)
+        label, pulls = policy.guarantee.label, 0
+        generator = np.random.default_rng(seed)
+        while not policy.stopped and pulls < question.horizon and policy.guarantee.label == label:
+            pull = policy.ask()
+            policy.tell(pull, environment.sample(pull, generator))
+            pulls += 1
+        yield {"case": name, "before": label, "label": policy.guarantee.label, "pulls": pulls}
 
 
 def _figures(

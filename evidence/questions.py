@@ -42,6 +42,8 @@ class Question:
         Most pulls in flight at once.
     bounded : bool
         Whether a lower bound for it is computed.
+    broken : str
+        The assumption of the family's guarantees that is false here.
     """
 
     family: str
@@ -52,6 +54,7 @@ class Question:
     budget: int = 500
     parallel: int = 1
     bounded: bool = True
+    broken: str = ""
 
     def lower_bound(self) -> float:
         """Return the smallest mean number of pulls of any rule with this error probability."""
@@ -153,7 +156,16 @@ _LINEAR = [
     Question("linear", "near-tied", "6 arms in 5 dimensions, angle .1", _soare(5, 0.1), 200_000),
     Question("linear", "infeasible", "no arm reaches its floor", _no_good_vector, 20_000),
     Question("linear", "adversarial", "two arms 1e-5 apart", _soare(3, 1e-5), _NEVER),
-    Question("linear", "real", "60 flasks, not linear", _flasks, _NEVER, budget=300, bounded=False),
+    Question(
+        "linear",
+        "real",
+        "60 flasks, not linear",
+        _flasks,
+        _NEVER,
+        budget=300,
+        bounded=False,
+        broken="means are not linear in the features",
+    ),
 ]
 
 # ------------------------------------------------------------------------------------- delayed

@@ -80,7 +80,12 @@ def test_sizes_that_would_take_too_long_are_left_out(monkeypatch):
         str(size) for size in growth.GROWTHS["events"].sizes
     ]
     assert asked == [1_000, 10_000]
-    assert ["missing" in case for case in found] == [False, False, True, True, True]
+    assert [case.get("missing") for case in found] == [
+        *(None, None),
+        "left out: about 100 s expected",
+        "left out: about 1000 s expected",
+        "left out: about 10000 s expected",
+    ]
 
 
 def test_a_peer_that_is_not_installed_is_named(monkeypatch):
@@ -95,3 +100,22 @@ def test_peers_play_on_the_same_rewards():
     figures = peers._traffic(lambda table: [9] * len(table), 0.1, 1)
     assert figures["behind"] == peers._ROUNDS // 20
     assert figures["least_share"] == 0.0
+
+
+def test_the_label_after_a_run_is_that_of_a_policy_that_has_seen_the_contradiction(monkeypatch):
+    features = [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]
+    problem = ft.linear.Problem(features, noise_std=0.01)
+    table = {"arm": problem.arms, "reward": [1.0, 1.0, 0.0]}
+    environment = ft.linear.ReplayEnvironment(problem, table, noise_std=0.01)
+    question = Question(
+        "linear", "real", "bent", lambda: environment, 200, budget=10, broken="not linear"
+    )
+    monkeypatch.setitem(QUESTIONS, "linear", [question])
+    wanted = {name: policies.POLICIES["linear"][name] for name in ("BlockBetting",)}
+    monkeypatch.setitem(policies.POLICIES, "linear", wanted)
+    [found] = policies.measure_labels("linear", set(), 0.1, 1)
+    assert (found["case"], found["before"], found["label"]) == (
+        *("BlockBetting", "proven"),
+        "heuristic",
+    )
+    assert 0 < found["pulls"] < 200

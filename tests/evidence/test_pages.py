@@ -4,7 +4,18 @@ from dataclasses import replace
 
 import pytest
 
-from evidence.pages import PAGES, decisions, growth, number, pages, provenance, shares, write_pages
+from evidence.pages import (
+    PAGES,
+    decisions,
+    disagreements,
+    growth,
+    number,
+    pages,
+    papers,
+    provenance,
+    shares,
+    write_pages,
+)
 from evidence.policies import POLICIES
 from evidence.questions import QUESTIONS
 from evidence.records import new_record, read_all
@@ -100,7 +111,7 @@ def test_growth_shows_the_exponent_and_what_was_left_out():
     ]  # fmt: skip
     cases.append({"case": "100000", "missing": "left out: about 1000 s expected"})
     text = "\n".join(growth({"growth/events": record("growth/events", cases)}))
-    assert "Fitted exponents: 1 for the total time, 0 for one event." in text
+    assert "Exponent of the total time: 1; of the two largest sizes: 1." in text
     assert "100,000: left out: about 1000 s expected." in text
 
 
@@ -118,3 +129,30 @@ def test_a_busy_machine_is_said_to_be_one(load, busy):
 )
 def test_numbers_have_their_significant_digits(value, shown):
     assert number(value) == shown
+
+
+@pytest.mark.parametrize(
+    ("after", "shown"),
+    [
+        ("heuristic", "proven, heuristic from pull 40 on"),
+        ("proven", "proven, still so after 40 pulls"),
+    ],
+)
+def test_a_label_is_shown_as_it_is_when_data_contradict_it(after, shown):
+    [broken] = [question for question in QUESTIONS["linear"] if question.broken]
+    part = "policies/linear.Rage"
+    labels = [{"case": "Rage", "before": "proven", "label": after, "pulls": 40}]
+    records = {
+        part: record(part, [{"case": broken.name, **FIGURES}]),
+        "labels/linear": record("labels/linear", labels),
+    }
+    [row] = lines(decisions(records, "linear"), "Rage")
+    assert row.split("|")[2].strip() == shown
+
+
+def test_comparisons_with_papers_are_counted_and_those_that_differ_listed():
+    case = {"case": "all", "title": "A paper", "agree": 3, "compared": 4, "seconds": 9.0}
+    records = {"papers/baics": record("papers/baics", [{**case, "disagree": ["a row"]}])}
+    assert "| A paper | 3 | 4 | 9.00 |" in list(papers(records))
+    assert list(disagreements(records)) == ["- baics: a row"]
+    assert "*Not measured" in "".join(papers({}))
