@@ -5,6 +5,7 @@ import pytest
 
 from fairtrial.data import direct_arylation
 from fairtrial.linear import BlockBetting, Problem
+from tests import effort
 from tests.testing.families import POLICIES
 
 NAMES = ["base", "ligand", "solvent", "concentration", "temperature"]
@@ -37,7 +38,7 @@ def test_every_pull_measures_a_new_direction_while_there_is_one(row):
 )
 def test_a_plate_of_the_rank_spans_the_features(reactions, interactions, options):
     problem = reactions.clone(interactions=interactions) if interactions else reactions
-    for seed in range(10 if not interactions else 2):
+    for seed in range(effort.runs(2, whole=10) if not interactions else 1):
         policy = BlockBetting(problem, seed=seed, **options)
         pulls = policy.ask(problem.rank)
         assert ranks(problem, pulls)[-1] == problem.rank

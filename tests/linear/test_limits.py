@@ -292,7 +292,7 @@ def test_every_factor_of_a_block_is_at_most_one_on_average(name: str, seed: int)
 
 # ------------------------------------------------------------------- the hardest questions
 
-RUNS = effort.runs(60, whole=2_000)
+RUNS = effort.runs(30, whole=2_000)
 
 
 @pytest.mark.statistical

@@ -413,7 +413,9 @@ ENVIRONMENTS = {
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize(("name", "cls"), TABLE)
+@pytest.mark.parametrize(
+    ("name", "cls"), [row for row in TABLE if effort.long or row[0] != "soare:5:0.01"]
+)
 def test_stopping_times_are_the_published_ones(name: str, cls: type[Policy]) -> None:
     arms, theta = ENVIRONMENTS[name]
     mean, error = TABLE[name, cls]

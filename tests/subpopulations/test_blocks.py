@@ -457,13 +457,13 @@ def random_instance(rng: np.random.Generator) -> tuple[Problem, RewardOf]:
     return problem, uniform(sign * means, 0.8)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(effort.runs(8, whole=20)))
 def test_random_instances_agree_with_the_slow_implementation(seed: int) -> None:
     problem, reward_of = random_instance(np.random.default_rng(seed))
     one_at_a_time(Twins(problem, delta=0.2), reward_of, seed, most=250)
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(effort.runs(10, whole=30)))
 def test_random_instances_with_a_control_agree_with_the_slow_implementation(seed: int) -> None:
     rng = np.random.default_rng([2, seed])
     problem, reward_of = random_instance(rng)
@@ -476,7 +476,7 @@ def test_random_instances_with_a_control_agree_with_the_slow_implementation(seed
     one_at_a_time(Twins(compared, delta=0.2), reward_of, seed, most=250)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(effort.runs(8, whole=20)))
 def test_random_instances_with_tolerance_agree_with_the_slow_implementation(seed: int) -> None:
     rng = np.random.default_rng([1, seed])
     problem, reward_of = random_instance(rng)
@@ -1087,7 +1087,7 @@ def test_a_restored_policy_keeps_books_that_have_grown() -> None:
 
 # ------------------------------------------------------------ the promise, by simulation
 
-RUNS = effort.runs(150, whole=400)
+RUNS = effort.runs(80, whole=400)
 DELTA = 0.1
 TOLERATED = effort.tolerated(DELTA, RUNS)
 TINY = 1e-6
