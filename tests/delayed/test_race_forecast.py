@@ -138,8 +138,8 @@ def test_normal_differences_are_forecast_and_an_error_that_blocks_share_is_out_o
 
 
 def test_a_restored_race_has_the_same_forecast_at_every_step():
-    table = table_of([0.5, 0.47, 0.4, 0.2], blocks=60)
-    policy = PairedRacing(bounded(4, 0.02), 0.2, n_blocks=60, shuffle=True, seed=1)
+    table = table_of([0.5, 0.47, 0.4, 0.2], blocks=24)
+    policy = PairedRacing(bounded(4, 0.02), 0.2, n_blocks=24, shuffle=True, seed=1)
     while not policy.stopped:
         again = policy.clone()
         again.set_state(policy.get_state())
@@ -178,7 +178,7 @@ def with_mishaps(policy, table, seed):
         yield
 
 
-@pytest.mark.parametrize("seed", range(effort.runs(6, whole=100)))
+@pytest.mark.parametrize("seed", range(effort.runs(2, whole=100)))
 @pytest.mark.parametrize("kind", ["plain", "tolerant", "limits", "a sample"])
 def test_never_are_more_results_needed_than_was_said(kind, seed):
     """Arms that were set aside return, and pulls on arms that have left are told all the same."""
