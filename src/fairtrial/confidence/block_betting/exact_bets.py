@@ -18,6 +18,7 @@ from fairtrial.confidence.block_betting.end_bets import (
     STEPS,
     crossing,
 )
+from fairtrial.core.arithmetic import sum_of
 from fairtrial.core.compilation import inlined, kernel
 
 Floats = NDArray[np.float64]
@@ -40,7 +41,7 @@ def hypergeometric(first: int, second: int, ones: int) -> tuple[int, Floats]:
     for k in range(mode, least, -1):
         ratio = k * (second - ones + k) / ((first - k + 1.0) * (ones - k + 1.0))
         chances[k - 1 - least] = chances[k - least] * ratio
-    chances /= chances.sum()
+    chances /= sum_of(chances)
     return least, chances
 
 
