@@ -252,7 +252,7 @@ def exponent(sizes: list[float], costs: list[float]) -> float | None:
     if len(sizes) < 2 or min(costs) <= 0:
         return None
     slope = np.polyfit(np.log(sizes), np.log(costs), 1)[0]
-    return round(float(slope), 2)
+    return round(float(slope), 2) + 0.0  # never -0
 
 
 if __name__ == "__main__":
