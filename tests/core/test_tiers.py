@@ -9,11 +9,12 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
-from fairtrial.core import background, compilation
+from fairtrial.core import background, compilation, interpretation
 from fairtrial.core.compilation import compiled, kernel, may_compile, tier, use_tier
 from fairtrial.core.exclusion import alone, try_alone
 from fairtrial.core.family import FAMILIES
@@ -184,6 +185,24 @@ def test_plain_copies_call_plain_copies():
     copy = plain(logarithm_of_half.py_func)
     assert copy.__globals__["halved"] is halved.plain
     assert copy(2.0) == 0.0
+
+
+def test_threads_that_need_a_copy_at_once_get_one_whole_copy(monkeypatch):
+    """Since Python 3.12 threads can compute the same cached property at the same time."""
+    replaced = interpretation._replaced
+
+    def slowly(value):
+        time.sleep(0.01)
+        return replaced(value)
+
+    monkeypatch.setattr(interpretation, "_replaced", slowly)
+    scope = {"halved": halved, "math": math}
+    exec("def root(x):\n    return math.sqrt(halved(x))", scope)
+    made = kernel(scope["root"])
+    with ThreadPoolExecutor(4) as pool:
+        copies = list(pool.map(lambda _: made.plain, range(4)))
+    assert [copy(8.0) for copy in copies] == [2.0] * 4
+    assert len(set(copies)) == 1
 
 
 # ----------------------------------------------------------------- machine code on disk

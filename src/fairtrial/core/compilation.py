@@ -78,6 +78,22 @@ _THREAD = _Thread()
 _PROCESS: _Process
 
 
+class _made_once(functools.cached_property[Any]):  # noqa: N801 - read as a decorator
+    """A cached property that one thread makes, while others wait.
+
+    Since Python 3.12 `cached_property` has no lock: another thread could get a copy of a kernel
+    whose globals are not filled yet.
+    """
+
+    def __init__(self, make: Callable[[Any], Any]) -> None:
+        super().__init__(make)
+        self._lock = threading.RLock()
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        with self._lock:
+            return super().__get__(instance, owner)
+
+
 class NotAtHand(BaseException):
     """There is no machine code for these arguments; no `Exception`, so no policy catches it."""
 
@@ -138,21 +154,21 @@ class Kernel:
         finally:
             _PROCESS.interpreted += perf_counter() - start
 
-    @functools.cached_property
+    @_made_once
     def plain(self) -> Callable[..., Any]:
-        """The function for the interpreter; it calls those of other kernels directly."""
+        """Make the copy for the interpreter; it calls those of other kernels directly."""
         return plain(self.py_func)
 
-    @functools.cached_property
+    @_made_once
     def dispatcher(self) -> Any:
-        """What compiles the function, loads it from disk and calls it; this imports numba."""
+        """Make what compiles the function, loads it from disk and calls it; this imports numba."""
         from fairtrial.core.machine_code import dispatcher  # noqa: PLC0415 - it imports numba
 
         return dispatcher(self)
 
-    @functools.cached_property
+    @_made_once
     def callee(self) -> Any:
-        """What compiles the function for other kernels, which cannot be called from Python."""
+        """Make what compiles the function for other kernels; Python cannot call it."""
         from fairtrial.core.machine_code import callee  # noqa: PLC0415 - it imports numba
 
         return callee(self)
