@@ -163,6 +163,7 @@ def test_all_of_it_is_json() -> None:
         "value_limits": [],
         "measures": [],
         "losses": {"counted_as": "not drawn", "share": 0.25, "too_many_to_decide": False},
+        "predictions": None,
         "shares": [],
         "largest_shortfall": None,
         "arm_states": [

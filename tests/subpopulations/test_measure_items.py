@@ -49,6 +49,7 @@ def model_with(q, g, limits, bounds, arms):
         noise=BOUNDED,
         tolerance=0.0,
         control=NO_CONTROL,
+        known_means=np.full(groups, np.nan),
     )
 
 

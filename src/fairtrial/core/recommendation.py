@@ -294,9 +294,6 @@ class Progress:
         Evidence for the leader, and the value that stops the policy, in the same units.
     remaining : float or None
         A rough forecast of the pulls still needed.
-    remaining_at_most : int or None
-        A bound on the results that are still needed, if the rule knows one: a race over a list ends
-        at its end.
     actions : tuple of Estimate
         One per action.
     arms : tuple of Estimate
@@ -350,6 +347,9 @@ class Progress:
     chance_to_decide : float or None
         The probability of a decision by the planned end if the means are as estimated, if an end is
         planned. It is approximate.
+    remaining_at_most : int or None
+        A bound on the results that are still needed, if the rule knows one: a race over a list ends
+        at its end.
     closed : mapping of str to tuple of str
         What people have closed by hand: labels under ``"arm"`` and ``"group"``.
     """
@@ -361,7 +361,6 @@ class Progress:
     evidence: float | None = None
     threshold: float | None = None
     remaining: float | None = None
-    remaining_at_most: int | None = None
     actions: tuple[Estimate, ...] = ()
     arms: tuple[Estimate, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
@@ -385,6 +384,7 @@ class Progress:
     readings: int | None = None
     live: tuple[str, ...] | None = None
     chance_to_decide: float | None = None
+    remaining_at_most: int | None = None
     closed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property

@@ -630,7 +630,8 @@ class PairedRacing(FixedConfidencePolicy):
         may_come[: len(known)] &= known != _TOLD
         may_come = self._listed(may_come, False)
         for action, tag in self._outstanding.values():
-            may_come[tag, action] = not self.stopped
+            if tag < end:
+                may_come[tag, action] = not self.stopped
         return may_come
 
     def _remaining(self, evidence: float | None, threshold: float | None) -> float | None:
@@ -640,10 +641,16 @@ class PairedRacing(FixedConfidencePolicy):
     @property
     def _remaining_at_most(self) -> int | None:
         may_come = self.may_come
-        most = [] if may_come is None else [int(may_come.sum())]
+        most = [] if may_come is None else [int(may_come.sum()) + self._in_flight_beyond(may_come)]
         if self.max_pulls is not None:
             most.append(max(0, self.max_pulls - self.told))
         return min(most, default=None)
+
+    def _in_flight_beyond(self, may_come: NDArray[np.bool_]) -> int:
+        """Return the number of pulls in flight of blocks that are not listed."""
+        if self.stopped:
+            return 0
+        return sum(tag >= len(may_come) for _, tag in self._outstanding.values())
 
     # ---------------------------------------------------------------------- answer
 
