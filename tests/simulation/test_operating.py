@@ -76,6 +76,26 @@ def test_runs_are_made_again_if_anything_differs(tmp_path, monkeypatch, change):
     assert len(made) == 1
 
 
+def with_another_field(file):
+    with np.load(file) as kept:
+        arrays = {name: kept[name] for name in kept.files}
+    np.savez(file, **arrays, unknown=np.zeros(1))
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [with_another_field, lambda file: file.write_bytes(file.read_bytes()[:200])],
+    ids=["with another field", "cut"],
+)
+def test_kept_runs_that_cannot_be_read_are_made_again(tmp_path, monkeypatch, spoil):
+    given = POLICY, SCENARIOS[2:3], 40, 10
+    before = operating_characteristics(*given, progress=False, keep=tmp_path).to_dict()
+    spoil(next(tmp_path.iterdir()))
+    made = counted(monkeypatch)
+    assert operating_characteristics(*given, progress=False, keep=tmp_path).to_dict() == before
+    assert len(made) == 1
+
+
 def test_an_environment_that_cannot_be_written_down_is_simulated_every_time(tmp_path, monkeypatch):
     class Own(type(ASSUMED)):
         def get_params(self):

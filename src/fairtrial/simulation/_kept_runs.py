@@ -59,8 +59,8 @@ class KeptRuns:
             return make(policy, environment, horizon=horizon)
         try:
             return self._read(file, policy, environment, horizon)
-        except (OSError, ValueError, LookupError, BadZipFile):
-            # Missing, or damaged: the runs are made again.
+        except (OSError, ValueError, LookupError, TypeError, BadZipFile):
+            # Missing, damaged, or with other fields: the runs are made again.
             made = make(policy, environment, horizon=horizon)
             _write(file, made)
             return made
