@@ -7,12 +7,14 @@ covers all files of the package that the source imports, directly or through oth
 
 numba gives every function wrappers by which Python and C can call it. For arguments that hold
 dozens of arrays, these took nearly half of the time to compile. So only kernels that Python calls
-have such a wrapper (`dispatcher`); for other kernels a kernel is compiled without (`callee`).
+have such a wrapper (`dispatcher`); for other kernels a kernel is compiled without (`callee`). What
+is only called by kernels gets no machine code of its own, either (`linking`).
 
 numba compares the options of compilation thousands of times for each function, and looked up every
 option by a property each time: a tenth of the time to compile. Here it reads them at once.
 
-Only this module imports numba, and only `Kernel.dispatcher` imports this module.
+Only this module and `linking` import numba, and only a kernel's `dispatcher` and `callee` import
+this module.
 """
 
 from __future__ import annotations
@@ -36,6 +38,7 @@ from numba.extending import typeof_impl
 from fairtrial.core.background import compile_missing
 from fairtrial.core.compilation import Kernel, NotAtHand, may_compile
 from fairtrial.core.exclusion import alone
+from fairtrial.core.linking import linking_what_kernels_call
 from fairtrial.core.loading import load
 
 PACKAGE = Path(__file__).resolve().parents[1]
@@ -170,7 +173,8 @@ def _compiling_when_allowed(compiled: Any, kernel: Kernel) -> Any:
         if not _THREAD.compiles:
             raise NotAtHand
         _announce()
-        return compile_types(*arguments)
+        with linking_what_kernels_call():
+            return compile_types(*arguments)
 
     compiled._compile_for_args = find_whole  # noqa: SLF001
     compiled._compiler.compile = compile_if_allowed  # noqa: SLF001

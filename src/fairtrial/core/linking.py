@@ -1,0 +1,146 @@
+"""What numba keeps of a kernel that only other kernels call: code to link, not machine code.
+
+numba optimises every function together with all that it calls, and makes machine code of it, even
+if nobody ever calls it but a kernel that contains a copy of it and is optimised as a whole. For
+kernels that call each other many levels deep, this took more than half of the time to compile.
+Here such functions stay as they were translated, until the kernel that Python calls has them all.
+The machine code of that kernel, and so every decision, is the same function of its arguments:
+without `fastmath`, the compiler may not change what is computed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+from llvmlite.binding import parse_bitcode  # type: ignore[import-untyped]
+from numba.core.codegen import JITCodeLibrary
+from numba.core.registry import cpu_target
+from numba.core.targetconfig import ConfigStack
+
+__all__ = ["linking_what_kernels_call"]
+
+_ONLY_LINKED = "only linked"
+"""The kind of library in files on disk, beside numba's own kinds."""
+
+_Library: Any = JITCodeLibrary
+
+_REPLACED = (
+    "_optimize_final_module",
+    "_finalize_final_module",
+    "_finalize_dynamic_globals",
+    "_verify_declare_only_symbols",
+    "_get_module_for_linking",
+    "_unserialize",
+)
+"""What `Library` replaces or uses of numba's class, without a promise that it stays."""
+
+
+class _Thread(threading.local):
+    compiles_kernel = False
+
+
+_THREAD = _Thread()
+
+
+@contextlib.contextmanager
+def linking_what_kernels_call(wanted: bool = True) -> Iterator[None]:
+    """Within this context, make no machine code of functions that Python does not call.
+
+    Parameters
+    ----------
+    wanted : bool
+        Whether to do so; otherwise do what numba does by itself.
+    """
+    before = _THREAD.compiles_kernel
+    _THREAD.compiles_kernel = wanted
+    try:
+        yield
+    finally:
+        _THREAD.compiles_kernel = before
+
+
+def _is_only_linked() -> bool:
+    """Return whether the function that this thread compiles has no wrapper to be called by."""
+    stack: Any = ConfigStack
+    flags = stack.top_or_none()
+    return (
+        _THREAD.compiles_kernel
+        and flags is not None
+        and flags.no_cpython_wrapper
+        and (flags.no_cfunc_wrapper or flags.no_compile)
+    )
+
+
+class Library(_Library):  # type: ignore[misc]
+    """The compiled code of a function, or what others link of it.
+
+    The methods replace those of numba's class.
+    """
+
+    def __init__(self, codegen: Any, name: str) -> None:
+        super().__init__(codegen, name)
+        self.is_only_linked = _is_only_linked()
+
+    def get_pointer_to_function(self, name: str) -> int:
+        """Return the address of a function; 0 if there is none."""
+        if not self.is_only_linked:
+            return int(super().get_pointer_to_function(name))
+        self._ensure_finalized()
+        return 0
+
+    def _optimize_final_module(self) -> None:
+        if not self.is_only_linked:
+            super()._optimize_final_module()
+
+    def _finalize_final_module(self) -> None:
+        if not self.is_only_linked:
+            super()._finalize_final_module()
+            return
+        self._finalize_dynamic_globals()
+        self._verify_declare_only_symbols()
+        self._finalized = True
+
+    def serialize_using_object_code(self) -> tuple[str, str, Any]:
+        """Return what is kept on disk."""
+        if not self.is_only_linked:
+            kept: tuple[str, str, Any] = super().serialize_using_object_code()
+            return kept
+        return self.name, _ONLY_LINKED, self._get_module_for_linking().as_bitcode()
+
+    @classmethod
+    def _unserialize(cls, codegen: Any, kept: tuple[str, str, Any]) -> Any:
+        name, kind, data = kept
+        with linking_what_kernels_call(False):
+            if kind != _ONLY_LINKED:
+                return super()._unserialize(codegen, kept)
+            library = cls(codegen, name)
+        library.is_only_linked = True
+        library._final_module = library._shared_module = parse_bitcode(data)
+        library._finalize_final_module()
+        return library
+
+
+def _is_as_known() -> bool:
+    return all(hasattr(_Library, name) for name in _REPLACED)
+
+
+def _install() -> None:
+    """Let numba make libraries of our class, unless it has others than the one that we know."""
+    codegen: Any = cpu_target.target_context.codegen()
+    if codegen._library_class is not _Library or not _is_as_known():  # noqa: SLF001
+        return
+    codegen._library_class = Library  # noqa: SLF001
+    set_environment = codegen.set_env
+
+    def set_environment_of_code(name: str, environment: Any) -> None:
+        # What is only linked has no variable yet that could hold its environment.
+        if codegen._engine.is_symbol_defined(name):  # noqa: SLF001
+            set_environment(name, environment)
+
+    codegen.set_env = set_environment_of_code
+
+
+_install()
