@@ -86,8 +86,15 @@ class PullColumns:
         return [*about, *labels, *own, *("" for _ in self.results)]
 
 
-def write_pulls(problem: Problem, pulls: Sequence[StudyPull], path: Path) -> None:
+def write_pulls(
+    problem: Problem,
+    pulls: Sequence[StudyPull],
+    path: Path,
+    units: Mapping[str, str] | None = None,
+) -> None:
     """Write pulls as a table, with blank columns for their results.
+
+    `units` has the unit of each pull, by its id, for a column of the table.
 
     Raises
     ------
@@ -97,7 +104,11 @@ def write_pulls(problem: Problem, pulls: Sequence[StudyPull], path: Path) -> Non
         If the file cannot be written.
     """
     columns = PullColumns(problem, has_blocks=any(pull.block is not None for pull in pulls))
-    write_table(path, columns.header, map(columns.row, pulls))
+    if units is None:
+        write_table(path, columns.header, map(columns.row, pulls))
+        return
+    rows = ([units[pull.id], *columns.row(pull)] for pull in pulls)
+    write_table(path, ["unit", *columns.header], rows)
 
 
 @dataclass(frozen=True)

@@ -15,20 +15,25 @@ from fairtrial.cli.durations import seconds
 from fairtrial.cli.exits import EPILOG
 from fairtrial.cli.opening import create_study, open_study, refuse_to_replace, storage_option
 from fairtrial.cli.output import answer, decimal_option, emit, json_option, say
+from fairtrial.cli.units import read_units
 from fairtrial.core.cells import number_of
 from fairtrial.core.tables import require_written
-from fairtrial.core.wording import plural
+from fairtrial.core.wording import choices, plural
 from fairtrial.errors import (
     AccessRefused,
     AlreadyTold,
+    ExperimentFinished,
     InvalidArgument,
     InvalidOutcome,
+    NothingToAsk,
     StorageError,
 )
 from fairtrial.study.pull import MASKED
+from fairtrial.study.pull_tables import write_pulls
 
 if TYPE_CHECKING:
     from fairtrial.cli.opening import AnyStudy
+    from fairtrial.cli.units import ListedUnit
     from fairtrial.core import Problem, Pull
     from fairtrial.core.problem import Outcome
     from fairtrial.study import Event, StudyPull
@@ -95,6 +100,13 @@ def create(config: Path, as_json: bool) -> None:
     help="Whom or what the pull is for, such as a visitor's id: a unit that asks again gets the "
     "same pull. Only a keyed hash of it is stored.",
 )
+@click.option(
+    "--units",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Ask for every unit in a file: a table with the column unit (and group, if it says whose "
+    "group is which), or a text with one unit in each line.",
+)
 @table_option
 @force_option
 @click.option(
@@ -112,6 +124,7 @@ def ask(
     group: str | None,
     participant: str | None,
     unit: str | None,
+    units: Path | None,
     table: Path | None,
     force: bool,
     lease: float | None,
@@ -122,12 +135,18 @@ def ask(
     """Ask STUDY what to try next, for one pull or for many at once.
 
     A pull stays open until its result is told, even if that is days later. `outstanding` lists the
-    open pulls again.
+    open pulls again. To ask with the same file of --units again changes nothing: each unit gets
+    its pull again, and units that had none are asked for.
     """
     check_table(table, force)
     with open_study(study, storage) as opened:
-        context = _context(opened.problem, group)
-        details = {"worker": worker, "lease": lease, "participant": participant, **context}
+        details: dict[str, Any] = {"worker": worker, "lease": lease}
+        if units is not None:
+            if number != 1 or unit is not None or participant is not None:
+                raise click.UsageError("--units goes with neither -n, --unit nor --participant")
+            _ask_for_all(opened, _listed(opened.problem, units, group), details, table, as_json)
+            return
+        details |= {"participant": participant, **_context(opened.problem, group)}
         pulls = opened.ask(number, unit=unit, **details)
         # A single ask gives the reason why there is none.
         pulls = pulls or [opened.ask(unit=unit, **details)]
@@ -137,6 +156,52 @@ def ask(
                 f"{opened.name}: only {plural(len(pulls), 'pull')} before the next results.",
                 err=True,
             )
+
+
+def _listed(problem: Problem, path: Path, group: str | None) -> list[ListedUnit]:
+    """Return the units in a file; all are in the group that is given, if any."""
+    found = read_units(path)
+    if group is not None and found[0].group is not None:
+        raise click.UsageError("--group must be left out if the table has the column group")
+    listed = [one if group is None else one._replace(group=group) for one in found]
+    for one in listed:
+        _require_group(problem, one)
+    return listed
+
+
+def _require_group(problem: Problem, one: ListedUnit) -> None:
+    """Refuse a group that the problem does not have before anything is asked for."""
+    if one.group is None:
+        return
+    _context(problem, one.group)
+    known = list(dict.fromkeys(str(labels["group"]) for labels in problem.action_labels))
+    if one.group not in known:
+        raise InvalidArgument(
+            f"--units, {one.where}: group", f"must be one of {choices(known)}", one.group
+        )
+
+
+def _ask_for_all(
+    opened: AnyStudy,
+    listed: Sequence[ListedUnit],
+    details: Mapping[str, Any],
+    table: Path | None,
+    as_json: bool,
+) -> None:
+    """Ask for a pull of each unit, as far as there are some."""
+    pulls: list[StudyPull] = []
+    for one in listed:
+        try:
+            pull = opened.ask(unit=one.name, **details, **_context(opened.problem, one.group))
+        except (ExperimentFinished, NothingToAsk) as error:
+            if not pulls:
+                raise
+            left = f"{plural(len(listed) - len(pulls), 'unit')} without one, from {one.where} on"
+            say(f"{opened.name}: {left}: {error}", err=True)
+            break
+        pulls.append(pull)
+    units = {pull.id: one.name for pull, one in zip(pulls, listed, strict=False)}
+    _show_pulls(opened, pulls, table, as_json, units)
 
 
 @click.command(epilog=EPILOG)
@@ -512,11 +577,16 @@ def _number(name: str, text: str) -> float:
 
 
 def _show_pulls(
-    opened: AnyStudy, pulls: Sequence[StudyPull], table: Path | None, as_json: bool
+    opened: AnyStudy,
+    pulls: Sequence[StudyPull],
+    table: Path | None,
+    as_json: bool,
+    units: Mapping[str, str] | None = None,
 ) -> None:
+    """Show pulls, or write them to a table; `units` has the unit of each, by the pull's id."""
     if table is not None:
         try:
-            opened.write_pulls(pulls, table)
+            write_pulls(opened.problem, pulls, table, units)
         except StorageError as error:
             hint = "the pulls are open: `fairtrial study outstanding` shows them again"
             raise StorageError(f"{error}; {hint}") from error
@@ -524,7 +594,11 @@ def _show_pulls(
         emit(
             {
                 "study": opened.name,
-                "pulls": [_pull_document(opened.problem, pull) for pull in pulls],
+                "pulls": [
+                    ({} if units is None else {"unit": units[pull.id]})
+                    | _pull_document(opened.problem, pull)
+                    for pull in pulls
+                ],
                 "table": None if table is None else str(table),
             }
         )
@@ -539,6 +613,7 @@ def _show_pulls(
         has_kits = any(pull.kits for pull in pulls)
         rows = [
             (
+                *([] if units is None else [units[pull.id]]),
                 *(pull.id, str(pull.number)),
                 *([str(pull.block)] if has_blocks else []),
                 *(str(pull.labels[name]) for name in names),
@@ -546,8 +621,9 @@ def _show_pulls(
             )
             for pull in pulls
         ]
+        first = ([] if units is None else ["unit"]) + ["pull_id", "number"]
         more = ["block"] if has_blocks else []
-        print_rows(("pull_id", "number", *more, *names, *(["kits"] if has_kits else [])), rows)
+        print_rows((*first, *more, *names, *(["kits"] if has_kits else [])), rows)
 
 
 def _pull_document(problem: Problem, pull: StudyPull) -> dict[str, Any]:
