@@ -1,7 +1,8 @@
-"""Forms for carrying out a study by hand: ask, tell, give up, correct, stop."""
+"""Forms for carrying out a study by hand: ask, tell, give up, correct, unmask, stop."""
 
 from __future__ import annotations
 
+import json
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,6 +35,7 @@ from fairtrial.server.blinding import (
     write_as,
     write_for,
 )
+from fairtrial.server.documents import to_text
 from fairtrial.server.pages.fields import (
     Field,
     Fields,
@@ -69,6 +71,8 @@ from fairtrial.study.writes import (
     Stop,
     Tell,
     TellKnown,
+    Unmask,
+    UnmaskAll,
     Write,
 )
 
@@ -175,6 +179,7 @@ async def _pulls_page(
     ask: Fields | None = None,
     stop: Fields | None = None,
     close: Fields | None = None,
+    unmask: Fields | None = None,
     status: int = 200,
     said: str | None = None,
 ) -> Response:
@@ -193,6 +198,7 @@ async def _pulls_page(
             stop=stop or stop_fields(),
             close=close or (close_fields(opened) if viewer.can("admin") else None),
             may_stop=viewer.can("admin") and not opened.stopped,
+            unmask=(unmask or Fields([reason_field()])) if _may_unmask(opened, viewer) else None,
             key=secrets.token_hex(16),
             pulls=[
                 _pull_line(row, cells) for row, cells in zip(rows, labels.cells(rows), strict=True)
@@ -350,6 +356,15 @@ def _kind_of_values(row: PullRow, seen: Entered) -> str:
     return "Entered so far" if row.told_seq is None else "You entered"
 
 
+def _may_unmask(study: Study, viewer: Caller) -> bool:
+    """Return whether there is an unmasking list that the user may open."""
+    return (
+        viewer.can("admin")
+        and study.checks.conduct.masked
+        and study.session.store.first(study.session.id, "mask") is not None
+    )
+
+
 def _in_words(values: Any) -> str:
     if isinstance(values, Mapping):
         return ", ".join(f"{name}: {_in_words(value)}" for name, value in values.items())
@@ -414,6 +429,15 @@ def _forms_of(
             refused.get("amend") or Fields(corrections),
             danger=True,
         ),
+        "unmask": Form(
+            "unmask",
+            "Unmask this pull",
+            "In an emergency: see what is behind its code. The log keeps your name and the reason. "
+            "You need the unmasking list, a file that is kept apart from this service.",
+            "Record the access, and open the list",
+            refused.get("unmask") or Fields([reason_field()]),
+            danger=True,
+        ),
     }
     if row.told_seq is not None:
         names = ["amend"] if may_correct(study, viewer, row, seen) else []
@@ -422,6 +446,7 @@ def _forms_of(
         if row.state == "open":
             names += [*(["report"] if problem.has_readings else []), "fail"]
     names += ["kit"] if conduct.kits is not None else []
+    names += ["unmask"] if _may_unmask(study, viewer) else []
     # Show the refused form even if the pull has changed meanwhile.
     return [every[name] for name in dict.fromkeys([*refused, *names])]
 
@@ -691,6 +716,49 @@ async def close(request: Request, service: TheService, study: StudyName) -> Resp
     return await _carried_out(form, fields, end, again)
 
 
+@routes.post("/studies/{study}/forms/unmask")
+async def unmask(request: Request, service: TheService, study: StudyName) -> Response:
+    """Record an access to the unmasking list, and return the page that opens it in the browser."""
+    form = await _Sent.of(request, service, study, scope="admin")
+    fields = Fields([reason_field()]).filled(form.given)
+
+    def open_list(opened: Study) -> Answer:
+        named = fields["reason"], form.viewer.actor
+        if form.pull:
+            require_own(opened, form.viewer, form.pull)
+            _row(opened, form.pull)
+        write = Unmask(form.pull, *named) if form.pull else UnmaskAll(*named)
+        [event] = write_for(service, opened, form.viewer, write).events
+        keys = opened.session.unmasked(event)["keys"]
+        return Answer(200, to_text({"event": event.seq, "keys": keys}))
+
+    async def again(refused: Fields, status: int) -> Response:
+        if not form.pull:
+            return await _pulls_page(
+                request, service, form.viewer, study, unmask=refused, status=status
+            )
+        return await _pull_page(
+            *(request, service, form.viewer, study, form.pull),
+            refused={"unmask": refused},
+            status=status,
+        )
+
+    async def show(answer: Answer) -> Response:
+        back = address(study, "pulls", *([form.pull] if form.pull else []))
+        content = json.loads(answer.body) | {"back": back, "state": ""}
+
+        def make(view: View) -> Response:
+            return study_page(
+                *(request, form.viewer, PULLS, view, [], "unmasked.html"),
+                headers=_NO_CACHE,
+                **content,
+            )
+
+        return await shown(request, service, form.viewer, study, make, may_be_known=False)
+
+    return await _carried_out(form, fields, open_list, again, show)
+
+
 @dataclass(frozen=True, slots=True)
 class _Sent:
     """A submitted form, from a user who may submit it."""
@@ -765,13 +833,17 @@ async def _carried_out(
     fields: Fields,
     operation: Callable[[Study], Answer],
     again: Callable[[Fields, int], Any],
+    show: Callable[[Answer], Any] | None = None,
 ) -> Response:
-    """Carry out a submitted form, or show it again with its mistakes."""
+    """Carry out a submitted form, or show it again with its mistakes.
+
+    Then go to the address in the answer; or `show` an answer that must not be kept.
+    """
     if fields.errors:
         response: Response = await again(fields, 422)
         return response
     typed = {one.name: one.value for one in fields} | {"pull": form.pull}
-    key = key_of(form.request, form.viewer, form.key, typed)
+    key = None if show else key_of(form.request, form.viewer, form.key, typed)
     try:
         answer = await write_as(form.service, form.viewer, form.study, operation, key, form.key)
     except UnknownPull:
@@ -783,6 +855,9 @@ async def _carried_out(
         _place(fields, error)
         refused: Response = await again(fields, status)
         return refused
+    if show is not None:
+        found: Response = await show(answer)
+        return found
     return RedirectResponse(answer.body, answer.status)
 
 

@@ -27,6 +27,7 @@ _FILES = {
     "report.css": ("fairtrial.report", "text/css"),
     "page.css": ("fairtrial.server.pages", "text/css"),
     "page.js": ("fairtrial.server.pages", "text/javascript"),
+    "unmask.js": ("fairtrial.server.pages", "text/javascript"),
     "zoom.js": ("fairtrial.server.pages", "text/javascript"),
     "icon.svg": ("fairtrial.server.pages", "image/svg+xml"),
 }
