@@ -7,7 +7,8 @@ module still catch what they expect.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
 
 __all__ = [
     "AccessRefused",
@@ -114,11 +115,31 @@ class NothingToAsk(FairtrialError, RuntimeError):
     """No pull can be given out now; one may be possible after the next result."""
 
 
-class UnknownPull(FairtrialError, LookupError):
+class _OfPull(FairtrialError):
+    """Base of errors about one pull.
+
+    Attributes
+    ----------
+    labels : mapping of str to object, or None
+        The labels of the pull if the message shows them: people from whom arms are masked must not
+        see it.
+    """
+
+    labels: Mapping[str, Any] | None = None
+
+    @classmethod
+    def about(cls, pull: Any, said: str) -> Self:
+        """Return the error with a message that begins with the pull."""
+        error = cls(f"{pull!r} {said}")
+        error.labels = getattr(pull, "labels", None)
+        return error
+
+
+class UnknownPull(_OfPull, LookupError):
     """The pull was never issued here."""
 
 
-class AlreadyTold(FairtrialError, RuntimeError):
+class AlreadyTold(_OfPull, RuntimeError):
     """The pull's outcome was told before."""
 
 

@@ -5,6 +5,7 @@ import pickle
 import pytest
 
 from fairtrial import errors
+from fairtrial.core import Pull
 from fairtrial.errors import ConfigurationError, InvalidArgument, InvalidOutcome, MissingExtra
 
 
@@ -62,3 +63,14 @@ def test_errors_arrive_unchanged_from_another_process(error: Exception) -> None:
     assert type(again) is type(error)
     assert str(again) == str(error)
     assert vars(again) == vars(error)
+
+
+def test_an_error_about_a_pull_carries_the_labels_that_its_message_shows() -> None:
+    pull = Pull(3, 1, {"arm": "b", "group": "x"})
+    for one in (errors.UnknownPull, errors.AlreadyTold, errors.ConflictingOutcome):
+        error = one.about(pull, "is gone")
+        assert (error.labels, "arm='b'" in str(error)) == (pull.labels, True)
+        again = pickle.loads(pickle.dumps(error))
+        assert (type(again), str(again), again.labels) == (one, str(error), pull.labels)
+        assert one("it is gone").labels is None
+    assert errors.UnknownPull.about("no pull", "is gone").labels is None

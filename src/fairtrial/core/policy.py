@@ -151,7 +151,7 @@ class Policy(ShownInNotebooks, Resumable, ABC):
 
     def read_late(self, pull: Pull, value: float, **details: Any) -> None:
         """Take a reading that arrives after the outcome of its pull; refused by default."""
-        raise AlreadyTold(f"{pull!r} was told before: its readings no longer count")
+        raise AlreadyTold.about(pull, "was told before: its readings no longer count")
 
     def on_failure(self, pull: Pull, reason: str) -> None:
         """Handle a pull that will have no outcome; by default do nothing."""
@@ -551,7 +551,7 @@ class Policy(ShownInNotebooks, Resumable, ABC):
         self._require_own_action(pull)
         waited_for = number in self._outstanding or number in self._lost
         if not UNSOLICITED <= number < self.asked or waited_for:
-            raise UnknownPull(f"{pull!r} has no outcome to correct")
+            raise UnknownPull.about(pull, "has no outcome to correct")
         self.on_amend(pull, clean_old, clean_new)
         self._after_news()
 
@@ -592,16 +592,18 @@ class Policy(ShownInNotebooks, Resumable, ABC):
     def _require_own_action(self, pull: Pull) -> None:
         known = 0 <= pull.action < self.problem.n_actions
         if not known or self.problem.labels(pull.action) != pull.labels:
-            raise UnknownPull(f"{pull!r} is not one of this problem's actions")
+            raise UnknownPull.about(pull, "is not one of this problem's actions")
 
     def _require_known(self, pull: Pull, entry: tuple[int, int] | None) -> None:
         if entry is None:
             if 0 <= pull.number < self.asked:
-                raise AlreadyTold(f"{pull!r} is no longer in flight: it was told or failed before")
-            raise UnknownPull(f"{pull!r} was never issued by this policy")
+                raise AlreadyTold.about(
+                    pull, "is no longer in flight: it was told or failed before"
+                )
+            raise UnknownPull.about(pull, "was never issued by this policy")
         if entry != (pull.action, pull.tag):
             issued = self._pull(pull.number, *entry)
-            raise UnknownPull(f"{pull!r} was never issued by this policy; it issued {issued!r}")
+            raise UnknownPull.about(pull, f"was never issued by this policy; it issued {issued!r}")
 
 
 def _number_of(pull: Pull) -> int:

@@ -123,13 +123,15 @@ class Checks:
             if self.is_remote:
                 raise UnknownPull(f"pull {pull} was never issued by study {self.name!r}")
         if not isinstance(pull, StudyPull):
-            raise UnknownPull(
-                f"{pull!r} was not issued by study {self.name!r}: pass a pull from its ask, "
-                "or the id of one"
+            said = (
+                f"was not issued by study {self.name!r}: pass a pull from its ask, or the id of one"
             )
+            raise UnknownPull.about(pull, said)
         owner = pull.study
         if owner is not None and (owner.name, owner.storage) != (self.name, self.storage):
-            raise UnknownPull(f"{pull!r} is a pull of study {owner.name!r}, not of {self.name!r}")
+            raise UnknownPull.about(
+                pull, f"is a pull of study {owner.name!r}, not of {self.name!r}"
+            )
         return pull.id
 
     def target(self, pull: Pull | str | Mapping[str, Any]) -> Pull | str:
@@ -145,7 +147,7 @@ class Checks:
             return self.pull_id(pull)
         known = 0 <= pull.action < self.problem.n_actions
         if not known or self.problem.labels(pull.action) != pull.labels:
-            raise UnknownPull(f"{pull!r} is not one of this problem's actions")
+            raise UnknownPull.about(pull, "is not one of this problem's actions")
         return pull
 
 

@@ -200,7 +200,7 @@ class BudgetPolicy(Policy):
         rows = np.arange(last) if pull.number == UNSOLICITED else np.arange(last)[[pull.tag]]
         fits = (pulls.arm[rows] == pull.action) & (pulls.outcome[rows] == sign * old)
         if not fits.any():
-            raise UnknownPull(f"{pull!r} was not told with the outcome {old!r}")
+            raise UnknownPull.about(pull, f"was not told with the outcome {old!r}")
         pulls.outcome[rows[int(np.argmax(fits))]] = sign * new
 
     # ------------------------------------------------------------------------ whole runs

@@ -248,7 +248,7 @@ class RaceState:
             and self.pulls.arm[row] == pull.action
         ):
             return row
-        raise UnknownPull(f"{pull!r} was never issued by this policy")
+        raise UnknownPull.about(pull, "was never issued by this policy")
 
     def row_with(self, pull: Pull, value: float) -> int:
         """Return the row of a pull that was told with this value."""
@@ -260,7 +260,7 @@ class RaceState:
             & (pulls.outcome[rows] == value)
         )
         if not fits.any():
-            raise UnknownPull(f"{pull!r} was not told with the outcome {self.outward * value!r}")
+            raise UnknownPull.about(pull, f"was not told with the outcome {self.outward * value!r}")
         return int(np.flatnonzero(fits)[-1])
 
     # --------------------------------------------------------------- what is known
