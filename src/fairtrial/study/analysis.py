@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from fairtrial.core import Problem
 from fairtrial.core.cells import FAILED, MISSING, NotANumber, is_blank, odd_cells, tidy
+from fairtrial.core.collection import without_collection
 from fairtrial.core.columns import Columns
 from fairtrial.core.compilation import compiled
 from fairtrial.core.counted import CountedUnits
@@ -81,7 +82,7 @@ _BLANK = "(blank)"
 _MOST_NOTED = 500
 """Effects by segment that the study itself keeps."""
 
-_AT_ONCE = 10_000
+_AT_ONCE = 25_000
 """Units of one transaction. Each transaction reads and writes the study's row, and its assignments
 are part of it: a million of them are 3 MB."""
 
@@ -256,6 +257,7 @@ class Analysis:
     segments: SegmentEffects | None = None
 
 
+@without_collection()
 def study_of_table(
     problem: Problem,
     table: Columns,
@@ -463,6 +465,7 @@ class _Rows:
         self._features: list[list[float | None]] = []
         self._predictions: list[float | None] | None = None
         self._units: list[str] | None = None
+        self._accepted: dict[float | None, Outcome | None] = {None: None}
         self._crowded: tuple[OddUnit, ...] = ()
         self._usual_rows = 1
 
@@ -715,7 +718,10 @@ class _Rows:
         """Return a unit's outcome; None if blank. With measures, each blank one is None."""
         if self._single is not None:
             number = self._single[row]
-            return None if number is None else self._checked(number, row)
+            # Each number is checked once: the study checks every outcome again.
+            if number not in self._accepted:
+                self._accepted[number] = self._checked(number, row)
+            return self._accepted[number]
         values = {name: column[row] for name, column in self._outcomes.items()}
         outcome: Any
         if self._fields:

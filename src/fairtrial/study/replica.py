@@ -180,6 +180,16 @@ class Replica:
         self.ahead = True
         self._run((step,))
 
+    def tell(self, pull: Pull, outcome: Any) -> None:
+        """Pass the policy the outcome of a pull that it has just issued."""
+        self.ahead = True
+        self.policy.tell(pull, outcome)
+
+    def fail(self, pull: Pull, reason: str) -> None:
+        """Tell the policy that a pull that it has just issued will have no outcome."""
+        self.ahead = True
+        self.policy.fail(pull, reason)
+
     def settle(self, seq: int, last: Record | None) -> None:
         """Note that all events that the policy has seen are written now."""
         self.seq, self.ahead = seq, False

@@ -418,20 +418,34 @@ class Writer:
                 self._tell_rest(units[begin:])
                 return
             end = begin + len(pulls)
-            rows = [
-                self._issue(pull, None, None, None, to_json(context=said) if said else None)
-                for pull, said in zip(pulls, contexts[begin:end], strict=True)
-            ]
-            for row, unit in zip(rows, units[begin:end], strict=True):
-                self._end(row, unit)
+            self._play_pulls(pulls, contexts[begin:end], units[begin:end])
             begin = end
 
-    def _end(self, row: PullRow, unit: AssignedUnit) -> None:
-        if unit.outcome is None:
-            self._take("fail", row, body=to_json(reason=NO_OUTCOME))
-        else:
-            result = self._completed(None, Result.of(unit.outcome))
-            self._take("tell", row, value=result.value, body=result.body)
+    def _play_pulls(
+        self,
+        pulls: Sequence[Pull],
+        contexts: Sequence[Mapping[str, Any]],
+        units: Sequence[AssignedUnit],
+    ) -> None:
+        """Record pulls and then their outcomes, as `_issue` and `_take` do one by one."""
+        # A table of a database takes keys in ascending order much faster than others.
+        prefix = secrets.token_hex(12)
+        rows = []
+        for place, (pull, said) in enumerate(zip(pulls, contexts, strict=True)):
+            about = f"{prefix}{place:08x}", pull.number, pull.action, pull.tag
+            record = self._sealed("ask", about, body=to_json(context=said) if said else None)
+            rows.append(self._keep(record, None))
+        for pull, row, unit in zip(pulls, rows, units, strict=True):
+            assert row is not None, "an ask has a pull"
+            about = row[:4]
+            if unit.outcome is None:
+                record = self._sealed("fail", about, body=to_json(reason=NO_OUTCOME))
+                self._replica.fail(pull, NO_OUTCOME)
+            else:
+                result = self._completed(None, Result.of(unit.outcome))
+                record = self._sealed("tell", about, value=result.value, body=result.body)
+                self._replica.tell(pull, result.outcome)
+            self._keep(record, row)
 
     def _tell_rest(self, units: Sequence[AssignedUnit]) -> None:
         for unit in units:
@@ -723,14 +737,31 @@ class Writer:
         about: _About = _NO_PULL,
         row: PullRow | None = None,
         *,
+        perform: bool = False,
+        **columns: Any,
+    ) -> Record:
+        """Add an event, pass it to the policy if it must `perform` it, and note what it changes."""
+        record = self._sealed(kind, about, **columns)
+        if perform:
+            self._replica.perform(record.step)
+        self._keep(record, row)
+        if record.request_id is not None:
+            self._requests[record.request_id] = record
+        return record
+
+    def _sealed(
+        self,
+        kind: str,
+        about: _About,
+        *,
         value: float | None = None,
         stage: int | None = None,
         lease_until: int | None = None,
         actor: str | None = None,
         request_id: str | None = None,
         body: str | None = None,
-        perform: bool = False,
     ) -> Record:
+        """Return the next event of the log."""
         if self._environment is not None and not self._records:
             body = _with(body, environment=json.loads(self._environment))
         if self._seq == 0:
@@ -740,17 +771,16 @@ class Writer:
             *(self._seq + 1, kind, *about, value, stage, lease_until),
             *(self._now, actor, request_id, body),
         )
-        record = Record(*fields, sealed(self._hash, fields))
-        if perform:
-            self._replica.perform(record.step)
+        return Record(*fields, sealed(self._hash, fields))
+
+    def _keep(self, record: Record, row: PullRow | None) -> PullRow | None:
+        """Add an event to the log; return its pull after it, which was in the state `row`."""
         self._seq, self._hash = record.seq, record.hash
         self._records.append(record)
-        if request_id is not None:
-            self._requests[request_id] = record
         after = project(record, row)
         if after is not None:
             self._pulls[after.pull_id] = after
-        return record
+        return after
 
     def _with_commitment(self, body: str | None) -> str | None:
         """Return the body of the first event: it fixes the secret that pulls are drawn with."""

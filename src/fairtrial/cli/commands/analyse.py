@@ -14,6 +14,7 @@ from fairtrial.cli.display import answer_text, counting, print_table, wrapped
 from fairtrial.cli.exits import EPILOG, ExitCode
 from fairtrial.cli.output import decimal_option, emit, json_option, say, shown_number
 from fairtrial.cli.status_tables import print_standing
+from fairtrial.core.collection import without_collection
 from fairtrial.core.tables import open_table
 from fairtrial.core.wording import plural
 from fairtrial.errors import InvalidArgument
@@ -108,6 +109,7 @@ _MOST_AUDITED = 100_000
     "--report", type=click.Path(path_type=Path), help="Write the report to this file as well."
 )
 @json_option
+@without_collection()
 def analyse(
     config: Path,
     table: Path,

@@ -9,6 +9,7 @@ drift.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import NamedTuple
 
 import numpy as np
@@ -16,11 +17,15 @@ import scipy
 from numpy.typing import ArrayLike
 
 from fairtrial.confidence.drift_test.kernels import largest_log_wealth
+from fairtrial.core.compilation import compiled
 
 __all__ = ["FALSE_ALARM", "Drift", "find_drift", "log_evidence_of_drift"]
 
 FALSE_ALARM = 0.001
 """Probability that the test ever finds drift if there is none."""
+
+_WORTH_COMPILING = 50_000
+"""Number of results for which the interpreter takes longer than the compiler."""
 
 
 class Drift(NamedTuple):
@@ -77,7 +82,8 @@ def log_evidence_of_drift(results: ArrayLike, cell: int = 0) -> float:
     (True, True)
     """
     values, levels = np.unique(np.asarray(results, dtype=np.float64), return_inverse=True)
-    return float(largest_log_wealth(levels.astype(np.int64), len(values), cell))
+    with compiled() if levels.size >= _WORTH_COMPILING else nullcontext():
+        return float(largest_log_wealth(levels.astype(np.int64), len(values), cell))
 
 
 def find_drift(cells: Sequence[ArrayLike], *, independent: bool = True, tests: int = 1) -> Drift:
