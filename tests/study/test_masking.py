@@ -184,3 +184,41 @@ def test_a_study_has_one_list(study):
 def test_a_long_name_of_any_letters_is_sealed(study):
     names = {"A": "\u00e9\U0001f48a" * 50, "B": '"\\' * 50}
     assert study.unmask(study.seal_names(names), "look", actor="me") == names
+
+
+def test_a_study_that_is_opened_again_hands_out_the_kits_that_are_left(store):
+    study = made(store)
+    kits = study.supply(4, actor="pharmacy").body["kits"]
+    first = [study.ask() for _ in range(3)]
+    study.session.snapshot()
+    first.append(study.ask())
+    again = Study.open(store, "trial")
+    with pytest.raises(NothingToAsk):
+        for _ in range(9):
+            first.append(again.ask())
+    assert len({kit for pull in first for kit in pull.kits}) == len(first)
+    handed_out = Counter(pull.arm for pull in first)
+    assert max(handed_out.values()) == 4
+    assert all(pull.kits[0] in kits[pull.arm] for pull in first)
+    again.supply(1)
+    assert study.ask().kits
+    assert study.verify().ok
+
+
+def test_a_request_that_fails_hands_out_no_kit(memory, monkeypatch):
+    study = made(memory)
+    study.supply(1)
+    store = study.session.store
+    with monkeypatch.context() as broken, pytest.raises(ZeroDivisionError):
+        broken.setattr(store, "append", lambda *_: 1 / 0)
+        study.ask()
+    assert study.ask().kits
+
+
+def test_the_kits_of_some_pulls_are_found_beside_those_of_others(memory):
+    study = made(memory)
+    study.supply(9)
+    pulls = [study.ask() for _ in range(4)]
+    second = study.record_kit(pulls[1]).body["kit"]
+    found = {pull.id: pull.kits for pull in study.outstanding()}
+    assert found == {pull.id: pull.kits for pull in pulls} | {pulls[1].id: (*pulls[1].kits, second)}

@@ -10,6 +10,7 @@ from contextlib import suppress
 from fairtrial.core import Policy
 from fairtrial.errors import NotSupported, StorageError
 from fairtrial.study import snapshots
+from fairtrial.study.kit_supply import Supply
 from fairtrial.study.log import Record
 from fairtrial.study.long_reads import LongRead, interruptible
 from fairtrial.study.replica import Closing, Replica
@@ -105,7 +106,8 @@ class Cache:
             if digest is not None and snapshots.restore(snapshot, policy, digest):
                 self._saved = snapshot.seq
                 seq = snapshot.seq
-                return Replica(policy, seq, self._stop_reason(seq), self._closings(seq))
+                by_hand = self._stop_reason(seq), self._closings(seq), self._kits(policy, seq)
+                return Replica(policy, seq, *by_hand)
         self._saved = 0
         return Replica(self._build())
 
@@ -120,6 +122,15 @@ class Cache:
         """Return what had been closed by event `seq`."""
         found = self._store.all_of(self._study_id, "close")
         return [Closing.of(event.seq, event.body) for event in found if event.seq <= seq]
+
+    def _kits(self, policy: Policy, seq: int) -> Supply | None:
+        """Return the kits that had not been handed out by event `seq`; None if none were added."""
+        events = (
+            [event for event in self._store.all_of(self._study_id, kind) if event.seq <= seq]
+            for kind in ("supply", "kit")
+        )
+        supplied, handed_out = events
+        return Supply.of(policy.problem, supplied, handed_out) if supplied else None
 
     def _hash_at(self, seq: int, study: StudyRow) -> str | None:
         if seq > study.head_seq:

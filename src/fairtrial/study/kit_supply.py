@@ -6,7 +6,7 @@ import json
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from math import prod
-from typing import Any
+from typing import Any, Self
 
 from fairtrial.core import Problem
 from fairtrial.errors import InvalidArgument
@@ -33,22 +33,37 @@ class Supply:
     ----------
     problem : Problem
         The study's problem.
-    supplied, handed_out : iterable of Record
-        The events with which kits were added, and those in which they were handed out.
+
+    Attributes
+    ----------
+    numbers : set of str
+        The numbers of all kits, also of those that were handed out.
     """
 
-    def __init__(
-        self, problem: Problem, supplied: Iterable[Record], handed_out: Iterable[Record]
-    ) -> None:
+    def __init__(self, problem: Problem) -> None:
         self._problem = problem
         self.numbers: set[str] = set()
         self._free: dict[str, dict[str, None]] = {arm: {} for arm in arms_of(problem)}
+
+    @classmethod
+    def of(cls, problem: Problem, supplied: Iterable[Record], handed_out: Iterable[Record]) -> Self:
+        """Return the kits that are left after some events of both kinds."""
+        found = cls(problem)
         for event in supplied:
-            for arm, kits in _said(event)["kits"].items():
-                self.numbers.update(kits)
-                self._free[arm].update(dict.fromkeys(kits))
+            found.add(event.body)
         for event in handed_out:
-            self._free[arm_of(problem, int(event.action or 0))].pop(_said(event)["kit"], None)
+            found.remove(int(event.action or 0), event.body)
+        return found
+
+    def add(self, body: str | None) -> None:
+        """Add the kits in the body of an event."""
+        for arm, kits in _said(body)["kits"].items():
+            self.numbers.update(kits)
+            self._free[arm].update(dict.fromkeys(kits))
+
+    def remove(self, action: int, body: str | None) -> None:
+        """Note that the kit in the body of an event was handed out."""
+        self._free[arm_of(self._problem, action)].pop(_said(body)["kit"], None)
 
     @property
     def least(self) -> int:
@@ -58,12 +73,9 @@ class Supply:
         """
         return min(map(len, self._free.values()))
 
-    def take(self, action: int) -> str:
-        """Return a kit of an action's arm, which is then handed out: any of them."""
-        free = self._free[arm_of(self._problem, action)]
-        kit = secrets.choice(list(free))
-        del free[kit]
-        return kit
+    def choose(self, action: int) -> str:
+        """Return a kit of an action's arm: any of those that were not handed out."""
+        return secrets.choice(list(self._free[arm_of(self._problem, action)]))
 
 
 def drawn_kits(
@@ -97,6 +109,6 @@ def drawn_kits(
     }
 
 
-def _said(event: Record) -> Mapping[str, Any]:
-    said: Mapping[str, Any] = json.loads(event.body or "{}")
+def _said(body: str | None) -> Mapping[str, Any]:
+    said: Mapping[str, Any] = json.loads(body or "{}")
     return said

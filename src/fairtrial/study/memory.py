@@ -249,11 +249,11 @@ class MemoryStore(AccessMemory, Waiting):
             return None
         return next(record for record in self.records(study_id) if record.kind == kind)
 
-    def all_of(self, study_id: int, kind: str) -> list[Record]:
-        """Return all events of a rare kind: any but ask, report and tell."""
+    def all_of(self, study_id: int, kind: str, after: int = 0) -> list[Record]:
+        """Return the events ``after < seq`` of a rare kind: any but ask, report and tell."""
         if not self.counts(study_id).get(kind):
             return []
-        return [record for record in self.records(study_id) if record.kind == kind]
+        return [record for record in self.records(study_id, after) if record.kind == kind]
 
     def counts(self, study_id: int) -> Mapping[str, int]:
         """Return the numbers of events by kind, for all kinds except ask, report and tell."""

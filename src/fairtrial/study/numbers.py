@@ -24,8 +24,12 @@ def numbers_of(
     store: Store, study_id: int, conduct: Conduct, rows: Sequence[PullRow]
 ) -> list[Numbers]:
     """Return participant and kits of each pull; nothing is read if a study has no such numbers."""
+    if not rows:
+        return []
     kits: dict[str, list[str]] = {}
-    for event in store.all_of(study_id, "kit") if conduct.kits is not None else ():
+    # A kit is handed out after its pull was asked for.
+    before = min(row.asked_seq for row in rows)
+    for event in store.all_of(study_id, "kit", before) if conduct.kits is not None else ():
         kits.setdefault(str(event.pull_id), []).append(json.loads(event.body or "{}")["kit"])
     found = []
     for row in rows:

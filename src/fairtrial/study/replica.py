@@ -11,6 +11,7 @@ from fairtrial.core import Policy, Progress, Pull, Recommendation
 from fairtrial.core.contract import check_recommendation
 from fairtrial.core.wording import choices, listed
 from fairtrial.errors import CorruptLog, InvalidArgument, StorageError
+from fairtrial.study.kit_supply import Supply
 from fairtrial.study.log import Record, Step, outcome_of
 
 __all__ = ["Closing", "Replica"]
@@ -53,6 +54,8 @@ class Replica:
         Why a user has stopped the study.
     closings : sequence of Closing
         What users have closed.
+    kits : Supply, optional
+        The kits of a masked study that were not handed out.
     """
 
     def __init__(
@@ -61,11 +64,13 @@ class Replica:
         seq: int = 0,
         stop_reason: str | None = None,
         closings: Sequence[Closing] = (),
+        kits: Supply | None = None,
     ) -> None:
         self.policy = policy
         self.seq = seq
         self.stop_reason = stop_reason
         self.closings = tuple(closings)
+        self.kits = kits
         self.ahead = False
         self.last: tuple[str, str | None] | None = None
         """Kind and body of the last event, unless it came before a snapshot."""
@@ -246,6 +251,11 @@ class Replica:
                 self._stop(json.loads(body)["reason"])  # type: ignore[arg-type]
             elif kind == "close":
                 self._close(Closing.of(seq, body))
+            elif kind == "supply":
+                self.kits = self.kits or Supply(self.policy.problem)
+                self.kits.add(body)
+            elif kind == "kit" and self.kits is not None:
+                self.kits.remove(action, body)  # type: ignore[arg-type]
             elif number is not None and action is not None and tag is not None:
                 pull = Pull(number, action, labels(action), tag)
                 self._take(kind, pull, value, stage, json.loads(body) if body else {})

@@ -279,8 +279,8 @@ class Store(Protocol):
     def first(self, study_id: int, kind: str) -> Record | None:
         """Return the first event of a rare kind: any but ask, report and tell."""
 
-    def all_of(self, study_id: int, kind: str) -> list[Record]:
-        """Return all events of a rare kind: any but ask, report and tell."""
+    def all_of(self, study_id: int, kind: str, after: int = 0) -> list[Record]:
+        """Return the events ``after < seq`` of a rare kind: any but ask, report and tell."""
 
     def counts(self, study_id: int) -> Mapping[str, int]:
         """Return the numbers of events by kind, for all kinds except ask, report and tell."""

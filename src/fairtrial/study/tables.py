@@ -342,13 +342,13 @@ class TableStore(AccessTables, Waiting):
         )
         return None if row is None else Record(*row)
 
-    def all_of(self, study_id: int, kind: str) -> list[Record]:
-        """Return all events of a rare kind: any but ask, report and tell."""
+    def all_of(self, study_id: int, kind: str, after: int = 0) -> list[Record]:
+        """Return the events ``after < seq`` of a rare kind: any but ask, report and tell."""
         rows = self._read(
             study_id,
             f"SELECT {columns(Record)} FROM event WHERE study_id = ? AND kind = ? "
-            "AND kind NOT IN ('ask', 'report', 'tell') ORDER BY seq",
-            (study_id, kind),
+            "AND kind NOT IN ('ask', 'report', 'tell') AND seq > ? ORDER BY seq",
+            (study_id, kind, after),
         )
         return [Record(*row) for row in rows]
 

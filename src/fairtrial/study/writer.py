@@ -271,12 +271,11 @@ class Writer:
         return earlier
 
     def _supply(self) -> KitSupply:
-        """Return the kits that were not handed out before this write."""
-        found = (self._store.all_of(self._study.id, kind) for kind in ("supply", "kit"))
-        return KitSupply(self._replica.policy.problem, *found)
+        """Return the kits that were not handed out so far."""
+        return self._replica.kits or KitSupply(self._replica.policy.problem)
 
     def _hand_out(self, supply: KitSupply, row: PullRow, actor: str | None) -> Record:
-        kit = supply.take(row.action)
+        kit = supply.choose(row.action)
         return self._take("kit", row, actor=actor, request_id=kit_key(kit), body=to_json(kit=kit))
 
     def _add_kits(self, write: Supply) -> list[Record]:
