@@ -590,7 +590,6 @@ def test_a_statement_about_predictions_that_makes_no_sense_is_refused(prediction
 @pytest.mark.parametrize(
     "arguments",
     [
-        {"noise_std": 1.0},
         {"reward_range": (0, 1), "floor_tolerance": 0.1},
         {"measures": {"m": (0, 1)}, "objective": "m"},
     ],

@@ -531,8 +531,13 @@ class _Rows:
         if prediction is not None:
             accepted = "must be left out if features are given"
             raise InvalidArgument("prediction", accepted, prediction)
-        if getattr(self._problem, "prediction", None) is None:
+        stated = getattr(self._problem, "prediction", None)
+        if stated is None:
             accepted = "must be left out: the problem has no prediction"
+            raise InvalidArgument("features", accepted, list(columns))
+        if stated.range is None:
+            # How widely rewards minus fitted predictions spread changes with every fit.
+            accepted = "must be left out with residual_std, which is that of one prediction"
             raise InvalidArgument("features", accepted, list(columns))
         for name in columns:
             if name in self._sources:

@@ -32,6 +32,7 @@ __all__ = [
     "Complexity",
     "ExactTracking",
     "GaussianEnvironment",
+    "GaussianPredictedEnvironment",
     "PlainTrackAndStop",
     "PredictedEnvironment",
     "Problem",

@@ -20,7 +20,9 @@ TOO_LATE = (
 )
 """Why a prediction that comes with an outcome is refused."""
 
-_KEYS = ("range", "fit", "missing", "known_mean")
+_IN_RANGE = ("range", "fit", "missing", "known_mean")
+_WITH_NOISE = ("residual_std", "known_mean")
+"""The keys of a statement for rewards in a range, and of one for a known noise."""
 
 
 @dataclass(frozen=True)
@@ -29,9 +31,9 @@ class Prediction:
 
     Parameters
     ----------
-    range : (float, float)
+    range : (float, float), optional
         Predictions are cut to this range. Any range is valid; the narrowest that contains most of
-        them is best.
+        them is best. None if `residual_std` is given.
     fit : bool
         Whether the slope of the reward on the prediction is fitted to the results so far; otherwise
         it is 1.
@@ -40,12 +42,16 @@ class Prediction:
     known_mean : dict of str to float, optional
         The mean prediction of all units of a group, by group, if it is known, for example from a
         census; of predictions that are cut to the range.
+    residual_std : float, optional
+        With a known noise, the standard deviation of a reward minus its prediction (of its
+        sub-Gaussian bound), in every cell. The slope is then 1.
     """
 
-    range: tuple[float, float]
+    range: tuple[float, float] | None
     fit: bool = True
     missing: str = "refuse"
     known_mean: dict[str, float] | None = field(default=None, hash=False)
+    residual_std: float | None = None
 
     @classmethod
     def given(cls, prediction: Any) -> Prediction:
@@ -67,12 +73,21 @@ class Prediction:
             return prediction
         if isinstance(prediction, Sequence) and not isinstance(prediction, str | bytes):
             prediction = {"range": prediction}
-        accepted = f"must be a range (low, high), or a mapping with the keys {', '.join(_KEYS)}"
-        if not isinstance(prediction, Mapping) or "range" not in prediction:
+        accepted = (
+            "must be a range (low, high), a mapping with the keys "
+            f"{', '.join(_IN_RANGE)}, or, with "
+            f"noise_std, one with {', '.join(_WITH_NOISE)}"
+        )
+        if not isinstance(prediction, Mapping):
+            raise InvalidArgument("prediction", accepted, prediction)
+        first, *others = _WITH_NOISE if "residual_std" in prediction else _IN_RANGE
+        if first not in prediction:
             raise InvalidArgument("prediction", accepted, prediction)
         for key in prediction:
-            if key not in _KEYS:
+            if key not in (first, *others):
                 raise InvalidArgument("prediction", accepted, key)
+        if first == "residual_std":
+            return cls._with_noise(prediction)
         low, high = check_range("prediction.range", prediction["range"])
         if high - low < _SMALLEST or max(abs(low), abs(high)) > _LARGEST:
             accepted = f"must be at least {_SMALLEST:g} wide, within {_LARGEST:g} of 0"
@@ -85,13 +100,25 @@ class Prediction:
             _means_in_range(prediction.get("known_mean"), low, high, missing),
         )
 
+    @classmethod
+    def _with_noise(cls, prediction: Mapping[str, Any]) -> Prediction:
+        """Return a checked statement about predictions of rewards with a known noise."""
+        name, given = "prediction.residual_std", prediction["residual_std"]
+        std = check_number(name, given, low=_SMALLEST, high=_LARGEST)
+        means = _means_in_range(prediction.get("known_mean"), -_LARGEST, _LARGEST, "refuse")
+        return cls(None, fit=False, known_mean=means, residual_std=std)
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The range, infinite if predictions are not cut."""
+        return self.range or (-math.inf, math.inf)
+
     @property
     def as_given(self) -> dict[str, Any]:
         """The statement in the form that `given` accepts, with lists instead of tuples."""
-        found = {**asdict(self), "range": list(self.range)}
-        if self.known_mean is None:
-            del found["known_mean"]
-        return found
+        found = {**asdict(self), "range": list(self.ends)}
+        keys = _IN_RANGE if self.residual_std is None else _WITH_NOISE
+        return {key: found[key] for key in keys if found[key] is not None}
 
     def means_of(self, groups: Sequence[str]) -> list[float]:
         """Return the known mean of every group; NaN where it is not known.
@@ -118,30 +145,36 @@ class Prediction:
         """
         if value is None:
             if self.missing == "refuse":
-                accepted = (
-                    "must be given to ask, because the problem has predictions; state missing = "
-                    "'mean' in the problem if some units have none"
-                )
+                accepted = "must be given to ask, because the problem has predictions"
+                if self.range is not None:
+                    accepted += "; state missing = 'mean' in the problem if some units have none"
                 raise InvalidArgument("prediction", accepted)
             return None
+        if self.range is None:
+            return check_number("prediction", value, low=-_LARGEST, high=_LARGEST)
         return check_number("prediction", value)
 
     def cut(self, value: float) -> float:
         """Return a prediction cut to the range."""
-        low, high = self.range
+        low, high = self.ends
         return min(max(value, low), high)
 
     def in_words(self) -> str:
         """Return the statement in words."""
-        low, high = self.range
-        slope = "a slope fitted to the results" if self.fit else "the slope 1"
-        missing = "; a unit without one counts as the mean of its group"
         stated = (self.known_mean or {}).items()
         known = ", ".join(f"{group} {mean:,.6g}" for group, mean in stated)
+        known = f"; known means: {known}" if known else ""
+        if self.residual_std is not None:
+            return (
+                "a number recorded before the arm is drawn; a reward minus its prediction has the "
+                f"standard deviation {self.residual_std:,.12g}{known}"
+            )
+        low, high = self.ends
+        slope = "a slope fitted to the results" if self.fit else "the slope 1"
+        missing = "; a unit without one counts as the mean of its group"
         return (
             f"a number recorded before the arm is drawn, cut to {low:,.12g} to {high:,.12g}, used "
-            f"with {slope}{missing if self.missing == 'mean' else ''}"
-            f"{f'; known means: {known}' if known else ''}"
+            f"with {slope}{missing if self.missing == 'mean' else ''}{known}"
         )
 
 
@@ -160,5 +193,5 @@ def _means_in_range(given: Any, low: float, high: float, missing: str) -> dict[s
     found = {str(group): check_number(name, mean) for group, mean in given.items()}
     for mean in found.values():
         if not low < mean < high:
-            raise InvalidArgument(name, f"must be inside the range {low:g} to {high:g}", mean)
+            raise InvalidArgument(name, f"must be between {low:g} and {high:g}", mean)
     return found

@@ -30,7 +30,10 @@ from fairtrial.subpopulations.environments import (
 from fairtrial.subpopulations.fixed_design import contrasts, fixed_design
 from fairtrial.subpopulations.planning import Complexity, complexity
 from fairtrial.subpopulations.policies import BlockBetting
-from fairtrial.subpopulations.predicted_environment import PredictedEnvironment
+from fairtrial.subpopulations.predicted_environment import (
+    GaussianPredictedEnvironment,
+    PredictedEnvironment,
+)
 from fairtrial.subpopulations.problem import Problem
 
 __all__ = ["FAMILY"]
@@ -139,17 +142,24 @@ FAMILY = Subpopulations()
 def _predicted_environment(
     problem: Problem, given: Mapping[str, Any], mistakes: Mistakes
 ) -> Environment | None:
-    """Return an environment whose units have predictions, of rewards 0 and 1."""
-    if given.get("noise", "bernoulli") != "bernoulli":
-        mistakes.add("noise", "must be 'bernoulli' with a prediction, or left out")
+    """Return an environment whose units have predictions: normal rewards, or rewards 0 and 1."""
+    is_normal = problem.reward_range is None
+    noise = "gaussian" if is_normal else "bernoulli"
+    if given.get("noise", noise) != noise:
+        mistakes.add("noise", f"must be {noise!r} with this prediction, or left out")
     if "std" in given:
         mistakes.add("std", "must be left out with a prediction")
-    if "r_squared" not in given:
+    if is_normal and "r_squared" in given:
+        accepted = "must be left out: noise_std and residual_std say what predictions explain"
+        mistakes.add("r_squared", accepted)
+    if not (is_normal or "r_squared" in given):
         accepted = "must be given: the share of the variance of rewards that predictions explain"
         mistakes.add("r_squared", accepted)
     means = means_in_order(problem, given, mistakes)
     if mistakes:
         return None
+    if is_normal:
+        return mistakes.build(GaussianPredictedEnvironment, problem, means)
     return mistakes.build(PredictedEnvironment, problem, means, r_squared=given["r_squared"])
 
 

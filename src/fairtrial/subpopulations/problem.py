@@ -147,14 +147,15 @@ class Problem(BaseProblem):
     noise_cov : array-like of shape (M, M) or (K, L, M, M), optional
         The covariance matrix of the measures of a pull, if it is known.
     prediction : (float, float), or mapping of str to object, optional
-        For rewards in a range: a number is known of each unit before its arm is drawn, for example
-        what a model predicts, or the same quantity before the study. It goes into
-        ``ask(prediction=...)`` and saves up to the share of the variance that it explains; nothing
-        is assumed about how good it is. Given is the range to which predictions are cut, or a
-        mapping: ``range``; ``fit``, whether the slope on it is fitted to the results (default), or
-        1; ``missing``, ``"refuse"`` (default) or ``"mean"`` if some units may have none;
-        ``known_mean``, by group the mean prediction of all units, if it is known: a limit of a
-        single arm then gains as much as a difference.
+        A number is known of each unit before its arm is drawn, for example what a model predicts,
+        or the same quantity before the study. It goes into ``ask(prediction=...)`` and saves up to
+        the share of the variance that it explains. For rewards in a range, nothing is assumed about
+        how good it is. Given is the range to which predictions are cut, or a mapping: ``range``;
+        ``fit``, whether the slope on it is fitted to the results (default), or 1; ``missing``,
+        ``"refuse"`` (default) or ``"mean"`` if some units may have none; ``known_mean``, by group
+        the mean prediction of all units, if it is known: a limit of a single arm then gains as much
+        as a difference. With `noise_std`, the mapping has ``residual_std``, the standard deviation
+        of a reward minus its prediction, and perhaps ``known_mean``.
     outcomes : {"any", "binary"}
         Which values in its range a reward can have. "binary" says that every reward is 0 or 1; all
         others are then refused. With two arms, a planned end gets exact bets from it.
@@ -300,7 +301,7 @@ class Problem(BaseProblem):
         if prediction is not None:
             self.prediction = Prediction.given(prediction)
             self.prediction.means_of(self.groups)
-            self._refuse_predictions_not_covered(measured, reward_range)
+            self._refuse_predictions_not_covered(self.prediction, measured, reward_range)
         if measured is None:
             self._take_one_measure(floors, ceilings, noise_std, reward_range)
         else:
@@ -312,15 +313,33 @@ class Problem(BaseProblem):
         """Whether every reward is 0 or 1."""
         return self.outcomes == BINARY
 
-    def _refuse_predictions_not_covered(self, measured: Measures | None, reward_range: Any) -> None:
+    def _refuse_predictions_not_covered(
+        self, prediction: Prediction, measured: Measures | None, reward_range: Any
+    ) -> None:
         if measured is not None:
             raise NotSupported("a problem with measures cannot have a prediction yet")
         if self.floor_tolerance:
             raise NotSupported("a problem with a floor_tolerance cannot have a prediction yet")
-        if reward_range is None:
-            raise NotSupported(
-                "a prediction needs a reward_range: with noise_std it is not supported yet"
+        if reward_range is None and prediction.residual_std is None:
+            accepted = (
+                "must be a mapping with residual_std, the standard deviation of a reward minus its "
+                "prediction, if noise_std is given instead of reward_range"
             )
+            raise InvalidArgument("prediction", accepted, prediction.as_given)
+        if reward_range is not None and prediction.residual_std is not None:
+            accepted = "must be left out with reward_range: state the range of predictions"
+            raise InvalidArgument("prediction.residual_std", accepted, prediction.residual_std)
+
+    def _require_smaller_residuals(self, stds: Any) -> None:
+        """Refuse predictions that explain nothing of the stated noise."""
+        if self.prediction is None or self.prediction.residual_std is None:
+            return
+        if self.estimates_noise:
+            raise InvalidArgument("noise_std", "must be known if there is a prediction", stds)
+        residual, largest = self.prediction.residual_std, float(np.max(stds))
+        if residual >= largest:
+            accepted = f"must be less than noise_std ({largest:g}): otherwise nothing is saved"
+            raise InvalidArgument("prediction.residual_std", accepted, residual)
 
     def _require_control(self, **limits: Any) -> None:
         for name, limit in limits.items():
@@ -340,6 +359,7 @@ class Problem(BaseProblem):
             floors = None if has_others else 0.0
         self.floors = self._given_limits("floors", floors, free=-self.sign * math.inf)
         self.noise_std, self.reward_range = self._given_noise(noise_std, given)
+        self._require_smaller_residuals(self.noise_std)
         if self.is_binary and self.reward_range != (0.0, 1.0):
             accepted = "must be (0, 1) with outcomes='binary'"
             raise InvalidArgument("reward_range", accepted, self.reward_range)

@@ -44,7 +44,7 @@ from fairtrial.subpopulations._kernels import blocks
 from fairtrial.subpopulations._kernels.block_state import CONSTANTS, Constants, Rules
 from fairtrial.subpopulations._kernels.control_limits import ROLES
 from fairtrial.subpopulations._kernels.model import CEILING, OVERALL_DIFFERENCE
-from fairtrial.subpopulations._prediction import TOO_LATE
+from fairtrial.subpopulations._prediction import TOO_LATE, Prediction
 from fairtrial.subpopulations.environments import CellEnvironment
 from fairtrial.subpopulations.policies import cell_report
 from fairtrial.subpopulations.policies.cell_blocks import CellBlocks
@@ -58,6 +58,8 @@ from fairtrial.subpopulations.policies.measured_report import (
     values_of_measures,
 )
 from fairtrial.subpopulations.policies.predicted_blocks import PredictedBlocks
+from fairtrial.subpopulations.policies.recorded_predictions import RecordedPredictions
+from fairtrial.subpopulations.policies.residual_blocks import ResidualBlocks
 from fairtrial.subpopulations.policies.stated_noise import (
     Contradiction,
     as_results_allow,
@@ -215,10 +217,9 @@ class BlockBetting(BlockPolicy):
         self._rules = self._rules_of(problem)
         self.randomize = check_randomize(randomize, self.losses)
         self._measured: MeasuredBlocks | None = None
+        self._blocks: CellBlocks
         if problem.prediction is not None:
-            self._blocks: CellBlocks = PredictedBlocks(
-                problem, problem.prediction, self._rules, self.randomize, self._key, points=GRID
-            )
+            self._blocks = self._blocks_with(problem, problem.prediction)
         elif problem.measures:
             self._measured = MeasuredBlocks(
                 problem,
@@ -232,12 +233,19 @@ class BlockBetting(BlockPolicy):
         else:
             self._blocks = self._blocks_of_one_measure(problem)
         self._compares_units = not problem.measures and problem.prediction is None
-        self._keeps_outside = problem.prediction is not None
+        self._keeps_outside = isinstance(self._blocks, PredictedBlocks)
         self._follow(assigned)
         self._require_pulls_for_a_bet()
 
     def _values_so_far_of(self, number: int) -> Floats | None:
         return self._values_so_far.get(number)
+
+    def _blocks_with(self, problem: Problem, prediction: Prediction) -> RecordedPredictions:
+        """Return blocks whose pulls have a prediction."""
+        known = problem, prediction, self._rules, self.randomize, self._key
+        if prediction.residual_std is not None:
+            return ResidualBlocks(*known)
+        return PredictedBlocks(*known, points=GRID)
 
     def _blocks_of_one_measure(self, problem: Problem) -> _Blocks:
         model = model_of(problem, informative_only=True)
@@ -263,11 +271,12 @@ class BlockBetting(BlockPolicy):
         check_choice("noise", noise, ["sub-Gaussian", "normal"])
         if noise == "normal" and self._end is None:
             raise InvalidArgument("noise", "must be 'normal' only with planned_end", noise)
-        is_known = not (self._bounded or self.problem.measures or self.problem.estimates_noise)
-        if noise == "normal" and not is_known:
+        problem = self.problem
+        is_known = not (self._bounded or problem.measures or problem.estimates_noise)
+        if noise == "normal" and not (is_known and problem.prediction is None):
             raise NotSupported(
-                "noise='normal' needs one measure with a known noise_std: without it, planned_end "
-                "aims the bets at the end for every noise and range"
+                "noise='normal' needs one measure with a known noise_std, and no prediction: "
+                "without it, planned_end aims the bets at the end for every noise and range"
             )
         return noise
 
@@ -555,14 +564,14 @@ class BlockBetting(BlockPolicy):
 
     def _spreads(self) -> list[Floats]:
         """Return the records of how results spread; each is tested separately."""
-        if self._measured is not None:
-            return self._measured.spreads
+        if isinstance(self._blocks, MeasuredBlocks):
+            return self._blocks.spreads
         record = self._blocks.state.settled_noise
         return [record] if record.size else []
 
     @property
     def _contradiction(self) -> Contradiction | None:
-        tested = None if self._measured is None else self._measured.tested
+        tested = self._blocks.tested if isinstance(self._blocks, MeasuredBlocks) else None
         return contradiction_of(self._spreads(), tested)
 
     @property
@@ -626,6 +635,8 @@ class BlockBetting(BlockPolicy):
             level = cell_report.effect_level(problem, self.delta)
             outside = (None, None) if self._cuts is None else self._outside_blocks(self._cuts)
             return self._blocks.difference(level, *outside)
+        if isinstance(self._blocks, ResidualBlocks):
+            return self._blocks.difference(cell_report.effect_level(problem, self.delta))
         spread = Spread(problem.scale.ravel(), problem.reward_range)
         if self._measured is not None:
             spread = self._measured.objective_spread

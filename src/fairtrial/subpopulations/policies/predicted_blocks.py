@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import math
 from functools import reduce
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairtrial.confidence.block_betting import LiveBlocks, Randomize
-from fairtrial.confidence.block_betting.live import serial_of_tag
+from fairtrial.confidence.block_betting import Randomize
 from fairtrial.confidence.effects import (
     BlockResults,
     Difference,
@@ -22,12 +21,7 @@ from fairtrial.confidence.effects import (
     GuessedResults,
     difference_with_guesses,
 )
-from fairtrial.confidence.prediction_test import (
-    ALARM,
-    FrozenPredictions,
-    KnownMeanTest,
-    PredictionTest,
-)
+from fairtrial.confidence.prediction_test import ALARM, FrozenPredictions, KnownMeanTest
 from fairtrial.core.progress_parts import GroupPredictions, Predictions
 from fairtrial.core.pull import UNSOLICITED, Pull
 from fairtrial.core.recommendation import Guarantee
@@ -38,29 +32,20 @@ from fairtrial.subpopulations._kernels.measures.model import Model
 from fairtrial.subpopulations._kernels.measures.predictions import MISSING
 from fairtrial.subpopulations._kernels.measures.state import EXPECTED
 from fairtrial.subpopulations._prediction import Prediction
-from fairtrial.subpopulations.policies.measured_blocks import MeasuredBlocks, model_of_measures
+from fairtrial.subpopulations.policies.measured_blocks import model_of_measures
+from fairtrial.subpopulations.policies.recorded_predictions import (
+    RecordedPredictions,
+    limits_by_cell,
+    lower_and_upper,
+    margins_by_cell,
+)
 from fairtrial.subpopulations.problem import Problem
 
 __all__ = ["PredictedBlocks", "as_measured"]
 
 Floats = NDArray[np.float64]
 
-_DEPEND_ON_ARM = (
-    "predictions differ between arms by more than chance: they must be recorded before the arm is "
-    "drawn, of whoever comes next"
-)
-
 _OTHER_MEAN = "predictions of a group have another mean than prediction.known_mean states"
-
-_RECORDED_BEFORE = "each prediction was recorded before the arm was drawn"
-
-_LOSSES_IGNORE_PREDICTIONS = (
-    "whether a result gets lost depends on the prediction in all arms alike, if at all"
-)
-
-_STATED_MEANS = (
-    "units of a group come at random from those whose mean prediction is stated (known_mean)"
-)
 
 _MANY_CUT = 0.05
 """Share of predictions outside of their range that is worth a warning."""
@@ -78,70 +63,39 @@ def as_measured(problem: Problem, prediction: Prediction) -> Problem:
     >>> as_measured(problem, Prediction((0.0, 2.0))).measures
     ('reward', 'prediction')
     """
-    lower, upper = problem.floors, problem.ceilings
-    if problem.sign < 0.0:
-        # With rewards that are minimised, a floor is what a mean must not exceed.
-        lower, upper = upper, lower
-    margin: Any = (
-        None if problem.margin is None else _by_cell(problem, problem.margin, but_control=True)
-    )
+    of_rewards = [_REWARD] * len(problem.groups)
+    lower, upper = lower_and_upper(problem)
     return Problem(
         problem.arms,
         problem.groups,
         problem.shares,
-        floors=_by_cell(problem, lower),
-        ceilings=_by_cell(problem, upper),
-        measures={_REWARD: problem.reward_range or (0, 1), _PREDICTION: prediction.range},
+        floors=limits_by_cell(problem, lower, of_rewards),
+        ceilings=limits_by_cell(problem, upper, of_rewards),
+        measures={_REWARD: problem.reward_range or (0, 1), _PREDICTION: prediction.ends},
         objective=_REWARD,
         direction=problem.direction,
         costs=problem.costs,
         tolerance=problem.tolerance,
         control=problem.control if problem.refers_to_control else None,
-        margin=margin,
+        margin=margins_by_cell(problem, _REWARD),
         superiority=problem.superiority,
     )
 
 
-def _by_cell(
-    problem: Problem, limits: Floats, *, but_control: bool = False
-) -> dict[tuple[str, str], dict[str, float | None]]:
-    """Return the limits of the reward of every cell, in the form that measures take."""
-    found = {}
-    for column, group in enumerate(problem.groups):
-        own = dict(zip(problem.arms, limits[:, column].tolist(), strict=True))
-        if but_control:
-            del own[str(problem.control)]
-        found[_REWARD, group] = {
-            arm: limit if math.isfinite(limit) else None for arm, limit in own.items()
-        }
-    return found
-
-
-class PredictedBlocks(MeasuredBlocks):
-    """The blocks of a live policy whose pulls have a prediction.
+class PredictedBlocks(RecordedPredictions):
+    """The blocks of a live policy whose rewards have a range and whose pulls have a prediction.
 
     Parameters
     ----------
     problem : Problem
         A problem with a `prediction`.
+    prediction : Prediction
+        That prediction.
     rules, randomize, key, points
         As in `MeasuredBlocks`.
-
-    Attributes
-    ----------
-    predictions : list of float
-        The prediction of every pull that was issued, as given; infinite for a missing one.
-    groups : int
-        Number of groups.
-    test : PredictionTest
-        The evidence that predictions depend on the arm.
     """
 
-    more_fields: ClassVar[tuple[str, ...]] = (
-        *("predictions", "test.logs", "test.open_blocks", "known_test.logs"),
-    )
-
-    runs_compiled: ClassVar[bool] = False
+    more_fields: ClassVar[tuple[str, ...]] = (*RecordedPredictions.more_fields, "known_test.logs")
 
     def __init__(
         self,
@@ -152,14 +106,9 @@ class PredictedBlocks(MeasuredBlocks):
         key: NDArray[np.uint64],
         points: int,
     ) -> None:
-        self._prediction = prediction
-        self.predictions: list[float] = []
-        self.groups = len(problem.groups)
-        self.test = PredictionTest(*problem.shape)
-        self._known_means = prediction.means_of(problem.groups)
         self.known_test = KnownMeanTest(len(problem.groups) if prediction.known_mean else 0)
         measured = as_measured(problem, prediction)
-        super().__init__(measured, rules, randomize, key, points, self._known_of)
+        super().__init__(problem, prediction, measured, rules, randomize, key, points)
 
     def _model(self) -> Model:
         model = model_of_measures(self._problem, self._units)
@@ -172,50 +121,27 @@ class PredictedBlocks(MeasuredBlocks):
     def _roles(self, model: Model) -> int:
         return ROLES
 
-    def issue(self, number: int, prediction: float | None, action: int, tag: int) -> None:
-        """Record the prediction of the pull that is issued next; it is frozen from now on."""
-        del self.predictions[number:]
-        self.predictions.append(MISSING if prediction is None else prediction)
-        self._test_known_mean(action % self.groups, prediction)
-        serial = serial_of_tag(tag)
-        if serial < self._first.item():
-            # It is in no block, or in one that was closed before all its pulls were made.
-            return
-        slot = self._slot_of(serial)
-        if prediction is not None and not self._is_replacement(slot, action):
-            arm, group = divmod(action, self.groups)
-            known = float(self._units.inward(np.array([0.0, self._prediction.cut(prediction)]))[1])
-            self.test.add(serial, arm, group, known, self._frozen(slot, group))
-        if self.state.blocks.unissued[slot] == 0:
-            self.test.complete(serial)
-
-    def _is_replacement(self, slot: int, action: int) -> bool:
-        """Return whether the last issued pull of an action replaces one that got lost.
-
-        The test counts as many pulls of each arm as were planned: the first ones.
-        """
-        blocks = self.state.blocks
-        issued = blocks.losses[slot, action] - blocks.to_issue[slot, action]
-        return bool(self._makes_again and issued > 0.0)
-
-    def _test_known_mean(self, group: int, prediction: float | None) -> None:
+    def _note(self, group: int, prediction: float | None) -> None:
         mean = self._known_means[group]
         if prediction is not None and not math.isnan(mean):
             cut = self._prediction.cut(prediction)
-            self.known_test.add(group, cut, mean, *self._prediction.range)
+            self.known_test.add(group, cut, mean, *self._prediction.ends)
 
-    def _frozen(self, slot: int, group: int) -> FrozenPredictions:
-        """Return what is fixed before the block in a slot, for the test of predictions."""
-        planned = self.state.blocks.planned[slot].reshape(-1, self.groups)[:, group]
+    def _as_tested(self, prediction: float) -> float:
+        return float(self._units.inward(np.array([0.0, self._prediction.cut(prediction)]))[1])
+
+    def _frozen(self, serial: int, group: int) -> FrozenPredictions:
+        slot = self._slot_of(serial)
         expected = float(self.state.guess[slot, group, EXPECTED])
-        return FrozenPredictions(planned, expected, *self.state.clip[slot].tolist())
+        clip = self.state.clip[slot].tolist()
+        return FrozenPredictions(self._planned(serial, group), expected, *clip)
 
     def warnings(self) -> tuple[str, ...]:
         """Return what is wrong with the predictions."""
         cut = self.shares()[1]
         said = f"{cut:.0%} of the predictions are outside of their range, and were cut"
         return (
-            *[_DEPEND_ON_ARM] * self.depend_on_arm,
+            *super().warnings(),
             *[_OTHER_MEAN] * self._has_other_means,
             *[said] * (cut > _MANY_CUT),
         )
@@ -227,44 +153,26 @@ class PredictedBlocks(MeasuredBlocks):
 
     def as_it_holds(self, stated: Guarantee, *, ignores_losses: bool) -> Guarantee:
         """Return a guarantee with what predictions add to its assumptions, as far as they hold."""
-        stated = stated.assuming(_RECORDED_BEFORE)
-        if ignores_losses:
-            stated = stated.assuming(_LOSSES_IGNORE_PREDICTIONS)
-        if self._prediction.known_mean:
-            stated = stated.assuming(_STATED_MEANS)
-        if self.depend_on_arm:
-            stated = stated.weakened("predictions differ between arms by more than chance")
+        stated = super().as_it_holds(stated, ignores_losses=ignores_losses)
         if self._has_other_means:
             stated = stated.weakened("predictions have another mean than stated")
         return stated
 
-    @property
-    def depend_on_arm(self) -> bool:
-        """Whether predictions differ between arms far more than chance allows."""
-        return self.test.e_value >= ALARM
-
     def of_pull(self, pull: Pull, reward: float) -> Floats:
-        """Return the reward of a pull and its prediction; that of unsolicited data is missing."""
-        is_own = 0 <= pull.number < len(self.predictions)
-        return np.array([reward, self._cut(pull.number) if is_own else MISSING])
+        """Return the reward of a pull and its prediction."""
+        return np.array([reward, self._cut(self.prediction_of(pull))])
 
-    def _cut(self, number: int) -> float:
-        known = self.predictions[number]
-        return known if known == MISSING else self._prediction.cut(known)
+    def _cut(self, prediction: float) -> float:
+        return prediction if prediction == MISSING else self._prediction.cut(prediction)
 
     def _known_of(self, number: int) -> Floats | None:
-        """Return what is known of a pull without a result: its prediction."""
         if number == UNSOLICITED:
             return None
-        return np.array([math.nan, self._cut(number)])
+        return np.array([math.nan, self._cut(self.predictions[number])])
 
     def _known_of_overdue(self) -> list[tuple[int, int, Floats]]:
         # What is known of a pull is its result; the prediction is not part of it.
         return [(cell, tag, self._inward(None)) for cell, tag, _ in super()._known_of_overdue()]
-
-    def loses_unequally(self, groups: int = 1) -> bool:
-        """Return whether some arms lose far more results than others in their group."""
-        return LiveBlocks.loses_unequally(self, groups)
 
     def difference(
         self, level: float, before: BlockResults | None = None, after: BlockResults | None = None
@@ -352,7 +260,7 @@ class PredictedBlocks(MeasuredBlocks):
         """Return the share of pulls without a prediction, and of predictions that were cut."""
         given = np.array(self.predictions)
         known = given[np.isfinite(given)]
-        low, high = self._prediction.range
+        low, high = self._prediction.ends
         missing = 1.0 - known.size / given.size if given.size else 0.0
         return missing, float(np.mean((known < low) | (known > high))) if known.size else 0.0
 
