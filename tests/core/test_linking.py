@@ -6,6 +6,7 @@ import sys
 import numba as nb
 import pytest
 from numba.core import config
+from numba.core.codegen import JITCodeLibrary
 from numba.core.registry import cpu_target
 
 from fairtrial.core import linking
@@ -148,11 +149,11 @@ def test_code_that_others_keep_on_disk_can_be_called_after_a_kernel_loaded_it(tm
 def test_a_numba_with_other_libraries_is_left_alone(monkeypatch):
     # As of numba 0.68, a target's libraries are made by its `_library_class`.
     codegen = cpu_target.target_context.codegen()
-    monkeypatch.setattr(codegen, "_library_class", linking._Library)
+    monkeypatch.setattr(codegen, "_library_class", JITCodeLibrary)
     monkeypatch.setattr(linking, "_REPLACED", ("something_that_is_gone",))
     environment = codegen.set_env
     linking._install()
-    assert codegen._library_class is linking._Library
+    assert codegen._library_class is JITCodeLibrary
     assert codegen.set_env == environment
 
 

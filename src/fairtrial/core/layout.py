@@ -212,10 +212,21 @@ class Layout(Generic[State]):
         return function
 
 
+def by_reference(opened: State) -> State:
+    """Return what was opened; in machine code, a pointer to it (`fairtrial.core.references`)."""
+    return opened
+
+
+def each_by_reference(opened: State) -> State:
+    """Return what was opened; in machine code, its fields, by pointers if they are tuples."""
+    return opened
+
+
 def opener(constants: Layout[Any], state: Layout[Any]) -> Callable[[Any], Any]:
     """Return the kernel that opens a tuple: packed constants, then the two buffers of a state.
 
-    It becomes part of every kernel that calls it.
+    It becomes part of every kernel that calls it. In machine code it gives pointers to what lies on
+    the stack of that kernel, which therefore must not return them.
 
     Parameters
     ----------
@@ -226,7 +237,8 @@ def opener(constants: Layout[Any], state: Layout[Any]) -> Callable[[Any], Any]:
 
     @kernel(inline="always")
     def opened(arrays: Any) -> Any:
-        return open_constants(arrays[0]), open_state(arrays[1], arrays[2])
+        constants = each_by_reference(open_constants(arrays[0]))
+        return constants, by_reference(open_state(arrays[1], arrays[2]))
 
     opens: Callable[[Any], Any] = opened
     return opens

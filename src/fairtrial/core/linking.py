@@ -8,6 +8,7 @@ The machine code of that kernel, and so every decision, is the same function of 
 without `fastmath`, the compiler may not change what is computed.
 """
 
+# mypy: allow-untyped-calls, allow-subclassing-any
 from __future__ import annotations
 
 import contextlib
@@ -24,8 +25,6 @@ __all__ = ["linking_what_kernels_call"]
 
 _ONLY_LINKED = "only linked"
 """The kind of library in files on disk, beside numba's own kinds."""
-
-_Library: Any = JITCodeLibrary
 
 _REPLACED = (
     "_optimize_final_module",
@@ -64,8 +63,7 @@ def linking_what_kernels_call(wanted: bool = True) -> Iterator[None]:
 
 def _is_only_linked() -> bool:
     """Return whether the function that this thread compiles has no wrapper to be called by."""
-    stack: Any = ConfigStack
-    flags = stack.top_or_none()
+    flags: Any = ConfigStack.top_or_none()
     return (
         _THREAD.compiles_kernel
         and flags is not None
@@ -74,7 +72,7 @@ def _is_only_linked() -> bool:
     )
 
 
-class Library(_Library):  # type: ignore[misc]
+class Library(JITCodeLibrary):
     """The compiled code of a function, or what others link of it.
 
     The methods replace those of numba's class.
@@ -124,13 +122,13 @@ class Library(_Library):  # type: ignore[misc]
 
 
 def _is_as_known() -> bool:
-    return all(hasattr(_Library, name) for name in _REPLACED)
+    return all(hasattr(JITCodeLibrary, name) for name in _REPLACED)
 
 
 def _install() -> None:
     """Let numba make libraries of our class, unless it has others than the one that we know."""
     codegen: Any = cpu_target.target_context.codegen()
-    if codegen._library_class is not _Library or not _is_as_known():  # noqa: SLF001
+    if codegen._library_class is not JITCodeLibrary or not _is_as_known():  # noqa: SLF001
         return
     codegen._library_class = Library  # noqa: SLF001
     set_environment = codegen.set_env

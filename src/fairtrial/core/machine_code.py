@@ -13,8 +13,8 @@ is only called by kernels gets no machine code of its own, either (`linking`).
 numba compares the options of compilation thousands of times for each function, and looked up every
 option by a property each time: a tenth of the time to compile. Here it reads them at once.
 
-Only this module and `linking` import numba, and only a kernel's `dispatcher` and `callee` import
-this module.
+Only this module, `linking` and `references` import numba, and only a kernel's `dispatcher` and
+`callee` import this module.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ from fairtrial.core.compilation import Kernel, NotAtHand, may_compile
 from fairtrial.core.exclusion import alone
 from fairtrial.core.linking import linking_what_kernels_call
 from fairtrial.core.loading import load
+from fairtrial.core.references import refuse_to_return
 
 PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -174,7 +175,9 @@ def _compiling_when_allowed(compiled: Any, kernel: Kernel) -> Any:
             raise NotAtHand
         _announce()
         with linking_what_kernels_call():
-            return compile_types(*arguments)
+            code = compile_types(*arguments)
+        refuse_to_return(code.signature.return_type)
+        return code
 
     compiled._compile_for_args = find_whole  # noqa: SLF001
     compiled._compiler.compile = compile_if_allowed  # noqa: SLF001

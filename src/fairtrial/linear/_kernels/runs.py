@@ -23,22 +23,20 @@ from fairtrial.linear._kernels.recording import (
     start_track,
 )
 from fairtrial.linear._kernels.stopping import mark_live, next_look
-from fairtrial.linear._kernels.track import SHARES, TOLD, open_constants, open_track
+from fairtrial.linear._kernels.track import SHARES, TOLD, opened
 
 
 @kernel
 def start_tracker(packed: Floats, floats: Floats, integers: Integers) -> None:
     """Give an answer that needs no data at once."""
-    track = open_track(floats, integers)
-    model, test = open_constants(packed)
+    (model, test), track = opened((packed, floats, integers))
     start_track(model, test, track)
 
 
 @kernel
 def ask_tracker(packed: Floats, floats: Floats, integers: Integers, rule: int) -> int:
     """Return the next arm and count it as in flight."""
-    model, test = open_constants(packed)
-    track = open_track(floats, integers)
+    (model, test), track = opened((packed, floats, integers))
     arm = choose(model, test, rule, track)
     issue(model, track, arm)
     return arm
@@ -55,16 +53,15 @@ def tell_tracker(
     in_flight: bool,
 ) -> None:
     """Record a reward in a tracker."""
-    model, test = open_constants(packed)
-    track = open_track(floats, integers)
+    (model, test), track = opened((packed, floats, integers))
     record(model, test, rule, track, arm, reward, in_flight)
 
 
 @kernel
 def lose_in_tracker(packed: Floats, floats: Floats, integers: Integers, arm: int) -> None:
     """Record the loss of a pull in a tracker."""
-    model, test = open_constants(packed)
-    give_up(model, test, open_track(floats, integers), arm)
+    (model, test), track = opened((packed, floats, integers))
+    give_up(model, test, track, arm)
 
 
 @kernel
@@ -72,8 +69,7 @@ def correct_in_tracker(
     packed: Floats, floats: Floats, integers: Integers, rule: int, arm: int, old: float, new: float
 ) -> None:
     """Replace a reward that a tracker has recorded."""
-    model, test = open_constants(packed)
-    track = open_track(floats, integers)
+    (model, test), track = opened((packed, floats, integers))
     correct(model, test, rule, track, arm, old, new)
 
 
@@ -89,8 +85,7 @@ def run_tracker(
     most: int,
 ) -> None:
     """Run a rule until its test stops it or there are `most` results."""
-    model, test = open_constants(packed)
-    track = open_track(floats, integers)
+    (model, test), track = opened((packed, floats, integers))
     while track.control[TOLD] < most and not is_over(track):
         arm = choose(model, test, rule, track)
         reward = factors[arm] * draw(
@@ -102,8 +97,8 @@ def run_tracker(
 @kernel
 def live_in_tracker(packed: Floats, floats: Floats, integers: Integers, live: Integers) -> None:
     """Mark the candidates that at least one leader does not beat yet."""
-    model, test = open_constants(packed)
-    mark_live(model, test, open_track(floats, integers), live)
+    (model, test), track = opened((packed, floats, integers))
+    mark_live(model, test, track, live)
 
 
 @kernel
@@ -118,8 +113,7 @@ def run_static_blocks(
     most: int,
 ) -> None:
     """Run fixed shares with Gaussian rewards, with one draw per arm for all pulls between looks."""
-    model, test = open_constants(packed)
-    track = open_track(floats, integers)
+    (model, test), track = opened((packed, floats, integers))
     arms = track.counts.size
     draws = np.empty(arms)
     sums = np.empty(arms)

@@ -3,7 +3,7 @@
 from typing import Annotated, NamedTuple
 
 from fairtrial.confidence.noise_kernels import COLUMNS
-from fairtrial.core.layout import Layout
+from fairtrial.core.layout import Layout, opener
 from fairtrial.linear._kernels.matrices import Floats, Integers
 from fairtrial.linear._kernels.model import Model
 
@@ -92,5 +92,4 @@ class Track(NamedTuple):
 
 CONSTANTS = Layout(Constants)
 TRACK = Layout(Track)
-open_constants = CONSTANTS.open
-open_track = TRACK.open
+opened = opener(CONSTANTS, TRACK)

@@ -19,8 +19,7 @@ from fairtrial.subpopulations._kernels.tracker_state import (
     UNKNOWN,
     Rules,
     State,
-    open_constants,
-    open_state,
+    opened,
 )
 
 
@@ -29,8 +28,8 @@ def ask_tracker(
     packed: Floats, floats: Floats, integers: Integers, key: Words, group: int, number: int
 ) -> int:
     """Return the next cell, chosen by `choose`."""
-    model, rules = open_constants(packed)
-    return choose(model, rules, open_state(floats, integers), key, group, number)
+    (model, rules), state = opened((packed, floats, integers))
+    return choose(model, rules, state, key, group, number)
 
 
 @kernel
@@ -44,8 +43,7 @@ def tell_tracker(
     number: int,
 ) -> bool:
     """Record a reward in a tracker; return whether it may stop with its current answer."""
-    model, rules = open_constants(packed)
-    state = open_state(floats, integers)
+    (model, rules), state = opened((packed, floats, integers))
     return _take_reward(model, rules, state, cell, reward, solicited, number)
 
 
@@ -70,8 +68,7 @@ def correct_in_tracker(
     number: int,
 ) -> None:
     """Replace a reward that a tracker has recorded."""
-    model, rules = open_constants(packed)
-    state = open_state(floats, integers)
+    (model, rules), state = opened((packed, floats, integers))
     if state.noise.size:
         before, after = in_units(model, cell, old), in_units(model, cell, new)
         replace_numbered(state.noise, cell, float(number), before, after)
@@ -81,8 +78,7 @@ def correct_in_tracker(
 @kernel
 def tracker_evidence(packed: Floats, floats: Floats, integers: Integers) -> float:
     """Return the evidence for a tracker's answer; NaN before every cell has a reward."""
-    model, rules = open_constants(packed)
-    state = open_state(floats, integers)
+    (model, rules), state = opened((packed, floats, integers))
     if state.best[0] == UNKNOWN or not is_ready(model, state, 1.0):
         return np.nan
     return evidence_for(model, rules, state, -np.inf)
@@ -100,8 +96,7 @@ def run_tracker(
     max_pulls: int,
 ) -> bool:
     """Run a rule until its stop or `max_pulls`; return whether its test stopped it."""
-    model, rules = open_constants(packed)
-    state = open_state(floats, integers)
+    (model, rules), state = opened((packed, floats, integers))
     for number in range(max_pulls):
         cell = choose(model, rules, state, key, ANY_GROUP, number)
         reward = sign * draw(

@@ -3,7 +3,7 @@
 from typing import Annotated, NamedTuple
 
 from fairtrial.confidence.noise_kernels import NUMBERED_COLUMNS
-from fairtrial.core.layout import Layout
+from fairtrial.core.layout import Layout, opener
 from fairtrial.subpopulations._kernels.model import Floats, Integers, Model
 
 
@@ -62,5 +62,4 @@ UNKNOWN = -2
 
 CONSTANTS = Layout(Constants)
 STATE = Layout(State)
-open_constants = CONSTANTS.open
-open_state = STATE.open
+opened = opener(CONSTANTS, STATE)
