@@ -13,10 +13,13 @@ from fairtrial.cli.display import name_of, print_table, shares_table, wrapped
 from fairtrial.cli.durations import error_probability
 from fairtrial.cli.exits import EPILOG
 from fairtrial.cli.output import emit, json_option, say, shown_number
+from fairtrial.cli.pilot import pulls_saved, read_pilot, to_dict, with_r_squared
 from fairtrial.cli.planning import FoundWith, Plan, find_effects, make_plan, pulls_in
-from fairtrial.core.wording import listed
+from fairtrial.core.wording import listed, plural
+from fairtrial.presentation.words import percent
 
 if TYPE_CHECKING:
+    from fairtrial.cli.pilot import Pilot, Saved
     from fairtrial.subpopulations import Complexity
 
 __all__ = ["plan"]
@@ -42,9 +45,30 @@ _ARMS_SHOWN = 4
     type=click.FloatRange(min=0, min_open=True),
     help="Like --pulls, for the pulls that N weeks give at plan.pulls_per_day.",
 )
+@click.option(
+    "--pilot",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Table with one row for each unit of a pilot, or of last year: plan with what the column "
+    "of --prediction explains there, and show how many pulls it saves.",
+)
+@click.option("--prediction", metavar="COLUMN", help="With --pilot: column with the prediction.")
+@click.option(
+    "--outcome",
+    default="outcome",
+    show_default=True,
+    metavar="COLUMN",
+    help="With --pilot: column with the outcomes.",
+)
 @json_option
 def plan(
-    config: Path, delta: float | None, pulls: int | None, weeks: float | None, as_json: bool
+    config: Path,
+    delta: float | None,
+    pulls: int | None,
+    weeks: float | None,
+    pilot: Path | None,
+    prediction: str | None,
+    outcome: str,
+    as_json: bool,
 ) -> None:
     """Show how many pulls an experiment will take, if the environment is as assumed.
 
@@ -54,15 +78,29 @@ def plan(
     """
     if pulls is not None and weeks is not None:
         raise click.UsageError("give --pulls or --weeks, not both")
+    if (pilot is None) != (prediction is None):
+        raise click.UsageError("give --pilot and --prediction together")
     configuration = load_configuration(config, "plan")
+    explained = None
+    if pilot is not None and prediction is not None:
+        # Refuse a file that plans with other units before its problem is asked for a range.
+        configuration = with_r_squared(configuration, 0.0)
+        explained = read_pilot(pilot, configuration.problem, prediction, outcome)
+        configuration = with_r_squared(configuration, explained.r_squared)
     if weeks is not None:
         pulls = pulls_in(configuration, weeks)
     found = None if pulls is None else find_effects(configuration, pulls, delta)
     made = replace(make_plan(configuration, delta), found_with=found)
+    saved = None
+    if explained is not None:
+        saved = pulls_saved(configuration, delta, made)
     if as_json:
-        emit(made.to_dict())
-    else:
-        _print(made)
+        more = {} if explained is None or saved is None else {"pilot": to_dict(explained, saved)}
+        emit(made.to_dict() | more)
+        return
+    _print(made)
+    if explained is not None and saved is not None:
+        _print_saved(explained, saved)
 
 
 def _print(made: Plan) -> None:
@@ -93,6 +131,31 @@ def _print(made: Plan) -> None:
         print_table(
             shares_table("Optimal allocation", made.problem.action_labels, found.allocation)
         )
+
+
+def _print_saved(pilot: Pilot, saved: Saved) -> None:
+    low, high = percent(pilot.lower), percent(pilot.upper)
+    say(
+        wrapped(
+            "Pilot",
+            f"{pilot.column!r} explains {percent(pilot.r_squared)} of the variance of outcomes "
+            f"within arms and groups ({low} to {high} with 95 % confidence, by "
+            f"{plural(pilot.rows, 'row')}). To plan with it: r_squared = {pilot.r_squared:.2f}",
+        )
+    )
+    low, high = (_signed_percent(share) for share in (saved.lower, saved.upper))
+    say(
+        wrapped(
+            "Saved",
+            f"{shown_number(saved.pulls)} pulls on average of the simulated runs, and "
+            f"{shown_number(saved.without)} without the prediction: "
+            f"{_signed_percent(saved.share)} are saved ({low} to {high}: runs differ by chance)",
+        )
+    )
+
+
+def _signed_percent(share: float) -> str:
+    return percent(share) if share >= 0.0 else f"-{percent(-share)}"
 
 
 def _print_effects(found: FoundWith) -> None:
