@@ -105,3 +105,16 @@ def test_labels_are_text_whatever_they_hold(tmp_path: Path) -> None:
         page = page_of(study, tmp_path)
     assert not page.all("script")
     assert "<script>alert(1)</script>" in page.of_class("flows")[0].text
+
+
+def test_the_report_of_a_table_does_not_list_every_row(tmp_path):
+    problem = subpopulations.Problem(["a", "b"], ["x"], reward_range=(0, 1))
+    sizes = []
+    for number in (2_000, 6_000):
+        table = {"arm": ["a", "b"] * (number // 2), "outcome": [0, 1, 1, 0] * (number // 4)}
+        with analyse(problem, table, order="as given") as study:
+            text = write_report(study, tmp_path / "report.html").read_text(encoding="utf-8")
+        sizes.append(len(text))
+        assert f"({number:,} values)" in text
+    # Charts have more points, and numbers more digits; each row has more than 3 characters.
+    assert sizes[1] - sizes[0] < 4_000

@@ -17,6 +17,7 @@ from fairtrial.report.html import Markup, bdi, element, label, section, table
 
 __all__ = ["event_table", "log", "origin"]
 
+_MOST_VALUES = 20
 _EVENTS_AT_EACH_END = 8
 _HASH_SHOWN = 12
 _TIME = "%Y-%m-%d %H:%M:%S"
@@ -97,8 +98,17 @@ def origin(study: StudyLike) -> list[Markup]:
 
 def _signature(policy: Parametrized) -> str:
     """Return the policy with all its parameters, including those with default values."""
-    arguments = ", ".join(f"{name}={value!r}" for name, value in policy.get_params().items())
+    given = policy.get_params().items()
+    arguments = ", ".join(f"{name}={_in_short(value)}" for name, value in given)
     return f"{type(policy).__name__}({arguments})"
+
+
+def _in_short(value: object) -> str:
+    """Return a value as code; of a long list, such as a million assignments, only its beginning."""
+    if not isinstance(value, list | tuple) or len(value) <= _MOST_VALUES:
+        return repr(value)
+    first = ", ".join(map(repr, value[:_MOST_VALUES]))
+    return f"[{first}, ... ({count(len(value))} values)]"
 
 
 def _both_ends(study: StudyLike) -> tuple[list[EventLike], list[EventLike], int]:
