@@ -1,5 +1,6 @@
 """The examples run, and find the right answer in their environments."""
 
+import re
 import shutil
 from pathlib import Path
 
@@ -11,10 +12,12 @@ EXAMPLES = Path(__file__).parent.parent / "examples"
 
 def test_every_example_is_tested():
     here = {"actg175_study.py", "compare_policies.py", "own_policy.py", "passive_arrivals.py"}
+    months = {"experimentation_team.py", "masked_trial.py"}
     live = {"solver_settings.py", "tune_a_model.py"}  # in tests/sklearn/test_live.py
     assert {path.name for path in EXAMPLES.iterdir() if path.suffix in (".py", ".toml")} == {
         *here,
         *live,
+        *months,
         "trial.toml",
         "lending.toml",
         "actg175_plan.toml",
@@ -107,3 +110,28 @@ def test_the_plan_of_a_clinical_trial_answers_what_a_board_asks(tmp_path):
     report = page.read_text(encoding="utf-8")
     assert "dropouts are assumed to be independent of the outcome" in report
     assert "Where to find what" in report
+
+
+def test_an_experimentation_team_goes_from_a_messy_table_to_a_decision_by_the_service(
+    load, tmp_path, capsys
+):
+    found = load("experimentation_team").main(tmp_path, users=2_000)
+    assert (found["answer"]["status"], found["answer"]["arm"]) == ("decided", "new")
+    assert found["verified"]["ok"]
+    assert (found["killed"], found["corrected"]) == (1, True)
+    assert found["same_again"] > 20
+    printed = capsys.readouterr().out
+    for said in ("line 2 must be a number or a date", "in several variants", "'crawler' 500"):
+        assert said in printed
+    assert {"spring.html", "live.html"} <= {path.name for path in tmp_path.iterdir()}
+
+
+def test_a_masked_trial_goes_from_its_kits_to_its_final_report(load, tmp_path, capsys):
+    answer = load("masked_trial").main(tmp_path, plan=False)
+    assert (answer.status, answer.arm) == ("decided", "C")
+    assert answer.guarantee.proven
+    printed = capsys.readouterr().out
+    assert re.search(r"Health +1 open, \d+ lost", printed)
+    assert "none altered" in printed
+    assert re.search(r"C\W+20 mg", printed)
+    assert not (tmp_path / "names.csv").exists()
