@@ -371,6 +371,11 @@ def scores() -> Instance:
     return problem, SharedBlocks(problem, [0.2, 0.35, 0.8, 0.45], 0.2)
 
 
+def scores_with_limits() -> Instance:
+    problem = delayed.Problem(["a", "b", "c", "d"], reward_range=(0, 1), control="d")
+    return problem, SharedBlocks(problem, [0.2, 0.35, 0.8, 0.6], 0.2)
+
+
 def losses() -> Instance:
     problem = delayed.Problem(3, noise_std="estimated", direction="minimize", tolerance=0.1)
     return problem, SharedBlocks(problem, [0.9, 1.1, 1.6], 0.6)
@@ -561,6 +566,8 @@ _DELAYED = [
     *_rows(delayed, "PairedRacing", scores),
     *_rows(delayed, "PairedRacing", losses, parallel=4),
     *_rows(delayed, "PairedRacing", scores, n_blocks=9),
+    *_rows(delayed, "PairedRacing", scores_with_limits, n_blocks=60, delta=0.4, margin=0.05,
+           skips=True),
     *_rows(delayed, "SequentialHalving SuccessiveRejects", late, **_BUDGET),
     *_rows(delayed, "SequentialHalving SuccessiveRejects", forecasts, budget=30),
     *_rows(delayed, "SuccessiveHalving ASHA", early_readings, forecasts),

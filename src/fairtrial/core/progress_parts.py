@@ -308,7 +308,8 @@ class ArmStatus(_Part):
         The arm.
     status : str
         ``"undecided"``, ``"accepted"`` or ``"rejected"``; in a paired race also ``"set aside"``
-        (too close to the leader to matter) and ``"withdrawn"`` (a pull of it failed).
+        (too close to the leader to matter), ``"waiting"`` (out once the leader is known to keep its
+        limits) and ``"withdrawn"`` (a pull of it failed).
     compared : int or None
         In a paired race, the number of blocks on which it was compared with the leader.
     behind : float or None

@@ -17,7 +17,7 @@ from fairtrial.study import Study
 if TYPE_CHECKING:
     from fairtrial.study.location import Storage
 
-__all__ = ["Earlier", "earlier_race", "recorded_evidence"]
+__all__ = ["Earlier", "earlier_race", "recorded_rule"]
 
 _SAME = ("direction", "tolerance", "reward_range", "control")
 
@@ -99,11 +99,11 @@ def _check_same(name: str, before: PairedRacing, new: PairedRacing) -> None:
         raise InvalidArgument("extends", text, name)
 
 
-def recorded_evidence(storage: Storage, name: str) -> tuple[tuple[float, ...], ...] | None:
-    """Return the evidence with which an existing race began; None if there is none."""
+def recorded_rule(storage: Storage, name: str) -> PairedRacing | None:
+    """Return the rule with which an existing race began; None if there is none."""
     try:
         with opened(storage, name) as study:
             policy = study.policy
     except StudyNotFound:
         return None
-    return policy.earlier_evidence if isinstance(policy, PairedRacing) else None
+    return policy if isinstance(policy, PairedRacing) else None

@@ -116,7 +116,8 @@ class RaceResult:
 
         ``"best"``, ``"equal"`` (exactly as good as the best on all items), ``"undecided"``,
         ``"rejected"`` (worse than the best), ``"set aside"`` (better than the leader by at most the
-        tolerance), or ``"withdrawn"`` (its evaluation failed).
+        tolerance), ``"waiting"`` (out as soon as the leader is known to keep its limits), or
+        ``"withdrawn"`` (its evaluation failed).
         """
         policy, best = self._policy, self.best
         states = dict(zip(policy.problem.arms, policy.states, strict=True))
@@ -127,7 +128,7 @@ class RaceResult:
     @property
     def candidates(self) -> tuple[str, ...]:
         """The candidates that may still be the answer."""
-        left = ("best", "undecided", "set aside") if self.best is None else ("best",)
+        left = ("best", "undecided", "set aside", "waiting") if self.best is None else ("best",)
         return tuple(label for label, state in self.states.items() if state in left)
 
     @property

@@ -25,7 +25,7 @@ from fairtrial.delayed import PairedRacing, Problem
 from fairtrial.errors import FairtrialError, InvalidArgument, SourceError, StudyExists
 from fairtrial.races.budget import Budget
 from fairtrial.races.contents import Contents
-from fairtrial.races.extending import earlier_race, recorded_evidence
+from fairtrial.races.extending import earlier_race, recorded_rule
 from fairtrial.races.progress import Reporter
 from fairtrial.races.questions import categories_of, costs_of, items_of, named_candidates
 from fairtrial.races.result import RaceResult
@@ -184,9 +184,13 @@ def race(
     policy = _policy(problem, delta, about, margin, category, rows, contents)
     if judge is not None:
         policy = _judged(policy, judge, len(rows))
+    begun = recorded_rule(storage, name) if margin is not None or extends is not None else None
+    if begun is not None and begun.margin is not None and margin is not None:
+        # A race goes on by the rule with which it began.
+        policy = policy.clone(skips=begun.skips)
     known = None
     if extends is not None:
-        policy, known = _extended(policy, storage, name, extends)
+        policy, known = _extended(policy, storage, begun, extends)
     budget = _budget(list(named), cost, max_cost, max_evaluations, known)
     options = {
         "parallel": check_integer("parallel", parallel, low=1),
@@ -265,6 +269,7 @@ def _policy(
         arms_from=[content.checksum for content in contents.candidates.values()],
         margin=margin,
         categories=None if category is None else categories_of(category, items),
+        skips=margin is not None,
     )
 
 
@@ -280,12 +285,13 @@ def _judged(policy: PairedRacing, judge: Any, n_items: int) -> PairedRacing:
 
 
 def _extended(
-    policy: PairedRacing, storage: Storage, name: str, extends: str
+    policy: PairedRacing, storage: Storage, begun: PairedRacing | None, extends: str
 ) -> tuple[PairedRacing, NDArray[np.float64]]:
     """Return the rule with the evidence of an earlier race, and the scores of that race."""
     earlier = earlier_race(storage, extends, policy)
     # An existing study keeps the evidence with which it began, even if the earlier race goes on.
-    evidence = recorded_evidence(storage, name) or earlier.evidence
+    recorded = None if begun is None else begun.earlier_evidence
+    evidence = recorded or earlier.evidence
     return policy.clone(earlier_evidence=evidence), earlier.scores
 
 

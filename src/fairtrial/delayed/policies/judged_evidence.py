@@ -75,19 +75,21 @@ class Slopes:
 
     def __init__(self, variances: Floats) -> None:
         self._variances = variances
-        self._blocks = 0
+        self._blocks = np.zeros(variances.shape)
         self._moments = np.zeros((4, *variances.shape))
 
     def add(self, scores: Floats, judged: Floats) -> None:
-        """Take the scores of all arms on a block into account, in units of the range."""
+        """Take the scores of arms on a block into account, in units of the range, unless NaN."""
         own, other = scores[:, None] - scores, judged[:, None] - judged
-        self._moments += np.stack([own, other, own * other, other * other])
-        self._blocks += 1
+        is_known = ~np.isnan(own)
+        new = np.stack([own, other, own * other, other * other])
+        self._moments += np.where(is_known, new, 0.0)
+        self._blocks += is_known
 
     def of(self, one: Indices | int, other: Indices | int) -> Floats:
         """Return the slopes of the differences of pairs of arms."""
         own, judged, product, square = self._moments[:, one, other]
-        blocks = max(1, self._blocks)
+        blocks = np.maximum(1.0, self._blocks[one, other])
         together = product - own * judged / blocks
         variances = self._variances[one, other]
         spread = square - judged * judged / blocks + _BLOCKS_FOR_A_SLOPE * variances
@@ -122,7 +124,12 @@ class JudgedEvidence(BettingEvidence):
         self._bets: _Bets | None = None
 
     def against(
-        self, scores: Floats, targets: Indices, leader: int, rivals: Indices
+        self,
+        scores: Floats,
+        targets: Indices,
+        leader: int,
+        rivals: Indices,
+        left_out: NDArray[np.int8] | None = None,
     ) -> tuple[Floats, Floats]:
         """Return the evidence for the leader against each rival."""
         arms = scores.shape[1]
@@ -135,7 +142,13 @@ class JudgedEvidence(BettingEvidence):
         return better, near_enough
 
     def shortfalls(
-        self, scores: Floats, targets: Indices, leader: int, rivals: Indices, level: float
+        self,
+        scores: Floats,
+        targets: Indices,
+        leader: int,
+        rivals: Indices,
+        level: float,
+        left_out: NDArray[np.int8] | None = None,
     ) -> Floats:
         """Return the smallest tolerance, 0 or more, at which `near_enough` reaches the level."""
         arms = np.arange(scores.shape[1])

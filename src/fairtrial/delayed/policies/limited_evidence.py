@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -16,14 +17,21 @@ from fairtrial.delayed.policies.paired_evidence import (
     stakes_for,
 )
 
-__all__ = ["LimitedEvidence", "Limits"]
+__all__ = ["CAUGHT_UP", "LIMITS_ONLY", "SKIPPED", "LimitedEvidence", "Limits"]
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
+Codes = NDArray[np.int8]
+
+SKIPPED, CAUGHT_UP, LIMITS_ONLY = 1, 2, 3
+"""What is left out of the bets on an arm and a block: all of them, as its score is not known, or
+became known later; or only those on pairs. Otherwise the code is 0."""
 
 _FOLLOWED, _HINDSIGHT, _OWN = 0.6, 0.2, 0.2
 _HALVINGS = 12
 _HALF = math.log(0.5)
+# The parts of the capital without and with bets on pairs and blocks that were skipped.
+_SKIPPING, _BETTING = math.log(0.8), math.log(0.2)
 # Means on the margin are within it: only rounding matters.
 _ROUNDING = 1e-9
 
@@ -41,21 +49,32 @@ class Limits:
         The category of each block, in the order of the race.
     has_end : bool
         Whether these blocks are all that there are, or a sample.
+    become_certain : bool
+        Whether a limit is certainly kept or broken once all blocks of its category were tried.
     """
 
-    def __init__(self, control: int, margin: float, categories: Indices, *, has_end: bool) -> None:
+    def __init__(
+        self,
+        control: int,
+        margin: float,
+        categories: Indices,
+        *,
+        has_end: bool,
+        become_certain: bool = False,
+    ) -> None:
         self.control = control
         self.margin = margin
         self.categories = categories
+        self.become_certain = become_certain
         counts = np.bincount(categories).astype(float)
         self.sizes: Floats = counts if has_end else np.full(len(counts), math.inf)
 
     def excess(self, scores: Floats) -> Floats:
         """Return the sum by which arms exceed their limits, by category and arm.
 
-        It is negative where an arm breaks a limit on these blocks.
+        It is negative where an arm breaks a limit on these blocks. Unknown scores are left out.
         """
-        gaps = scores - scores[:, [self.control]] + self.margin
+        gaps = np.nan_to_num(scores - scores[:, [self.control]] + self.margin, nan=0.0)
         sums = np.zeros((len(self.sizes), scores.shape[1]))
         np.add.at(sums, self.categories[: len(scores)], gaps)
         return sums
@@ -108,35 +127,88 @@ class LimitedEvidence(BettingEvidence):
         )
         self._limits = limits
         self._judge = judge
-        self._capital_of: _Capital | None = None
+        self._known: dict[float, _Capital] = {}
 
     def against(
-        self, scores: Floats, targets: Indices, leader: int, rivals: Indices
+        self,
+        scores: Floats,
+        targets: Indices,
+        leader: int,
+        rivals: Indices,
+        left_out: Codes | None = None,
     ) -> tuple[Floats, Floats]:
         """Return the evidence for the leader against each rival."""
-        capital = self._capital_of
-        if capital is None or capital.leader != leader or capital.blocks > len(scores):
-            credit = np.full(scores.shape[1], self.tolerance / self.width)
-            capital = self._capital_of = self._fresh(leader, credit)
-        capital.add(scores / self.width, targets)
-        # Infinite evidence is meant, and arms that have left have none.
-        with np.errstate(invalid="ignore"):
-            better, near_enough = capital.wealth()
+        better, near_enough = self._mixed(self._capitals(scores, targets, leader, left_out))
         return better[rivals], near_enough[rivals]
 
+    def if_kept(
+        self,
+        scores: Floats,
+        targets: Indices,
+        leader: int,
+        rivals: Indices,
+        left_out: Codes,
+        categories: NDArray[np.bool_],
+    ) -> Floats:
+        """Return what `near_enough` is at least if the leader certainly keeps some of its limits.
+
+        It counts no bets on pairs and blocks that are skipped, also if the first one is yet to be.
+        """
+        share, capital = self._capitals(scores, targets, leader, left_out)[0]
+        with np.errstate(invalid="ignore"):
+            return np.asarray((min(share, _SKIPPING) + capital.wealth(categories)[1])[rivals])
+
     def shortfalls(
-        self, scores: Floats, targets: Indices, leader: int, rivals: Indices, level: float
+        self,
+        scores: Floats,
+        targets: Indices,
+        leader: int,
+        rivals: Indices,
+        level: float,
+        left_out: Codes | None = None,
     ) -> Floats:
         """Return the smallest tolerance, 0 or more, at which `near_enough` reaches the level."""
 
         def wealth(credit: Floats) -> Floats:
-            capital = self._fresh(leader, credit)
-            capital.add(scores / self.width, targets)
-            with np.errstate(invalid="ignore"):
-                return capital.wealth()[1]
+            capitals = []
+            for share, codes in self._parts_of(left_out):
+                capital = self._fresh(leader, credit)
+                capital.add(scores / self.width, targets, codes)
+                capitals.append((share, capital))
+            return np.asarray(self._mixed(capitals)[1])
 
         credit = smallest_credit(wealth, level, scores.shape[1], _HALVINGS)
         return np.asarray(credit[rivals] * self.width)
+
+    def _parts_of(self, left_out: Codes | None) -> list[tuple[float, Codes | None]]:
+        """Return the parts of the capital, and what each of them leaves out."""
+        if left_out is None or not left_out.any():
+            return [(0.0, None)]
+        return [(_SKIPPING, left_out), (_BETTING, None)]
+
+    def _capitals(
+        self, scores: Floats, targets: Indices, leader: int, left_out: Codes | None
+    ) -> list[tuple[float, _Capital]]:
+        """Return the parts of the capital after the blocks so far."""
+        capitals = []
+        for share, codes in self._parts_of(left_out):
+            capital = self._known.get(share)
+            if capital is None or capital.leader != leader or capital.blocks > len(scores):
+                credit = np.full(scores.shape[1], self.tolerance / self.width)
+                capital = self._known[share] = self._fresh(leader, credit)
+            capital.add(scores / self.width, targets, codes)
+            capitals.append((share, capital))
+        return capitals
+
+    def _mixed(self, capitals: Sequence[tuple[float, _Capital]]) -> Floats:
+        """Return the log capital of all parts, or of the first where the second is unknown."""
+        # Infinite evidence is meant, and arms that have left have none.
+        with np.errstate(invalid="ignore"):
+            first, *others = [np.asarray(share + capital.wealth()) for share, capital in capitals]
+            if not others:
+                return first
+            mixed = np.logaddexp(first, others[0])
+            return np.where(np.isnan(mixed), first, mixed)
 
     def _fresh(self, leader: int, credit: Floats) -> _Capital:
         predictions = None if self._judge is None else _Predictions(self._judge, self._limits)
@@ -200,6 +272,20 @@ class _Predictions:
         )
 
 
+class _Mixed(NamedTuple):
+    """Log capitals of bets, mixed over stakes.
+
+    On a pair, by target, and for the leader on all blocks; on a limit of a target by category, and
+    of the leader on all blocks; and that an arm breaks its own limits.
+    """
+
+    pairs: Floats
+    of_leader: Floats
+    kept: Floats
+    by_leader: Floats
+    own: Floats
+
+
 class _Capital:
     """The capital against every arm, without and with the tolerance for one leader.
 
@@ -238,6 +324,7 @@ class _Capital:
         self._limit_parts = [self._parts(size) for size in limits.sizes]
         pairs = len(self._pair_shares)
         most = max(len(shares) for _, shares in self._limit_parts)
+        self._last_mixed: tuple[int, _Mixed] | None = None
         self._sums = np.zeros(arms)
         self._gaps = np.zeros((categories, arms))
         self._tried = np.zeros(categories, dtype=np.intp)
@@ -254,16 +341,25 @@ class _Capital:
             return stakes, shares
         return stakes, np.concatenate([shares, shares]) + _HALF
 
-    def add(self, scores: Floats, targets: Indices) -> None:
-        """Bet on the blocks that are new, one after the other."""
+    def add(self, scores: Floats, targets: Indices, left_out: Codes | None = None) -> None:
+        """Bet on the blocks that are new, one after the other, but not on what is left out."""
+        no_code = np.zeros(scores.shape[1], dtype=np.int8)
         for at in range(self.blocks, len(scores)):
-            self._add_block(scores[at], int(targets[at, 0]), int(self._limits.categories[at]))
+            codes = no_code if left_out is None else left_out[at]
+            category = int(self._limits.categories[at])
+            self._add_block(scores[at], int(targets[at, 0]), category, codes)
             self.blocks += 1
 
-    def _add_block(self, scores: Floats, target: int, category: int) -> None:
-        self._pairs[:, :, target] += self._of_pair(scores, target)
-        self._of_leader += self._of_pair(scores, self.leader)
-        kept, broken = self._of_limits(scores, category)
+    def _add_block(self, scores: Floats, target: int, category: int, codes: Codes) -> None:
+        no_pair = codes != 0
+        self._pairs[:, :, target] += _unless(
+            no_pair | no_pair[target], self._of_pair(scores, target)
+        )
+        of_leader = self._of_pair(scores, self.leader)
+        self._of_leader += _unless(no_pair | no_pair[self.leader], of_leader)
+        skips = no_pair & (codes != LIMITS_ONLY)
+        no_limit = skips | skips[self._limits.control]
+        kept, broken = (_unless(no_limit, gain) for gain in self._of_limits(scores, category))
         number = kept.shape[-1]
         self._kept[target, category, :number] += kept[target]
         self._kept_by_leader[category, :number] += kept[self.leader]
@@ -272,7 +368,7 @@ class _Capital:
         self._gaps[category] += self._gap(scores)
         self._tried[category] += 1
         if self._predictions is not None:
-            self._predictions.add(scores, self.blocks)
+            self._predictions.add(np.where(skips, np.nan, scores), self.blocks)
 
     def _gap(self, scores: Floats) -> Floats:
         return np.asarray(scores - scores[self._limits.control] + self._margin)
@@ -310,30 +406,64 @@ class _Capital:
             _gains(gap / -unit, won / -unit, place, size, stakes, below),
         )
 
-    def wealth(self) -> tuple[Floats, Floats]:
-        """Return the log capital against every arm, without and with the tolerance."""
-        kept = self._mixed_limits(self._kept)
-        kept[self._limits.control] = math.inf
-        least = kept.min(axis=-1)
-        by_leader = float(self._mixed_limits(self._kept_by_leader).min())
-        if self.leader == self._limits.control:
-            by_leader = math.inf
-        own = self._mixed_limits(self._broken)
-        own = np.logaddexp.reduce(own, axis=-1) - math.log(own.shape[-1])
-        own[self._limits.control] = 0.0
-        shares = self._pair_shares
-        pairs = np.logaddexp.reduce(self._pairs + shares, axis=-1)
-        smaller = np.minimum(pairs, least)
-        smaller[:, range(len(least)), range(len(least))] = 0.0
+    def wealth(self, certainly_kept: NDArray[np.bool_] | None = None) -> Floats:
+        """Return the log capital against every arm, without and with the tolerance.
+
+        Parameters
+        ----------
+        certainly_kept : ndarray of bool, optional
+            Categories in which the leader is taken to keep its limits for certain.
+        """
+        mixed, leader = self._mixed(), self.leader
+        kept, by_leader = mixed.kept, mixed.by_leader
+        if certainly_kept is not None:
+            kept, by_leader = kept.copy(), by_leader.copy()
+            kept[leader, certainly_kept] = by_leader[certainly_kept] = math.inf
+        arms = range(len(kept))
+        smaller = np.minimum(mixed.pairs, kept.min(axis=-1))
+        smaller[:, arms, arms] = 0.0
         followed = smaller.sum(axis=-1)
-        hindsight = np.minimum(np.logaddexp.reduce(self._of_leader + shares, axis=-1), by_leader)
+        hindsight = np.minimum(mixed.of_leader, by_leader.min())
         parts = [
             followed + math.log(_FOLLOWED),
-            hindsight + math.log(_HINDSIGHT / max(1, len(own) - 1)),
-            np.broadcast_to(own + math.log(_OWN), followed.shape),
+            hindsight + math.log(_HINDSIGHT / max(1, len(kept) - 1)),
+            np.broadcast_to(mixed.own + math.log(_OWN), followed.shape),
         ]
-        better, near_enough = np.logaddexp.reduce(np.stack(parts), axis=0)
-        return better, near_enough
+        return np.asarray(np.logaddexp.reduce(np.stack(parts), axis=0))
+
+    def _mixed(self) -> _Mixed:
+        """Return the log capitals of bets after the blocks so far, mixed over stakes."""
+        if self._last_mixed is None or self._last_mixed[0] != self.blocks:
+            self._last_mixed = self.blocks, self._mix()
+        return self._last_mixed[1]
+
+    def _mix(self) -> _Mixed:
+        control, leader, shares = self._limits.control, self.leader, self._pair_shares
+        are_kept, are_broken = self._certainties()
+        kept = self._mixed_limits(self._kept)
+        by_leader = self._mixed_limits(self._kept_by_leader)
+        kept[are_kept] = math.inf
+        by_leader[are_kept[leader]] = math.inf
+        kept[control] = math.inf
+        if leader == control:
+            by_leader[:] = math.inf
+        own = self._mixed_limits(self._broken)
+        own[are_broken] = math.inf
+        own = np.logaddexp.reduce(own, axis=-1) - math.log(own.shape[-1])
+        own[control] = 0.0
+        pairs = np.logaddexp.reduce(self._pairs + shares, axis=-1)
+        of_leader = np.logaddexp.reduce(self._of_leader + shares, axis=-1)
+        return _Mixed(pairs, of_leader, kept, by_leader, own)
+
+    def _certainties(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Return whether limits are certainly kept, and certainly broken, by arm and category.
+
+        They are certain once all blocks of a category were tried, if their scores are known.
+        """
+        tried = self._tried[:, None]
+        room = self._gaps + _ROUNDING * tried
+        is_over = self._limits.become_certain & (tried == self._limits.sizes[:, None])
+        return (is_over & (room >= 0.0)).T, (is_over & (room < 0.0)).T
 
     def _mixed_limits(self, logs: Floats) -> Floats:
         """Return the log capital of limits, mixed over the stakes of each category."""
@@ -359,3 +489,8 @@ def _gains(
     adjusted = difference - predicted.value
     judged = gains(adjusted, won, before, n_blocks, stakes, predicted.largest)
     return np.concatenate([plain, judged], axis=-1)
+
+
+def _unless(without: NDArray[np.bool_], gain: Floats) -> Floats:
+    """Return what log capitals gain, shape (..., arms, stakes), and nothing without a bet."""
+    return np.where(without[:, None], 0.0, gain)

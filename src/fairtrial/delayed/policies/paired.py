@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -19,7 +19,13 @@ from fairtrial.core.validation import check_flag, check_instance, check_optional
 from fairtrial.core.wording import said_of_standstill
 from fairtrial.delayed.policies.answers import BestOfBlocks
 from fairtrial.delayed.policies.judged_evidence import Judge, JudgedEvidence
-from fairtrial.delayed.policies.limited_evidence import LimitedEvidence, Limits
+from fairtrial.delayed.policies.limited_evidence import (
+    CAUGHT_UP,
+    LIMITS_ONLY,
+    SKIPPED,
+    LimitedEvidence,
+    Limits,
+)
 from fairtrial.delayed.policies.paired_evidence import (
     BettingEvidence,
     Evidence,
@@ -35,6 +41,7 @@ from fairtrial.delayed.policies.paired_parameters import (
     check_overlap,
     check_problem,
     check_shuffle,
+    check_skips,
 )
 from fairtrial.delayed.policies.race_forecast import (
     FEWEST_BLOCKS,
@@ -49,8 +56,8 @@ __all__ = ["Departure", "PairedRacing"]
 Floats = NDArray[np.float64]
 
 _FREE, _ISSUED, _TOLD = 0, 1, 2
-_RUNS, _REJECTED, _WITHDRAWN, _SET_ASIDE = 0, 1, 2, 3
-_STATES = ("undecided", "rejected", "withdrawn", "set aside")
+_RUNS, _REJECTED, _WITHDRAWN, _SET_ASIDE, _WAITS = 0, 1, 2, 3, 4
+_STATES = ("undecided", "rejected", "withdrawn", "set aside", "waiting")
 _WITHDRAWS = frozenset({"error", "user"})
 _NOBODY = -1
 # Evidence, in nats, that no accepted error probability exceeds.
@@ -122,6 +129,10 @@ class PairedRacing(FixedConfidencePolicy):
         Whether to draw the order of the blocks at random, of which there must be `n_blocks` or
         `max_blocks`. The number of a block is then its place in your list, not in the race, and no
         arm is the first on all blocks.
+    skips : bool
+        Whether to leave out pulls that no open question needs; only with a `margin`. An arm waits
+        when it would be out if the leader kept its limits. When all wait, blocks of categories in
+        which the leader's limit is settled are skipped, too.
     holds_back : bool
         Whether to issue no pull of a later block while many results wait for a pull of an earlier
         one: twice as many as there are pulls in flight and arms in the race. They may turn out to
@@ -188,7 +199,7 @@ class PairedRacing(FixedConfidencePolicy):
     """
 
     problem: Problem
-    version = 4
+    version = 5
     has_shared_blocks = True
     results_are_independent = False
     _nothing_yet = "every arm was withdrawn"
@@ -199,6 +210,8 @@ class PairedRacing(FixedConfidencePolicy):
         "_raced_until",
         "_left_behind",
         "_targets",
+        "_left_out",
+        "_settled_categories",
         "_complete",
         "_open_from",
         "_out_of_reach",
@@ -222,6 +235,7 @@ class PairedRacing(FixedConfidencePolicy):
         earlier_evidence: Sequence[Sequence[float]] | None = None,
         judge: Sequence[Sequence[float]] | None = None,
         holds_back: bool = False,
+        skips: bool = False,
         seed: int | np.random.Generator | None = None,
     ) -> None:
         check_problem(problem)
@@ -238,6 +252,7 @@ class PairedRacing(FixedConfidencePolicy):
         )
         self.arms_from = check_arms_from(arms_from, problem)
         self.margin = check_margin(margin, problem, self._n_listed)
+        self.skips = check_skips(skips, self.margin)
         self.categories = check_categories(categories, self.margin, self._n_listed)
         arms = len(problem.arms)
         self._level = math.log(1.0 / self.delta)
@@ -249,6 +264,8 @@ class PairedRacing(FixedConfidencePolicy):
         self._raced_until = np.full(arms, np.iinfo(np.int64).max)
         self._left_behind = np.full(arms, _NOBODY)
         self._targets = np.zeros((8, 2), dtype=np.intp)
+        self._left_out = np.zeros((8, arms), dtype=np.int8)
+        self._settled_categories = np.zeros(len(set(self.categories or ("",))), dtype=np.bool_)
         self._complete = 0
         self._open_from = 0
         self._out_of_reach = False
@@ -285,8 +302,13 @@ class PairedRacing(FixedConfidencePolicy):
         in_list = np.array([codes[label] for label in labels])
         control = self.problem.arms.index(self.problem.control)
         order = self._order if self.shuffle else np.arange(listed)
-        margin, has_end = self.margin, self.n_blocks is not None
-        return Limits(control, margin, in_list[order], has_end=has_end)
+        return Limits(
+            control,
+            self.margin,
+            in_list[order],
+            has_end=self.n_blocks is not None,
+            become_certain=self.skips,
+        )
 
     @property
     def _n_listed(self) -> int | None:
@@ -339,6 +361,11 @@ class PairedRacing(FixedConfidencePolicy):
         return Judge((judged[self._order] if self.shuffle else judged) / (high - low))
 
     @property
+    def _in_race(self) -> NDArray[np.bool_]:
+        """Which arms are neither out nor set aside."""
+        return np.asarray((self._arm_states == _RUNS) | (self._arm_states == _WAITS))
+
+    @property
     def _is_tried(self) -> NDArray[np.bool_]:
         """Which arms are tried on the next blocks: the surviving ones, and a control."""
         tried = np.asarray(self._arm_states == _RUNS)
@@ -358,7 +385,7 @@ class PairedRacing(FixedConfidencePolicy):
         while end is None or block < end:
             self._make_room(block)
             free = survivors[self._cells[block, survivors] == _FREE]
-            if free.size:
+            if free.size and not self._is_skipped(block):
                 if block > self._open_from and self._too_many_wait(survivors):
                     return None
                 tag = self._tag(block)
@@ -367,6 +394,13 @@ class PairedRacing(FixedConfidencePolicy):
                 return arm, tag
             block += 1
         return None
+
+    def _is_skipped(self, block: int) -> bool:
+        """Return whether no open question needs a block, because of its category."""
+        limits = self._limits
+        if limits is None or not self._complete <= block < len(limits.categories):
+            return False
+        return bool(self._settled_categories[limits.categories[block]])
 
     def _too_many_wait(self, tried: NDArray[np.intp]) -> bool:
         """Return whether so many results wait for an earlier block that no more are wanted."""
@@ -380,6 +414,7 @@ class PairedRacing(FixedConfidencePolicy):
             self._cells = np.concatenate([self._cells, np.zeros_like(self._cells)])
             self._scores = np.concatenate([self._scores, np.full_like(self._scores, np.nan)])
             self._targets = np.concatenate([self._targets, np.zeros_like(self._targets)])
+            self._left_out = np.concatenate([self._left_out, np.zeros_like(self._left_out)])
 
     def learn(self, pull: Pull, outcome: float) -> None:
         """Learn one score; compare the arms on every block that it completes."""
@@ -407,13 +442,17 @@ class PairedRacing(FixedConfidencePolicy):
 
     def _withdraw(self, arm: int) -> None:
         self._take_out(np.array([arm]), _WITHDRAWN)
+        if (self._left_behind[self._arm_states == _WAITS] == arm).any():
+            self._wake()
         if self._finished:
             self._bring_back(_NOBODY if self.leader is None else self.leader)
         self._advance()
 
     def _advance(self) -> None:
         while not (self._finished or self._ended_early) and self._is_told(self._open_from):
-            if not self._is_catching_up:
+            if self._is_catching_up:
+                self._count_skipped(self._open_from)
+            else:
                 self._count_block()
             self._open_from += 1
             self._compare()
@@ -424,7 +463,10 @@ class PairedRacing(FixedConfidencePolicy):
         return self._open_from < self._complete
 
     def _is_told(self, block: int) -> bool:
-        """Return whether the scores of all surviving arms on a block are known."""
+        """Return whether the scores of all arms that are tried on a block are known."""
+        if self._is_skipped(block):
+            self._make_room(block)
+            return True
         if block >= len(self._cells):
             return False
         return bool((self._cells[block, self._is_tried] == _TOLD).all())
@@ -432,20 +474,108 @@ class PairedRacing(FixedConfidencePolicy):
     def _count_block(self) -> None:
         """Count a block, and keep the arms that led before it: bets on them stay as they are."""
         survivors = np.flatnonzero(self._arm_states == _RUNS)
-        sums = self._sums_of(survivors)
+        sums = self._sums_of(survivors, self._complete)
         self._targets[self._complete] = survivors[best_two(sums)]
+        tried, row = self._is_tried, self._left_out[self._complete]
+        row[self._in_race & ~tried] = SKIPPED
+        # Bets on pairs need blocks of all categories, or none.
+        if self._settled_categories.any():
+            row[tried] = SKIPPED if self._is_skipped(self._complete) else LIMITS_ONLY
         self._complete += 1
+
+    def _count_skipped(self, block: int) -> None:
+        """Count the scores of arms that have caught up on a block that they skipped."""
+        row = self._left_out[block]
+        row[self._is_tried & (row == SKIPPED)] = CAUGHT_UP
 
     def _compare(self) -> None:
         """Reject arms that are worse than the leader; set aside those that are hardly better."""
         leader, rivals = self._leader_and_rivals()
-        if self._is_catching_up:
+        was_behind = self._is_catching_up
+        if was_behind:
             rivals = rivals[~self._has_caught_up(rivals)]
         self._decide(leader, rivals)
         if not self._has_returned():
             self._open_from = self._complete
+            if self.skips and self._goes_on(leader, was_behind=was_behind):
+                return
         if self._finished:
             self._bring_back(leader)
+
+    def _goes_on(self, leader: int, *, was_behind: bool) -> bool:
+        """Wake arms that must not wait any more, or let arms wait; return whether it compared."""
+        must_wake = self._must_wake(leader)
+        if must_wake:
+            self._wake()
+        elif not was_behind:
+            self._let_wait(leader)
+            return False
+        if not self._is_catching_up:
+            self._compare()
+        return True
+
+    def _let_wait(self, leader: int) -> None:
+        """Leave out what no open question needs as long as this arm leads.
+
+        Those are arms with which only limits of the leader are open, and blocks of categories in
+        which they are not.
+        """
+        if self._finished or self._complete == self._n_listed:
+            return
+        rivals = np.flatnonzero(self._in_race)
+        rivals = rivals[rivals != leader]
+        every = np.ones(len(self._settled_categories), dtype=np.bool_)
+        wait = self._would_be_out(leader, rivals, every)
+        self._arm_states[rivals[wait]] = _WAITS
+        self._left_behind[rivals[wait]] = leader
+        self._settled_categories[:] = wait.all() and [
+            self._would_be_out(leader, rivals, others).all()
+            for others in ~np.eye(len(every), dtype=np.bool_)
+        ]
+        # Limits of two categories can hold down two parts of the capital.
+        if self._settled_categories.all():
+            self._settled_categories[:] = False
+
+    def _would_be_out(
+        self, leader: int, rivals: NDArray[np.intp], categories: NDArray[np.bool_]
+    ) -> NDArray[np.bool_]:
+        """Return which rivals would be out if the leader certainly kept limits of categories."""
+        assert isinstance(self._test, LimitedEvidence)
+        blocks = slice(self._open_from)
+        evidence = self._test.if_kept(
+            self._table(),
+            self._targets[blocks],
+            leader,
+            rivals,
+            self._left_out[blocks],
+            categories,
+        )
+        return np.asarray(evidence + self._earlier[leader, rivals] >= self._level)
+
+    def _must_wake(self, leader: int) -> bool:
+        """Return whether arms wait for limits of another arm, or that seem broken, or for ever."""
+        waits = self._arm_states == _WAITS
+        if self._limits is None or not waits.any():
+            return False
+        is_last = self._complete == self._n_listed and self.max_blocks is None
+        behind_another = bool((self._left_behind[waits] != leader).any())
+        are_kept = self._limits.are_kept(self._counted_scores(self._complete))
+        return is_last or behind_another or not are_kept[leader]
+
+    def _wake(self) -> None:
+        """Let waiting arms go on: they catch up on the blocks that they skipped."""
+        waits = self._arm_states == _WAITS
+        self._arm_states[waits] = _RUNS
+        self._left_behind[waits] = _NOBODY
+        self._catch_up()
+
+    def _catch_up(self) -> None:
+        """Go back to the first block that an arm skipped that is tried."""
+        self._settled_categories[:] = False
+        lacks = (self._left_out[: self._complete, self._is_tried] == SKIPPED).any(axis=1)
+        if lacks.any():
+            self._open_from = min(self._open_from, int(lacks.argmax()))
+            self._test = self._fresh_test()
 
     def _bring_back(self, leader: int) -> None:
         """Let arms return that were set aside behind another arm than this leader."""
@@ -459,15 +589,23 @@ class PairedRacing(FixedConfidencePolicy):
 
     def _decide(self, leader: int, rivals: NDArray[np.intp]) -> None:
         table, targets = self._table(), self._targets[: self._open_from]
-        better, near_enough = self._against(table, targets, leader, rivals)
-        is_worse = np.full(len(rivals), True) if self._is_exhausted else better >= self._level
+        left_out = self._left_out[: self._open_from]
+        better, near_enough = self._against(table, targets, leader, rivals, left_out=left_out)
+        is_worse = (better >= self._level) | self._are_certain(leader, rivals)
         self._take_out(rivals[is_worse], _REJECTED, leader)
         self._take_out(rivals[~is_worse & (near_enough >= self._level)], _SET_ASIDE, leader)
         if not self._finished:
-            undecided = rivals[self._arm_states[rivals] == _RUNS]
+            undecided = rivals[self._in_race[rivals]]
             self._out_of_reach = self._test.out_of_reach(
                 table, targets, leader, undecided, self._level
             )
+
+    def _are_certain(self, leader: int, rivals: NDArray[np.intp]) -> NDArray[np.bool_]:
+        """Return against which rivals the leader is certain: both were tried on all blocks."""
+        if self._open_from != self.n_blocks:
+            return np.zeros(len(rivals), dtype=np.bool_)
+        lacks = (self._left_out[: self._open_from] == SKIPPED).any(axis=0)
+        return np.asarray(~lacks[rivals] & ~lacks[leader])
 
     def _against(
         self,
@@ -476,17 +614,19 @@ class PairedRacing(FixedConfidencePolicy):
         leader: int,
         rivals: NDArray[np.intp],
         test: Evidence | None = None,
+        left_out: NDArray[np.int8] | None = None,
     ) -> tuple[Floats, Floats]:
         """Return the evidence for a leader against rivals, with that of an earlier race."""
-        better, near_enough = (test or self._test).against(scores, targets, leader, rivals)
+        test = test or self._test
+        better, near_enough = test.against(scores, targets, leader, rivals, left_out)
         if self.earlier_evidence is None:
             return better, near_enough
         before = self._earlier
         return better + np.diagonal(before)[rivals], near_enough + before[leader, rivals]
 
     def _has_returned(self) -> bool:
-        """Return whether any surviving arm has not caught up."""
-        return not self._has_caught_up(np.flatnonzero(self._arm_states == _RUNS)).all()
+        """Return whether any arm that is tried has not caught up."""
+        return not self._has_caught_up(np.flatnonzero(self._is_tried)).all()
 
     def _has_caught_up(self, arms: NDArray[np.intp]) -> NDArray[np.bool_]:
         cells = self._cells[self._open_from : self._complete, arms]
@@ -499,6 +639,8 @@ class PairedRacing(FixedConfidencePolicy):
         self._raced_until[back] = np.iinfo(np.int64).max
         self._left_behind[back] = _NOBODY
         self._test = self._fresh_test()
+        if self.skips:
+            self._catch_up()
 
     def _take_out(self, arms: NDArray[np.intp], status: int, leader: int = _NOBODY) -> None:
         has_all = self._has_caught_up(arms)
@@ -507,28 +649,39 @@ class PairedRacing(FixedConfidencePolicy):
         self._left_behind[arms] = leader
 
     def _table(self) -> Floats:
-        """Return the scores of complete blocks, for each arm while it was in the race."""
+        """Return the scores of complete blocks, for each arm while it was tried.
+
+        Late results of skipped blocks do not count, so they cannot change a decision.
+        """
         blocks = np.arange(self._open_from)[:, None]
         is_raced = blocks < self._raced_until
         if self._limits is not None:
             is_raced[:, self._limits.control] = True
+        is_raced &= self._left_out[: self._open_from] != SKIPPED
         return np.where(is_raced, self._scores[: self._open_from], np.nan)
 
     def _leader_and_rivals(self) -> tuple[int, NDArray[np.intp]]:
         survivors = np.flatnonzero(self._arm_states == _RUNS)
-        sums = self._sums_of(survivors)
+        sums = self._sums_of(survivors, self._complete)
         sums[~self._has_caught_up(survivors)] = -math.inf
-        at = int(sums.argmax()) if self._complete else 0
-        return int(survivors[at]), np.delete(survivors, at)
+        # If no arm that has caught up seems to keep its limits, earlier blocks say who leads.
+        if self._is_catching_up and not np.isfinite(sums).any():
+            sums = self._sums_of(survivors, self._open_from)
+        leader = int(survivors[sums.argmax() if self._complete else 0])
+        return leader, np.flatnonzero(self._in_race & (np.arange(len(self._in_race)) != leader))
 
-    def _sums_of(self, survivors: NDArray[np.intp]) -> Floats:
+    def _sums_of(self, survivors: NDArray[np.intp], blocks: int) -> Floats:
         """Return sums of scores; minus infinity for arms that seem to break a limit."""
-        scores = self._scores[: self._complete]
+        scores = self._scores[:blocks]
         sums = scores[:, survivors].sum(axis=0)
         if self._limits is not None:
-            are_kept = self._limits.are_kept(scores)[survivors]
+            are_kept = self._limits.are_kept(self._counted_scores(blocks))[survivors]
             sums = np.where(are_kept | ~are_kept.any(), sums, -math.inf)
         return np.asarray(sums)
+
+    def _counted_scores(self, blocks: int) -> Floats:
+        """Return scores of the first blocks; NaN where an arm has not caught up."""
+        return np.where(self._left_out[:blocks] == SKIPPED, np.nan, self._scores[:blocks])
 
     @property
     def issued(self) -> NDArray[np.intp]:
@@ -543,7 +696,11 @@ class PairedRacing(FixedConfidencePolicy):
         if self.stopped:
             return self.outstanding()
         tried = self._is_tried
-        return [pull for pull in self.outstanding() if not tried[pull.action]]
+        return [
+            pull
+            for pull in self.outstanding()
+            if not tried[pull.action] or self._is_skipped(self._place(pull.tag))
+        ]
 
     def warnings(self) -> tuple[str, ...]:
         """Return a warning if many results of later blocks wait for those of one block."""
@@ -590,21 +747,40 @@ class PairedRacing(FixedConfidencePolicy):
         limits = self._limits
         places = repeated_blocks(blocks, end, None if limits is None else limits.categories)
         test = self._test_with(self._repeated_judge(places))
+        left_out = np.zeros((end, len(self._arm_states)), dtype=np.int8)
+        left_out[:blocks] = self._left_out[:blocks]
+        left_out[blocks:, self._arm_states == _WAITS] = SKIPPED
+        if limits is not None and self._settled_categories.any():
+            left_out[blocks:, self._is_tried] = LIMITS_ONLY
+            left_out[blocks:][self._settled_categories[limits.categories[blocks:end]]] = SKIPPED
+        kept = np.ones(len(self._settled_categories), dtype=np.bool_)
 
         def evidence(scores: Floats, targets: NDArray[np.intp]) -> Floats:
-            return self._against(scores, targets, leader, rivals, test)[1]
+            n = len(scores)
+            return self._against(scores, targets, leader, rivals, test, left_out[:n])[1]
+
+        def evidence_on_pairs(scores: Floats, targets: NDArray[np.intp]) -> Floats:
+            assert isinstance(test, LimitedEvidence)
+            found = test.if_kept(scores, targets, leader, rivals, left_out[: len(scores)], kept)
+            return np.asarray(found + self._earlier[leader, rivals])
 
         low, high = self.problem.reward_range or (0.0, math.inf)
         scores, targets = self._table(), self._targets[:blocks]
-        needed = blocks_needed(
-            evidence, scores, targets, places, leader, rivals, self._level, high - low
-        )
-        if self.n_blocks is not None:
-            needed = np.minimum(needed, self.n_blocks - blocks)
+
+        def needed_for(evidence: Callable[..., Floats]) -> Floats:
+            needed = blocks_needed(
+                evidence, scores, targets, places, leader, rivals, self._level, high - low
+            )
+            return needed if self.n_blocks is None else np.minimum(needed, self.n_blocks - blocks)
+
+        needed = needed_for(evidence)
         if not np.isfinite(needed).all():
             return None
         left = np.where(self._is_tried, needed.max(), 0.0)
-        left[rivals] = needed
+        if limits is not None:
+            left *= 1.0 - self._settled_categories[limits.categories[blocks:end]].mean()
+        left[rivals] = np.minimum(needed, needed_for(evidence_on_pairs)) if self.skips else needed
+        left[self._arm_states == _WAITS] = 0.0
         return left
 
     def _repeated_judge(self, places: NDArray[np.intp]) -> Judge | None:
@@ -625,7 +801,7 @@ class PairedRacing(FixedConfidencePolicy):
         if end is None:
             return None
         may_come = np.full((end, len(self.problem.arms)), not self.stopped)
-        may_come &= self._is_tried | (self._arm_states == _SET_ASIDE)
+        may_come &= self._is_tried | (self._arm_states == _SET_ASIDE) | self._in_race
         known = self._cells[:end]
         may_come[: len(known)] &= known != _TOLD
         may_come = self._listed(may_come, False)
@@ -656,7 +832,7 @@ class PairedRacing(FixedConfidencePolicy):
 
     @property
     def _finished(self) -> bool:
-        return int((self._arm_states == _RUNS).sum()) <= 1 and not self._lacks_control
+        return int(self._in_race.sum()) <= 1 and not self._lacks_control
 
     @property
     def _capped(self) -> bool:
@@ -685,7 +861,10 @@ class PairedRacing(FixedConfidencePolicy):
 
     @property
     def _is_exhausted(self) -> bool:
-        return self._open_from == self.n_blocks
+        if self._open_from != self.n_blocks or (self._arm_states == _WAITS).any():
+            return False
+        left_out = self._left_out[: self._open_from, self._arm_states == _RUNS]
+        return not (left_out == SKIPPED).any()
 
     @property
     def blocks(self) -> int:
@@ -712,24 +891,27 @@ class PairedRacing(FixedConfidencePolicy):
             return tolerance
         leader, _ = self._leader_and_rivals()
         aside = (self._arm_states == _SET_ASIDE) & (self._left_behind != leader)
-        rivals = np.flatnonzero((self._arm_states == _RUNS) | aside).tolist()
+        rivals = np.flatnonzero(self._in_race | aside).tolist()
         return max(tolerance, *(self._shortfall(leader, arm) for arm in rivals if arm != leader))
 
     def _shortfall(self, leader: int, rival: int) -> float:
         """Return how much worse than one rival the leader may be, by the blocks of both."""
         told = self._cells[: self._complete, rival] == _TOLD
+        told |= self._arm_states[rival] == _WAITS
         blocks = self._complete if told.all() else int(told.argmin())
-        scores, targets = self._scores[:blocks], self._targets[:blocks]
+        targets = self._targets[:blocks]
+        scores = self._counted_scores(blocks)
         rivals, missing = np.array([rival]), self._level - self._earlier[leader, rival]
-        return float(self._test.shortfalls(scores, targets, leader, rivals, missing)[0])
+        left_out = self._left_out[:blocks]
+        return float(self._test.shortfalls(scores, targets, leader, rivals, missing, left_out)[0])
 
     @property
     def states(self) -> tuple[str, ...]:
         """The state of every arm.
 
         ``"undecided"``; ``"rejected"``, because the leader is better; ``"set aside"``, because the
-        leader is worse by at most the tolerance (it returns if another arm is left in the end); or
-        ``"withdrawn"``.
+        leader is worse by at most the tolerance (it returns if another arm is left in the end);
+        ``"waiting"``, because only limits of the leader are open; or ``"withdrawn"``.
         """
         return tuple(_STATES[code] for code in self._arm_states.tolist())
 
@@ -737,7 +919,7 @@ class PairedRacing(FixedConfidencePolicy):
     def departures(self) -> tuple[Departure | None, ...]:
         """How every arm left the race; None for arms that are still in it."""
         return tuple(
-            None if state == _RUNS else self._departure(arm)
+            None if state in (_RUNS, _WAITS) else self._departure(arm)
             for arm, state in enumerate(self._arm_states.tolist())
         )
 
@@ -746,7 +928,8 @@ class PairedRacing(FixedConfidencePolicy):
         if leader == _NOBODY:
             return Departure(blocks, None, None)
         shared = self._scores[:blocks]
-        behind = float((shared[:, leader] - shared[:, arm]).mean())
+        ahead = shared[:, leader] - shared[:, arm]
+        behind = float(ahead[~np.isnan(ahead)].mean())
         return Departure(blocks, self.problem.arms[leader], behind)
 
     @property
@@ -844,19 +1027,24 @@ class PairedRacing(FixedConfidencePolicy):
         Leaders whose scores end before have none of their own; that of bets without a tolerance
         counts for them.
         """
-        blocks, rivals = int(self._counted[arm]), np.array([arm])
+        blocks, rivals = int(self._raced[arm]), np.array([arm])
         if not blocks:
             return self._earlier[:, arm]
-        if blocks == self.n_blocks and self._arm_states[arm] == _REJECTED:
+        is_exact = blocks == self.n_blocks == int(self._counted[arm])
+        if is_exact and self._arm_states[arm] == _REJECTED:
             return np.full(len(self.problem.arms), math.inf)
         behind = int(self._left_behind[arm])
         opponent = leader if behind == _NOBODY else behind
         scores, targets = self._table()[:blocks], self._targets[:blocks]
-        better, _ = self._against(scores, targets, opponent, rivals, self._fresh_test())
+        better, _ = self._against(
+            scores, targets, opponent, rivals, self._fresh_test(), self._left_out[:blocks]
+        )
         capital: Floats = np.full(len(self.problem.arms), better[0])
         for other in np.flatnonzero(~np.isnan(scores).any(axis=0)).tolist():
             if other != arm:
-                _, near = self._against(scores, targets, other, rivals, self._fresh_test())
+                _, near = self._against(
+                    scores, targets, other, rivals, self._fresh_test(), self._left_out[:blocks]
+                )
                 capital[other] = max(better[0], near[0])
         return capital
 
@@ -919,13 +1107,15 @@ class PairedRacing(FixedConfidencePolicy):
     def _evidence(self) -> tuple[float | None, float | None]:
         """Return the leader's evidence against its closest rival, in nats, and the threshold."""
         # Without its control, a race can end with one arm or none, and without an answer.
-        if self._finished or int((self._arm_states == _RUNS).sum()) < 2:
+        if self._finished or int(self._in_race.sum()) < 2 or self.leader is None:
             return None, None
         leader, rivals = self._leader_and_rivals()
         if not self._open_from:
             return 0.0, self._level
         targets = self._targets[: self._open_from]
-        _, near_enough = self._against(self._table(), targets, leader, rivals)
+        _, near_enough = self._against(
+            self._table(), targets, leader, rivals, left_out=self._left_out[: self._open_from]
+        )
         return max(0.0, float(near_enough.min())), self._level
 
     @property
@@ -978,7 +1168,17 @@ class PairedRacing(FixedConfidencePolicy):
 
     @property
     def _counted(self) -> NDArray[np.intp]:
-        """Number of results of each arm that comparisons use: those on complete blocks."""
+        """Number of results of each arm that comparisons use: those on complete blocks.
+
+        Results after a block that an arm skipped do not count: they are of some categories.
+        """
+        is_known = self._left_out[: self._complete] != SKIPPED
+        before = np.logical_and.accumulate(is_known, axis=0).sum(axis=0)
+        return np.asarray(np.minimum(self._raced, before))
+
+    @property
+    def _raced(self) -> NDArray[np.intp]:
+        """Number of complete blocks while each arm was in the race."""
         has_all = self._has_caught_up(np.arange(len(self.problem.arms)))
         has_returned = (self._arm_states == _RUNS) & ~has_all
         tried = np.where(has_returned, self._open_from, self._complete)

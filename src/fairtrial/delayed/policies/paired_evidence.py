@@ -62,7 +62,12 @@ class Evidence(ABC):
 
     @abstractmethod
     def against(
-        self, scores: Floats, targets: Indices, leader: int, rivals: Indices
+        self,
+        scores: Floats,
+        targets: Indices,
+        leader: int,
+        rivals: Indices,
+        left_out: NDArray[np.int8] | None = None,
     ) -> tuple[Floats, Floats]:
         """Return the evidence for the leader against each rival.
 
@@ -76,6 +81,9 @@ class Evidence(ABC):
         leader : int
             The arm to compare with the rivals.
         rivals : ndarray of int
+        left_out : ndarray of int8, shape (blocks, arms), optional
+            Codes of what a part of the bets leaves out (`limited_evidence`). Scores are NaN until
+            they are known. Only with limits.
 
         Returns
         -------
@@ -85,7 +93,13 @@ class Evidence(ABC):
 
     @abstractmethod
     def shortfalls(
-        self, scores: Floats, targets: Indices, leader: int, rivals: Indices, level: float
+        self,
+        scores: Floats,
+        targets: Indices,
+        leader: int,
+        rivals: Indices,
+        level: float,
+        left_out: NDArray[np.int8] | None = None,
     ) -> Floats:
         """Return the smallest tolerance, 0 or more, at which `near_enough` reaches the level."""
 
@@ -125,7 +139,12 @@ class StudentEvidence(Evidence):
         self._mixture = StudentMixture(overlap=overlap)
 
     def against(
-        self, scores: Floats, targets: Indices, leader: int, rivals: Indices
+        self,
+        scores: Floats,
+        targets: Indices,
+        leader: int,
+        rivals: Indices,
+        left_out: NDArray[np.int8] | None = None,
     ) -> tuple[Floats, Floats]:
         """Return the evidence for the leader against each rival."""
         unit, differences = _differences(scores, leader, rivals)
@@ -138,7 +157,13 @@ class StudentEvidence(Evidence):
         return better, near_enough
 
     def shortfalls(
-        self, scores: Floats, targets: Indices, leader: int, rivals: Indices, level: float
+        self,
+        scores: Floats,
+        targets: Indices,
+        leader: int,
+        rivals: Indices,
+        level: float,
+        left_out: NDArray[np.int8] | None = None,
     ) -> Floats:
         """Return the smallest tolerance, 0 or more, at which `near_enough` reaches the level."""
         unit, differences = _differences(scores, leader, rivals)
@@ -227,7 +252,12 @@ class BettingEvidence(Evidence):
         self._logs: Floats
 
     def against(
-        self, scores: Floats, targets: Indices, leader: int, rivals: Indices
+        self,
+        scores: Floats,
+        targets: Indices,
+        leader: int,
+        rivals: Indices,
+        left_out: NDArray[np.int8] | None = None,
     ) -> tuple[Floats, Floats]:
         """Return the evidence for the leader against each rival."""
         arms = scores.shape[1]
@@ -245,7 +275,13 @@ class BettingEvidence(Evidence):
         return better, near_enough
 
     def shortfalls(
-        self, scores: Floats, targets: Indices, leader: int, rivals: Indices, level: float
+        self,
+        scores: Floats,
+        targets: Indices,
+        leader: int,
+        rivals: Indices,
+        level: float,
+        left_out: NDArray[np.int8] | None = None,
     ) -> Floats:
         """Return the smallest tolerance, 0 or more, at which `near_enough` reaches the level."""
         blocks, arms = scores.shape

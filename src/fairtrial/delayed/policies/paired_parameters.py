@@ -21,6 +21,7 @@ __all__ = [
     "check_overlap",
     "check_problem",
     "check_shuffle",
+    "check_skips",
 ]
 
 Rows = tuple[tuple[float, ...], ...]
@@ -84,6 +85,13 @@ def check_margin(margin: float | None, problem: Problem, listed: int | None) -> 
     if value > high - low:
         raise InvalidArgument("margin", f"must be at most {high - low:g}, the range", margin)
     return value
+
+
+def check_skips(skips: bool, margin: float | None) -> bool:
+    """Return whether to leave out evaluations, for which there must be limits."""
+    if check_flag("skips", skips) and margin is None:
+        raise InvalidArgument("skips", "needs a margin: only limits leave something out", True)
+    return skips
 
 
 def check_categories(

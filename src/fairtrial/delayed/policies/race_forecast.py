@@ -82,6 +82,7 @@ def blocks_needed(
     all_targets = np.concatenate([targets, following])
     needed = np.full(len(rivals), math.inf)
     before, last = evidence(scores, targets), blocks
+    needed[before >= level] = 0.0
     shares = np.linspace(0.0, 1.0, _STEPS + 1)[1:] ** _GROWTH
     for stop in np.unique(np.rint(blocks + (end - blocks) * shares).astype(int)).tolist():
         if stop == last or np.isfinite(needed).all():
@@ -101,7 +102,9 @@ def _cautious(scores: Floats, leader: int, width: float) -> Floats:
     gaps = own - scores
     # The square of a large gap would overflow.
     unit = float(np.nanmax(abs(gaps))) or 1.0
-    errors = unit * np.std(gaps / unit, axis=0) / math.sqrt(len(scores))
+    is_known = ~np.isnan(gaps)
+    deviations = np.std(gaps / unit, axis=0, where=is_known | ~is_known.any(axis=0))
+    errors = unit * deviations / math.sqrt(len(scores))
     return np.asarray(np.minimum(scores + _CAUTION * errors, own + width))
 
 
