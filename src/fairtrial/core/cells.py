@@ -201,7 +201,9 @@ class NumberFormat:
         >>> NumberFormat.of(["740,2", "2.347"])
         NumberFormat(decimal=',', thousands='.', example='740,2')
         """
-        distinct = dict.fromkeys(cell for cell in cells if isinstance(cell, str))
+        # Digits alone show nothing.
+        texts = (cell for cell in cells if isinstance(cell, str) and not _is_digits(cell))
+        distinct = dict.fromkeys(texts)
         written = [body for body in map(_body, distinct) if body]
         example = ""
         if decimal is None:
@@ -241,8 +243,10 @@ class NumberFormat:
         return True
 
     def _of_text(self, cell: str) -> float:
+        if _is_digits(cell):
+            return float(cell)
         text = tidy(cell).translate(_WRITTEN_OTHERWISE)
-        if text.isdecimal() and text.isascii():
+        if _is_digits(text):
             return float(text)
         if text.lower() in _TRUTH:
             return _TRUTH[text.lower()]
@@ -368,6 +372,10 @@ def _native(cell: Any) -> float:
 
 
 # ------------------------------------------------------------- the format of a column
+
+
+def _is_digits(text: str) -> bool:
+    return text.isdecimal() and text.isascii()
 
 
 def _body(cell: str) -> str:
