@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
-from collections.abc import Sequence
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -30,7 +33,7 @@ from fairtrial.linear._coordinates import (
 from fairtrial.linear._limits import Requirement, Rows, rows_of_requirement
 from fairtrial.linear._opening import varied_order
 
-__all__ = ["Geometry", "Names", "NotEstimable"]
+__all__ = ["Geometry", "Names", "NotEstimable", "shared"]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -337,3 +340,52 @@ class Geometry:
     def varied_arms(self) -> Integers:
         """All distinct arms, the start first, ordered so that any first part is varied."""
         return varied_order(self.reduced.arms, self.distinct_arms, self.start_arms)
+
+
+# ------------------------------------------------------------------ equal problems share it
+
+_KEPT_MOST = 2
+"""How many geometries a process keeps while no problem has them."""
+
+_KEPT: OrderedDict[bytes, Geometry] = OrderedDict()
+_KEPT_LOCK = threading.Lock()
+
+
+def shared(geometry: Geometry) -> Geometry:
+    """Return the geometry of an equal problem that was built just before, or else this one.
+
+    A command or a service builds the problem of a study several times. For thousands of arms, what
+    follows from their features takes a good part of a second each time.
+
+    Parameters
+    ----------
+    geometry : Geometry
+        A new one, of which nothing is computed yet.
+
+    Returns
+    -------
+    Geometry
+        One with the same contents.
+    """
+    checksum = hashlib.blake2b()
+    for part in _contents_of(geometry):
+        checksum.update(part)
+    key = checksum.digest()
+    with _KEPT_LOCK:
+        found = _KEPT.setdefault(key, geometry)
+        _KEPT.move_to_end(key)
+        if len(_KEPT) > _KEPT_MOST:
+            _KEPT.popitem(last=False)
+    return found
+
+
+def _contents_of(geometry: Geometry) -> Iterator[bytes]:
+    """Yield all that a geometry is made of, so that different ones yield different bytes."""
+    yield repr(geometry.names).encode()
+    arrays = [geometry.features, geometry.scale, geometry.candidates]
+    for one in geometry.requirements:
+        yield repr((one.name, one.factor, one.control)).encode()
+        arrays += [one.features, one.least]
+    for array in arrays:
+        yield repr(None if array is None else array.shape).encode()
+        yield b"" if array is None else array.tobytes()

@@ -40,7 +40,7 @@ from fairtrial.linear._limits import (
     superiority_of,
 )
 from fairtrial.linear._noise import check_noise
-from fairtrial.linear.geometry import Geometry, Names, NotEstimable
+from fairtrial.linear.geometry import Geometry, Names, NotEstimable, shared
 
 __all__ = ["NotEstimable", "Problem"]
 
@@ -255,8 +255,8 @@ class Problem(BaseProblem):
         self._requirements = self._given_requirements()
         self._check_limits()
         names = Names(self.feature_names, self.arms, self.answers)
-        self.geometry = Geometry(
-            self.features, self.scale, self.candidates, self._requirements, names
+        self.geometry = shared(
+            Geometry(self.features, self.scale, self.candidates, self._requirements, names)
         )
         self.top = self._given_top(top)
         self.geometry.check()
