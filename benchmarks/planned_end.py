@@ -3,7 +3,8 @@
 Two arms, and four of which the first is the control, with normal noise of standard deviation 1; two
 arms with rewards of 0 and 1. The maximum is what one test after all pulls needs for a power of .9:
 for normal noise at a difference of .25, with four arms by Dunnett's test; otherwise for rates of
-.10 and .12.
+.10 and .12. Last, how much a maximum near or far from what a decision needs changes: three arms in
+three groups with floors (E1), ten arms of which one is better by .5, and a trial.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from fairtrial.subpopulations import (
     GaussianEnvironment,
     Problem,
 )
+from papers.baics.instances import E1, trial
 
 TWO_ARMS = {0.025: 673, 0.05: 549}
 """Most pulls by delta, the probability of an error in each direction."""
@@ -44,6 +46,7 @@ def run(*, quick: bool) -> None:
     _show_two_arms(100 if quick else 3_000)
     _show_four_arms(20 if quick else 300)
     _show_binary(10 if quick else 300)
+    _show_far_ends(3 if quick else 60)
 
 
 def _show_two_arms(runs: int) -> None:
@@ -92,6 +95,23 @@ def _show_binary(runs: int) -> None:
             for high in (0.12, 0.14, 0.10):
                 environment = BernoulliEnvironment(asked, [[0.10], [high]])
                 _show(f"{high:>8}", simulate(policy, environment, runs, seed=3, progress=False))
+
+
+def _show_far_ends(runs: int) -> None:
+    """Print shares decided and pulls at delta .1; the easier questions have more runs."""
+    ten = Problem(10, 1, floors=None, noise_std=1.0)
+    better = GaussianEnvironment(ten, [[0.5], *[[0.0]] * 9])
+    for name, environment, ends, times in (
+        ("E1", E1.environment, (1_000, 1_200, 2_000, 4_000, 20_000), 7),
+        ("ten arms", better, (600, 800, 1_500, 20_000), 5),
+        ("ACTG 175", trial("cd4", 0.0).environment, (2_000, 4_000, 60_000), 1),
+    ):
+        print(f"\n{name}, {runs * times} runs: share decided, mean pulls, without and with the end")
+        for end in ends:
+            for planned in (False, True):
+                policy = BlockBetting(environment.problem, 0.1, max_pulls=end, planned_end=planned)
+                found = simulate(policy, environment, runs * times, seed=3, progress=False)
+                _show(f"{end:>8}", found)
 
 
 def _show(said: str, found: Any) -> None:

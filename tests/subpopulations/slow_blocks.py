@@ -22,6 +22,8 @@ ETA = 0.5
 COST = 1.5
 KAPPA = 1.0
 GAMMA = 0.03
+GAMMA_TO_NEAR_END = 0.01
+NEAR_END = 5_000
 SMALLEST_SHARE_BLOCK = 2
 STEPS = 150
 PRECISION = 0.9
@@ -991,7 +993,7 @@ class SlowBlocks:
         if not self.doubts:
             self.share = share
         t = sum(self.n.values())
-        size = max(math.ceil(GAMMA * t), SMALLEST_SHARE_BLOCK * len(support))
+        size = max(math.ceil(self.growth * t), SMALLEST_SHARE_BLOCK * len(support))
         if batch is not None:
             size = batch
         is_last = self.left < LAST_BLOCK * size
@@ -1005,6 +1007,12 @@ class SlowBlocks:
         while is_last and sum(counts.values()) < self.left:
             counts[max(counts, key=counts.__getitem__)] += 1
         return {c: n for c, n in counts.items() if n > 0}
+
+    @property
+    def growth(self) -> float:
+        """Draws of a block per draw so far."""
+        end = self.setting.max_pulls
+        return GAMMA_TO_NEAR_END if end is not None and end <= NEAR_END else GAMMA
 
     @property
     def left(self) -> float:

@@ -224,6 +224,20 @@ def test_arms_that_are_equal_in_every_result_decide_nothing() -> None:
     assert np.isfinite(policy._wealth[:3]).all()
 
 
+@pytest.mark.parametrize(("end", "size"), [(5_000, 10), (5_001, 30), (None, 30)])
+def test_blocks_are_small_before_a_near_end(end: int | None, size: int) -> None:
+    """The block after 1,000 initial pulls has 1 % of them, or 3 %; the slow twin agrees."""
+    rng = np.random.default_rng(1)
+    options = {} if end is None else {"max_pulls": end, "planned_end": True}
+    twins = Twins(TWO_ARMS, initial_pulls=500, **options)
+    for _ in range(1_001):
+        pull = twins.ask()
+        twins.tell(pull, rng.normal(0.1 if pull.arm == "0" else 0.0))
+    blocks = twins.policy._blocks.state.blocks
+    newest = (blocks.first[0] + blocks.number[0] - 1) % blocks.waiting.size
+    assert blocks.planned[newest].sum() == size
+
+
 # ----------------------------------------------------------------------- refused
 
 

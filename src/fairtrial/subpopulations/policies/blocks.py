@@ -96,6 +96,13 @@ _TOO_MANY_LOST = (
 _MANY_CELLS = 500
 """With more cells, initial pulls and the minimal block would be most of a study."""
 
+_GROWTH, _GROWTH_TO_NEAR_END = 0.03, 0.01
+"""Pulls of a block per pull so far. A wealth that passes its threshold inside a block wastes the
+excess, so smaller blocks bring more power by a planned end; but every block takes time to plan."""
+
+_NEAR_END = 5_000
+"""With a planned end after at most this many pulls, blocks are small."""
+
 
 class _Blocks(CellBlocks):
     kernels: ClassVar[BlockKernels] = blocks
@@ -126,8 +133,9 @@ class BlockBetting(BlockPolicy):
         Its noise must not be estimated. With a tolerance every piece of evidence is tested on its
         own, at delta / K for K arms.
     batch : int, optional
-        Pulls in a block; by default 3 % of the pulls so far, and at least two (one if there are
-        more than 500 cells) for every cell that still matters.
+        Pulls in a block; by default 3 % of the pulls so far (1 % with a planned end after at most
+        5,000 pulls), and at least two (one if there are more than 500 cells) for every cell that
+        still matters.
     initial_pulls : int, optional
         Initial pulls of every cell: 10 with a reward range, 5 with a known noise or with more
         than 500 cells.
@@ -176,7 +184,7 @@ class BlockBetting(BlockPolicy):
     'a'
     """
 
-    version = 10
+    version = 11
     problem: Problem
     environments = CellEnvironment
     _nothing_yet = cell_report.NOTHING_YET
@@ -354,7 +362,7 @@ class BlockBetting(BlockPolicy):
             initial_pulls=float(
                 self._default_initial_pulls if self.initial_pulls is None else self.initial_pulls
             ),
-            growth=0.03,
+            growth=_GROWTH_TO_NEAR_END if self._ends_soon else _GROWTH,
             kappa=1.0,
             cost=1.5,
             touch=1.0 if problem.n_actions > _MANY_CELLS else 2.0,
@@ -369,6 +377,11 @@ class BlockBetting(BlockPolicy):
             normal=self.noise == "normal",
             exact=self._is_exact,
         )
+
+    @property
+    def _ends_soon(self) -> bool:
+        """Whether the planned end is so near that small blocks pay."""
+        return self._end is not None and self._end <= _NEAR_END
 
     @property
     def _default_initial_pulls(self) -> int:
