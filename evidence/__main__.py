@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+import signal
+import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 
 import click
 
 from evidence.pages import write_pages
 from evidence.parts import PARTS
-from evidence.records import commit, sources
+from evidence.records import Record, commit, read_all, sources
 from evidence.running import is_done, measure_part
 
 
@@ -35,7 +37,9 @@ from evidence.running import is_done, measure_part
 @click.option("--again", is_flag=True, help="Measure also what these sources have measured.")
 @click.option("--missing", is_flag=True, help="Measure only what no version has measured.")
 @click.option("--pages", is_flag=True, help="Only write the pages, from the stored figures.")
-@click.option("--list", "listed", is_flag=True, help="Only list the parts.")
+@click.option(
+    "--list", "listed", is_flag=True, help="Only list the parts, with the time that each took."
+)
 def main(
     parts: tuple[str, ...],
     effort: float,
@@ -50,13 +54,14 @@ def main(
 
     PART is the name of a part, or how such names begin, such as policies/linear. Parts that were
     measured with the present sources are left out, so that an interrupted run goes on where it was.
+    Ctrl-C stops at once; what was measured until then is kept.
     """
     try:
         chosen = list(_chosen(parts))
     except LookupError as error:
         raise click.UsageError(str(error)) from None
     if listed:
-        click.echo("\n".join(chosen))
+        _list(chosen, processes)
         return
     if not pages:
         commit()  # the sources are loaded now; a later commit has not been measured
@@ -74,18 +79,74 @@ def _chosen(beginnings: tuple[str, ...]) -> Iterator[str]:
     yield from (part for part in PARTS if part.startswith(beginnings or ("",)))
 
 
+def _earlier() -> dict[str, float]:
+    """Return the processor seconds of the last measurement of each part, if they are known."""
+    times = {part: record.processor_seconds for part, record in read_all().items()}
+    return {part: seconds for part, seconds in times.items() if seconds is not None}
+
+
+def _list(chosen: list[str], processes: int) -> None:
+    earlier = _earlier()
+    for part in chosen:
+        click.echo(f"{part:<60}{f'{earlier[part]:.0f} s' if part in earlier else '-':>10}")
+    known = [earlier[part] for part in chosen if part in earlier]
+    click.echo(
+        f"{sum(known) / 60:.0f} minutes of processor time for {len(known)} of {len(chosen)} parts; "
+        f"about {_left(chosen, earlier, processes) / 60:.0f} minutes with {processes} processes "
+        "on idle cores"
+    )
+
+
+def _left(due: list[str], earlier: dict[str, float], processes: int) -> float:
+    """Return about how many seconds parts take: together, or one after the other if alone."""
+    times = {part: earlier.get(part, 0.0) for part in due}
+    alone = sum(seconds for part, seconds in times.items() if PARTS[part].alone)
+    return alone + (sum(times.values()) - alone) / processes
+
+
 def _measure(due: list[str], effort: float, seed: int, processes: int) -> None:
-    started = time.monotonic()
-    with ThreadPoolExecutor(processes) as pool:
-        futures = {pool.submit(measure_part, part, effort, seed): part for part in due}
-        for done, future in enumerate(as_completed(futures), 1):
-            record = future.result()
-            figures = sum("missing" not in case for case in record.cases)
-            spent = time.monotonic() - started
-            click.echo(
-                f"[{done}/{len(due)}, {spent:.0f} s] {record.part}: {figures} of "
-                f"{len(record.cases)} cases"
-            )
+    earlier = _earlier()
+    # The longest first, so that no core is idle at the end; nobody knows what a new part takes.
+    together = sorted(
+        (part for part in due if not PARTS[part].alone),
+        key=lambda part: -earlier.get(part, float("inf")),
+    )
+    alone = [part for part in due if PARTS[part].alone]
+    progress, stop = _Progress(due, earlier, processes), threading.Event()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for parts, workers in ((together, processes), (alone, 1)):
+        with ThreadPoolExecutor(workers) as pool:
+            futures: list[Future[Record]] = [
+                pool.submit(measure_part, part, effort, seed, stop=stop) for part in parts
+            ]
+            try:
+                for future in as_completed(futures):
+                    click.echo(progress.line(future.result()))
+            except BaseException:
+                stop.set()
+                pool.shutdown(cancel_futures=True)
+                raise
+
+
+class _Progress:
+    """Which parts are measured, and about how long the others will take."""
+
+    def __init__(self, due: list[str], earlier: dict[str, float], processes: int) -> None:
+        self._all, self._open = len(due), list(due)
+        self._earlier, self._processes = earlier, processes
+        self._started = time.monotonic()
+
+    def line(self, record: Record) -> str:
+        """Return what to show when a part is done."""
+        self._open.remove(record.part)
+        figures = sum("missing" not in case for case in record.cases)
+        left = _left(self._open, self._earlier, self._processes)
+        told = [
+            f"[{self._all - len(self._open)}/{self._all}",
+            f"{time.monotonic() - self._started:.0f} s",
+            f"about {left:.0f} s left]",
+        ]
+        return f"{', '.join(told)} {record.part}: {figures} of {len(record.cases)} cases"
 
 
 if __name__ == "__main__":

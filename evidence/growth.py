@@ -27,6 +27,10 @@ _PULLS = 2_000
 """Pulls of a run whose number of pulls is not what grows."""
 _SECONDS = 90.0
 """A size that takes longer is given up, and so are all larger ones."""
+_MEGABYTES = 4_000.0
+"""The same for memory beyond that of the smallest size."""
+_NOISE = 10.0
+"""Megabytes that a run may take without any growth."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +76,13 @@ def _plain_arms(arms: int) -> Callable[[], int]:
     return _simulation(policy, environment, horizon=max(_PULLS, 2 * arms))
 
 
+def _described_arms(arms: int) -> Callable[[], int]:
+    features = np.random.default_rng(1).standard_normal((arms, 10))
+    problem = ft.linear.Problem(features, noise_std=1.0)
+    environment = ft.linear.GaussianEnvironment(problem, 0.001 * features[0])
+    return _simulation(ft.linear.BlockBetting(problem, delta=0.1), environment, horizon=_PULLS)
+
+
 def _offers(arms: int) -> Callable[[], int]:
     problem = ft.allocation.Problem(arms, f"1/{2 * arms}")
     environment = ft.allocation.BernoulliEnvironment(problem, np.linspace(0.2, 0.8, arms))
@@ -115,6 +126,19 @@ def _replications(number: int) -> Callable[[], int]:
     return counted
 
 
+def _short_runs(number: int) -> Callable[[], int]:
+    problem = ft.allocation.Problem(3, "1/6")
+    environment = ft.allocation.BernoulliEnvironment(problem, [0.7, 0.5, 0.4])
+    policy = ft.allocation.FairLearn(problem, ft.allocation.UCB1())
+    run = _simulation(policy, environment, number, horizon=100)
+
+    def counted() -> int:
+        run()
+        return number
+
+    return counted
+
+
 def _rounds(horizon: int) -> Callable[[], int]:
     problem = ft.allocation.Problem(3, "1/6")
     environment = ft.allocation.BernoulliEnvironment(problem, [0.7, 0.5, 0.4])
@@ -146,7 +170,15 @@ def _events(number: int) -> Callable[[], int]:
 
 
 GROWTHS: dict[str, Growth] = {
-    "arms": Growth("arms", "subpopulations.BlockBetting", (10, 30, 100, 300, 1_000), _plain_arms),
+    "arms": Growth(
+        "arms", "subpopulations.BlockBetting", (10, 100, 1_000, 10_000, 100_000), _plain_arms
+    ),
+    "arms-with-features": Growth(
+        "arms",
+        "linear.BlockBetting in 10 dimensions",
+        (20, 100, 1_000, 10_000, 100_000),
+        _described_arms,
+    ),
     "arms-with-shares": Growth(
         "arms", "allocation.FairLearn, round robin", (10, 100, 1_000, 10_000, 100_000), _offers
     ),
@@ -157,9 +189,16 @@ GROWTHS: dict[str, Growth] = {
     ),
     "replications": Growth(
         "replications",
-        "subpopulations.BlockBetting",
+        "subpopulations.BlockBetting until it decides",
         (100, 1_000, 10_000, 100_000, 1_000_000),
         _replications,
+        "replication",
+    ),
+    "replications-of-short-runs": Growth(
+        "replications",
+        "allocation.FairLearn, UCB1, 100 rounds",
+        (100, 1_000, 10_000, 100_000, 1_000_000),
+        _short_runs,
         "replication",
     ),
     "horizon": Growth(
@@ -180,26 +219,31 @@ GROWTHS: dict[str, Growth] = {
 
 
 def measure_growth(name: str, skip: set[str], effort: float, seed: int) -> Iterator[dict[str, Any]]:
-    """Yield time and memory at each size, until one would take longer than the limit.
+    """Yield time and memory at each size, until one would take more than the limit of either.
 
     A size is left out if the previous one took so long that it cannot be done in time, with the
-    time proportional to the size.
+    time proportional to the size; or so much memory, with the memory proportional to its square.
     """
-    growth, expected, limit = GROWTHS[name], 0.0, min(_SECONDS, 20.0 * effort)
+    growth, limit = GROWTHS[name], min(_SECONDS, 30.0 * effort)
+    seconds = megabytes = 0.0
     previous = growth.sizes[0]
     for size in growth.sizes:
-        expected, previous = expected * size / previous, size
+        times, previous = size / previous, size
+        seconds, megabytes = seconds * times, megabytes * times**2
         if str(size) in skip:
             continue
-        if expected > limit:
-            yield {"case": str(size), "missing": f"left out: {_expected(expected)}"}
+        if seconds > limit or megabytes > _MEGABYTES:
+            yield {"case": str(size), "missing": f"left out: {_expected(seconds, megabytes)}"}
             continue
         found = _in_own_process(name, size)
         yield {"case": str(size), **found}
-        expected = found.get("total_seconds", math.inf)
+        seconds = found.get("total_seconds", math.inf)
+        megabytes = max(found.get("growth_megabytes", 0.0) - _NOISE, 0.0)
 
 
-def _expected(seconds: float) -> str:
+def _expected(seconds: float, megabytes: float) -> str:
+    if megabytes > _MEGABYTES:
+        return f"up to {megabytes / 1e3:.0f} GB of memory expected"
     return f"about {seconds:.0f} s expected" if seconds < math.inf else "a smaller one failed"
 
 

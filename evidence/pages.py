@@ -13,12 +13,21 @@ from evidence.growth import GROWTHS, exponent
 from evidence.policies import POLICIES, slug
 from evidence.questions import DELTA, QUESTIONS, Question
 from evidence.records import RESULTS, Record, read_all
+from evidence.scaling import SCALINGS
+from evidence.scaling import on_paper as model
 
 __all__ = ["pages", "write_pages"]
 
 TEXTS = Path(__file__).parent / "texts"
 PAGES = RESULTS.parent
 _PLACE = re.compile(r"^\{\{(\w+)(?: ([\w-]+))?\}\}$", re.MULTILINE)
+
+_WORKERS = (1, 10, 100, 1_000)
+"""Numbers of workers of the computed tables."""
+_WORKS = {"a minute": 60.0, "an hour": 3_600.0, "a day": 86_400.0, "a year": 365 * 86_400.0}
+"""Processor seconds of all replications together."""
+_LENGTHS = {"a tenth of a second": 0.1, "a second": 1.0, "10 seconds": 10.0, "an hour": 3_600.0}
+"""Seconds that a worker measures for one pull."""
 
 Records = Mapping[str, Record]
 Figures = dict[str, Any]
@@ -95,10 +104,13 @@ def provenance(records: Records, beginning: str = "") -> Iterator[str]:
         machine = f"{processor}, {cores} cores"
         load = f"{min(loads):g} to {max(loads):g}"
         rows.append(
-            [f"`{commit}`", date, machine, versions, str(seed), effort, str(len(group)), load]
+            [
+                *(f"`{commit}`", date, machine, versions, str(seed), effort, str(len(group))),
+                *(_processor_minutes(group), load),
+            ]
         )
     head = ["commit", "day", "machine", "Python, numpy, numba", "seed", "effort"]
-    yield from table([*head, "parts", "load"], rows, texts=4)
+    yield from table([*head, "parts", "processor minutes", "load"], rows, texts=4)
     yield ""
     command = f"./dev evidence {beginning}".strip()
     yield f"Measured with `{command}`, with the `--effort` and `--seed` of the table."
@@ -108,6 +120,12 @@ def provenance(records: Records, beginning: str = "") -> Iterator[str]:
             "cores. All times are processor time, which other processes lengthen, too, because "
             "they share its caches. Pulls and errors do not depend on this."
         )
+
+
+def _processor_minutes(records: list[Record]) -> str:
+    times = [record.processor_seconds for record in records]
+    known = [seconds for seconds in times if seconds is not None]
+    return number(sum(known) / 60, 2) if len(known) == len(times) else "-"
 
 
 def _origin(record: Record) -> tuple[Any, ...]:
@@ -282,6 +300,78 @@ def growth(records: Records) -> Iterator[str]:
         yield ""
 
 
+def scaling(records: Records) -> Iterator[str]:
+    """Yield a table of the efficiency of each kind of workers."""
+    rows, missing = [], []
+    for name, scaled in SCALINGS.items():
+        record = records.get(f"workers/{name}")
+        if record is None:
+            yield f"*{scaled.name}: not measured yet.*"
+            yield ""
+            continue
+        for case in record.cases:
+            if "missing" in case:
+                missing.append(f"{case['case']} {scaled.name} ({case['missing']})")
+                continue
+            rows.append(
+                [
+                    scaled.name,
+                    case["case"],
+                    number(case["replications"], 1),
+                    number(case["alone_seconds"]),
+                    number(case["seconds"]),
+                    number(case["efficiency"], 2),
+                    number(case["alone_processor_seconds"]),
+                    number(case["processor_seconds"]),
+                ]
+            )
+    head = ["workers", "number", "replications", "seconds by one", "seconds", "efficiency"]
+    yield from table([*head, "processor by one", "processor"], rows)
+    if missing:
+        yield ""
+        yield f"Not in the table: {'; '.join(missing)}."
+
+
+def on_paper(records: Records) -> Iterator[str]:
+    """Yield what more workers would gain, computed from the measured cost of a task."""
+    record = records.get("workers/dask")
+    cases = [case for case in record.cases if "missing" not in case] if record else []
+    if not cases:
+        yield "*Not computed: the cost of a task was not measured yet.*"
+        return
+    task = cases[-1]["task_seconds"]
+    yield f"A task costs Dask's scheduler and client {number(1e3 * task, 2)} ms."
+    yield ""
+    head = ["work of all replications", *map(_workers, _WORKERS)]
+    rows = [
+        [name, *(number(model(work, workers, task), 2) for workers in _WORKERS)]
+        for name, work in _WORKS.items()
+    ]
+    yield from table(head, rows)
+
+
+def one_study(records: Records) -> Iterator[str]:
+    """Yield which part of their time a study's workers measure, by the length of a measurement."""
+    events = _by_case(records.get("growth/events"))
+    known = [case for case in events.values() if "missing" not in case]
+    if not known:
+        yield "*Not computed: the cost of an event was not measured yet.*"
+        return
+    pair = 2e-6 * known[-1]["microseconds"]
+    yield f"A pull and its result cost the process that writes {number(1e3 * pair, 2)} ms."
+    yield ""
+    head = ["a measurement takes", *map(_workers, _WORKERS)]
+    rows = [
+        [name, *(number(min(1.0, (length + pair) / (workers * pair)), 2) for workers in _WORKERS)]
+        for name, length in _LENGTHS.items()
+    ]
+    yield from table(head, rows)
+
+
+def _workers(count: int) -> str:
+    return f"{count:,} workers" if count > 1 else "1 worker"
+
+
 def coins(records: Records) -> Iterator[str]:
     """Yield the table of rules that find the best of five coins."""
     rows = [
@@ -366,12 +456,12 @@ def papers(records: Records) -> Iterator[str]:
             else:
                 rows.append(
                     [case["title"], number(case["agree"], 1), number(case["compared"], 1),
-                     number(case["seconds"])]
+                     number(case.get("processor_seconds"))]
                 )  # fmt: skip
     if not rows:
         yield "*Not measured in this run of the evidence.*"
         return
-    yield from table(["paper", "agree", "compared", "seconds"], rows)
+    yield from table(["paper", "agree", "compared", "processor seconds"], rows)
 
 
 def disagreements(records: Records) -> Iterator[str]:
@@ -399,8 +489,11 @@ _TABLES: dict[str, Callable[..., Iterator[str]]] = {
     "disagreements": disagreements,
     "given_up": given_up,
     "growth": growth,
+    "on_paper": on_paper,
+    "one_study": one_study,
     "papers": papers,
     "provenance": provenance,
+    "scaling": scaling,
     "shares": shares,
     "traffic": traffic,
     "tuning": tuning,

@@ -12,6 +12,7 @@ from evidence.peers import PEERS, measure_peer
 from evidence.policies import POLICIES, measure_bounds, measure_labels, measure_policy, slug
 from evidence.published import PAPERS, measure_paper
 from evidence.questions import QUESTIONS
+from evidence.scaling import SCALINGS, measure_scaling
 
 __all__ = ["PARTS", "Part"]
 
@@ -30,11 +31,14 @@ class Part:
         ``measure(skip, effort, seed)`` yields the figures of every case that is not skipped.
     seconds : float
         Wall time after which a case is given up, besides the effort.
+    alone : bool
+        Whether it needs all cores, so that nothing else is measured at the same time.
     """
 
     cases: tuple[str, ...]
     measure: Measure
     seconds: float = 60.0
+    alone: bool = False
 
 
 def _parts() -> dict[str, Part]:
@@ -54,6 +58,10 @@ def _parts() -> dict[str, Part]:
     for name, growth in GROWTHS.items():
         sizes = tuple(map(str, growth.sizes))
         parts[f"growth/{name}"] = Part(sizes, partial(measure_growth, name), 1_000.0)
+    for name, scaled in SCALINGS.items():
+        parts[f"workers/{name}"] = Part(
+            tuple(map(str, scaled.workers)), partial(measure_scaling, name), 300.0, alone=True
+        )
     for job, peers in PEERS.items():
         parts[f"peers/{job}"] = Part(tuple(peers), partial(measure_peer, job), 300.0)
     for paper in PAPERS:

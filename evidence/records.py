@@ -44,6 +44,8 @@ class Record:
         Processor, cores, versions, and how many processes were running or waiting at the start.
     cases : list of dict
         The figures.
+    processor_seconds : float, optional
+        Processor time of the whole measurement, with the processes that it started.
     """
 
     part: str
@@ -54,6 +56,7 @@ class Record:
     date: str
     machine: dict[str, Any]
     cases: list[Case] = field(default_factory=list)
+    processor_seconds: float | None = None
 
     @property
     def command(self) -> str:

@@ -3,24 +3,34 @@
 from __future__ import annotations
 
 import json
+import os
 import queue
+import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from evidence.parts import PARTS, Part
+from evidence.parts import PARTS
 from evidence.records import RESULTS, ROOT, Record, file_of, new_record
 
-__all__ = ["is_done", "measure_part"]
+__all__ = ["Stopped", "is_done", "measure_part"]
 
 _PROGRAM = (sys.executable, "-m", "evidence.one_part")
 
 _STARTING = 600.0
 """Seconds that a process may take longer for its first case: it may have to compile kernels."""
+
+_LOOKING = 0.2
+"""Seconds between two looks at whether to stop."""
+
+
+class Stopped(Exception):
+    """The measurement was asked to stop; nothing of its part was written."""
 
 
 def is_done(
@@ -48,6 +58,7 @@ def measure_part(
     folder: Path = RESULTS,
     say: Callable[[str], object] = print,
     program: Sequence[str] = _PROGRAM,
+    stop: threading.Event | None = None,
 ) -> Record:
     """Measure a part and write its record; return it.
 
@@ -65,11 +76,20 @@ def measure_part(
         Is called with a line for each case that is given up.
     program : sequence of str
         What measures a part: it gets the name, the effort, the seed, and the cases to leave out.
+    stop : threading.Event, optional
+        If it is set, the process of the part is ended.
+
+    Raises
+    ------
+    Stopped
+        If `stop` was set before all cases were measured.
     """
-    part, found = PARTS[name], dict[str, dict[str, Any]]()
-    record = new_record(name, effort, seed)
+    part, found, spent = PARTS[name], dict[str, dict[str, Any]](), 0.0
+    record, stop = new_record(name, effort, seed), stop or threading.Event()
     while missing := [case for case in part.cases if case not in found]:
-        reason = _measure_in_process([*program, name], part, found, effort, seed)
+        command = [*program, name, str(effort), str(seed), *found]
+        reason, seconds = _measure_in_process(command, part.seconds + 3.0 * effort, found, stop)
+        spent += seconds
         # The process stopped before this case: continue with the next one in a new process.
         still = [case for case in part.cases if case not in found]
         if still and (still == missing or reason):
@@ -77,7 +97,7 @@ def measure_part(
             say(f"{name}, {still[0]}: {reason}")
     earlier = _earlier(name, folder)
     cases = [_kept(earlier.get(case, {}), found[case]) for case in part.cases]
-    record = replace(record, cases=cases)
+    record = replace(record, cases=cases, processor_seconds=round(spent, 1))
     record.write(folder)
     return record
 
@@ -94,12 +114,20 @@ def _kept(earlier: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
 
 
 def _measure_in_process(
-    program: Sequence[str], part: Part, found: dict[str, dict[str, Any]], effort: float, seed: int
-) -> str:
-    """Add to `found` what a new process measures; return why it stopped early, or an empty text."""
-    command = [*program, str(effort), str(seed), *found]
+    command: Sequence[str], seconds: float, found: dict[str, dict[str, Any]], stop: threading.Event
+) -> tuple[str, float]:
+    """Add to `found` what a new process measures, each case in at most that many seconds.
+
+    Return why it stopped early, or an empty text; and its processor time.
+    """
+    # In a session of its own: Ctrl-C must not end it before this process knows that it stops.
     with subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command,
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     ) as process:
         lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         errors: list[str] = []
@@ -109,25 +137,54 @@ def _measure_in_process(
         ]
         for reader in readers:
             reader.start()
-        seconds = part.seconds + 3.0 * effort
         patience = seconds + _STARTING
         while True:
             try:
-                line = lines.get(timeout=patience)
-            except queue.Empty:
-                process.kill()
-                return f"no result within {patience:.0f} s"
+                line = _next_line(lines, patience, stop)
+            except TimeoutError:
+                return f"no result within {patience:.0f} s", _kill(process)
+            except Stopped:
+                _kill(process)
+                raise
             if line is None:
                 break
             figures = json.loads(line)
             found[figures["case"]] = figures
             patience = seconds
-        process.wait()
+        spent = _wait(process)
         readers[1].join()
     if process.returncode == 0:
-        return ""
+        return "", spent
     last = [text for text in errors if text and text.strip()]
-    return f"ended with code {process.returncode}: {last[-1].strip() if last else ''}"
+    return f"ended with code {process.returncode}: {last[-1].strip() if last else ''}", spent
+
+
+def _next_line(
+    lines: queue.SimpleQueue[str | None], patience: float, stop: threading.Event
+) -> str | None:
+    """Return the next line, or None at the end."""
+    deadline = time.monotonic() + patience
+    while time.monotonic() < deadline:
+        if stop.is_set():
+            raise Stopped
+        try:
+            return lines.get(timeout=_LOOKING)
+        except queue.Empty:
+            continue
+    raise TimeoutError
+
+
+def _kill(process: subprocess.Popen[str]) -> float:
+    """End a process and those that it started; return its processor time."""
+    os.killpg(process.pid, signal.SIGKILL)
+    return _wait(process)
+
+
+def _wait(process: subprocess.Popen[str]) -> float:
+    """Wait for a process; return its processor time, and that of the processes it waited for."""
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return usage.ru_utime + usage.ru_stime
 
 
 def _pass_on(stream: Any, receive: Callable[[Any], object]) -> None:

@@ -5,7 +5,7 @@ import inspect
 import pytest
 
 import fairtrial as ft
-from evidence import growth, peers, policies
+from evidence import growth, peers, policies, scaling
 from evidence.parts import PARTS
 from evidence.questions import QUESTIONS, Question
 from fairtrial.core import Policy
@@ -75,7 +75,7 @@ def test_sizes_that_would_take_too_long_are_left_out(monkeypatch):
         return {"total_seconds": size / 1_000}
 
     monkeypatch.setattr(growth, "_in_own_process", measured)
-    found = list(growth.measure_growth("events", set(), 0.5, 1))
+    found = list(growth.measure_growth("events", set(), 0.4, 1))
     assert [case["case"] for case in found] == [
         str(size) for size in growth.GROWTHS["events"].sizes
     ]
@@ -85,6 +85,37 @@ def test_sizes_that_would_take_too_long_are_left_out(monkeypatch):
         "left out: about 100 s expected",
         "left out: about 1000 s expected",
         "left out: about 10000 s expected",
+    ]
+
+
+def test_sizes_that_would_take_too_much_memory_are_left_out(monkeypatch):
+    def measured(name, size):
+        return {"total_seconds": 0.1, "growth_megabytes": size**2 / 5e4}
+
+    monkeypatch.setattr(growth, "_in_own_process", measured)
+    *_, measured, left_out = growth.measure_growth("arms", set(), 3.0, 1)
+    assert measured == {"case": "10000", "total_seconds": 0.1, "growth_megabytes": 2_000.0}
+    assert left_out == {
+        "case": "100000",
+        "missing": "left out: up to 199 GB of memory expected",
+    }
+
+
+@pytest.mark.parametrize("kind", scaling.SCALINGS)
+def test_workers_of_each_kind_are_compared_with_one(kind):
+    skip = set(map(str, scaling.SCALINGS[kind].workers)) - {"1", "64"}
+    [found] = scaling.measure_scaling(kind, skip, 0.01, 1)
+    assert found["case"] == "1"
+    assert found["efficiency"] == found["alone_seconds"] / found["seconds"]
+    assert found["alone_processor_seconds"] > 0
+    assert (found["task_seconds"] > 0) == (kind == "dask")
+
+
+def test_more_workers_than_cores_are_not_measured(monkeypatch):
+    monkeypatch.setattr(scaling.os, "cpu_count", lambda: 2)
+    found = list(scaling.measure_scaling("threads", {"1", "2"}, 0.01, 1))
+    assert found == [
+        {"case": str(workers), "missing": "this machine has 2 cores"} for workers in (4, 8)
     ]
 
 

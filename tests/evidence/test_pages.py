@@ -10,9 +10,12 @@ from evidence.pages import (
     disagreements,
     growth,
     number,
+    on_paper,
+    one_study,
     pages,
     papers,
     provenance,
+    scaling,
     shares,
     write_pages,
 )
@@ -115,6 +118,33 @@ def test_growth_shows_the_exponent_and_what_was_left_out():
     assert "100,000: left out: about 1000 s expected." in text
 
 
+def test_workers_are_compared_by_their_efficiency():
+    figures = {
+        "case": "2", "replications": 500, "alone_seconds": 3.0, "seconds": 2.0, "efficiency": 0.75,
+        "alone_processor_seconds": 3.0, "processor_seconds": 3.5, "task_seconds": 0.001,
+    }  # fmt: skip
+    cases = [figures, {"case": "4", "missing": "this machine has 2 cores"}]
+    records = {"workers/dask": record("workers/dask", cases)}
+    text = list(scaling(records))
+    assert "| Dask, processes | 2 | 500 | 3.00 | 2.00 | 0.75 | 3.00 | 3.50 |" in text
+    assert text[-1] == "Not in the table: 4 Dask, processes (this machine has 2 cores)."
+    # A thousand workers: 3.6 s of work each, a task of .45 s, and 8,000 tasks of 1 ms.
+    assert "| an hour | 1.00 | 0.90 | 0.87 | 0.30 |" in list(on_paper(records))
+
+
+def test_workers_of_one_study_wait_for_its_log():
+    cases = [{"case": "1000", "microseconds": 50.0}, {"case": "10000", "missing": "left out"}]
+    text = list(one_study({"growth/events": record("growth/events", cases)}))
+    assert "A pull and its result cost the process that writes 0.10 ms." in text
+    assert "| a tenth of a second | 1.0 | 1.0 | 1.0 | 1.0 |" in text
+
+
+def test_the_processor_time_of_parts_is_added_up():
+    records = {name: record(name, [], processor_seconds=90.0) for name in ("a", "b")}
+    [row] = lines(provenance(records), "`cccccccccc`")
+    assert row.split("|")[-3].strip() == "3.0"
+
+
 @pytest.mark.parametrize(("load", "busy"), [(0.5, False), (7.0, True)])
 def test_a_busy_machine_is_said_to_be_one(load, busy):
     machine = {**new_record("a", 1.0, 1).machine, "cores": 2, "load": load}
@@ -151,7 +181,7 @@ def test_a_label_is_shown_as_it_is_when_data_contradict_it(after, shown):
 
 
 def test_comparisons_with_papers_are_counted_and_those_that_differ_listed():
-    case = {"case": "all", "title": "A paper", "agree": 3, "compared": 4, "seconds": 9.0}
+    case = {"case": "all", "title": "A paper", "agree": 3, "compared": 4, "processor_seconds": 9.0}
     records = {"papers/baics": record("papers/baics", [{**case, "disagree": ["a row"]}])}
     assert "| A paper | 3 | 4 | 9.00 |" in list(papers(records))
     assert list(disagreements(records)) == ["- baics: a row"]

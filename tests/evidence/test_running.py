@@ -2,7 +2,10 @@
 
 import sys
 import textwrap
+import threading
+import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -23,14 +26,14 @@ def part(monkeypatch):
 def measure(part, tmp_path):
     """Return a function that measures the toy part by a program whose loop has the given body."""
 
-    def measured(body):
-        text = "import json, sys, time\n"
+    def measured(body, stop=None):
+        text = "import json, os, subprocess, sys, time\n"
         text += "for case in 'abc':\n    if case in sys.argv[4:]: continue\n"
         text += textwrap.indent(textwrap.dedent(body), "    ")
         text += "    print(json.dumps({'case': case, 'n': 1}), flush=True)\n"
         program = [sys.executable, "-c", text]
         return running.measure_part(
-            "toy", 0.01, 5, tmp_path, say=lambda line: None, program=program
+            "toy", 0.01, 5, tmp_path, say=lambda line: None, program=program, stop=stop
         )
 
     return measured
@@ -56,6 +59,49 @@ def test_a_case_that_fails_is_named_with_its_error(measure):
     record = measure("if case == 'a': sys.exit('out of paper')\n")
     assert [case.get("n") for case in record.cases] == [None, 1, 1]
     assert record.cases[0]["missing"] == "ended with code 1: out of paper"
+
+
+def test_the_processor_time_of_all_processes_of_a_part_is_stored(measure, monkeypatch):
+    monkeypatch.setattr(running, "_STARTING", 60.0)
+    spin = "import time\nend = time.process_time() + 0.3\nwhile time.process_time() < end: pass"
+    record = measure(f"if case == 'a': subprocess.run([sys.executable, '-c', {spin!r}])\n")
+    assert record.processor_seconds >= 0.3
+
+
+def test_a_part_that_is_stopped_ends_with_all_its_processes_and_leaves_no_record(
+    measure, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(running, "_STARTING", 60.0)
+    stop, started = threading.Event(), tmp_path / "started"
+    sleep = "import time; time.sleep(60)"
+    body = f"""
+        child = subprocess.Popen([sys.executable, '-c', {sleep!r}])
+        with open({str(started)!r}, 'w') as file: file.write(f'{{child.pid}} ')
+        time.sleep(60)
+    """
+
+    def stop_when_started():
+        while not (started.exists() and started.read_text().endswith(" ")):
+            time.sleep(0.01)
+        stop.set()
+
+    threading.Thread(target=stop_when_started, daemon=True).start()
+    with pytest.raises(running.Stopped):
+        measure(body, stop)
+    assert read_all(tmp_path) == {}
+    deadline = time.monotonic() + 30
+    while is_running(int(started.read_text())):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def is_running(process):
+    """Whether a process is there, and not only waited for by nobody."""
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state not in "ZX"
 
 
 def test_a_program_that_measures_nothing_ends(measure):
