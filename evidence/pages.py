@@ -422,6 +422,22 @@ def tuning(records: Records) -> Iterator[str]:
     yield from _peers(records, "peers/tuning", head, rows, texts=2)
 
 
+def proposals(records: Records) -> Iterator[str]:
+    """Yield the table of searches for a good reaction."""
+    rows = [
+        [
+            _name(case),
+            number(case["replications"], 1),
+            f"{number(case['mean'])} ({number(case['standard_error'], 2)})",
+            number(case["worst"]),
+            number(case["cpu_seconds"], 2),
+        ]
+        for case in _measured(records, "peers/proposals")
+    ]
+    head = ["who proposes", "runs", "mean best yield", "worst run", "processor seconds a run"]
+    yield from _peers(records, "peers/proposals", head, rows)
+
+
 def _peers(
     records: Records, part: str, head: list[str], rows: list[list[str]], texts: int = 1
 ) -> Iterator[str]:
@@ -492,6 +508,7 @@ _TABLES: dict[str, Callable[..., Iterator[str]]] = {
     "on_paper": on_paper,
     "one_study": one_study,
     "papers": papers,
+    "proposals": proposals,
     "provenance": provenance,
     "scaling": scaling,
     "shares": shares,

@@ -63,7 +63,7 @@ def _parts() -> dict[str, Part]:
             tuple(map(str, scaled.workers)), partial(measure_scaling, name), 300.0, alone=True
         )
     for job, peers in PEERS.items():
-        parts[f"peers/{job}"] = Part(tuple(peers), partial(measure_peer, job), 300.0)
+        parts[f"peers/{job}"] = Part(tuple(peers), partial(measure_peer, job), 900.0)
     for paper in PAPERS:
         parts[f"papers/{paper}"] = Part(("all",), partial(measure_paper, paper), 1_800.0)
     return parts

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 import fairtrial as ft
+from evidence import proposing
 from fairtrial.core.compilation import compiled
 from fairtrial.simulation.summary import error_interval
 
@@ -259,6 +260,18 @@ PEERS: dict[str, dict[str, tuple[str | None, Callable[[float, int], dict[str, An
         "fairtrial, RacingSearchCV": (None, partial(_search, "racing")),
         "scikit-learn, HalvingGridSearchCV": ("scikit-learn", partial(_search, "halving")),
         "scikit-learn, GridSearchCV, 50 splits": ("scikit-learn", partial(_search, "grid")),
+    },
+    "proposals": {
+        "numpy, random choice": (
+            "numpy",
+            partial(proposing.proposals, proposing.random_choice),
+        ),
+        "fairtrial, first plates of linear.BlockBetting": (
+            None,
+            partial(proposing.proposals, proposing.first_plates),
+        ),
+        "Optuna, TPE": ("optuna", partial(proposing.proposals, proposing.optuna)),
+        "BayBE, its default": ("baybe", partial(proposing.proposals, proposing.baybe)),
     },
 }
 """The package (None is this one) and the measurement of each peer, by job and name."""

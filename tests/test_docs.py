@@ -82,8 +82,11 @@ def trials(postgresql_server, monkeypatch):
 
 @pytest.mark.parametrize("page", with_language("python"), ids=name_of)
 def test_the_code_of_a_page_runs_and_prints_what_the_page_says(page, workplace, request):
-    if "postgresql:///trials" in page.read_text(encoding="utf-8"):
+    text = page.read_text(encoding="utf-8")
+    if "postgresql:///trials" in text:
         request.getfixturevalue("trials")
+    if 'open("campaign.csv"' in text:
+        shutil.copy(ROOT / "examples/plates/campaign.csv", workplace)
     run_code(page)
 
 
@@ -339,6 +342,19 @@ def test_the_backup_of_the_page_is_made_and_restored_by_its_commands(
         assert Study.open(f"postgresql:///{storage}", "actg175").verify().events == 120
     with postgresql_server.administrator() as connection:
         connection.execute("DROP DATABASE restored WITH (FORCE)")
+
+
+def test_the_recorded_campaign_holds_the_measured_yields_of_different_reactions():
+    from fairtrial.data import direct_arylation
+
+    names = ["base", "ligand", "solvent", "concentration", "temperature"]
+    reactions = direct_arylation()
+    conditions = zip(*(reactions[name] for name in names), strict=True)
+    yields = dict(zip(conditions, reactions["reward"], strict=True))
+    table = read_table(ROOT / "examples/plates/campaign.csv")
+    rows = list(zip(*(table[name] for name in names), strict=True))
+    assert len(set(rows)) == len(rows) == 48
+    assert [yields[row] for row in rows] == list(table["yield"])
 
 
 def test_the_example_of_plates_is_that_of_the_page():

@@ -5,7 +5,7 @@ import inspect
 import pytest
 
 import fairtrial as ft
-from evidence import growth, peers, policies, scaling
+from evidence import growth, peers, policies, proposing, scaling
 from evidence.parts import PARTS
 from evidence.questions import QUESTIONS, Question
 from fairtrial.core import Policy
@@ -99,6 +99,25 @@ def test_sizes_that_would_take_too_much_memory_are_left_out(monkeypatch):
         "case": "100000",
         "missing": "left out: up to 199 GB of memory expected",
     }
+
+
+@pytest.mark.parametrize("propose", [proposing.random_choice, proposing.first_plates])
+def test_who_proposes_reactions_tries_different_ones_and_others_in_each_run(propose):
+    wells = proposing.PLATES * proposing.WELLS
+    first, second = propose(1), propose(2)
+    assert len(first) == len(second) == wells
+    assert first != second
+    assert first == propose(1)
+    assert all(0 <= value <= 1 for value in first)
+
+
+def test_optuna_proposes_better_reactions_plate_by_plate():
+    found = proposing.optuna(1)
+    assert max(found[24:]) > max(found[:12])
+    assert proposing.proposals(lambda seed: [0.1, float(seed)], 1e-9, 3) == pytest.approx(
+        {"replications": 3, "mean": 4.0, "standard_error": 3**-0.5, "worst": 3.0,
+         "cpu_seconds": 0.0}, abs=1e-2,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", scaling.SCALINGS)
