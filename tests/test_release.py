@@ -51,6 +51,33 @@ def test_the_conda_recipe_describes_this_package():
     assert RECIPE["build"]["python"]["entry_points"] == [" = ".join(command)]
 
 
+def test_the_conda_recipe_is_accepted_by_the_program_that_builds_it():
+    rattler = pytest.importorskip("rattler_build", reason="py-rattler-build takes 80 MB")
+    recipe = rattler.Stage0Recipe.from_yaml((ROOT / "recipe/recipe.yaml").read_text())
+    [variant] = recipe.render(rattler.VariantConfig())
+    package = variant.recipe.package
+    assert (package.name, package.version) == ("fairtrial", __version__)
+    assert list(variant.recipe.requirements.run) == RECIPE["requirements"]["run"]
+
+
+def test_the_classifiers_are_known_to_pypi():
+    from trove_classifiers import classifiers
+
+    assert set(PROJECT["classifiers"]) <= classifiers
+
+
+def test_the_address_of_the_project_is_in_all_its_places_or_in_none():
+    site = (ROOT / "mkdocs.yml").read_text()
+    places = [
+        {"Documentation", "Source", "Issues", "Changelog"} <= PROJECT.get("urls", {}).keys(),
+        "repository-code" in CITATION,
+        "homepage" in RECIPE["about"],
+        re.search(r"^site_url:", site, re.MULTILINE) is not None,
+        re.search(r"^repo_url:", site, re.MULTILINE) is not None,
+    ]
+    assert len(set(places)) == 1
+
+
 def test_every_python_that_is_classified_is_supported():
     versions = [name.rpartition(" ")[2] for name in PROJECT["classifiers"] if ":: 3." in name]
     assert f">={versions[0]}" == PROJECT["requires-python"]
