@@ -221,15 +221,15 @@ GROWTHS: dict[str, Growth] = {
 def measure_growth(name: str, skip: set[str], effort: float, seed: int) -> Iterator[dict[str, Any]]:
     """Yield time and memory at each size, until one would take more than the limit of either.
 
-    A size is left out if the previous one took so long that it cannot be done in time, with the
-    time proportional to the size; or so much memory, with the memory proportional to its square.
+    A size is left out if the previous ones took so much that it is beyond a limit, with the time
+    proportional to the size, and the memory to the power of the size that the previous two show.
     """
     growth, limit = GROWTHS[name], min(_SECONDS, 30.0 * effort)
     seconds = megabytes = 0.0
-    previous = growth.sizes[0]
+    power, previous = 1.0, growth.sizes[0]
     for size in growth.sizes:
         times, previous = size / previous, size
-        seconds, megabytes = seconds * times, megabytes * times**2
+        before, seconds, megabytes = megabytes, seconds * times, megabytes * times**power
         if str(size) in skip:
             continue
         if seconds > limit or megabytes > _MEGABYTES:
@@ -239,6 +239,8 @@ def measure_growth(name: str, skip: set[str], effort: float, seed: int) -> Itera
         yield {"case": str(size), **found}
         seconds = found.get("total_seconds", math.inf)
         megabytes = max(found.get("growth_megabytes", 0.0) - _NOISE, 0.0)
+        if before and megabytes:
+            power = min(max(math.log(megabytes / before) / math.log(times), 1.0), 2.0)
 
 
 def _expected(seconds: float, megabytes: float) -> str:

@@ -2,6 +2,7 @@
 
 import re
 import shutil
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -11,6 +12,7 @@ from fairtrial.cli.app import app
 from fairtrial.study import Study
 
 FOLDER = "fairtrial-demo"
+FRONT_PAGE = Path(__file__).parents[2] / "docs/index.md"
 DEFAULTS = {"seed": 6, "delta": 0.05}
 
 
@@ -46,6 +48,7 @@ def test_the_trial_is_decided_with_fewer_patients_than_it_had(shown):
     assert "proven: block betting for bounded rewards" in text
     told, patients = numbers(text, r"Pulls +([\d,]+); the trial had ([\d,]+) patients")
     assert told < patients == 2139
+    assert f"after {told:,} patients" in FRONT_PAGE.read_text(encoding="utf-8")
 
 
 def test_the_pulls_are_held_against_the_bound_of_the_trials_own_spread(shown):
