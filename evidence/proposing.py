@@ -111,7 +111,8 @@ def _levels(name: str) -> list[Any]:
 def proposals(propose: Propose, effort: float, seed: int) -> dict[str, Any]:
     """Return how good the best reaction of a run is, over as many runs as fit, at least three."""
     propose(seed)  # loads or compiles the machine code
-    started, best = time.process_time(), []
+    best: list[float] = []
+    started = time.process_time()
     while len(best) < _FEWEST or (
         time.process_time() - started < 5.0 * effort and len(best) < _MOST
     ):
