@@ -33,6 +33,7 @@ family = "subpopulations"
 arms = ["old", "new"]
 groups = {groups}
 control = "old"
+floors = -inf
 reward_range = {range}
 
 [policy]
@@ -149,7 +150,7 @@ def visitors(seed: int = 1) -> Iterator[tuple[str, str, np.random.Generator]]:
         yield f"visitor-{number}", str(rng.choice(list(GROUPS), p=list(GROUPS.values()))), rng
 
 
-def run_test(folder: Path, most: int = 3_000) -> dict[str, Any]:
+def run_test(folder: Path, most: int) -> dict[str, Any]:
     """Run the live test until the service says that it has stopped; return what happened."""
     groups = "{ phone = 0.7, desktop = 0.3 }"
     text = QUESTION.format(name="live", groups=groups, range="[0, 1]")
@@ -234,13 +235,13 @@ def command(*words: str, folder: Path, accept: tuple[int, ...] = (0,)) -> str:
     return said
 
 
-def main(folder: Path, users: int = 200_000) -> dict[str, Any]:
+def main(folder: Path, users: int = 200_000, most: int = 3_000) -> dict[str, Any]:
     """Go through the month; return what happened in the live test."""
     analyse_table(folder, users)
-    found = run_test(folder)
+    found = run_test(folder, most)
     print(found)
     given = "--storage", "sqlite:///tests.db"
-    command("study", "show", "live", *given, folder=folder)
+    command("study", "show", "live", *given, folder=folder, accept=(0, 3))
     command("study", "report", "live", *given, "--out", "live.html", folder=folder)
     return found
 

@@ -143,13 +143,13 @@ class Ward:
             enter()
 
 
-def run_trial(folder: Path) -> ft.Recommendation:
+def run_trial(folder: Path, days: int) -> ft.Recommendation:
     """Recruit until the study has stopped, and enter the results that are still to come."""
     storage = f"sqlite:///{folder / 'trial.db'}"
     sealed = json.loads((folder / "codes.list").read_text(encoding="utf-8"))
     with ft.Study.open(storage, "wounds") as study:
         ward, day = Ward(study), 0
-        while not study.stopped:
+        while not study.stopped and day < days:
             for _ in range(PER_DAY):
                 try:
                     ward.admit(day)
@@ -164,19 +164,17 @@ def run_trial(folder: Path) -> ft.Recommendation:
                 progress = study.progress()
                 print(f"day {day}: {progress.asked} patients, {progress.told} results")
             day += 1
-            if not ward.calendar and not study.stopped and study.progress().asked >= 900:
-                break
-        print(f"day {day}: the study has stopped; {study.progress().outstanding} are in flight")
+        print(f"day {day}: nobody is recruited any more; {study.progress().outstanding} in flight")
         for later in sorted(ward.calendar):
             ward.pass_day(later)
         return study.recommend()
 
 
-def main(folder: Path, *, plan: bool = True) -> ft.Recommendation:
-    """Go through the trial; return its answer."""
+def main(folder: Path, *, plan: bool = True, days: int = 400) -> ft.Recommendation:
+    """Go through the trial, with its plan or without; return its answer."""
     prepare(folder, plan=plan)
-    answer = run_trial(folder)
-    command("study", "show", "trial.toml", folder=folder)
+    answer = run_trial(folder, days)
+    command("study", "show", "trial.toml", folder=folder, accept=(0, 3))
     command("study", "verify", "trial.toml", folder=folder)
     command("study", "report", "trial.toml", "--out", "final.html", folder=folder)
     given = "--actor", "statistician", "--reason", "the trial is over"
