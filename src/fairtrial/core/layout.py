@@ -226,7 +226,8 @@ def opener(constants: Layout[Any], state: Layout[Any]) -> Callable[[Any], Any]:
     """Return the kernel that opens a tuple: packed constants, then the two buffers of a state.
 
     It becomes part of every kernel that calls it. In machine code it gives pointers to what lies on
-    the stack of that kernel, which therefore must not return them.
+    the stack of that kernel, which therefore must not return them. The buffers must be arguments of
+    the kernel, so that they exist until its end.
 
     Parameters
     ----------
