@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from fairtrial.errors import InvalidArgument, StorageUnreachable
+from fairtrial.races import race
 from fairtrial.server.telemetry import Telemetry
 from fairtrial.server.webhooks import Webhooks, check_webhook, signature
 from fairtrial.study import Study
@@ -93,6 +94,18 @@ def test_nothing_of_the_results_is_told(study, store, clock):
     assert study.recommend().arm == "new"
     for word in ("new", "old", "0.9", "decided", "young"):
         assert word not in text
+
+
+def test_that_a_race_has_ended_is_told_once_and_without_its_answer(store, clock):
+    scores = {"old": [0.1] * 60, "new": [0.9] * 60}
+    result = race(["old", "new"], range(60), scores, reward_range=(0, 1), storage=store)
+    assert result.best == "new"
+    with scripted(OK) as script:
+        hooks = webhooks(script.url, store)
+        for _ in range(2):
+            hooks.changed(["race"])
+            hooks.work()
+    assert told(script) == [("study.stopped", "the study has stopped and issues no more pulls")]
 
 
 def test_what_is_not_delivered_is_tried_again_with_growing_pauses_and_one_id(study, store, clock):

@@ -13,6 +13,10 @@ _EXPLANATION = (
     "Arms are compared with the leader on the blocks that both have: items, instances or splits. "
     "Means over different numbers of blocks are not comparable."
 )
+_STATES = {
+    "set aside": "better than the leader by at most the tolerance",
+    "waiting": "out as soon as the leader is known to keep its limits, and not tried until then",
+}
 
 
 def paired(found: Findings) -> Markup | None:
@@ -20,7 +24,10 @@ def paired(found: Findings) -> Markup | None:
     states = [one for one in found.progress.arm_states if one.compared is not None]
     if not states:
         return None
-    return section("Race", element("p", _EXPLANATION), _standings(found, states), _disputed(found))
+    present = {one.status for one in states}
+    said = [f"{state}: {text}." for state, text in _STATES.items() if state in present]
+    explained = element("p", " ".join([_EXPLANATION, *map(str.capitalize, said)]))
+    return section("Race", explained, _standings(found, states), _disputed(found))
 
 
 def _standings(found: Findings, states: list[ArmStatus]) -> Markup:
@@ -51,12 +58,15 @@ def _disputed(found: Findings) -> Markup | None:
     if not blocks:
         return None
     arms = [one.arm for one in found.progress.arm_states]
+    has_category = "category" in blocks[0]
     rows = [
         (
             str(one["block"]),
+            *([label(one["category"])] if has_category else []),
             *(NOTHING if value is None else number(value) for value in one["results"]),
         )
         for one in blocks
     ]
     caption = "Blocks on which results differ most, by their number in the list (the first is 0)"
-    return table(caption, ("Block", *map(label, arms)), rows, words=())
+    heads = ("Block", *(["Category"] if has_category else []), *map(label, arms))
+    return table(caption, heads, rows, words={1} if has_category else ())

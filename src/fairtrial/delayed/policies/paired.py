@@ -1150,6 +1150,7 @@ class PairedRacing(FixedConfidencePolicy):
         return [
             {
                 "block": self._tag(place),
+                **self._category_of(place),
                 "results": [
                     self.problem.sign * value if math.isfinite(value) else None
                     for value in known[place].tolist()
@@ -1157,6 +1158,10 @@ class PairedRacing(FixedConfidencePolicy):
             }
             for place in places.tolist()
         ]
+
+    def _category_of(self, place: int) -> dict[str, str]:
+        categories = self.categories
+        return {} if categories is None else {"category": categories[self._tag(place)]}
 
     def _estimates(self) -> tuple[tuple[Estimate, ...], tuple[Estimate, ...]]:
         told = (self._cells == _TOLD).sum(axis=0)
