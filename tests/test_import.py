@@ -81,3 +81,20 @@ def test_an_optional_package_that_is_missing_is_named_by_its_extra(package, name
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert f"fairtrial[{extra}]" in done.stdout
+
+
+def test_a_race_needs_no_extra(tmp_path) -> None:
+    """Without httpx, pandas and matplotlib, as after a plain installation."""
+    program = (
+        "import sys\n"
+        "for name in ('httpx', 'pandas', 'matplotlib', 'fastapi', 'sklearn', 'psycopg'):\n"
+        "    sys.modules[name] = None\n"
+        "import fairtrial as ft\n"
+        "scores = {'a': [0.1] * 60, 'b': [0.9] * 60}\n"
+        f"result = ft.race(['a', 'b'], range(60), lambda name, item: scores[name][item],\n"
+        f"                 reward_range=(0, 1), storage={str(tmp_path / 'race.db')!r},\n"
+        "                 parallel=4, cost=1.0, max_cost=100, progress=True)\n"
+        "print(result.best, result.rows()[0]['state'], len(result._repr_html_()) > 0)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout.split() == ["b", "best", "True"], done.stderr

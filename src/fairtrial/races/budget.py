@@ -5,15 +5,18 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairtrial.client import RemoteStudy
 from fairtrial.core import Pull
 from fairtrial.delayed import PairedRacing
 from fairtrial.errors import InvalidArgument
 from fairtrial.study import Study
+
+if TYPE_CHECKING:
+    from fairtrial.client import RemoteStudy
 
 __all__ = ["Budget"]
 
@@ -105,7 +108,7 @@ class Budget:
         """Return the number and cost of this pull and of all with smaller numbers."""
         if self.costs is None and self.is_known is None:
             return pull.number + 1, 0.0
-        if isinstance(study, RemoteStudy):
+        if not isinstance(study, Study):
             return self._spent_by_log(study, pull)
         policy = study.policy
         assert isinstance(policy, PairedRacing)
