@@ -1,8 +1,10 @@
 """Importing the package is cheap: nothing heavy is imported before it is used."""
 
+import ast
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -98,3 +100,27 @@ def test_a_race_needs_no_extra(tmp_path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout.split() == ["b", "best", "True"], done.stderr
+
+
+PACKAGE = Path(fairtrial.__file__).parent
+
+
+def folder(file: Path) -> str:
+    return str(file.parent.relative_to(PACKAGE.parent))
+
+
+@pytest.mark.parametrize("file", sorted(PACKAGE.rglob("__init__.py")), ids=folder)
+def test_every_public_name_is_in_the_source_for_type_checkers_and_the_reference(file) -> None:
+    """Lazy names are imported when they are used; tools that only read need an import, too."""
+    bound, public = set(), set()
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom | ast.Import):
+            bound.update((alias.asname or alias.name).partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            bound.add(node.name)
+        elif isinstance(node, ast.Assign):
+            names = {target.id for target in node.targets if isinstance(target, ast.Name)}
+            bound |= names
+            if "__all__" in names and isinstance(node.value, ast.List | ast.Tuple):
+                public.update(item.value for item in node.value.elts)
+    assert public <= bound

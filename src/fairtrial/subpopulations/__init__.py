@@ -22,7 +22,10 @@ if TYPE_CHECKING:
         TrackAndStop,
         UniformSampling,
     )
-    from fairtrial.subpopulations.predicted_environment import PredictedEnvironment
+    from fairtrial.subpopulations.predicted_environment import (
+        GaussianPredictedEnvironment,
+        PredictedEnvironment,
+    )
 
 __all__ = [
     "OVERALL",
