@@ -25,10 +25,12 @@ ROOT = Path(__file__).parent.parent
 
 _PULLS = 2_000
 """Pulls of a run whose number of pulls is not what grows."""
-_SECONDS = 90.0
-"""A size that takes longer is given up, and so are all larger ones."""
+_SECONDS = 30.0
+"""Seconds for each second of effort: a size that takes longer is left out, and all larger ones."""
 _MEGABYTES = 4_000.0
-"""The same for memory beyond that of the smallest size."""
+"""The same for memory beyond that of the smallest size, whatever the effort."""
+_STARTING = 600.0
+"""Seconds that a process may take to compile kernels."""
 _NOISE = 10.0
 """Megabytes that a run may take without any growth."""
 
@@ -224,7 +226,7 @@ def measure_growth(name: str, skip: set[str], effort: float, seed: int) -> Itera
     A size is left out if the previous ones took so much that it is beyond a limit, with the time
     proportional to the size, and the memory to the power of the size that the previous two show.
     """
-    growth, limit = GROWTHS[name], min(_SECONDS, 30.0 * effort)
+    growth, limit = GROWTHS[name], _SECONDS * effort
     seconds = megabytes = 0.0
     power, previous = 1.0, growth.sizes[0]
     for size in growth.sizes:
@@ -235,7 +237,7 @@ def measure_growth(name: str, skip: set[str], effort: float, seed: int) -> Itera
         if seconds > limit or megabytes > _MEGABYTES:
             yield {"case": str(size), "missing": f"left out: {_expected(seconds, megabytes)}"}
             continue
-        found = _in_own_process(name, size)
+        found = _in_own_process(name, size, 10.0 * limit + _STARTING)
         yield {"case": str(size), **found}
         seconds = found.get("total_seconds", math.inf)
         megabytes = max(found.get("growth_megabytes", 0.0) - _NOISE, 0.0)
@@ -249,15 +251,15 @@ def _expected(seconds: float, megabytes: float) -> str:
     return f"about {seconds:.0f} s expected" if seconds < math.inf else "a smaller one failed"
 
 
-def _in_own_process(name: str, size: int) -> dict[str, Any]:
+def _in_own_process(name: str, size: int, patience: float) -> dict[str, Any]:
     """Measure one size in a new process, because peak memory never decreases within one."""
     command = [sys.executable, "-m", "evidence.growth", name, str(size)]
     try:
         done = subprocess.run(
-            command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=10 * _SECONDS
+            command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=patience
         )
     except subprocess.TimeoutExpired:
-        return {"missing": f"no result within {10 * _SECONDS:.0f} s"}
+        return {"missing": f"no result within {patience:.0f} s"}
     if done.returncode:
         return {"missing": (done.stderr.strip().splitlines() or ["failed"])[-1]}
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])

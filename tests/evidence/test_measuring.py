@@ -70,7 +70,7 @@ def test_a_policy_that_refuses_a_question_says_so(easy, monkeypatch):
 def test_sizes_that_would_take_too_long_are_left_out(monkeypatch):
     asked = []
 
-    def measured(name, size):
+    def measured(name, size, patience):
         asked.append(size)
         return {"total_seconds": size / 1_000}
 
@@ -95,7 +95,7 @@ def test_sizes_that_would_take_too_long_are_left_out(monkeypatch):
 def test_sizes_that_would_take_too_much_memory_are_left_out(
     monkeypatch, power, measured_sizes, expected
 ):
-    def measured(name, size):
+    def measured(name, size, patience):
         return {"total_seconds": 0.1, "growth_megabytes": 2_000 * (size / 10_000) ** power}
 
     monkeypatch.setattr(growth, "_in_own_process", measured)
