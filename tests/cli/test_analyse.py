@@ -247,7 +247,8 @@ def test_what_the_checks_find_is_said_and_stands_in_the_report(folder, invoke, t
 def test_the_report_audits_only_the_end_of_a_long_log(folder, invoke, table, monkeypatch):
     monkeypatch.setattr("fairtrial.cli.commands.analyse._MOST_AUDITED", 100)
     page = folder / "page.html"
-    invoke("analyse", configuration(folder), table, *OPTIONS, "--report", page)
+    done = invoke("analyse", configuration(folder), table, *OPTIONS, "--report", page)
+    assert f"Writing {page}" in done.stderr
     assert "The last 100 events follow each other unaltered" in page.read_text(encoding="utf-8")
     verified = invoke("study", "verify", "cure-analysis", "--storage", "sqlite:///cure.db")
     assert verified.exit_code == ExitCode.OK

@@ -166,6 +166,8 @@ def analyse(
         if report is not None:
             # The log was written just now, so the last events stand for a long one.
             is_long = study.n_events > _MOST_AUDITED
+            if is_long:
+                say(f"Writing {report}: its charts need all results again ...", err=True)
             audit = study.verify_last(_MOST_AUDITED) if is_long else study.verify()
             write_report(study, report, verification=audit)
         decided = study.recommend().decided
