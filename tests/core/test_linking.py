@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import numba as nb
+import numpy as np
 import pytest
 from numba.core import config
 from numba.core.codegen import JITCodeLibrary
@@ -100,6 +101,33 @@ def test_callbacks_and_array_functions_of_others_work_beside_kernels():
     assert callback.ctypes(3.0) == 6.0
     by_element = nb.vectorize(["int64(int64, int64)"])(lambda x, y: x // y)
     assert list(by_element([7, 9], [2, 3])) == [3, 3]
+
+
+@pytest.mark.parametrize("first_called_by", ["python", "kernel"])
+def test_a_kernel_can_call_a_function_that_calls_an_array_function(first_called_by):
+    @nb.vectorize
+    def halved(x):
+        return x // 2
+
+    @nb.njit
+    def theirs(x):
+        return halved(x)
+
+    @kernel
+    def inner(x):
+        return theirs(x)[0] + halved(x)[1]
+
+    @kernel
+    def ours(x):
+        return inner(x)
+
+    given = np.array([7, 9])
+    if first_called_by == "python":
+        assert theirs(given).tolist() == [3, 4]
+    with compiled():
+        assert ours(given) == 7
+    assert theirs(given).tolist() == [3, 4]
+    assert halved(given).tolist() == [3, 4]
 
 
 THEIRS = """

@@ -62,14 +62,9 @@ def linking_what_kernels_call(wanted: bool = True) -> Iterator[None]:
 
 
 def _is_only_linked() -> bool:
-    """Return whether the function that this thread compiles has no wrapper to be called by."""
+    """Return whether the function that this thread compiles for a kernel is not for Python."""
     flags: Any = ConfigStack.top_or_none()
-    return (
-        _THREAD.compiles_kernel
-        and flags is not None
-        and flags.no_cpython_wrapper
-        and (flags.no_cfunc_wrapper or flags.no_compile)
-    )
+    return _THREAD.compiles_kernel and flags is not None and bool(flags.no_cpython_wrapper)
 
 
 class Library(JITCodeLibrary):
