@@ -422,6 +422,22 @@ def tuning(records: Records) -> Iterator[str]:
     yield from _peers(records, "peers/tuning", head, rows, texts=2)
 
 
+def looks(records: Records) -> Iterator[str]:
+    """Yield the table of rules that are looked at again and again."""
+    rows = [
+        [
+            _name(case),
+            number(case["replications"], 1),
+            f"{case['wrong']} [{', '.join(map(_share, case['interval']))}]",
+            _share(case["found"]),
+            number(case["visitors"], 4),
+        ]
+        for case in _measured(records, "peers/looks")
+    ]
+    head = ["rule", "runs", "equal: one is named", "better one found", "visitors until then"]
+    yield from _peers(records, "peers/looks", head, rows)
+
+
 def proposals(records: Records) -> Iterator[str]:
     """Yield the table of searches for a good reaction."""
     rows = [
@@ -505,6 +521,7 @@ _TABLES: dict[str, Callable[..., Iterator[str]]] = {
     "disagreements": disagreements,
     "given_up": given_up,
     "growth": growth,
+    "looks": looks,
     "on_paper": on_paper,
     "one_study": one_study,
     "papers": papers,

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 import fairtrial as ft
-from evidence import proposing
+from evidence import looking, proposing
 from fairtrial.core.compilation import compiled
 from fairtrial.simulation.summary import error_interval
 
@@ -260,6 +260,21 @@ PEERS: dict[str, dict[str, tuple[str | None, Callable[[float, int], dict[str, An
         "fairtrial, RacingSearchCV": (None, partial(_search, "racing")),
         "scikit-learn, HalvingGridSearchCV": ("scikit-learn", partial(_search, "halving")),
         "scikit-learn, GridSearchCV, 50 splits": ("scikit-learn", partial(_search, "grid")),
+    },
+    "looks": {
+        "fairtrial, BlockBetting": (None, partial(looking.looks, looking.betting)),
+        "fairtrial, BlockBetting with a planned end": (
+            None,
+            partial(looking.looks, partial(looking.betting, planned_end=True)),
+        ),
+        "tea-tasting, p < .05 at any of ten looks": (
+            "tea-tasting",
+            partial(looking.looks, looking.significance),
+        ),
+        "tea-tasting, p < .05 at the end": (
+            "tea-tasting",
+            partial(looking.looks, partial(looking.significance, looks=1)),
+        ),
     },
     "proposals": {
         "numpy, random choice": (

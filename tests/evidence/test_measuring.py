@@ -5,7 +5,7 @@ import inspect
 import pytest
 
 import fairtrial as ft
-from evidence import growth, peers, policies, proposing, scaling
+from evidence import growth, looking, peers, policies, proposing, scaling
 from evidence.parts import PARTS
 from evidence.questions import QUESTIONS, Question
 from fairtrial.core import Policy
@@ -103,6 +103,21 @@ def test_sizes_that_would_take_too_much_memory_are_left_out(
     found = list(growth.measure_growth("arms", set(), 3.0, 1))
     assert sum("missing" not in case for case in found) == measured_sizes
     assert found[-1].get("missing") == expected
+
+
+def test_equal_variants_are_wrong_whichever_is_named_and_a_better_one_must_be_the_second():
+    answers = {looking._EQUAL: [0, 1, None, None], looking._BETTER: [1, 1, 0, None]}
+
+    def play(rates, seed):
+        return answers[rates][seed % 4], 100
+
+    found = looking.looks(play, 1e-9, 1)
+    assert (found["replications"], found["wrong"]) == (20, 10)
+    assert (found["found"], found["visitors"]) == (0.5, 100.0)
+
+
+def test_block_betting_finds_a_variant_that_is_clearly_better():
+    assert looking.betting((0.1, 0.9), 1)[0] == 1
 
 
 @pytest.mark.parametrize("propose", [proposing.random_choice, proposing.first_plates])
