@@ -40,6 +40,7 @@ def test_what_is_told_twice_or_unasked_counts_once_or_not():
     log += [event("late_tell", "a", 3), event("unsolicited", "b", 4), event("wait", None, 5, None)]
     found = Arrivals.of(log)
     assert (found.asked.total(), found.told.total()) == (1, 1)
+    assert found.unsolicited == {0: 1}
 
 
 def test_a_clock_that_was_set_back_makes_a_delay_of_nothing():

@@ -39,6 +39,8 @@ class Arrivals:
     ----------
     asked, told : Counter of int
         Numbers of pulls, and of pulls with a result, by action.
+    unsolicited : Counter of int
+        Numbers of results without a pull, by action.
 
     Examples
     --------
@@ -54,6 +56,7 @@ class Arrivals:
     def __init__(self) -> None:
         self.asked: Counter[int] = Counter()
         self.told: Counter[int] = Counter()
+        self.unsolicited: Counter[int] = Counter()
         self._issued: dict[str, datetime] = {}
         self._delays = [0] * len(_BOUNDS)
 
@@ -72,6 +75,8 @@ class Arrivals:
         if event.kind == "ask":
             self.asked[event.action] += 1
             self._issued[event.pull_id] = event.at
+        elif event.kind == "unsolicited":
+            self.unsolicited[event.action] += 1
         elif event.kind in _RESULTS and event.pull_id in self._issued:
             self.told[event.action] += 1
             # The store's clock may have been set back in between.

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
+from fairtrial.presentation.arrivals import Arrivals
 from fairtrial.presentation.cuts import cut_by
 from fairtrial.presentation.sources import StudyLike, arm_of
 
 __all__ = ["ArmFlow", "Flow", "flow_of"]
-
-
-_RESULTS = ("tell", "late_tell", "unsolicited")
-"""Kinds of events with an outcome; units after the answer are told without being asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,18 +56,21 @@ class Flow:
     note: str = ""
 
 
-def flow_of(study: StudyLike) -> Flow | None:
-    """Return the flow of the assigned units; None for a study that assigned its units itself."""
+def flow_of(study: StudyLike, arrivals: Arrivals | None = None) -> Flow | None:
+    """Return the flow of the assigned units; None for a study that assigned its units itself.
+
+    `arrivals` are those of the whole log, if somebody has read it already.
+    """
     assigned = study.policy.get_params().get("assigned")
     if assigned is None:
         return None
     arms = [arm_of(labels) for labels in study.problem.action_labels]
     units = Counter(arms[action] for action in assigned)
-    told = Counter(
-        arms[event.action]
-        for event in study.events()
-        if event.kind in _RESULTS and event.action is not None
-    )
+    found = Arrivals.of(study.events()) if arrivals is None else arrivals
+    told: Counter[str] = Counter()
+    # Units after the answer are told without being asked for.
+    for action, number in (found.told + found.unsolicited).items():
+        told[arms[action]] += number
     flows = {
         # Results that are told later add no units to the experiment.
         arm: ArmFlow(arm, units[arm], min(told[arm], units[arm]))

@@ -17,7 +17,7 @@ _HEADS = ("Assigned", "No outcome", "Analysed")
 
 def flow(found: Findings) -> Markup | None:
     """Return the section on units; None for a study that assigned its units itself."""
-    units = flow_of(found.study)
+    units = flow_of(found.study, found.arrivals)
     if units is None:
         return None
     rows = [
