@@ -2,10 +2,12 @@
 
 import re
 import shutil
+import threading
 from pathlib import Path
 
 from fairtrial.cli import ExitCode
 from fairtrial.cli.app import app
+from fairtrial.races.scoring import Evaluation
 from tests.effort import runs
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
@@ -14,10 +16,12 @@ EXAMPLES = Path(__file__).parent.parent / "examples"
 def test_every_example_is_tested():
     here = {"actg175_study.py", "compare_policies.py", "own_policy.py", "passive_arrivals.py"}
     months = {"experimentation_team.py", "masked_trial.py"}
+    races = {"six_prompts.py"}
     live = {"solver_settings.py", "tune_a_model.py"}  # in tests/sklearn/test_live.py
     assert {path.name for path in EXAMPLES.iterdir() if path.suffix in (".py", ".toml")} == {
         *here,
         *live,
+        *races,
         *months,
         "trial.toml",
         "lending.toml",
@@ -38,6 +42,23 @@ def test_the_trial_is_decided_audited_and_drawn(load, tmp_path, capsys):
         "actg175.html",
         "actg175.png",
     }
+
+
+def test_the_best_of_six_prompts_is_found_though_the_endpoint_fails(load, tmp_path, monkeypatch):
+    monkeypatch.setattr(Evaluation.__init__, "__defaults__", (0.0,))
+    example = load("six_prompts")
+    endpoint = example.Endpoint(port=0)
+    thread = threading.Thread(target=endpoint.serve_forever)
+    thread.start()
+    try:
+        result = example.race(tmp_path / "race.db", endpoint.server_address[1])
+    finally:
+        endpoint.shutdown()
+        thread.join()
+        endpoint.server_close()
+    assert result.best in ("steps", "check")
+    assert result.guarantee.label == "proven"
+    assert result.evaluations <= endpoint.paid < 2_000
 
 
 def test_passive_arrivals_find_the_arm_that_fails_nobody(load):

@@ -267,8 +267,9 @@ def test_with_limits_the_evidence_is_that_of_explicit_products(leader):
             assert logs[place] == pytest.approx(math.log(slow), abs=1e-9)
 
 
+@pytest.mark.parametrize("skips", [False, True])
 @pytest.mark.parametrize("judge", JUDGES)
-def test_over_all_orders_a_judged_race_with_limits_seldom_errs(judge):
+def test_over_all_orders_a_judged_race_with_limits_seldom_errs(judge, skips):
     """Arm 1 is better, and exactly on the margin in category 1; arm 2 is better and below it."""
     rows = [(1, 0, 0, 0), (0, 1, 1, 0), (0, 1, 1, 0), (0, 1, 0, 1), (1, 0, 0, 1), (0, 0, 1, 1)]
     judged = JUDGES[judge](np.array(rows, dtype=float)[:, :-1])
@@ -282,6 +283,7 @@ def test_over_all_orders_a_judged_race_with_limits_seldom_errs(judge):
             margin=0.0,
             categories=[str(rows[at][-1]) for at in order],
             judge=judged[list(order)],
+            skips=skips,
         )
         table = np.array([rows[at][:-1] for at in order], dtype=float)
         wrong.append(play(policy, table).recommend().arm not in right_answers(rows))
@@ -299,8 +301,9 @@ def right_answers(rows):
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("short_by", [0.0, 1e-6], ids=["on the margin", "short of it"])
+@pytest.mark.parametrize("skips", [False, True])
 @pytest.mark.parametrize("judge", ["useless", "biased", "adversarial"])
-def test_an_arm_at_the_margin_is_seldom_misjudged_whatever_the_judge_says(judge, short_by):
+def test_an_arm_at_the_margin_is_seldom_misjudged_whatever_the_judge_says(judge, short_by, skips):
     """Arm 1 is better overall. In one category its mean is on the margin, or hardly below."""
     runs, wrong = effort.runs(3, whole=100), 0
     rng = np.random.default_rng(12)
@@ -319,6 +322,7 @@ def test_an_arm_at_the_margin_is_seldom_misjudged_whatever_the_judge_says(judge,
             margin=0.1,
             categories=[str(int(one)) for one in hard],
             judge=JUDGES[judge](table),
+            skips=skips,
             seed=seed,
         )
         answer = play(policy, table).recommend().arm
