@@ -113,7 +113,8 @@ def _measure(due: list[str], effort: float, seed: int, processes: int) -> None:
     )
     alone = [part for part in due if PARTS[part].alone]
     progress, stop = _Progress(due, earlier, processes), threading.Event()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     for parts, workers in ((together, processes), (alone, 1)):
         with ThreadPoolExecutor(workers) as pool:
             futures: list[Future[Record]] = [

@@ -40,5 +40,10 @@ def _disagreeing(section: Section) -> Iterator[str]:
     for table in section.tables:
         for row in table.rows:
             if row.get(AGREES) is False:
-                told = [f"{name} {cell}" for name, cell in row.items() if name != AGREES]
+                told = [f"{name} {_shown(cell)}" for name, cell in row.items() if name != AGREES]
                 yield f"{section.title}: {', '.join(told)}"
+
+
+def _shown(cell: object) -> str:
+    """Return a cell as text, a number with four digits."""
+    return f"{cell:.4g}" if isinstance(cell, float) else str(cell)
