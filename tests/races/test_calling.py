@@ -97,3 +97,13 @@ def test_coroutines_need_no_executor():
         with pytest.raises(InvalidArgument) as caught:
             run(function, executor=processes)
         assert caught.value.name == "executor"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("processes", [False, True], ids=["threads", "processes"])
+def test_functions_run_on_a_cluster_of_dask(dask_client, processes):
+    with dask_client(processes) as client:
+        result = run(score, executor=client.get_executor(), parallel=3)
+        assert (result.best, result.guarantee.label) == ("b", "proven")
+        left = run(failing, executor=client.get_executor(), on_error="leave", attempts=1)
+    assert (left.best, left.states["b"]) == ("a", "withdrawn")
