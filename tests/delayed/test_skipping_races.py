@@ -149,6 +149,45 @@ def test_when_all_wait_only_categories_with_an_open_limit_are_tried():
     assert late == {"hard"}
 
 
+def test_categories_are_settled_only_together(monkeypatch):
+    """Each of two limits alone can be enough, and both together not: one of them stays open."""
+    policy, _ = hard_race(0, skips=True)
+
+    def would_be_out(leader, rivals, certain):
+        return np.full(len(rivals), certain.any())
+
+    monkeypatch.setattr(policy, "_would_be_out", would_be_out)
+    policy._let_wait(1)
+    assert states_of(policy) == "wuww"
+    assert policy._settled_categories.sum() == 1
+    policy._let_wait(1)
+    assert policy._settled_categories.sum() == 1
+
+
+@pytest.mark.parametrize("seed", range(effort.runs(2, whole=50)))
+def test_a_category_that_is_settled_stays_so_while_the_others_wait(seed):
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, 4, 160)
+    means = np.where(labels[:, None] < 3, [0.5, 0.46, 0.2], [0.2, 0.9, 0.2])
+    table = np.clip(means + rng.normal(0, 0.1, (160, 3)), 0, 1)
+    policy = PairedRacing(
+        problem_of(3),
+        n_blocks=160,
+        margin=0.08,
+        categories=labels.astype(str).tolist(),
+        skips=True,
+    )
+    before, had_settled = None, False
+    while not policy.stopped:
+        pull = policy.ask()
+        policy.tell(pull, table[pull.tag, pull.action])
+        settled = policy._settled_categories.copy()
+        if before is not None and states_of(policy) == before[0] and not policy.stopped:
+            assert (settled >= before[1]).all()
+        before, had_settled = (states_of(policy), settled), had_settled or settled.any()
+    assert had_settled or policy.recommend().arm != "1"
+
+
 def test_while_some_categories_are_skipped_nothing_is_bet_on_pairs():
     """Otherwise a control that waits would have bets on pairs in the other categories only."""
     policy, table = hard_race(1, skips=True)

@@ -393,13 +393,22 @@ class PairedCourse(FixedConfidencePolicy):
         wait = self._would_be_out(leader, rivals, every)
         self._arm_states[rivals[wait]] = WAITS
         self._left_behind[rivals[wait]] = leader
-        self._settled_categories[:] = wait.all() and [
-            self._would_be_out(leader, rivals, others).all()
-            for others in ~np.eye(len(every), dtype=np.bool_)
-        ]
-        # Limits of two categories can hold down two parts of the capital.
-        if self._settled_categories.all():
-            self._settled_categories[:] = False
+        before = self._settled_categories.copy()
+        self._settled_categories[:] = False
+        if wait.all():
+            self._settle_categories(leader, rivals, before)
+        if (before & ~self._settled_categories).any():
+            self._catch_up()
+
+    def _settle_categories(
+        self, leader: int, rivals: NDArray[np.intp], before: NDArray[np.bool_]
+    ) -> None:
+        """Settle categories one by one while all rivals would be out if all others were certain."""
+        settled = self._settled_categories
+        for category in np.argsort(~before, kind="stable").tolist():
+            certain = ~settled
+            certain[category] = False
+            settled[category] = self._would_be_out(leader, rivals, certain).all()
 
     def _would_be_out(
         self, leader: int, rivals: NDArray[np.intp], categories: NDArray[np.bool_]
