@@ -23,7 +23,7 @@ from fairtrial.errors import (
     StorageUnreachable,
     StudyNotFound,
 )
-from fairtrial.study import Study, list_studies, schema
+from fairtrial.study import Study, list_studies, postgresql_schema, schema
 from fairtrial.study.location import open_store
 from fairtrial.study.log import Record, seal
 from fairtrial.study.postgresql import PostgreSQLStore
@@ -821,3 +821,16 @@ def test_long_work_of_the_server_is_no_silence_while_rows_come(url):
     rows = store._all("SELECT repeat('x', 20000), pg_sleep(0.05) FROM generate_series(1, 80)")
     assert len(rows) == 80
     store.close()
+
+
+def test_tables_that_another_process_has_made_meanwhile_are_left_as_they_are(monkeypatch):
+    found = iter([0, len(schema.STEPS)])
+    monkeypatch.setattr(postgresql_schema, "_schema_of", lambda run, where: next(found))
+    statements = []
+
+    def run(statement, parameters):
+        statements.append(statement)
+        return []
+
+    postgresql_schema.prepare(run, lambda: None, "here", "0.1.0", create=True)
+    assert statements == ["SELECT pg_advisory_xact_lock(?)", "COMMIT"]

@@ -102,9 +102,12 @@ def prepare(
         )
     begin()
     try:
-        # Another process may be doing the same.
+        # Another process may be doing the same. If it has done it, others already use the tables:
+        # replacing their triggers again would wait for them, and they for this transaction.
         run("SELECT pg_advisory_xact_lock(?)", (schema.APPLICATION_ID,))
-        _advance(run, _schema_of(run, where), version)
+        found = _schema_of(run, where)
+        if found < len(schema.STEPS):
+            _advance(run, found, version)
         run("COMMIT", ())
     except BaseException:
         run("ROLLBACK", ())
