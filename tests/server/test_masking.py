@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from fairtrial.errors import AlreadyTold, InvalidOutcome, NotSupported
 from fairtrial.server.webhooks import Webhooks
 from fairtrial.study import Study
 from fairtrial.study.memory import MemoryStore
@@ -150,6 +151,31 @@ def test_a_ward_tells_no_results_of_arms_that_it_names(trial, verb):
         body = {"n": 1, "participant": "W1-001", "context": {"group": "x"}, "tell": outcome}
     assert service.run.post(f"{URL}/{verb}", body).status_code in (403, 422)
     assert study.head_hash == before
+
+
+@pytest.mark.parametrize(
+    "error_about",
+    [
+        AlreadyTold.about,
+        lambda pull, said: InvalidOutcome("value", said, pull),
+        lambda pull, said: NotSupported(f"my policy: {pull} {said}"),
+    ],
+)
+def test_an_error_that_prints_a_pull_tells_a_ward_less(trial, monkeypatch, error_about):
+    service, study = trial
+    [pull] = service.run.ask(participant="W1-001", context={"group": "x"})
+    row = study.session.store.pull(study.session.id, pull["id"])
+    [issued] = study.session.pulls_of([row])
+    assert "arm=" in str(error_about(issued, "is odd"))
+
+    def refused(self, write):
+        raise error_about(issued, "is odd")
+
+    monkeypatch.setattr(Study, "write", refused)
+    answer = service.run.post(f"{URL}/pulls/{pull['id']}/tell", {"value": 0.5})
+    assert answer.status_code in (409, 422)
+    assert "odd" not in answer.text
+    assert "arm" not in answer.text
 
 
 def test_which_results_are_no_longer_needed_is_hidden_from_a_ward(trial):

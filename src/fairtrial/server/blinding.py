@@ -150,8 +150,11 @@ def _require_no_arm(study: Study, viewer: Caller, write: Write) -> None:
 
 
 def _without_arm(error: FairtrialError) -> FairtrialError:
-    """Return the error, or one that says less if it shows the labels of a pull."""
-    if getattr(error, "labels", None) is None:
+    """Return the error, or one that says less if it shows the labels of a pull.
+
+    An error from a user's own policy has no `labels`, but may print a pull.
+    """
+    if getattr(error, "labels", None) is None and "arm=" not in str(error):
         return error
     text = "the pull takes this no more, or not yet"
     return AlreadyTold(text) if isinstance(error, AlreadyTold) else InvalidArgument("pull", text)
