@@ -110,7 +110,7 @@ def test_what_a_policy_cannot_be_asked_for_is_named_and_changes_nothing(row):
 ODD = (10**30, 2**53 + 1, -1, 1.5, "3", None, math.nan, math.inf, True)
 """Values of which each may be a mistake: too large, too small, or of another type."""
 
-ABOUT_OTHERS = {"assigned": "losses"}
+ABOUT_OTHERS = {"assigned": "losses", "margin": "skips", "n_blocks": "margin"}
 """Arguments that only make sense together with another one, which the error may name."""
 
 

@@ -102,8 +102,10 @@ def check_categories(
         return None
     if margin is None:
         raise InvalidArgument("categories", "needs a margin", categories)
-    if isinstance(categories, str) or len(categories) != listed:
-        raise InvalidArgument("categories", f"must have {listed} entries", categories)
+    is_list = isinstance(categories, Sequence) and not isinstance(categories, str)
+    if not is_list or len(categories) != listed:
+        accepted = f"must be a sequence of {listed} labels, one for each block"
+        raise InvalidArgument("categories", accepted, categories)
     return tuple(check_instance("categories", one, str) for one in categories)
 
 
