@@ -35,9 +35,8 @@ from fairtrial.subpopulations._prediction import Prediction
 from fairtrial.subpopulations.policies.measured_blocks import model_of_measures
 from fairtrial.subpopulations.policies.recorded_predictions import (
     RecordedPredictions,
-    limits_by_cell,
     lower_and_upper,
-    margins_by_cell,
+    with_measures,
 )
 from fairtrial.subpopulations.problem import Problem
 
@@ -64,22 +63,9 @@ def as_measured(problem: Problem, prediction: Prediction) -> Problem:
     ('reward', 'prediction')
     """
     of_rewards = [_REWARD] * len(problem.groups)
-    lower, upper = lower_and_upper(problem)
-    return Problem(
-        problem.arms,
-        problem.groups,
-        problem.shares,
-        floors=limits_by_cell(problem, lower, of_rewards),
-        ceilings=limits_by_cell(problem, upper, of_rewards),
-        measures={_REWARD: problem.reward_range or (0, 1), _PREDICTION: prediction.ends},
-        objective=_REWARD,
-        direction=problem.direction,
-        costs=problem.costs,
-        tolerance=problem.tolerance,
-        control=problem.control if problem.refers_to_control else None,
-        margin=margins_by_cell(problem, _REWARD),
-        superiority=problem.superiority,
-    )
+    ranges = {_REWARD: problem.reward_range or (0, 1), _PREDICTION: prediction.ends}
+    limits = lower_and_upper(problem)
+    return with_measures(problem, limits, of_rewards, _REWARD, measures=ranges)
 
 
 class PredictedBlocks(RecordedPredictions):

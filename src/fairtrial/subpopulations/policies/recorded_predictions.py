@@ -21,7 +21,7 @@ from fairtrial.subpopulations._prediction import Prediction
 from fairtrial.subpopulations.policies.measured_blocks import MeasuredBlocks
 from fairtrial.subpopulations.problem import Problem
 
-__all__ = ["RecordedPredictions", "limits_by_cell", "lower_and_upper", "margins_by_cell"]
+__all__ = ["RecordedPredictions", "lower_and_upper", "with_measures"]
 
 Floats = NDArray[np.float64]
 
@@ -52,7 +52,7 @@ def lower_and_upper(problem: Problem) -> tuple[Floats, Floats]:
     return problem.floors, problem.ceilings
 
 
-def limits_by_cell(problem: Problem, limits: Floats, measures: Sequence[str]) -> _LimitsByCell:
+def _limits_by_cell(problem: Problem, limits: Floats, measures: Sequence[str]) -> _LimitsByCell:
     """Return limits of all cells in the form that measures take.
 
     `measures`: the one that has the limits, by group.
@@ -64,14 +64,53 @@ def limits_by_cell(problem: Problem, limits: Floats, measures: Sequence[str]) ->
     return found
 
 
-def margins_by_cell(problem: Problem, measure: str) -> Any:
+def _margins_by_cell(problem: Problem, measure: str) -> Any:
     """Return the margins of all cells but the control's, in the form that measures take."""
     if problem.margin is None:
         return None
-    found = limits_by_cell(problem, problem.margin, [measure] * len(problem.groups))
+    found = _limits_by_cell(problem, problem.margin, [measure] * len(problem.groups))
     for own in found.values():
         del own[str(problem.control)]
     return found
+
+
+def with_measures(
+    problem: Problem,
+    limits: tuple[Floats, Floats],
+    limited: list[str],
+    objective: str,
+    **measures: Any,
+) -> Problem:
+    """Return the same problem with several measures of a pull.
+
+    Parameters
+    ----------
+    problem : Problem
+        A problem with one reward.
+    limits : (ndarray, ndarray) of shape (K, L)
+        The lower and the upper limits of cells.
+    limited : list of str
+        The measure that they limit, by group.
+    objective : str
+        The measure that arms are compared by.
+    **measures
+        The arguments of `Problem` that state the measures and their ranges or noise.
+    """
+    return Problem(
+        problem.arms,
+        problem.groups,
+        problem.shares,
+        floors=_limits_by_cell(problem, limits[0], limited),
+        ceilings=_limits_by_cell(problem, limits[1], limited),
+        objective=objective,
+        direction=problem.direction,
+        costs=problem.costs,
+        tolerance=problem.tolerance,
+        control=problem.control if problem.refers_to_control else None,
+        margin=_margins_by_cell(problem, objective),
+        superiority=problem.superiority,
+        **measures,
+    )
 
 
 class RecordedPredictions(MeasuredBlocks):

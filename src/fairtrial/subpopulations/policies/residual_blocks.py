@@ -28,9 +28,8 @@ from fairtrial.subpopulations._kernels.measures.predictions import MISSING
 from fairtrial.subpopulations._prediction import Prediction
 from fairtrial.subpopulations.policies.recorded_predictions import (
     RecordedPredictions,
-    limits_by_cell,
     lower_and_upper,
-    margins_by_cell,
+    with_measures,
 )
 from fairtrial.subpopulations.policies.stated_noise import StatedNoise
 from fairtrial.subpopulations.problem import Problem
@@ -64,22 +63,9 @@ def as_residuals(problem: Problem, prediction: Prediction) -> Problem:
     known = np.array(prediction.means_of(problem.groups))
     measures = [_REWARD if math.isnan(mean) else _RESIDUAL for mean in known]
     lower, upper = (ends - np.nan_to_num(known) for ends in lower_and_upper(problem))
-    return Problem(
-        problem.arms,
-        problem.groups,
-        problem.shares,
-        floors=limits_by_cell(problem, lower, measures),
-        ceilings=limits_by_cell(problem, upper, measures),
-        measures=[_REWARD, _RESIDUAL],
-        noise_std={_REWARD: problem.noise_std, _RESIDUAL: prediction.residual_std},
-        objective=_RESIDUAL,
-        direction=problem.direction,
-        costs=problem.costs,
-        tolerance=problem.tolerance,
-        control=problem.control if problem.refers_to_control else None,
-        margin=margins_by_cell(problem, _RESIDUAL),
-        superiority=problem.superiority,
-    )
+    noise = {_REWARD: problem.noise_std, _RESIDUAL: prediction.residual_std}
+    stated = {"measures": [_REWARD, _RESIDUAL], "noise_std": noise}
+    return with_measures(problem, (lower, upper), measures, _RESIDUAL, **stated)
 
 
 class ResidualBlocks(RecordedPredictions):
