@@ -1,6 +1,7 @@
 """Kernels run in the interpreter at once, as machine code when it pays, and decide the same."""
 
 import errno
+import importlib
 import json
 import math
 import os
@@ -15,7 +16,15 @@ import numpy as np
 import pytest
 
 from fairtrial.core import background, compilation, interpretation
-from fairtrial.core.compilation import compiled, kernel, may_compile, tier, use_tier
+from fairtrial.core.compilation import (
+    Interpreted,
+    compiled,
+    interpreted,
+    kernel,
+    may_compile,
+    tier,
+    use_tier,
+)
 from fairtrial.core.exclusion import alone, try_alone
 from fairtrial.core.family import FAMILIES
 from fairtrial.core.interpretation import plain
@@ -123,6 +132,32 @@ def test_a_context_compiles_what_it_calls_and_nothing_else_does(monkeypatch):
     with compiled():
         assert logarithm_of_half(4) == math.log(2)
     assert len(logarithm_of_half.dispatcher.signatures) == 1
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "causal._kernels.betting",
+        "delayed._kernels.blocks",
+        "linear._kernels.blocks",
+        "subpopulations._kernels.blocks",
+        "subpopulations._kernels.measures.blocks",
+    ],
+)
+def test_the_start_of_a_study_is_never_compiled(module):
+    start = importlib.import_module(f"fairtrial.{module}").start
+    assert isinstance(start, Interpreted)
+
+
+def test_an_interpreted_kernel_runs_without_machine_code_in_every_tier(any_tier):
+    with compiled():
+        assert tripled(2.0) == 6.0
+    assert "dispatcher" not in vars(tripled)
+
+
+@interpreted
+def tripled(x):
+    return 3.0 * x
 
 
 @pytest.mark.parametrize(

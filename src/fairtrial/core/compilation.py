@@ -33,7 +33,18 @@ import numpy as np
 from fairtrial.core.interpretation import plain
 from fairtrial.core.loading import uninterrupted
 
-__all__ = ["Kernel", "Tier", "compiled", "inlined", "kernel", "tier", "unchecked", "use_tier"]
+__all__ = [
+    "Interpreted",
+    "Kernel",
+    "Tier",
+    "compiled",
+    "inlined",
+    "interpreted",
+    "kernel",
+    "tier",
+    "unchecked",
+    "use_tier",
+]
 
 Tier = Literal["auto", "interpret", "compile"]
 
@@ -223,6 +234,19 @@ def kernel(function: Any = None, /, *, nogil: bool = True, **options: Any) -> An
     if function is None:
         return functools.partial(kernel, nogil=nogil, **options)
     return Kernel(function, {"nogil": nogil, **options})
+
+
+def interpreted(function: Callable[..., Any]) -> Kernel:
+    """Make a function a kernel that Python calls once per study: compiling it would never pay."""
+    return Interpreted(function, {})
+
+
+class Interpreted(Kernel):
+    """A kernel that always runs in the interpreter."""
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Run in the interpreter."""
+        return self._interpret(arguments)
 
 
 inlined = kernel(forceinline=True, _nrt=False)

@@ -54,7 +54,7 @@ from fairtrial.confidence.block_betting.blocks import (
 )
 from fairtrial.confidence.block_betting.book import begin
 from fairtrial.core.arithmetic import square
-from fairtrial.core.compilation import inlined, kernel
+from fairtrial.core.compilation import inlined, interpreted, kernel
 
 __all__ = [
     "STATE",
@@ -78,7 +78,7 @@ Row = tuple[int, float]
 """The cell of a row and its outcome."""
 
 
-@kernel
+@interpreted
 def start(arrays: Arrays) -> None:
     """Open the first block: the initial rows, with no bets on them."""
     (model, rules), state = opened(arrays)

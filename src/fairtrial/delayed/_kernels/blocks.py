@@ -30,7 +30,7 @@ from fairtrial.confidence.block_betting.blocks import (
     undo_loss,
 )
 from fairtrial.confidence.noise_kernels import record_as_issued, replace_numbered, settle_record
-from fairtrial.core.compilation import inlined, kernel
+from fairtrial.core.compilation import inlined, interpreted, kernel
 from fairtrial.delayed._kernels.block_bets import (
     correct_bets,
     multiply_bets,
@@ -63,7 +63,7 @@ __all__ = [
 ]
 
 
-@kernel
+@interpreted
 def start(arrays: Arrays) -> None:
     """Open the block of initial pulls, with no bets on it; finish if there is nothing to find."""
     (_, rules), state = opened(arrays)

@@ -42,7 +42,7 @@ from fairtrial.confidence.block_betting.blocks import (
 )
 from fairtrial.confidence.block_betting.book import all_wealth, evidence_for, reject
 from fairtrial.confidence.noise_kernels import record_as_issued, replace_numbered
-from fairtrial.core.compilation import inlined, kernel
+from fairtrial.core.compilation import inlined, interpreted, kernel
 from fairtrial.core.draw_kernels import draw
 from fairtrial.core.draws import Source
 from fairtrial.linear._kernels.limited_plans import (
@@ -112,7 +112,7 @@ __all__ = [
 LEAST_SPREAD = 0.2
 
 
-@kernel
+@interpreted
 def start(arrays: Arrays) -> None:
     """Start; if every candidate is wanted, finish at once."""
     (model, rules, limits), state = opened(arrays)

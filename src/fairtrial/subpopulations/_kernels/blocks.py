@@ -31,7 +31,7 @@ from fairtrial.confidence.block_betting.book import fill_needs
 from fairtrial.confidence.block_betting.planned_end import NOBODY, end_after, pulls_until_end
 from fairtrial.confidence.noise_kernels import record_as_issued, replace_numbered, settle_record
 from fairtrial.core.arithmetic import sum_of
-from fairtrial.core.compilation import inlined, kernel
+from fairtrial.core.compilation import inlined, interpreted, kernel
 from fairtrial.core.draw_kernels import draw
 from fairtrial.core.draws import Source
 from fairtrial.core.replications import UNDECIDED, Replications, seed_generator
@@ -102,7 +102,7 @@ __all__ = [
 ]
 
 
-@kernel
+@interpreted
 def start(arrays: Arrays) -> None:
     """Open the first block: the initial pulls, with no bets on them."""
     (model, rules), state = opened(arrays)

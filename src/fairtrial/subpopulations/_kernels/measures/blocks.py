@@ -29,7 +29,7 @@ from fairtrial.confidence.block_betting.blocks import (
 from fairtrial.confidence.block_betting.book import fill_needs
 from fairtrial.confidence.block_betting.planned_end import NOBODY, end_after, pulls_until_end
 from fairtrial.core.arithmetic import square, sum_of
-from fairtrial.core.compilation import inlined, kernel
+from fairtrial.core.compilation import inlined, interpreted, kernel
 from fairtrial.core.draw_kernels import draw_vector
 from fairtrial.core.draws import VectorSource
 from fairtrial.subpopulations._kernels.block_loop import (
@@ -133,7 +133,7 @@ class Result(NamedTuple):
     number: int  # of the pull
 
 
-@kernel
+@interpreted
 def start(arrays: Arrays) -> None:
     """Open the first block: the initial pulls, with no bets on them."""
     (model, rules), state = opened(arrays)
