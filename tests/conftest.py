@@ -24,12 +24,14 @@ from fairtrial.study import opening  # noqa: E402 - after them, too
 from tests import effort  # noqa: E402 - only now is it on the path
 from tests.costs import Costs  # noqa: E402 - likewise
 from tests.long_run import LongRun  # noqa: E402 - likewise
+from tests.messages import Rewriting  # noqa: E402 - likewise
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add `--long` for costly tests in full, `--costs`, and `--seed` to repeat a simulation."""
+    """Add `--long`, `--costs`, `--messages`, and `--seed` to repeat a simulation."""
     parser.addoption("--long", action="store_true", help="run costly tests whole")
     parser.addoption("--costs", action="store_true", help="show which tests take most of the time")
+    parser.addoption("--messages", action="store_true", help="write tests/messages.txt again")
     parser.addoption("--seed", type=int, help="repeat one simulation of tests/simulator")
 
 
@@ -40,6 +42,8 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(LongRun())
     if config.getoption("--costs"):
         config.pluginmanager.register(Costs())
+    if config.getoption("--messages"):
+        config.pluginmanager.register(Rewriting(config))
     # Tests would compete with the compiler, and some count processes.
     background.COMPILING_SECONDS = math.inf
     # For modules and fixtures that serve several tests; each test draws its own numbers below.

@@ -16,6 +16,7 @@ from fairtrial.core.cells import (
     odd_cells,
 )
 from fairtrial.errors import InvalidArgument
+from tests.messages import raises
 
 
 def numbers_in(*cells, **options):
@@ -148,6 +149,6 @@ def test_cells_are_odd_where_most_others_are_numbers():
 
 
 def test_a_decimal_separator_is_a_point_or_a_comma():
-    with pytest.raises(InvalidArgument) as caught:
+    with raises(InvalidArgument) as caught:
         check_decimal(";")
     assert (caught.value.name, caught.value.given) == ("decimal", ";")

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from fairtrial.core.counted import CountedUnits
 from fairtrial.core.tables import open_table
 from fairtrial.errors import InvalidArgument
+from tests.messages import raises
 
 
 def units_of(table: dict[str, Any], successes: str | None = None) -> CountedUnits:
@@ -58,7 +59,7 @@ def test_a_unit_is_found_where_its_row_is(tmp_path: Path) -> None:
 def test_thousands_are_counts(tmp_path: Path) -> None:
     path = tmp_path / "counts.csv"
     path.write_text("arm;n;rate\nold;1.200;0,5\nnew;1.234.567;0,7\n")
-    with pytest.raises(InvalidArgument) as error:
+    with raises(InvalidArgument) as error:
         CountedUnits(open_table(path), "rate")
     assert "rate" in error.value.name
     assert len(CountedUnits(open_table(path), "n").labels("arm")) == 1_235_767
@@ -66,20 +67,20 @@ def test_thousands_are_counts(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("count", [-1, 1.5, math.inf, None, "many", "", 10**30])
 def test_a_count_that_is_no_number_of_units_is_refused_with_its_row(count: object) -> None:
-    with pytest.raises(InvalidArgument) as error:
+    with raises(InvalidArgument) as error:
         units_of({"arm": ["old", "new"], "n": [3, count]})
     assert "row 1: n" in error.value.name
 
 
 def test_more_successes_than_units_are_refused_with_their_row() -> None:
-    with pytest.raises(InvalidArgument) as error:
+    with raises(InvalidArgument) as error:
         units_of({"arm": ["old", "new"], "n": [3, 4], "s": [3, 5]}, "s")
     assert (error.value.name, error.value.given) == ("row 1: s", 5)
 
 
 @pytest.mark.parametrize("counts", [[0, 0], [6_000_000, 6_000_000]])
 def test_no_units_and_too_many_are_refused(counts: list[int]) -> None:
-    with pytest.raises(InvalidArgument) as error:
+    with raises(InvalidArgument) as error:
         units_of({"arm": ["old", "new"], "n": counts})
     assert error.value.given == sum(counts)
 
@@ -88,5 +89,5 @@ def test_no_units_and_too_many_are_refused(counts: list[int]) -> None:
 def test_columns_of_unequal_length_are_refused(column: str) -> None:
     table = {"arm": ["old", "new"], "n": [3, 4], "s": [1, 1]}
     table[column] = table[column][:1]
-    with pytest.raises(InvalidArgument):
+    with raises(InvalidArgument):
         units_of(table, "s").labels("arm")

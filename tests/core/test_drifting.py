@@ -9,6 +9,7 @@ from fairtrial.core.drifting import DriftingEnvironment
 from fairtrial.core.lossy import LossyEnvironment
 from fairtrial.errors import InvalidArgument
 from fairtrial.simulation import simulate
+from tests.messages import raises
 
 COINS = subpopulations.BernoulliEnvironment(
     subpopulations.Problem(["a", "b"], 1, floors=None, reward_range=(0, 1)), [[0.2], [0.6]]
@@ -70,11 +71,11 @@ def test_a_proven_answer_stands_a_drift_that_all_arms_share():
 
 @pytest.mark.parametrize("drift", [0.0, np.nan, np.inf, "fast", None])
 def test_no_drift_and_none_that_is_a_number_are_refused(drift):
-    with pytest.raises(InvalidArgument, match="drift"):
+    with raises(InvalidArgument, "drift", given=drift):
         DriftingEnvironment(COINS, drift)
 
 
 def test_an_environment_with_delays_is_refused():
     late = delayed.SimulatedEnvironment(delayed.Problem(["a", "b"], noise_std=1.0), [0.0, 1.0])
-    with pytest.raises(InvalidArgument, match="environment"):
+    with raises(InvalidArgument, "environment"):
         DriftingEnvironment(late, 0.1)

@@ -17,6 +17,7 @@ from tests.core.toys import (
     ToyProblem,
     UsedUpEnvironment,
 )
+from tests.messages import raises
 
 PROBLEM = ToyProblem(["a", "b", "c"])
 
@@ -37,7 +38,7 @@ def test_an_environment_needs_no_more_than_a_sample() -> None:
     assert environment.begin(generator) is environment
     assert environment.context(generator) == {}
     assert environment.metrics(np.zeros(3, dtype=np.int64)) == {}
-    with pytest.raises(NotSupported, match="Constant does not know the truth"):
+    with raises(NotSupported):
         _ = environment.truth
 
 
@@ -72,7 +73,7 @@ def test_an_environment_is_made_again_from_its_parameters() -> None:
     other = environment.clone(means=[2, 1, 0])
     assert (environment.truth.best, other.truth.best) == ("c", "a")
     assert repr(other) == f"GaussianEnvironment(problem={PROBLEM!r}, means=[2, 1, 0])"
-    with pytest.raises(InvalidArgument, match=r"^means must have shape \(3,\); got shape \(2,\)"):
+    with raises(InvalidArgument, "means"):
         environment.clone(means=[1, 2])
 
 

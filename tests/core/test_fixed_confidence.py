@@ -9,6 +9,7 @@ from fairtrial.core import Estimate, Guarantee, Pull
 from fairtrial.core.fixed_confidence import Answers, FixedConfidencePolicy
 from fairtrial.errors import InvalidArgument
 from tests.core.toys import GaussianEnvironment, ToyProblem
+from tests.messages import raises
 
 ENOUGH = 3
 
@@ -153,7 +154,7 @@ def test_a_run_is_compiled_for_a_fresh_policy_and_one_pull_at_a_time_only() -> N
 
 
 def test_bad_parameters_are_refused() -> None:
-    with pytest.raises(InvalidArgument, match="delta"):
+    with raises(InvalidArgument, "delta"):
         policy_after(delta=1.5)
-    with pytest.raises(InvalidArgument, match="max_pulls"):
+    with raises(InvalidArgument, "max_pulls"):
         policy_after(max_pulls=0)

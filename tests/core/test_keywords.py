@@ -4,6 +4,7 @@ import pytest
 
 from fairtrial.core.keywords import named_arguments
 from fairtrial.errors import InvalidArgument
+from tests.messages import raises
 
 
 @named_arguments
@@ -22,7 +23,7 @@ def plan(delta, *, power=0.8, rounds):
     ],
 )
 def test_arguments_that_do_not_fit_are_refused_by_name(args, kwargs, name):
-    with pytest.raises(InvalidArgument) as error:
+    with raises(InvalidArgument) as error:
         plan(*args, **kwargs)
     assert error.value.name == name
 

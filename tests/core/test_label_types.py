@@ -6,6 +6,7 @@ import pytest
 from fairtrial import allocation, delayed, linear, subpopulations
 from fairtrial.errors import InvalidArgument
 from fairtrial.study import Study
+from tests.messages import raises
 
 MADE = {
     "subpopulations": lambda arms: subpopulations.Problem(arms, 1, noise_std=1.0, control=arms[0]),
@@ -27,13 +28,13 @@ def test_an_arm_is_named_by_what_it_was_given_as_or_by_its_text(family, arms):
         for label in (arm, str(arm)):
             pull = problem.pull(arm=label, **more)
             assert (pull.action, pull.arm) == (place, str(arm))
-    with pytest.raises(InvalidArgument):
+    with raises(InvalidArgument):
         problem.pull(arm=99, **more)
 
 
 @pytest.mark.parametrize("family", MADE)
 def test_labels_with_the_same_text_are_refused(family):
-    with pytest.raises(InvalidArgument) as error:
+    with raises(InvalidArgument) as error:
         MADE[family]([1, "1"])
     assert error.value.name == "arms[1]"
 
@@ -54,7 +55,7 @@ def test_groups_and_what_is_given_by_group_may_be_numbers():
     assert study.ask(group=np.int64(10)).group == "10"
     study.tell(problem.pull(arm=2, group=20), 0.5)
     assert study.verify().ok
-    with pytest.raises(InvalidArgument):
+    with raises(InvalidArgument):
         subpopulations.Problem(2, {1: 0.5, "1": 0.5}, reward_range=(0, 1))
-    with pytest.raises(InvalidArgument):
+    with raises(InvalidArgument):
         subpopulations.Problem(2, ["1", "2"], floors={1: 0.5, "1": 0.5}, reward_range=(0, 1))

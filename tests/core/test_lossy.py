@@ -9,6 +9,7 @@ from fairtrial.errors import InvalidArgument
 from fairtrial.simulation import Scenario, operating_characteristics, simulate
 from tests.core.toys import GaussianEnvironment as ToyEnvironment
 from tests.core.toys import ToyProblem
+from tests.messages import raises
 
 PROBLEM = subpopulations.Problem(["a", "b"], 1, floors=None, reward_range=(0, 10))
 ROWS = {"a": [0, 1, 2, 9], "b": [3, 3, 4, 10]}
@@ -69,26 +70,26 @@ def test_half_of_normal_results_are_above_their_mean_and_as_many_ones_as_the_pro
     normal = subpopulations.Problem(["a", "b"], 1, floors=None, noise_std=1.0)
     environment = subpopulations.GaussianEnvironment(normal, [[0.0], [1.0]])
     assert LossyEnvironment(environment, 0.5, depends_on_outcome=True).rate == 0.5
-    with pytest.raises(InvalidArgument, match="rate must be below 1, and at most the share"):
+    with raises(InvalidArgument, "rate", given=0.51):
         LossyEnvironment(environment, 0.51, depends_on_outcome=True)
     clicks = PROBLEM.clone(reward_range=(0, 1))
     rare = subpopulations.BernoulliEnvironment(clicks, [[0.1], [0.4]])
     assert LossyEnvironment(rare, 0.1, depends_on_outcome=True).truth.best == "b"
-    with pytest.raises(InvalidArgument, match="at most the share of the results that can get lost"):
+    with raises(InvalidArgument, "rate", given=0.11):
         LossyEnvironment(rare, 0.11, depends_on_outcome=True)
 
 
 @pytest.mark.parametrize("rate", [-0.1, 1.0, 1.5, float("nan"), "many"])
 def test_a_rate_is_a_share_below_one(rate):
-    with pytest.raises(InvalidArgument, match="rate must be"):
+    with raises(InvalidArgument, "rate", given=rate):
         LossyEnvironment(TABLE, rate)
 
 
 def test_what_has_losses_of_its_own_or_none_that_is_known_is_refused():
     for given in (None, ToyEnvironment(ToyProblem(["a", "b"]), [0.0, 1.0])):
-        with pytest.raises(InvalidArgument, match="environment must be a"):
+        with raises(InvalidArgument, "environment", given=given):
             LossyEnvironment(given, 0.1)
-    with pytest.raises(InvalidArgument, match="depends_on_outcome must be"):
+    with raises(InvalidArgument, "depends_on_outcome"):
         LossyEnvironment(TABLE, 0.1, depends_on_outcome="yes")
 
 

@@ -13,6 +13,7 @@ import fairtrial as ft
 from fairtrial.core import Parametrized
 from fairtrial.core.parameters import build, plain
 from fairtrial.errors import InvalidArgument, NotSupported
+from tests.messages import raises
 
 
 class Learner(Parametrized):
@@ -49,31 +50,29 @@ def test_a_clone_is_new_and_may_differ() -> None:
     other = learner.clone(decay=0.1)
     assert other is not learner
     assert (other.rate, other.decay, learner.decay) == (1, 0.1, 0.5)
-    with pytest.raises(InvalidArgument, match=r"did you mean 'rate'") as error:
+    with raises(InvalidArgument, "rats"):
         learner.clone(rats=3)
-    assert error.value.name == "rats"
 
 
 def test_build_names_the_unknown_and_the_missing() -> None:
     assert build(Learner, {"decay": 0.1}, rate=2).rate == 2
-    with pytest.raises(InvalidArgument, match=r"^rate is missing: Learner needs it$"):
+    with raises(InvalidArgument, "rate"):
         build(Learner, {"decay": 0.1})
-    with pytest.raises(InvalidArgument, match="did you mean 'decay'") as error:
+    with raises(InvalidArgument, "Decay") as error:
         build(Learner, {"rate": 1, "Decay": 3})
     assert (error.value.name, error.value.given) == ("Decay", 3)
-    with pytest.raises(InvalidArgument) as error:
+    with raises(InvalidArgument) as error:
         build(Learner, {"rate": 1}, rate=2)
     assert error.value.name == "rate"
 
 
 def test_a_constructor_names_the_argument_that_it_does_not_take_or_lacks() -> None:
-    with pytest.raises(InvalidArgument, match="did you mean 'decay'") as error:
+    with raises(InvalidArgument, "deccay") as error:
         Learner(1, deccay=0.1)  # type: ignore[call-arg]
-    assert error.value.name == "deccay"
-    with pytest.raises(InvalidArgument) as error:
+    with raises(InvalidArgument) as error:
         Learner()  # type: ignore[call-arg]
     assert error.value.name == "rate"
-    with pytest.raises(InvalidArgument) as error:
+    with raises(InvalidArgument) as error:
         Learner(1, 2, 3, 4, 5)  # type: ignore[call-arg]
     assert error.value.name == "arguments"
 
@@ -132,7 +131,7 @@ def test_other_types_become_json(value: object, expected: object) -> None:
 
 @pytest.mark.parametrize("value", [len, object(), {"deep": {"inside": len}}, 1j, np.complex128(1)])
 def test_what_is_no_data_is_refused_by_name(value: object) -> None:
-    with pytest.raises(NotSupported, match=r"^learner(\.deep\.inside)? cannot be written down"):
+    with raises(NotSupported):
         plain(value, "learner")
 
 

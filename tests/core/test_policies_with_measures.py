@@ -3,10 +3,10 @@
 import math
 
 import numpy as np
-import pytest
 
 from fairtrial.errors import AlreadyTold, ConflictingOutcome, InvalidArgument, InvalidOutcome
 from fairtrial.subpopulations import Problem
+from tests.messages import raises
 from tests.subpopulations.measuring_toys import TakesTurns
 
 PROBLEM = Problem(2, 1, measures={"cd4": (-1, 1), "event_free": (0, 1)}, objective="cd4")
@@ -44,7 +44,7 @@ def test_a_refused_report_or_outcome_leaves_everything_as_it_was() -> None:
         (InvalidOutcome, policy.tell, {"cd4": 0.5}),
     )
     for error, call, value in refused:
-        with pytest.raises(error):
+        with raises(error):
             call(pull, value)
         after = policy.get_state()
         assert all(
@@ -63,7 +63,7 @@ def test_what_was_reported_of_a_lost_pull_stays() -> None:
     policy.report(lost, {"cd4": -1})
     policy.tell(lost, {})
     assert policy.sums.tolist() == [[-1.0, 0.0], [0.0, 0.0]]
-    with pytest.raises(AlreadyTold):
+    with raises(AlreadyTold):
         policy.report(lost, {"cd4": -1})
 
 
@@ -94,7 +94,7 @@ def test_a_state_without_the_reported_values_is_refused() -> None:
     policy = TakesTurns(PROBLEM)
     state = policy.get_state()
     del state["reported_values"]
-    with pytest.raises(InvalidArgument, match="must have the field 'reported_values'"):
+    with raises(InvalidArgument, "state"):
         policy.set_state(state)
 
 

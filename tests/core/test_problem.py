@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from fairtrial.core import UNSOLICITED, Problem
 from fairtrial.errors import InvalidArgument, InvalidOutcome
 from tests.core.toys import GroupProblem, RecordProblem, ToyProblem
+from tests.messages import raises
 
 PROBLEM = GroupProblem(["a", "b"], ["x", "y", "z"])
 PROBLEMS = [
@@ -37,10 +38,8 @@ def test_actions_and_labels_are_each_others_inverse() -> None:
     "labels", [{}, {"arm": "a"}, {"arm": "c", "group": "x"}, {"arm": "a", "group": []}]
 )
 def test_labels_of_no_action_are_refused(labels: dict[str, object]) -> None:
-    with pytest.raises(InvalidArgument) as caught:
+    with raises(InvalidArgument, "labels", given=labels):
         PROBLEM.action(**labels)
-    expected = "labels must name one action: arm in ['a', 'b']; group in ['x', 'y', 'z']; got "
-    assert str(caught.value) == expected + repr(labels)
 
 
 def test_a_pull_by_label_is_unsolicited() -> None:
@@ -70,13 +69,13 @@ def test_a_real_number_is_an_outcome(outcome: object, clean: float) -> None:
 
 @pytest.mark.parametrize("outcome", [math.nan, math.inf, -math.inf, np.float32("nan"), 10**400])
 def test_what_is_not_finite_is_refused_not_averaged(outcome: object) -> None:
-    with pytest.raises(InvalidOutcome, match=r"^reward must be finite; got "):
+    with raises(InvalidOutcome, "reward", given=outcome):
         ToyProblem(2).check_outcome(outcome)
 
 
 @pytest.mark.parametrize("outcome", ["0.5", None, [0.5], np.array([0.5]), 1j, np.complex64(1), {}])
 def test_what_is_no_number_is_refused(outcome: object) -> None:
-    with pytest.raises(InvalidOutcome, match=r"^reward must be a number; got "):
+    with raises(InvalidOutcome, "reward", given=outcome):
         ToyProblem(2).check_outcome(outcome)
 
 
@@ -84,20 +83,20 @@ def test_a_family_types_its_own_outcomes() -> None:
     problem = RecordProblem(["a"], bound=0.1)
     clean = problem.check_outcome({"y": True, "s": 1, "v": np.float32(0)})
     assert clean == {"s": 1.0, "v": 0.0, "y": 1.0}
-    with pytest.raises(InvalidOutcome, match=r"^record must have the fields s, v and y; got 0\.5"):
+    with raises(InvalidOutcome, "record", given=0.5):
         problem.check_outcome(0.5)
-    with pytest.raises(InvalidOutcome, match=r"^y must be finite; got nan"):
+    with raises(InvalidOutcome, "y"):
         problem.check_outcome({"s": 0, "v": 0, "y": math.nan})
-    with pytest.raises(InvalidOutcome, match=r"^s must be 0 or 1; got 2"):
+    with raises(InvalidOutcome, "s", given=2):
         problem.check_outcome({"s": 2, "v": 0, "y": 0})
 
 
 def test_a_reading_is_a_number_whatever_an_outcome_is() -> None:
     problem = RecordProblem(["a"], bound=0.1)
     assert problem.check_reading(np.int64(2)) == 2.0
-    with pytest.raises(InvalidOutcome, match=r"^reading must be a number; got \{\}"):
+    with raises(InvalidOutcome, "reading", given={}):
         problem.check_reading({})
-    with pytest.raises(InvalidOutcome, match=r"^reading must be finite; got inf"):
+    with raises(InvalidOutcome, "reading"):
         problem.check_reading(math.inf)
 
 
@@ -172,7 +171,7 @@ def test_a_problem_is_frozen(problem: ToyProblem) -> None:
 
 def test_a_clone_is_validated_too() -> None:
     assert ToyProblem(["a"]).clone(noise_std=3.0).noise_std == 3.0
-    with pytest.raises(InvalidArgument, match=r"^noise_std must be"):
+    with raises(InvalidArgument, "noise_std"):
         ToyProblem(["a"]).clone(noise_std=-1)
 
 
@@ -181,24 +180,23 @@ def test_repr_is_how_it_was_made() -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "message"),
+    ("data", "name"),
     [
-        ({"family": "toy", "arms": 2}, "family must be 'toy-records'; got 'toy'"),
-        ({"schema": 3, "arms": 2, "bound": 1}, "schema must be an integer from 1 to 2; got 3"),
-        ({"schema": 0, "arms": 2, "bound": 1}, "schema must be an integer from 1 to 2; got 0"),
-        ({"schema": "2", "arms": 2, "bound": 1}, "schema must be an integer from 1 to 2; got '2'"),
-        ({"arms": 2}, "bound is missing: RecordProblem needs it"),
+        ({"family": "toy", "arms": 2}, "family"),
+        ({"schema": 3, "arms": 2, "bound": 1}, "schema"),
+        ({"schema": 0, "arms": 2, "bound": 1}, "schema"),
+        ({"schema": "2", "arms": 2, "bound": 1}, "schema"),
+        ({"arms": 2}, "bound"),
         (
             {"arms": 2, "bound": 1, "bond": 1},
-            "bond is not an argument of RecordProblem: did you mean 'bound'?",
+            "bond",
         ),
-        ({"arms": 2, "bound": 0}, "bound must be a finite number greater than 0; got 0"),
+        ({"arms": 2, "bound": 0}, "bound"),
     ],
 )
-def test_bad_data_are_refused_by_name(data: dict[str, object], message: str) -> None:
-    with pytest.raises(InvalidArgument) as caught:
+def test_bad_data_are_refused_by_name(data: dict[str, object], name: str) -> None:
+    with raises(InvalidArgument, name):
         RecordProblem.from_dict(data)
-    assert str(caught.value).startswith(message)
 
 
 def test_reading_data_does_not_change_them() -> None:

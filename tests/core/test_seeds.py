@@ -7,11 +7,12 @@ from hypothesis import strategies as st
 
 from fairtrial.core.seeds import as_seed, seed_key, spawn_seeds
 from fairtrial.errors import InvalidArgument
+from tests.messages import raises
 
 
 @pytest.mark.parametrize("seed", [-1, 1.0, "7", True, [1]])
 def test_a_bad_seed_is_refused(seed: object) -> None:
-    with pytest.raises(InvalidArgument, match=r"^seed must be None, a non-negative integer or a"):
+    with raises(InvalidArgument, "seed", given=seed):
         as_seed(seed)
 
 

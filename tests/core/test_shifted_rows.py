@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from fairtrial.core.shifted_rows import shifted_rows
 from fairtrial.errors import InvalidArgument
+from tests.messages import raises
 
 
 def test_rows_are_shifted_where_that_leaves_none_outside():
@@ -41,5 +42,5 @@ def test_the_mean_is_exact_and_nothing_leaves_the_range(values, place):
 @pytest.mark.parametrize("mean", [0.0, 0.1, 0.9, 1.0, 2.0])
 def test_a_mean_that_no_mixture_of_the_rows_has_is_refused(mean):
     rows = np.array([0.1, 0.9])
-    with pytest.raises(InvalidArgument, match=r"mean must be between 0.1 and 0.9.*; got"):
+    with raises(InvalidArgument, "mean", given=mean):
         shifted_rows("mean", rows, mean, (0.1, 0.9))

@@ -17,6 +17,7 @@ from fairtrial.core.specification import (
 )
 from fairtrial.errors import InvalidArgument
 from tests.core.toys import LeadRace, PartialRace, ToyProblem
+from tests.messages import raises
 
 TOY = ToyProblem(["a", "b"])
 
@@ -49,12 +50,6 @@ def family(monkeypatch: pytest.MonkeyPatch) -> Problem:
     return Problem0(["a", "b"])
 
 
-def refused(call: Any, *arguments: Any, **named: Any) -> str:
-    with pytest.raises(InvalidArgument) as caught:
-        call(*arguments, **named)
-    return str(caught.value)
-
-
 # ---------------------------------------------------------------------------- problems
 
 
@@ -70,15 +65,14 @@ def test_a_users_own_problem_is_found_by_its_family() -> None:
 
 @pytest.mark.parametrize("data", [{}, {"family": "toy"}, {"family": None}, {"family": "../evil"}])
 def test_an_unknown_family_is_refused(data: dict[str, Any]) -> None:
-    message = refused(problem_from_dict, data)
-    assert message.startswith("family must be a family; ")
-    assert "accepted: allocation, causal, delayed, linear, subpopulations" in message
+    with raises(InvalidArgument, "family"):
+        problem_from_dict(data)
 
 
 def test_a_family_that_is_not_there_yet_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(family_answers, "FAMILIES", ("unborn",))
-    expected = "family is not available in this version; got 'unborn'"
-    assert refused(family_module, "unborn") == expected
+    with raises(InvalidArgument, "family", given="unborn"):
+        family_module("unborn")
 
 
 def test_a_broken_installation_is_not_called_a_missing_family(
@@ -127,48 +121,31 @@ def test_a_users_own_policy_is_found_by_name(family: Problem) -> None:
 
 @pytest.mark.parametrize("name", ["Policy", "Estimator", "Problem", "limit", "json", "search", ""])
 def test_what_is_no_policy_of_the_family_is_refused(family: Problem, name: str) -> None:
-    message = refused(policy_class, name, family, [PartialRace])
-    assert message == f"policy must be one of PartialRace, Search; got {name!r}"
+    with raises(InvalidArgument, "policy", given=name):
+        policy_class(name, family, [PartialRace])
 
 
 def test_without_a_family_the_class_must_be_given() -> None:
-    message = refused(policy_from_dict, {"name": "LeadRace"}, TOY, 1)
-    assert message == "policy must be one of a class given as policies=[...]; got 'LeadRace'"
+    with raises(InvalidArgument, "policy", given="LeadRace"):
+        policy_from_dict({"name": "LeadRace"}, TOY, 1)
 
 
 @pytest.mark.parametrize(
-    ("data", "message"),
+    ("data", "name"),
     [
-        (
-            {"name": "Search", "Delta": 0.1},
-            "Delta is not an argument of Search",
-        ),
-        (
-            {"name": "Search", "seed": 1},
-            "seed is not an argument of Search",
-        ),
-        (
-            {"name": "Search", "problem": 1},
-            "problem is not an argument of Search",
-        ),
-        (
-            {"name": "Search", "estimator": {"name": "json"}},
-            "estimator.name must be a part of causal or confidence; got 'json'",
-        ),
-        (
-            {"name": "Search", "estimator": {"name": "Guess"}},
-            "estimator.name must be a part of causal or confidence; got 'Guess'",
-        ),
-        (
-            {"name": "Search", "estimator": {"name": "Estimator", "cut": 1}},
-            "estimator.cut is not an argument of Estimator",
-        ),
+        ({"name": "Search", "Delta": 0.1}, "Delta"),
+        ({"name": "Search", "seed": 1}, "seed"),
+        ({"name": "Search", "problem": 1}, "problem"),
+        ({"name": "Search", "estimator": {"name": "json"}}, "estimator.name"),
+        ({"name": "Search", "estimator": {"name": "Guess"}}, "estimator.name"),
+        ({"name": "Search", "estimator": {"name": "Estimator", "cut": 1}}, "estimator.cut"),
     ],
 )
 def test_bad_parameters_are_refused_by_name(
-    family: Problem, data: dict[str, Any], message: str
+    family: Problem, data: dict[str, Any], name: str
 ) -> None:
-    assert refused(policy_from_dict, data, family, 1).startswith(message)
+    with raises(InvalidArgument, name):
+        policy_from_dict(data, family, 1)
 
 
 def test_a_mapping_of_a_users_own_policy_stays_a_mapping() -> None:
@@ -187,7 +164,8 @@ def test_a_part_of_a_users_own_is_found_before_the_familys(family: Problem) -> N
     policy = policy_from_dict(data, family, 1, [own])
     assert type(policy.estimator) is own
     assert policy.estimator.clip == 3.0
-    assert refused(policy_class, "Estimator", family, [own]).startswith("policy must be one of Sea")
+    with raises(InvalidArgument, "policy", given="Estimator"):
+        policy_class("Estimator", family, [own])
 
 
 def test_a_part_may_be_given_by_its_name_alone(family: Problem) -> None:

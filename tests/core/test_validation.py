@@ -27,13 +27,14 @@ from fairtrial.core.validation import (
     require_shares_or_counts,
 )
 from fairtrial.errors import InvalidArgument
+from tests.messages import raises
 
 NO_NUMBERS = ["1", None, True, [1.0], np.array([1.0]), 1j, math.nan, math.inf, -math.inf]
 
 
 @pytest.mark.parametrize("value", NO_NUMBERS)
 def test_number_refuses_what_is_no_finite_number(value: object) -> None:
-    with pytest.raises(InvalidArgument, match=r"^slack must be a finite number; got "):
+    with raises(InvalidArgument, "slack", given=value):
         check_number("slack", value)
 
 
@@ -45,16 +46,17 @@ def test_number_accepts_exactly_its_range(
     if inside:
         assert check_number("x", value, low=low, high=high, open_low=open_low) == value
     else:
-        with pytest.raises(InvalidArgument, match=r"^x must be a number in"):
+        with pytest.raises(InvalidArgument) as caught:
             check_number("x", value, low=low, high=high, open_low=open_low)
+        assert (caught.value.name, caught.value.given) == ("x", value)
 
 
 def test_what_no_float_holds_is_refused_and_named() -> None:
     for check in (check_number, check_probability):
         for value in (10**400, -(10**400), np.complex128(0.5)):
-            with pytest.raises(InvalidArgument, match=r"^x must be"):
+            with raises(InvalidArgument, "x", given=value):
                 check("x", value)
-    with pytest.raises(InvalidArgument, match=r"^x must be numbers"):
+    with raises(InvalidArgument, "x"):
         as_floats("x", [0.5, 10**400], "must be numbers")
 
 
@@ -64,23 +66,22 @@ def test_number_returns_a_python_float(value: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("limits", "message"),
+    "limits",
     [
-        ({"low": 0}, "x must be a finite number of at least 0; got -1"),
-        ({"low": 0, "open_low": True}, "x must be a finite number greater than 0; got -1"),
-        ({"low": 0, "high": 2}, "x must be a number in [0, 2]; got -1"),
-        ({"low": 0, "high": 2, "open_low": True}, "x must be a number in (0, 2]; got -1"),
+        {"low": 0},
+        {"low": 0, "open_low": True},
+        {"low": 0, "high": 2},
+        {"low": 0, "high": 2, "open_low": True},
     ],
 )
-def test_number_says_what_is_accepted(limits: dict[str, float], message: str) -> None:
-    with pytest.raises(InvalidArgument) as caught:
+def test_number_says_what_is_accepted(limits: dict[str, float]) -> None:
+    with raises(InvalidArgument, "x"):
         check_number("x", -1, **limits)
-    assert str(caught.value) == message
 
 
 @pytest.mark.parametrize("value", [0, 1, 0.0, 1.0, -0.1, 1.1, math.nan, True, "0.5", None])
 def test_probability_refuses_the_ends_and_beyond(value: object) -> None:
-    with pytest.raises(InvalidArgument, match=r"^delta must be a number strictly between 0 and 1"):
+    with raises(InvalidArgument, "delta", given=value):
         check_probability("delta", value)
 
 
@@ -90,19 +91,19 @@ def test_probability_returns_a_python_float() -> None:
 
 @pytest.mark.parametrize("value", [0, -1, 1.0, "1", True, None, math.nan, Fraction(2)])
 def test_integer_refuses_what_is_none_or_too_small(value: object) -> None:
-    with pytest.raises(InvalidArgument, match=r"^n must be an integer of at least 1; got"):
+    with raises(InvalidArgument, "n", given=value):
         check_integer("n", value, low=1)
 
 
 def test_integer_returns_a_python_int() -> None:
     assert type(check_integer("n", np.int64(4))) is int
-    with pytest.raises(InvalidArgument, match=r"^n must be an integer; got 1.5"):
+    with raises(InvalidArgument, "n", given=1.5):
         check_integer("n", 1.5)
 
 
 @pytest.mark.parametrize("value", ["MAXIMIZE", 1, None, ["maximize"]])
 def test_choice_names_the_choices(value: object) -> None:
-    with pytest.raises(InvalidArgument, match="must be one of 'maximize', 'minimize'; got"):
+    with raises(InvalidArgument, "direction", given=value):
         check_choice("direction", value, ["maximize", "minimize"])
 
 
@@ -110,24 +111,23 @@ def test_choice_names_the_choices(value: object) -> None:
     "value", [[], "abc", None, 0, -1, True, {"a"}, 1.5, np.ones((2, 2)), pd.Series([], dtype=str)]
 )
 def test_labels_refuse_what_is_no_list_of_labels(value: object) -> None:
-    with pytest.raises(InvalidArgument, match=r"^arms must be"):
+    with raises(InvalidArgument, "arms", given=value):
         check_labels("arms", value)
 
 
 @pytest.mark.parametrize(
-    ("value", "message"),
+    ("value", "name"),
     [
-        (["a", "b", "a"], "arms[2] must differ from arms[0]: labels are distinct; got 'a'"),
-        (["a", ""], "arms[1] must be a label that is not empty; got ''"),
-        (["a", None], "arms[1] must be a label that is not empty; got None"),
-        (["a", math.nan], "arms[1] must be a label that is not empty; got nan"),
-        ([1, "1"], "arms[1] must differ from arms[0]: labels are distinct; got '1'"),
+        (["a", "b", "a"], "arms[2]"),
+        (["a", ""], "arms[1]"),
+        (["a", None], "arms[1]"),
+        (["a", math.nan], "arms[1]"),
+        ([1, "1"], "arms[1]"),
     ],
 )
-def test_labels_name_the_entry_that_is_wrong(value: object, message: str) -> None:
-    with pytest.raises(InvalidArgument) as caught:
+def test_labels_name_the_entry_that_is_wrong(value: object, name: str) -> None:
+    with raises(InvalidArgument, name):
         check_labels("arms", value)
-    assert str(caught.value) == message
 
 
 @pytest.mark.parametrize("kind", [np.array, pd.Series, pd.Index, pd.Categorical])
@@ -143,32 +143,27 @@ def test_labelled_data_keep_their_labels_and_numbered_ones_count_by_position() -
     assert plain_labels("w", {"a": 1, 2: 3}) == {"a": 1, "2": 3}
     for other in ([1, 2], np.ones(2), 3.0, None, "text"):
         assert plain_labels("w", other) is other
-    with pytest.raises(InvalidArgument, match=r"^w: label\[1\] must differ from w: label\[0\]"):
+    with raises(InvalidArgument, "w: label[1]"):
         plain_labels("w", pd.Series([0.4, 0.6], index=["a", "a"]))
 
 
 @pytest.mark.parametrize(
-    ("value", "message"),
-    [
-        ([1.0, -2.0], "costs[1] must be greater than 0; got -2.0"),
-        ([[1.0, 2.0], [3.0, math.nan]], "costs[1, 1] must be greater than 0; got nan"),
-        (-1.0, "costs must be greater than 0; got -1.0"),
-    ],
+    ("value", "name"),
+    [([1.0, -2.0], "costs[1]"), ([[1.0, 2.0], [3.0, math.nan]], "costs[1, 1]"), (-1.0, "costs")],
 )
-def test_the_entry_that_is_wrong_is_named(value: Any, message: str) -> None:
+def test_the_entry_that_is_wrong_is_named(value: Any, name: str) -> None:
     array = np.array(value)
-    with pytest.raises(InvalidArgument) as caught:
+    with raises(InvalidArgument, name):
         require_each("costs", array, array > 0, "must be greater than 0")
-    assert str(caught.value) == message
 
 
 def test_more_labels_than_anybody_has_are_refused_at_once() -> None:
-    with pytest.raises(InvalidArgument, match="at most 1,000,000 actions"):
+    with raises(InvalidArgument, "arms"):
         check_labels("arms", 10**9)
 
 
 def test_an_imaginary_part_is_not_dropped_in_silence() -> None:
-    with pytest.raises(InvalidArgument, match="means must be"):
+    with raises(InvalidArgument, "means"):
         check_array("means", np.array([1.0 + 2.0j, 3.0]), (2,))
 
 
@@ -188,28 +183,26 @@ def test_array_is_a_read_only_copy() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "message"),
+    ("value", "name"),
     [
-        ([1, 2], "means must have shape (any, 2); got shape (2,)"),
-        ([[1, 2, 3]], "means must have shape (any, 2); got shape (1, 3)"),
-        ([[1, 2], [3, math.nan]], "means[1, 1] must be finite; got nan"),
-        ([[1, 2], [3]], "means must be an array of numbers; got [[1, 2], [3]]"),
-        ([["a", "b"]], "means[0, 0] must be a number; got 'a'"),
-        ([[0.5, "b"]], "means[0, 1] must be a number; got 'b'"),
-        ([[0.5, None]], "means[0, 1] must be a number; got None"),
+        ([1, 2], "means"),
+        ([[1, 2, 3]], "means"),
+        ([[1, 2], [3, math.nan]], "means[1, 1]"),
+        ([[1, 2], [3]], "means"),
+        ([["a", "b"]], "means[0, 0]"),
+        ([[0.5, "b"]], "means[0, 1]"),
+        ([[0.5, None]], "means[0, 1]"),
     ],
 )
-def test_array_names_the_shape_or_the_entry(value: object, message: str) -> None:
-    with pytest.raises(InvalidArgument) as caught:
+def test_array_names_the_shape_or_the_entry(value: object, name: str) -> None:
+    with raises(InvalidArgument, name):
         check_array("means", value, (None, 2))
-    assert str(caught.value) == message
 
 
 def test_array_says_what_its_axes_count() -> None:
-    with pytest.raises(InvalidArgument) as caught:
+    with raises(InvalidArgument, "means"):
         check_array("means", [[1], [2]], (None, 3), axes=("arms", "groups"))
-    assert str(caught.value) == "means must have shape (any arms, 3 groups); got shape (2, 1)"
-    with pytest.raises(InvalidArgument, match=r"must have shape \(3,\); got shape \(1,\)"):
+    with raises(InvalidArgument, "means"):
         check_array("means", [1], (3,))
 
 
@@ -219,7 +212,7 @@ def test_array_may_hold_infinity_where_a_family_allows_it() -> None:
 
 def test_index_of_names_the_labels() -> None:
     assert index_of("arm", "b", ("a", "b")) == 1
-    with pytest.raises(InvalidArgument, match=r"^arm must be one of \['a', 'b'\]; got 'c'"):
+    with raises(InvalidArgument, "arm", given="c"):
         index_of("arm", "c", ("a", "b"))
 
 
@@ -229,7 +222,7 @@ def test_index_of_names_the_labels() -> None:
     ids=["text", "mixed", "truth", "truths", "nested", "array of text", "none and text"],
 )
 def test_text_and_truth_values_are_no_numbers(value: object) -> None:
-    with pytest.raises(InvalidArgument, match=r"floors(\[\d(, \d)?\])? must be (numbers|a number)"):
+    with raises(InvalidArgument):
         as_floats("floors", value, "must be numbers")
 
 
@@ -243,13 +236,13 @@ def test_every_kind_of_number_is_taken(value: Any) -> None:
     "value", [True, None, "x", "1/0", "", float("nan"), float("inf"), [1], Decimal("0.5"), 1j]
 )
 def test_what_is_no_number_has_no_exact_value(value: object) -> None:
-    with pytest.raises(InvalidArgument, match=r"^share must be a number; got"):
+    with raises(InvalidArgument, "share", given=value):
         as_exact("share", value, "must be a number")
 
 
 @pytest.mark.parametrize("value", ["1e-100000000", "9" * 401, 10**401, Fraction(1, 10**401)])
 def test_a_number_of_too_many_digits_is_not_read(value: object) -> None:
-    with pytest.raises(InvalidArgument, match=r"^share must be a number, of at most 400 digits"):
+    with raises(InvalidArgument, "share", given=value):
         as_exact("share", value, "must be a number")
 
 
@@ -261,14 +254,14 @@ def test_every_float_has_the_exact_value_of_its_shortest_decimal(value: float) -
 
 
 def test_an_integer_of_too_many_digits_is_refused_in_words() -> None:
-    with pytest.raises(InvalidArgument, match="of at most 400 digits; got an object of type int"):
+    with raises(InvalidArgument, "carry"):
         check_exact_integer("carry", 10**5000, low=1)
 
 
 @pytest.mark.parametrize("given", [2**53 + 1, 10**30, -(10**30), np.int64(2**62)])
 def test_a_count_that_no_float_holds_exactly_is_refused_by_name(given: int) -> None:
     assert check_integer("budget", 2**53) == 2**53
-    with pytest.raises(InvalidArgument) as error:
+    with raises(InvalidArgument) as error:
         check_integer("budget", given)
     assert error.value.name == "budget"
     assert error.value.given is given
@@ -304,6 +297,6 @@ def test_shares_whose_roundings_are_ties_or_of_single_precision_are_accepted(sha
 
 @pytest.mark.parametrize("shares", [[0.4, 0.5], [0.13, 0.89], [0.3, 0.3, 0.3], [0.99], [1.5, 2.5]])
 def test_numbers_that_are_neither_shares_nor_counts_are_refused(shares: list[float]) -> None:
-    with pytest.raises(InvalidArgument) as error:
+    with raises(InvalidArgument) as error:
         require_shares_or_counts("group_weights", np.array(shares))
     assert (error.value.name, error.value.given) == ("group_weights", shares)
