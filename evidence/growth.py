@@ -27,7 +27,7 @@ _PULLS = 2_000
 """Pulls of a run whose number of pulls is not what grows."""
 _SECONDS = 30.0
 """Seconds for each second of effort: a size that takes longer is left out, and all larger ones."""
-_MEGABYTES = 4_000.0
+_MEGABYTES = 5_000.0
 """The same for memory beyond that of the smallest size, whatever the effort."""
 _STARTING = 600.0
 """Seconds that a process may take to compile kernels."""
