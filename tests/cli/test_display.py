@@ -7,7 +7,6 @@ import pytest
 
 from fairtrial.cli.display import (
     answer_text,
-    counting,
     estimates_table,
     print_table,
     shares_table,
@@ -106,13 +105,3 @@ def test_a_running_study_says_how_many_answers_are_ruled_out():
     assert "ruled out" not in answer_text(running)
     own = replace(running, evidence_scale="statistic", evidence=1.25)
     assert "evidence 1.25 of 3" in " ".join(answer_text(own).split())
-
-
-def test_long_work_shows_lines_from_time_to_time_and_short_work_none(monkeypatch, capsys):
-    moments = iter([0.0, 1.0, 6.0, 6.0, 7.0])
-    monkeypatch.setattr("fairtrial.cli.display.time.monotonic", lambda: next(moments))
-    with counting("Analysing units") as show:
-        for done in (1_000, 2_000, 3_000):
-            show(done, 400_000)
-    shown = capsys.readouterr()
-    assert (shown.out, shown.err) == ("", "Analysing units: 2,000 of 400,000\n")

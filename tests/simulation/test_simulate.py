@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from fairtrial.core import Environment, Policy, Pull, Recommendation, Run, run_policy
 from fairtrial.errors import InvalidArgument
 from fairtrial.simulation import Simulation, simulate
+from fairtrial.simulation._replications import Task, start
 from tests.core.toys import (
     DelayedEnvironment,
     GaussianEnvironment,
@@ -331,6 +332,36 @@ def test_one_failure_ends_the_simulation_and_cancels_the_rest() -> None:
         assert simulate(CoinToss(PROBLEM), ENVIRONMENT, 3, executor=pool).replications == 3
 
 
+def test_after_a_failure_other_threads_begin_no_more_runs() -> None:
+    """The first run fails while another thread makes the first of very many."""
+    other_has_begun, stopped, begun = threading.Event(), threading.Event(), []
+    first_seed = start(CoinToss(PROBLEM), 0, 0)[0].seed
+
+    class Waiting(CoinToss):
+        def choose(self) -> int:
+            if self.told == 0:
+                begun.append(self.seed)
+                if self.seed == first_seed:
+                    assert other_has_begun.wait(60)
+                    raise ZeroDivisionError
+                other_has_begun.set()
+                assert stopped.wait(60)
+            return super().choose()
+
+    with ThreadPoolExecutor(2) as pool:
+        submit = pool.submit
+
+        def watched(work: Any, task: Task, *args: Any) -> Future[Any]:
+            set_stop = task.stop.set
+            task.stop.set = lambda: (set_stop(), stopped.set())
+            return submit(work, task, *args)
+
+        pool.submit = watched
+        with pytest.raises(ZeroDivisionError):
+            simulate(Waiting(PROBLEM), ENVIRONMENT, 2_000_000, executor=pool, chunk_size=1_000_000)
+    assert len(begun) == 2
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -414,10 +445,10 @@ def test_a_bar_is_shown_on_a_terminal_only(
 def test_elsewhere_a_long_simulation_writes_a_line_now_and_then(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("fairtrial.simulation._bar._LINE_SECONDS", 0.0)
+    monkeypatch.setattr("fairtrial.core.counting._LINE_SECONDS", 0.0)
     simulate(CoinToss(PROBLEM), ENVIRONMENT, 20, progress=False)
     assert capsys.readouterr() == ("", "")
     simulate(CoinToss(PROBLEM), ENVIRONMENT, 20, progress=True, chunk_size=10)
     output, lines = capsys.readouterr()
     assert output == ""
-    assert lines.splitlines() == ["10 of 20 replications", "20 of 20 replications"]
+    assert lines.splitlines() == [f"{done} of 20 replications" for done in (0, 10, 20)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -12,14 +12,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-from rich.progress import Progress as Bars
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
 from fairtrial.cli.output import say, shown_number
 from fairtrial.core import Estimate, Progress, Recommendation
+from fairtrial.core.counting import erases
 from fairtrial.core.printing import printable
 from fairtrial.core.wording import plural
 from fairtrial.presentation.alternatives import candidates_sentence, evidence_so_far, summary, tally
@@ -37,7 +36,6 @@ __all__ = [
     "Reporter",
     "answer_text",
     "characteristics_tables",
-    "counting",
     "estimates_table",
     "name_of",
     "print_rows",
@@ -71,34 +69,11 @@ class Reporter(Protocol):
 def reporter(title: str) -> Iterator[Reporter]:
     """Yield a live display if standard error is a terminal, otherwise occasional lines on it."""
     console = _Console(stderr=True)
-    if not console.is_terminal or console.is_dumb_terminal:
+    if not erases(console):
         yield _LineReporter(title)
         return
     with Live(console=console, auto_refresh=False, transient=True) as live:
         yield _LiveReporter(title, live)
-
-
-@contextmanager
-def counting(title: str) -> Iterator[Callable[[int, int], None]]:
-    """Yield a function that shows how many of all units are done: a bar, or occasional lines.
-
-    Both are on standard error; there is no line if the work takes only seconds.
-    """
-    console = _Console(stderr=True)
-    if not console.is_terminal or console.is_dumb_terminal:
-        clock = _Clock(_LINE_SECONDS)
-
-        def show(done: int, number: int) -> None:
-            if clock.due():
-                say(f"{title}: {done:,} of {number:,}", err=True)
-                clock.restart()
-
-        yield show
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(_BAR_WIDTH), MofNCompleteColumn())
-    with Bars(*columns, TimeRemainingColumn(), console=console, transient=True) as bars:
-        task = bars.add_task(printable(title), total=None)
-        yield lambda done, number: bars.update(task, completed=done, total=number)
 
 
 class _Console(Console):

@@ -70,6 +70,9 @@ class _Process:
         self.interpreted = 0.0
         """Seconds spent in the interpreter."""
         self.kernels: weakref.WeakSet[Kernel] = weakref.WeakSet()
+        self.compiling = 0
+        """How many kernels are being compiled."""
+        self.lock = threading.Lock()
 
 
 def _tier_of_environment() -> Tier:
@@ -315,6 +318,23 @@ def _wants_machine_code(not_before: float) -> bool:
 def kernels() -> list[Kernel]:
     """Return all kernels of this process."""
     return list(_PROCESS.kernels)
+
+
+@contextmanager
+def noting_compilation() -> Iterator[None]:
+    """Let `is_compiling` say so meanwhile."""
+    with _PROCESS.lock:
+        _PROCESS.compiling += 1
+    try:
+        yield
+    finally:
+        with _PROCESS.lock:
+            _PROCESS.compiling -= 1
+
+
+def is_compiling() -> bool:
+    """Return whether a thread of this process compiles kernels."""
+    return _PROCESS.compiling > 0
 
 
 def seconds_interpreted() -> float:

@@ -36,7 +36,7 @@ from numba.core.targetconfig import TargetConfig
 from numba.extending import typeof_impl
 
 from fairtrial.core.background import compile_missing
-from fairtrial.core.compilation import Kernel, NotAtHand, may_compile
+from fairtrial.core.compilation import Kernel, NotAtHand, may_compile, noting_compilation
 from fairtrial.core.exclusion import alone
 from fairtrial.core.linking import linking_what_kernels_call
 from fairtrial.core.loading import load
@@ -174,7 +174,7 @@ def _compiling_when_allowed(compiled: Any, kernel: Kernel) -> Any:
         if not _THREAD.compiles:
             raise NotAtHand
         _announce()
-        with linking_what_kernels_call():
+        with noting_compilation(), linking_what_kernels_call():
             code = compile_types(*arguments)
         refuse_to_return(code.signature.return_type)
         return code

@@ -136,7 +136,8 @@ def race(
         candidates again. Its scores are not paid again, and its evidence counts half. The new
         candidates may be chosen with knowledge of its scores.
     progress : bool
-        Whether to print to standard error who leads, who leaves, and what it costs.
+        Whether to show who leads, who leaves, and what it costs: in a notebook below its cell,
+        otherwise on standard error.
     attempts : int
         Number of attempts at an evaluation that raises. Pauses between them grow from one second.
         A score that is no number or not in the range is refused, and not asked for again.

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from fairtrial import client
 from fairtrial.client.address import is_service
+from fairtrial.core.notebooks import CellOutput, in_notebook
+from fairtrial.core.printing import printable
 from fairtrial.core.wording import plural
 from fairtrial.presentation.words import more_expected
 from fairtrial.study import Study
@@ -76,7 +78,7 @@ def carry_out(
     budget : Budget
         The limits of the race.
     progress : bool
-        Whether to print to standard error who leads.
+        Whether to show who leads, in a notebook below its cell, otherwise on standard error.
     """
     with client.connect(url) as connection:
         study = connection.create(policy.problem, policy, name=name, seed=seed, exist_ok=True)
@@ -93,8 +95,8 @@ def _copy_of(study: RemoteStudy) -> Study:
 
 
 def _printer(study: RemoteStudy) -> Callable[[str], None]:
-    """Return a function that prints the state of a race now and then, called after each pull."""
-    next_line = 0.0
+    """Return a function that shows the state of a race now and then, called after each pull."""
+    next_line, cell = 0.0, CellOutput() if in_notebook() else None
 
     def watch(_: str) -> None:
         nonlocal next_line
@@ -105,6 +107,9 @@ def _printer(study: RemoteStudy) -> Callable[[str], None]:
             line = f"{answer.leader!r} leads after {spent}: {answer.reason}"
             if more := more_expected(progress):
                 line = f"{line}; {more}"
-            print(line, file=sys.stderr, flush=True)  # noqa: T201
+            if cell is not None:
+                cell.show(printable(line))
+            else:
+                print(line, file=sys.stderr, flush=True)  # noqa: T201
 
     return watch

@@ -5,6 +5,9 @@ from __future__ import annotations
 import importlib
 import math
 import pickle
+import threading
+from collections.abc import Iterable, Iterator
+from concurrent.futures import CancelledError
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -23,7 +26,10 @@ Engine = Literal["auto", "python"]
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What is replicated; every worker gets a copy."""
+    """What is replicated; every worker gets a copy.
+
+    Threads share `stop`: when it is set, they begin no more runs.
+    """
 
     policy: Policy
     environment: Environment
@@ -32,6 +38,7 @@ class Task:
     parallel: int
     engine: Engine
     estimates: bool = False
+    stop: threading.Event | None = None
 
 
 def pack(task: Task) -> bytes:
@@ -59,8 +66,15 @@ def replicate(task: Task | bytes, first: int, number: int) -> Runs:
         streams = streams_of(task.seed, first, number)
         found = task.policy.compiled_runs(task.environment, streams, task.horizon, task.parallel)
     if found is None:
-        found = Runs.of([run_of(task, index) for index in range(first, first + number)])
+        found = Runs.of(list(_runs(task, range(first, first + number))))
     return found
+
+
+def _runs(task: Task, indices: Iterable[int]) -> Iterator[Run]:
+    for index in indices:
+        if task.stop is not None and task.stop.is_set():
+            raise CancelledError
+        yield run_of(task, index)
 
 
 def start(template: Policy, seed: int, index: int) -> tuple[Policy, np.random.Generator]:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 import os
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 
 from fairtrial.core import Environment, Policy
 from fairtrial.core.contract import check_members
+from fairtrial.core.counting import counting
 from fairtrial.core.keywords import named_arguments
 from fairtrial.core.run import check_horizon
 from fairtrial.core.runs import Runs
@@ -25,7 +28,6 @@ from fairtrial.core.validation import (
     check_number,
 )
 from fairtrial.errors import InvalidArgument
-from fairtrial.simulation._bar import bar
 from fairtrial.simulation._replications import Engine, Task, pack, replicate
 from fairtrial.simulation.results import Simulation
 
@@ -78,8 +80,8 @@ def simulate(
     parallel : int
         Most pulls in flight at once within one run.
     progress : bool or str
-        Show a progress bar if standard error is a terminal, otherwise a line every ten seconds. A
-        text is shown as the name of these runs.
+        Show a progress bar on a terminal and in a notebook, otherwise a line on standard error
+        every ten seconds. A text is shown as the name of these runs.
     lower_bound : float, optional
         The mean stopping time that no policy can beat, for the summary.
     engine : {"auto", "python"}
@@ -143,7 +145,7 @@ def simulate(
     threads = (os.cpu_count() or 1) if workers is None else check_integer("workers", workers, low=1)
     chunks = _chunks(replications, threads, chunk_size)
     started = time.perf_counter()
-    with _opened(executor, threads) as pool, bar(replications, shown=progress) as advance:
+    with _counting(replications, progress) as advance, _opened(executor, threads) as pool:
         runs = Runs.joined(list(_in_order(pool, task, chunks, advance)))
     return Simulation.from_runs(
         runs,
@@ -189,6 +191,28 @@ def _opened(executor: Executor | None, threads: int) -> Iterator[Executor]:
         yield pool
 
 
+@contextmanager
+def _counting(total: int, progress: bool | str) -> Iterator[Callable[[int], object]]:
+    """Yield a function that adds a number of finished runs, and shows how many there are."""
+    if not progress:
+        yield _ignore
+        return
+    done, name = 0, progress if isinstance(progress, str) else ""
+
+    def advance(number: int) -> None:
+        nonlocal done
+        done += number
+        count(done, total)
+
+    with counting(name, "replication", last=bool(name)) as count:
+        count(done, total)
+        yield advance
+
+
+def _ignore(number: int) -> None:
+    """Do nothing, because nothing is shown."""
+
+
 def _in_order(
     executor: Executor,
     task: Task,
@@ -196,7 +220,9 @@ def _in_order(
     advance: Callable[[int], object],
 ) -> Iterator[Runs]:
     """Yield the runs of all chunks, in order; if one fails, cancel the rest."""
-    payload = task if isinstance(executor, ThreadPoolExecutor) else pack(task)
+    stop = threading.Event()
+    in_threads = isinstance(executor, ThreadPoolExecutor)
+    payload = replace(task, stop=stop) if in_threads else pack(task)
     futures: list[Future[Runs]] = [
         executor.submit(replicate, payload, first, number) for first, number in chunks
     ]
@@ -206,6 +232,7 @@ def _in_order(
             advance(len(runs))
             yield runs
     except BaseException:
+        stop.set()
         for future in futures:
             future.cancel()
         raise

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -20,11 +20,12 @@ from fairtrial.core.collection import without_collection
 from fairtrial.core.columns import Columns
 from fairtrial.core.compilation import compiled
 from fairtrial.core.counted import CountedUnits
+from fairtrial.core.counting import Count, counting
 from fairtrial.core.family import Family, family_of
 from fairtrial.core.keywords import named_arguments
 from fairtrial.core.problem import Outcome
 from fairtrial.core.tables import columns_of_measures, open_table
-from fairtrial.core.validation import check_instance
+from fairtrial.core.validation import check_flag, check_instance
 from fairtrial.core.wording import plural
 from fairtrial.errors import InvalidArgument, InvalidOutcome, NotSupported
 from fairtrial.study.fitted_predictions import fitted_predictions
@@ -109,6 +110,7 @@ def analyse(
     decimal: str | None = None,
     storage: Storage = "memory://",
     name: str = "analysis",
+    progress: bool = True,
 ) -> Study:
     """Analyse a finished experiment, with the guarantee of a study run by block betting.
 
@@ -168,6 +170,9 @@ def analyse(
         and is refused if it does not show it.
     storage, name
         Where to keep the study, and its name.
+    progress : bool
+        Show a progress bar on a terminal and in a notebook, otherwise a line on standard error
+        every ten seconds.
 
     Returns
     -------
@@ -208,23 +213,26 @@ def analyse(
     ...     study.recommend().arm
     'new'
     """
-    found = study_of_table(
-        problem,
-        open_table(table, decimal),
-        delta,
-        order=order,
-        outcome=outcome,
-        columns=columns,
-        group_weights=group_weights,
-        unit=unit,
-        count=count,
-        successes=successes,
-        prediction=prediction,
-        features=features,
-        shares=shares,
-        storage=storage,
-        name=name,
-    )
+    shown = counting("Analysing", "unit") if check_flag("progress", progress) else nullcontext()
+    with shown as on_progress:
+        found = study_of_table(
+            problem,
+            open_table(table, decimal),
+            delta,
+            order=order,
+            outcome=outcome,
+            columns=columns,
+            group_weights=group_weights,
+            unit=unit,
+            count=count,
+            successes=successes,
+            prediction=prediction,
+            features=features,
+            shares=shares,
+            storage=storage,
+            name=name,
+            on_progress=on_progress,
+        )
     for left_out in found.repeated.in_words():
         warnings.warn(f"unit {unit!r}: {left_out}", stacklevel=2)
     for remark in (*found.remarks, *found.check.in_words()):
@@ -276,7 +284,7 @@ def study_of_table(
     prediction: str | None = None,
     features: Sequence[str] = (),
     segments: Sequence[str] = (),
-    on_progress: Callable[[int, int], None] | None = None,
+    on_progress: Count | None = None,
 ) -> Analysis:
     """Return the study of `analyse`, what was found in its table, and effects by segment.
 
@@ -835,7 +843,7 @@ def _weighed(problem: Problem, rows: _Rows, group_weights: str) -> Problem:
 def _play(
     study: Study,
     units: Sequence[AssignedUnit],
-    on_progress: Callable[[int, int], None] | None,
+    on_progress: Count | None,
 ) -> None:
     """Give the units to the study in batches: what comes after it has stopped is unsolicited."""
     for start in range(0, len(units), _AT_ONCE):

@@ -10,11 +10,12 @@ import click
 from rich.table import Table
 
 from fairtrial.cli.config import load_configuration
-from fairtrial.cli.display import answer_text, counting, print_table, wrapped
+from fairtrial.cli.display import answer_text, print_table, wrapped
 from fairtrial.cli.exits import EPILOG, ExitCode
 from fairtrial.cli.output import decimal_option, emit, json_option, say, shown_number
 from fairtrial.cli.status_tables import print_standing
 from fairtrial.core.collection import without_collection
+from fairtrial.core.counting import counting
 from fairtrial.core.tables import open_table
 from fairtrial.core.wording import plural
 from fairtrial.errors import InvalidArgument
@@ -141,7 +142,7 @@ def analyse(
     tables = configuration.tables
     unit = unit or tables.unit
     rows = open_table(table, decimal or tables.decimal)
-    with counting("Analysing units") as show:
+    with counting("Analysing", "unit") as show:
         found = study_of_table(
             configuration.problem,
             rows,
