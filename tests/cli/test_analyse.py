@@ -255,9 +255,9 @@ def test_the_report_audits_only_the_end_of_a_long_log(folder, invoke, table, mon
 
 
 def test_the_progress_is_shown_on_standard_error(folder, monkeypatch, table, invoke):
-    monkeypatch.setattr("fairtrial.cli.display._LINE_SECONDS", 0.0)
+    monkeypatch.setattr("fairtrial.core.counting._LINE_SECONDS", 0.0)
     done = invoke("analyse", configuration(folder), table, *OPTIONS)
-    assert "Analysing units: 600 of 600" in done.stderr
+    assert "Analysing: 600 of 600 units" in done.stderr
 
 
 def test_a_messy_table_is_read_and_everything_odd_is_named(folder, document):
